@@ -1,0 +1,40 @@
+// What the tests need beyond npm. It is installed where that is allowed; otherwise it is named, and the tests that
+// need it say that they were skipped. With CI=true a missing tool is a failure.
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+
+const TOOLS = [
+  {
+    name: 'chromium',
+    paths: ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
+    variable: 'CHROMIUM',
+  },
+  { name: 'jq', paths: ['/usr/bin/jq', '/usr/local/bin/jq'], variable: 'JQ' },
+]
+
+/** The environment variables that tell the tests where each tool is. */
+export function provideTools() {
+  const missing = TOOLS.filter((tool) => !find(tool)).map(({ name }) => name)
+  if (missing.length > 0) install(missing)
+  const env = {}
+  for (const tool of TOOLS) {
+    const path = find(tool)
+    if (path) env[tool.variable] = path
+    else if (process.env.CI === 'true') throw new Error(`${tool.name} is missing and could not be installed`)
+    else
+      process.stderr.write(`${tool.name} is missing: tests that need it are skipped (apt-get install ${tool.name})\n`)
+  }
+  return env
+}
+
+function find({ paths, variable }) {
+  return [process.env[variable], ...paths].find((path) => path && existsSync(path))
+}
+
+function install(names) {
+  if (process.getuid?.() !== 0 || spawnSync('apt-get', ['--version']).status !== 0) return
+  process.stderr.write(`installing ${names.join(', ')}\n`)
+  const options = { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
+  spawnSync('apt-get', ['update', '-qq'], options)
+  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...names], options)
+}

@@ -1,0 +1,147 @@
+import type { DomainEvent, Position } from '../events/event.ts'
+import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
+import { type Gone, type Item, keyOf } from './item.ts'
+
+/** Where the durable collections are looked up. */
+export type FindCollection = (name: string) => CollectionState | undefined
+
+/**
+ * The accepted state: the durable collections, and above them the few items and collections whose events are
+ * still being flushed. It remembers whether what it was asked rests on those.
+ */
+export class Overlay {
+  readonly #durable: FindCollection
+  readonly #layers = new Map<string, Layer>()
+  #head: Position
+  #reliedOn: Position = 0
+
+  constructor(durable: FindCollection, head: Position) {
+    this.#durable = durable
+    this.#head = head
+  }
+
+  /** Of the last event accepted. */
+  get head(): Position {
+    return this.#head
+  }
+
+  collection(name: string): CollectionState {
+    return this.#layers.get(name) ?? this.#layer(name)
+  }
+
+  /** The highest undurable position that answers since the last call have rested on, 0 for none. */
+  takeReliance(): Position {
+    const relied = this.#reliedOn
+    this.#reliedOn = 0
+    return relied
+  }
+
+  accept(events: readonly DomainEvent[]): void {
+    for (const event of events) {
+      const layer = this.#layers.get(event.collection) ?? this.#layer(event.collection)
+      this.#layers.set(event.collection, layer)
+      this.#head++
+      evolve(layer, event, this.#head)
+    }
+    this.takeReliance()
+  }
+
+  /** The events up to a position are in the durable collections now. */
+  settle(events: readonly DomainEvent[], upTo: Position): void {
+    for (const event of events) {
+      const layer = this.#layers.get(event.collection)
+      if (!layer) continue
+      if (layer.position <= upTo) this.#layers.delete(event.collection)
+      else if ('id' in event) layer.settle(keyOf(event.id), upTo)
+    }
+  }
+
+  #layer(name: string): Layer {
+    return new Layer(name, () => this.#durable(name), this.#rely)
+  }
+
+  readonly #rely = (position: Position): void => {
+    if (position > this.#reliedOn) this.#reliedOn = position
+  }
+}
+
+/** A collection with changes that are not durable yet above the durable one. */
+class Layer implements FoldTarget {
+  readonly name: string
+  position: Position
+  // The counters never make a refusal, so that nothing rests on them.
+  nextId: number
+  textIds: number
+  readonly #below: () => CollectionState | undefined
+  readonly #rely: (position: Position) => void
+  readonly #changed = new Map<string, Item | Gone>()
+  /** Deleted here; one that was created again has its place at the end. */
+  readonly #away = new Set<string>()
+  #order: readonly string[] | undefined
+  #exists: boolean
+  #existsSince: Position = 0
+
+  constructor(name: string, below: () => CollectionState | undefined, rely: (position: Position) => void) {
+    this.name = name
+    this.#below = below
+    this.#rely = rely
+    const durable = below()
+    this.#exists = durable?.exists ?? false
+    this.nextId = durable?.nextId ?? 0
+    this.textIds = durable?.textIds ?? 0
+    this.position = durable?.position ?? 0
+  }
+
+  get exists(): boolean {
+    this.#rely(this.#existsSince)
+    return this.#exists
+  }
+  set exists(value: boolean) {
+    this.#exists = value
+    this.#existsSince = this.position
+  }
+
+  get(key: string): Item | Gone | undefined {
+    const entry = this.#changed.get(key)
+    if (!entry) return this.#below()?.get(key)
+    this.#rely(entry.position)
+    return entry
+  }
+
+  items(): Iterable<Item> {
+    const below = this.#below()?.items() ?? []
+    if (this.#changed.size === 0 && !this.#order) return below
+    this.#rely(this.position)
+    const items = new Map<string, Item>()
+    const add = (key: string): void => {
+      const entry = this.#changed.get(key) ?? this.#below()?.get(key)
+      if (isItem(entry)) items.set(key, entry)
+    }
+    for (const key of this.#order ?? []) if (!this.#away.has(key)) add(key)
+    for (const { key } of below) if (!this.#away.has(key)) add(key)
+    for (const key of this.#changed.keys()) add(key)
+    return items.values()
+  }
+
+  put(item: Item): void {
+    this.#changed.set(item.key, item)
+  }
+
+  remove(key: string, gone: Gone): void {
+    this.#changed.delete(key)
+    this.#changed.set(key, gone)
+    this.#away.add(key)
+  }
+
+  order(keys: readonly string[]): void {
+    this.#order = keys
+    this.#away.clear()
+  }
+
+  settle(key: string, upTo: Position): void {
+    const entry = this.#changed.get(key)
+    if (!entry || entry.position > upTo) return
+    this.#changed.delete(key)
+    this.#away.delete(key)
+  }
+}

@@ -1,0 +1,39 @@
+import type { Position } from '../events/event.ts'
+import { lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+
+export interface AnsweredRequest {
+  /** SHA-256 of the request. */
+  readonly request: string
+  /** Of the write's last event. */
+  readonly position: Position
+}
+
+/** How long a retry gets the first answer again. */
+const REMEMBERED_MS = 24 * 60 * 60 * 1000
+
+/** The requests that came with an Idempotency-Key and were stored: a projection of the journal, a day long. */
+export class Answered {
+  readonly #requests = new Map<string, AnsweredRequest & { readonly time: number }>()
+
+  apply(recorded: Recorded): void {
+    if (recorded.key === undefined || recorded.request === undefined) return
+    const time = Date.parse(recorded.time)
+    const name = nameOf(recorded)
+    this.#requests.delete(name)
+    this.#requests.set(name, { request: recorded.request, position: lastPosition(recorded), time })
+    for (const [oldest, answered] of this.#requests) {
+      if (time - answered.time < REMEMBERED_MS) break
+      this.#requests.delete(oldest)
+    }
+  }
+
+  find(origin: Origin, now: Date): AnsweredRequest | undefined {
+    const found = this.#requests.get(nameOf(origin))
+    return found && now.getTime() - found.time < REMEMBERED_MS ? found : undefined
+  }
+}
+
+/** Keys belong to whom they came from. */
+export function nameOf({ actor, key }: Origin): string {
+  return `${actor}\n${key}`
+}

@@ -1,0 +1,166 @@
+import { type CollectionState, isItem } from '../collections/collection.ts'
+import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf } from '../collections/item.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent, ItemId, Position } from '../events/event.ts'
+import { applyJsonPatch } from '../json/json-patch.ts'
+import { mergePatch } from '../json/merge-patch.ts'
+import { violationOf } from '../json/parse.ts'
+import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import type { Command, Conditions, Patch, Tags } from './command.ts'
+import type { Rules } from './rules.ts'
+
+/** The accepted state, of which a decision may ask. */
+export interface Accepted {
+  collection(name: string): CollectionState
+}
+
+/** Every rule of an item lives here: given what is so, what may happen next? */
+export function decide(command: Command, accepted: Accepted, rules: Rules): readonly DomainEvent[] {
+  const collection = accepted.collection(command.collection)
+  switch (command.type) {
+    case 'CreateItem': {
+      const id = newId(command.item, collection, rules)
+      return createItem(collection, id, command.item, rules)
+    }
+    case 'ReplaceItem': {
+      const before = collection.get(command.key)
+      checkConditions(command, before)
+      if (!isItem(before)) {
+        if (!rules.upsertOnPut) throw missing(command.collection, command.key)
+        const id = upsertedId(command.item, command.key, collection)
+        return createItem(collection, id, command.item, rules)
+      }
+      checkSameId(own(command.item, 'id'), before, 'the body')
+      const item = checked(withId(command.item, before.id), collection.name, rules)
+      return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
+    }
+    case 'PatchItem': {
+      const before = collection.get(command.key)
+      checkConditions(command, before)
+      if (!isItem(before)) throw missing(command.collection, command.key)
+      const patched = applied(command.patch, before, rules)
+      if (!isObject(patched))
+        throw new Refusal('Unprocessable', 'The patch would turn the item into something else than an object.')
+      checkSameId(own(patched, 'id') ?? null, before, 'the patch')
+      const item = checked(withId(patched, before.id), collection.name, rules)
+      return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
+    }
+    case 'DeleteItem': {
+      const before = collection.get(command.key)
+      checkConditions(command, before)
+      if (!isItem(before)) throw missing(command.collection, command.key)
+      return [{ type: 'ItemDeleted', ...stamp(collection.name, before.id, before) }]
+    }
+    default:
+      return command satisfies never
+  }
+}
+
+function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
+  const badName = faultOfName(collection.name, "a collection's name")
+  if (badName) throw new Refusal('Unprocessable', `${badName}.`)
+  const item = checked(withId(body, id), collection.name, rules)
+  const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
+  return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
+}
+
+function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
+  const wanted = own(body, 'id')
+  if (!rules.clientIdsOnPost || wanted === undefined) return collection.nextId
+  const id = acceptableId(wanted)
+  if (isItem(collection.get(keyOf(id)))) {
+    throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
+  }
+  return id
+}
+
+function upsertedId(body: JsonObject, key: string, collection: CollectionState): ItemId {
+  const own_ = own(body, 'id')
+  if (own_ !== undefined) {
+    if (!names(own_, key)) throw differs('the body', own_, key)
+    return acceptableId(own_)
+  }
+  if (collection.textIds > 0 || !/^(0|[1-9]\d*)$/.test(key)) return acceptableId(key)
+  return canonicalInteger(key) ?? acceptableId(Number(key))
+}
+
+function acceptableId(id: JsonValue): ItemId {
+  const fault = faultOfId(id)
+  if (fault)
+    throw new Refusal('Unprocessable', `The id is not acceptable: ${fault}.`, [{ pointer: '/id', message: fault }])
+  return id as ItemId
+}
+
+function names(id: JsonValue, key: string): boolean {
+  return (typeof id === 'string' || typeof id === 'number') && keyOf(id) === key
+}
+
+function checkSameId(id: JsonValue | undefined, before: Item, where: string): void {
+  if (id !== undefined && !names(id, before.key)) throw differs(where, id, before.key)
+}
+
+function differs(where: string, id: JsonValue, key: string): Refusal {
+  return new Refusal(
+    'Conflict',
+    `The id in ${where}, ${JSON.stringify(id)}, differs from the item's, ${JSON.stringify(key)}; an id never changes.`,
+  )
+}
+
+/** The item with its id as the service keeps it: where the body had it, else first. */
+export function withId(body: JsonObject, id: ItemId): JsonObject {
+  return Object.hasOwn(body, 'id') ? { ...body, id } : { id, ...body }
+}
+
+function checked(item: JsonObject, collection: string, rules: Rules): JsonObject {
+  const bytes = Buffer.byteLength(JSON.stringify(item))
+  if (bytes > rules.itemBytes) {
+    throw new Refusal('Unprocessable', `The item would have ${bytes} bytes; ${rules.itemBytes} are accepted.`)
+  }
+  const faults = rules.faultsOf(collection, item)
+  if (faults.length > 0) {
+    throw new Refusal('Unprocessable', `The item does not satisfy the schema of "${collection}".`, faults)
+  }
+  return item
+}
+
+function applied(patch: Patch, before: Item, rules: Rules): JsonValue {
+  if (patch.type === 'merge') return mergePatch(before.value, patch.document)
+  const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
+  const result = applyJsonPatch(before.value, patch.operations, limits)
+  const violation = violationOf(result, '')
+  if (violation) {
+    throw new Refusal('Unprocessable', `The patched item is not acceptable: ${violation.message}.`, [violation])
+  }
+  return result
+}
+
+/** Which event of the item this is, and which one came before it. */
+export function stamp(
+  collection: string,
+  id: ItemId,
+  before: Item | Gone | undefined,
+): { readonly collection: string; readonly id: ItemId; readonly revision: number; readonly prior: Position } {
+  return { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
+}
+
+function missing(collection: string, key: string): Refusal {
+  return new Refusal('NotFound', `There is no item ${JSON.stringify(key)} in "${collection}".`)
+}
+
+/** RFC 9110 §13.1: If-Match compares strongly, If-None-Match weakly; a missing item matches nothing, not even `*`. */
+function checkConditions({ ifMatch, ifNoneMatch }: Conditions, before: Item | Gone | undefined): void {
+  const tag = isItem(before) ? before.tag : undefined
+  if (ifMatch !== undefined && !matches(ifMatch, tag, false)) {
+    const why = tag === undefined ? 'the item does not exist' : `the item's entity tag is ${tag} now`
+    throw new Refusal('PreconditionFailed', `If-Match does not match: ${why}.`)
+  }
+  if (ifNoneMatch !== undefined && matches(ifNoneMatch, tag, true)) {
+    throw new Refusal('PreconditionFailed', `If-None-Match matches: the item's entity tag is ${tag}.`)
+  }
+}
+
+export function matches(tags: Tags, tag: string | undefined, weakly: boolean): boolean {
+  if (tag === undefined) return false
+  if (tags === '*') return true
+  return tags.some((candidate) => candidate === tag || (weakly && candidate === `W/${tag}`))
+}

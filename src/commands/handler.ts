@@ -1,0 +1,158 @@
+import { Item } from '../collections/item.ts'
+import { type FindCollection, Overlay } from '../collections/overlay.ts'
+import { Refusal } from '../errors.ts'
+import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
+import { type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import { Answered, type AnsweredRequest, nameOf } from './answered.ts'
+import type { Command } from './command.ts'
+import { decide } from './decide.ts'
+import type { Rules } from './rules.ts'
+import { type Edit, type MergeConflict, takeIn } from './take-in.ts'
+
+/** What came of a command on an item, durable and readable. */
+export interface Outcome {
+  /** Of the write's last event. */
+  readonly position: Position
+  readonly event: ItemEvent
+  /** The item as it is after the event; undefined after a deletion. */
+  readonly item: Item | undefined
+}
+
+export interface TakeInOutcome {
+  /** Of the last event before the edit's own, which follow it. */
+  readonly basis: Position
+  /** How many the edit became. */
+  readonly events: number
+  readonly conflicts: readonly MergeConflict[]
+}
+
+export interface HandlerOptions {
+  readonly journal: Journal
+  /** The durable collections. */
+  readonly durable: FindCollection
+  readonly rules: Rules
+  readonly now: () => Date
+}
+
+interface InFlight {
+  readonly last: Position
+  readonly appended: Promise<Recorded>
+}
+
+/**
+ * Decides commands, one after the other, against what was accepted, and answers when their events are durable
+ * and readable. Any number of writes may be on their way at once; none waits for another's flush to be decided.
+ */
+export class CommandHandler {
+  readonly #journal: Journal
+  readonly #durable: FindCollection
+  readonly #rules: Rules
+  readonly #now: () => Date
+  readonly #answered = new Answered()
+  readonly #beingAnswered = new Map<string, { readonly request: string; readonly outcome: Promise<Outcome> }>()
+  #overlay: Overlay
+  #inFlight: InFlight[] = []
+
+  constructor({ journal, durable, rules, now }: HandlerOptions) {
+    this.#journal = journal
+    this.#durable = durable
+    this.#rules = rules
+    this.#now = now
+    this.#overlay = new Overlay(durable, journal.head)
+  }
+
+  /** A write that the journal held already when it was opened. */
+  replay(recorded: Recorded): void {
+    this.#answered.apply(recorded)
+  }
+
+  /** A write became durable, and the projections have it. */
+  settle(recorded: Recorded): void {
+    this.#answered.apply(recorded)
+    this.#overlay.settle(recorded.events, lastPosition(recorded))
+  }
+
+  handle(command: Command, origin: Origin): Promise<Outcome> {
+    if (origin.key === undefined) return this.#write(command, origin)
+    const name = nameOf(origin)
+    const pending = this.#beingAnswered.get(name)
+    if (pending) return sameRequest(origin, pending) ?? pending.outcome
+    const answered = this.#answered.find(origin, this.#now())
+    if (answered) return sameRequest(origin, answered) ?? this.#answerAgain(answered)
+    const outcome = this.#write(command, origin)
+    this.#beingAnswered.set(name, { request: origin.request ?? '', outcome })
+    const done = () => this.#beingAnswered.delete(name)
+    outcome.then(done, done)
+    return outcome
+  }
+
+  /** Merges a hand edit of the data file; all its events are one write. */
+  async takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
+    const { head: basis } = this.#overlay
+    const { events, conflicts } = takeIn(edit, this.#overlay, this.#rules)
+    if (events.length > 0) await this.#append(events, origin)
+    return { basis, events: events.length, conflicts }
+  }
+
+  async #write(command: Command, origin: Origin): Promise<Outcome> {
+    const decided = this.#decided(() => decide(command, this.#overlay, this.#rules))
+    const events = decided instanceof Promise ? await decided : decided
+    return outcomeOf(await this.#append(events, origin))
+  }
+
+  /** Decides at once; a refusal that rests on something still being flushed is given after that flush. */
+  #decided<T>(decision: () => T): T | Promise<never> {
+    this.#overlay.takeReliance()
+    try {
+      return decision()
+    } catch (error) {
+      const relied = this.#overlay.takeReliance()
+      const waited = this.#inFlight.find(({ last }) => last >= relied)
+      if (!(error instanceof Refusal) || relied === 0 || !waited) throw error
+      return waited.appended.then(() => {
+        throw error
+      })
+    }
+  }
+
+  #append(events: readonly DomainEvent[], origin: Origin): Promise<Recorded> {
+    const overlay = this.#overlay
+    const expected = overlay.head + 1
+    overlay.accept(events)
+    const appended = this.#journal.append({ expected, ...origin, events })
+    const inFlight: InFlight = { last: overlay.head, appended }
+    this.#inFlight.push(inFlight)
+    appended.then(
+      () => {
+        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
+      },
+      () => {
+        // All that was accepted above the failed write is refused with it, and decided anew by whoever asks again.
+        if (this.#overlay !== overlay) return
+        this.#overlay = new Overlay(this.#durable, this.#journal.head)
+        this.#inFlight = []
+      },
+    )
+    return appended
+  }
+
+  async #answerAgain({ position }: AnsweredRequest): Promise<Outcome> {
+    for await (const recorded of this.#journal.read(position, position)) return outcomeOf(recorded)
+    throw new Error(`the journal holds no event at position ${position}, though it was answered`)
+  }
+}
+
+function sameRequest(origin: Origin, first: { readonly request: string }): Promise<never> | undefined {
+  if (origin.request === first.request) return undefined
+  return Promise.reject(
+    new Refusal('Unprocessable', 'This Idempotency-Key was used with another request; a new request needs a new key.'),
+  )
+}
+
+function outcomeOf(recorded: Recorded): Outcome {
+  const position = lastPosition(recorded)
+  const event = recorded.events.at(-1)
+  if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
+  const item = event.type === 'ItemDeleted' ? undefined : new Item(event.id, event.item, event.revision, position)
+  return { position, event, item }
+}

@@ -1,0 +1,13 @@
+import type { Fault } from '../errors.ts'
+import type { JsonObject } from '../json/value.ts'
+
+/** What the settings say about writes. */
+export interface Rules {
+  readonly upsertOnPut: boolean
+  readonly clientIdsOnPost: boolean
+  /** UTF-8 bytes of an item. */
+  readonly itemBytes: number
+  readonly patchOperations: number
+  /** What the collection's JSON Schema finds wrong with an item. */
+  readonly faultsOf: (collection: string, item: JsonObject) => readonly Fault[]
+}

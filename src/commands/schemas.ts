@@ -1,0 +1,30 @@
+import { Ajv, type ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import type { Fault } from '../errors.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+
+/** Compiles the schemas (draft-07 where `$schema` says so, else 2020-12) of the named collections; throws on a bad one. */
+export function compileSchemas(
+  schemas: Readonly<Record<string, JsonValue>>,
+): (collection: string, item: JsonObject) => readonly Fault[] {
+  const compiled = new Map<string, ValidateFunction>()
+  for (const [collection, schema] of Object.entries(schemas)) compiled.set(collection, compile(schema))
+  return (collection, item) => {
+    const validate = compiled.get(collection)
+    if (!validate || validate(item)) return []
+    return (validate.errors ?? []).map((error) => ({
+      pointer: error.instancePath,
+      message: error.message ?? `fails "${error.keyword}"`,
+    }))
+  }
+}
+
+function compile(schema: JsonValue): ValidateFunction {
+  if (!isObject(schema) && typeof schema !== 'boolean') throw new Error('a JSON Schema is an object or a boolean')
+  const options = { allErrors: true, strict: false }
+  const isDraft7 = isObject(schema) && String(schema.$schema).includes('draft-07')
+  const ajv = isDraft7 ? new Ajv(options) : new Ajv2020(options)
+  addFormats.default(ajv)
+  return ajv.compile(schema)
+}

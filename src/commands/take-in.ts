@@ -1,0 +1,142 @@
+import { type CollectionState, isItem } from '../collections/collection.ts'
+import { canonicalInteger, keyOf } from '../collections/item.ts'
+import type { Snapshot } from '../collections/snapshot.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent, ItemId } from '../events/event.ts'
+import { pointer } from '../json/pointer.ts'
+import { equal, type JsonObject, own } from '../json/value.ts'
+import { type Accepted, stamp, withId } from './decide.ts'
+import type { Rules } from './rules.ts'
+
+/** A data file as somebody left it, and the state that it was edited from. */
+export interface Edit {
+  readonly file: Snapshot
+  readonly base: Snapshot
+}
+
+/** An item that the editor changed and that was written since, too. The edit won; the journal holds both. */
+export interface MergeConflict {
+  readonly collection: string
+  readonly id: ItemId
+}
+
+export interface TakenIn {
+  readonly events: readonly DomainEvent[]
+  readonly conflicts: readonly MergeConflict[]
+}
+
+/** A three-way merge: only what the editor changed becomes events. */
+export function takeIn(edit: Edit, accepted: Accepted, rules: Rules): TakenIn {
+  const events: DomainEvent[] = []
+  const conflicts: MergeConflict[] = []
+  for (const name of new Set([...edit.base.keys(), ...edit.file.keys()])) {
+    const base = edit.base.get(name)
+    const file = edit.file.get(name)
+    const merge = new CollectionMerge(accepted.collection(name), byKey(base ?? []), base !== undefined, rules)
+    if (file) merge.edited(file)
+    else merge.removed()
+    events.push(...merge.events)
+    conflicts.push(...merge.conflicts)
+  }
+  return { events, conflicts }
+}
+
+class CollectionMerge {
+  readonly events: DomainEvent[] = []
+  readonly conflicts: MergeConflict[] = []
+  readonly #ours: CollectionState
+  readonly #base: ReadonlyMap<string, JsonObject>
+  readonly #wasThere: boolean
+  readonly #rules: Rules
+
+  constructor(ours: CollectionState, base: ReadonlyMap<string, JsonObject>, wasThere: boolean, rules: Rules) {
+    this.#ours = ours
+    this.#base = base
+    this.#wasThere = wasThere
+    this.#rules = rules
+  }
+
+  /** The editor took the collection out, with all that is in it now. */
+  removed(): void {
+    if (!this.#ours.exists) return
+    for (const item of this.#ours.items()) this.#delete(item.key)
+    this.events.push({ type: 'CollectionRemoved', collection: this.#ours.name })
+  }
+
+  edited(file: readonly JsonObject[]): void {
+    const items = this.#withIds(file)
+    const keys = items.map((item) => keyOf(item.id as ItemId))
+    const kept = new Set(keys)
+    for (const key of this.#base.keys()) if (!kept.has(key)) this.#delete(key)
+    for (const [index, item] of items.entries()) this.#item(item, index)
+    if (this.#isReordered(keys)) this.#order(keys)
+    if (!this.#ours.exists && (this.events.length > 0 || !this.#wasThere)) {
+      this.events.unshift({ type: 'CollectionCreated', collection: this.#ours.name })
+    }
+  }
+
+  /** Items without an id get the integers after the highest one, the file's own counted in. */
+  #withIds(file: readonly JsonObject[]): readonly JsonObject[] {
+    let next = this.#ours.nextId
+    for (const item of file) {
+      const id = own(item, 'id')
+      if (id !== undefined) next = Math.max(next, (canonicalInteger(keyOf(id as ItemId)) ?? -1) + 1)
+    }
+    return file.map((item) => (Object.hasOwn(item, 'id') ? item : withId(item, next++)))
+  }
+
+  #delete(key: string): void {
+    const ours = this.#ours.get(key)
+    if (!isItem(ours)) return
+    if (!equal(ours.value, this.#base.get(key))) this.#conflict(ours.id)
+    this.events.push({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
+  }
+
+  #item(item: JsonObject, index: number): void {
+    const id = item.id as ItemId
+    const base = this.#base.get(keyOf(id))
+    if (base && equal(base, item)) return
+    const ours = this.#ours.get(keyOf(id))
+    if (isItem(ours) && equal(ours.value, item)) return
+    this.#checkSchema(item, index)
+    if (isItem(ours) ? !equal(ours.value, base) : base) this.#conflict(id)
+    const type = isItem(ours) ? 'ItemReplaced' : 'ItemCreated'
+    this.events.push({ type, ...stamp(this.#ours.name, id, ours), item })
+  }
+
+  #checkSchema(item: JsonObject, index: number): void {
+    const [fault] = this.#rules.faultsOf(this.#ours.name, item)
+    if (!fault) return
+    const place = pointer(this.#ours.name, index) + fault.pointer
+    const message = `does not satisfy the collection's schema: ${fault.message}`
+    throw new Refusal('Invalid', `At ${place}: ${message}.`, [{ pointer: place, message }])
+  }
+
+  #conflict(id: ItemId): void {
+    this.conflicts.push({ collection: this.#ours.name, id })
+  }
+
+  /** Whether the editor moved items, or put new ones elsewhere than at the end. */
+  #isReordered(keys: readonly string[]): boolean {
+    const kept = new Set(keys)
+    const before = [...this.#base.keys()].filter((key) => kept.has(key))
+    return before.some((key, index) => key !== keys[index])
+  }
+
+  #order(keys: readonly string[]): void {
+    const ids = new Map<string, ItemId>()
+    for (const item of this.#ours.items()) ids.set(item.key, item.id)
+    for (const event of this.events) {
+      if (event.type === 'ItemDeleted') ids.delete(keyOf(event.id))
+      else if ('item' in event) ids.set(keyOf(event.id), event.id)
+    }
+    const ordered = [...new Set([...keys.filter((key) => ids.has(key)), ...ids.keys()])]
+    if ([...ids.keys()].every((key, index) => key === ordered[index])) return
+    const inOrder = ordered.map((key) => ids.get(key) as ItemId)
+    this.events.push({ type: 'CollectionOrdered', collection: this.#ours.name, ids: inOrder })
+  }
+}
+
+function byKey(items: readonly JsonObject[]): ReadonlyMap<string, JsonObject> {
+  return new Map(items.map((item) => [keyOf(item.id as ItemId), item]))
+}

@@ -1,0 +1,48 @@
+/** Why a request is refused. Stable: tests and clients rely on the code, never on the message. */
+export type RefusalCode =
+  | 'Invalid'
+  | 'UnknownParent'
+  | 'NotFound'
+  | 'MethodNotAllowed'
+  | 'NotAcceptable'
+  | 'Conflict'
+  | 'PreconditionFailed'
+  | 'TooLarge'
+  | 'UnsupportedMediaType'
+  | 'Unprocessable'
+  | 'Unavailable'
+  | 'DiskFull'
+
+/** One thing that is wrong inside a body: a JSON Pointer (RFC 6901) and a sentence. */
+export interface Fault {
+  readonly pointer: string
+  readonly message: string
+}
+
+/** The expected "no": an answer, not an accident. Any other throw is a bug or a broken disk. */
+export class Refusal extends Error {
+  readonly code: RefusalCode
+  readonly faults: readonly Fault[]
+
+  constructor(code: RefusalCode, message: string, faults: readonly Fault[] = []) {
+    super(message)
+    this.name = 'Refusal'
+    this.code = code
+    this.faults = faults
+  }
+}
+
+/** What is on disk cannot be trusted or does not fit together. Nothing was changed; a person must decide. */
+export class Corruption extends Error {
+  override readonly name = 'Corruption'
+}
+
+/** The journal is not the one that a file beside it was written from: it lost its end, or it is another one. */
+export class JournalMismatch extends Error {
+  override readonly name = 'JournalMismatch'
+}
+
+/** Another process holds what only one may hold. */
+export class Locked extends Error {
+  override readonly name = 'Locked'
+}

@@ -1,0 +1,19 @@
+import type { Recorded } from './journal.ts'
+
+export type Listener = (recorded: Recorded) => void
+
+/**
+ * Hands every durable write to its listeners, in the order in which they were added: projections
+ * before whoever tells clients to read them. A listener that throws ends the process: an event is never skipped.
+ */
+export class EventBus {
+  readonly #listeners: Listener[] = []
+
+  subscribe(listener: Listener): void {
+    this.#listeners.push(listener)
+  }
+
+  publish(recorded: Recorded): void {
+    for (const listener of this.#listeners) listener(recorded)
+  }
+}

@@ -1,0 +1,357 @@
+import { Corruption, Locked, Refusal } from '../errors.ts'
+import { directoryOf, type Files, isOutOfSpace, type OpenFile, readFully, writeAll, writeNew } from '../files/files.ts'
+import type { Position } from './event.ts'
+import { type Draft, type Journal, lastPosition, nextTime, type Recorded, slice } from './journal.ts'
+import {
+  type Expected,
+  encodeHeader,
+  encodeWrite,
+  FORMAT,
+  type Line,
+  NO_PREVIOUS,
+  parseRecord,
+  readFrame,
+} from './record.ts'
+import { note, type Segment, segmentName, type Torn, walk } from './walk.ts'
+
+export interface FileJournalOptions {
+  readonly files: Files
+  readonly directory: string
+  readonly now: () => Date
+  readonly newId: () => string
+  /** A new segment is begun when one has reached this size. */
+  readonly segmentBytes: number
+  /** Called when the journal is this process's, before anything is read. */
+  readonly locked: () => Promise<void>
+  /** Gets every whole write that the journal already holds, in order, while it is opened. */
+  readonly replay: (recorded: Recorded) => void
+  /** The journal can no longer tell what the disk holds: the process must end. */
+  readonly failed: (error: unknown) => void
+}
+
+/** What opening found at the journal's end and cut off; `kept` is the file with the cut bytes. */
+export interface Cut {
+  readonly segment: string
+  readonly offset: number
+  readonly bytes: number
+  readonly kept: string
+  readonly why: string
+}
+
+interface Waiting {
+  readonly draft: Draft
+  readonly texts: readonly string[]
+  readonly resolve: (recorded: Recorded) => void
+  readonly reject: (error: unknown) => void
+}
+
+const READ_BYTES = 64 * 1024
+
+/** Whether the directory holds a journal already. */
+export async function journalExists(files: Files, directory: string): Promise<boolean> {
+  return (await files.list(directory)).includes(segmentName(1))
+}
+
+/** The journal in a directory of segments: docs/journal.md has the format and the rules. */
+export class FileJournal implements Journal {
+  readonly id: string
+  readonly cut: Cut | undefined
+  readonly #options: FileJournalOptions
+  readonly #lock: { release(): Promise<void> }
+  readonly #segments: Segment[]
+  #file: OpenFile
+  #next: Expected
+  #time: string
+  #head: Position
+  #accepted: Position
+  #queue: Waiting[] = []
+  #flushing: Promise<void> | undefined
+  #full = false
+  #unusable: Refusal | undefined
+  readonly #followers: ((recorded: Recorded) => void)[] = []
+
+  private constructor(options: FileJournalOptions, opened: Opened) {
+    this.id = opened.id
+    this.cut = opened.cut
+    this.#options = options
+    this.#lock = opened.lock
+    this.#segments = opened.segments
+    this.#file = opened.file
+    this.#next = opened.next
+    this.#time = opened.time
+    this.#head = opened.next.position - 1
+    this.#accepted = this.#head
+  }
+
+  static async open(options: FileJournalOptions): Promise<FileJournal> {
+    return new FileJournal(options, await openDirectory(options))
+  }
+
+  get head(): Position {
+    return this.#head
+  }
+
+  get writable(): boolean {
+    return !this.#full && !this.#unusable
+  }
+
+  follow(follower: (recorded: Recorded) => void): void {
+    this.#followers.push(follower)
+  }
+
+  /**
+   * Appends made while a flush is running share the next one. A failed sync fails every later append: after
+   * it nobody knows what the disk holds, so only reopening may go on.
+   */
+  append(draft: Draft): Promise<Recorded> {
+    if (this.#unusable) return Promise.reject(this.#unusable)
+    if (draft.expected !== this.#accepted + 1) {
+      return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
+    }
+    const texts = draft.events.map((event) => JSON.stringify(event))
+    this.#accepted += draft.events.length
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ draft, texts, resolve, reject })
+      this.#flushing ??= this.#flushAll()
+    })
+  }
+
+  async #flushAll(): Promise<void> {
+    // The requests that the event loop reads in one turn share the first flush.
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    while (this.#queue.length > 0) {
+      const batch = this.#queue
+      this.#queue = []
+      await this.#flush(batch)
+    }
+    this.#flushing = undefined
+  }
+
+  async #flush(batch: readonly Waiting[]): Promise<void> {
+    const written: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
+    try {
+      if (this.#segment.size >= this.#options.segmentBytes) await this.#beginSegment()
+      const segment = this.#segment
+      const flush = this.#next.position
+      let { position, previous } = this.#next
+      let time = this.#time
+      const lines: Line[] = []
+      const starts: (readonly [Position, number])[] = []
+      let size = segment.size
+      for (const waiting of batch) {
+        const { expected, ...rest } = waiting.draft
+        time = nextTime(time, this.#options.now())
+        for (const line of encodeWrite({ position, previous, flush, time }, waiting.draft, waiting.texts)) {
+          starts.push([position, size])
+          lines.push(line)
+          size += line.bytes.length
+          previous = line.crc
+        }
+        written.push({ waiting, recorded: { position: expected, time, ...rest } })
+        position += waiting.draft.events.length
+      }
+      await writeAll(this.#file, Buffer.concat(lines.map((line) => line.bytes)), segment.size)
+      await this.#synced(this.#file)
+      for (const [at, offset] of starts) note(segment, at, offset)
+      segment.size = size
+      this.#next = { position, previous, flush }
+      this.#time = time
+    } catch (error) {
+      await this.#refuse(batch, error)
+      return
+    }
+    this.#full = false
+    try {
+      for (const { recorded } of written) {
+        this.#head = lastPosition(recorded)
+        for (const follower of this.#followers) follower(recorded)
+      }
+    } catch (error) {
+      this.#fail(batch, error)
+      return
+    }
+    for (const { waiting, recorded } of written) waiting.resolve(recorded)
+  }
+
+  get #segment(): Segment {
+    return this.#segments.at(-1) as Segment
+  }
+
+  async #synced(file: OpenFile): Promise<void> {
+    try {
+      await file.sync()
+    } catch (error) {
+      throw new SyncFailed(error)
+    }
+  }
+
+  /** Nothing of the batch, nor of what was decided on it, is kept. */
+  async #refuse(batch: readonly Waiting[], error: unknown): Promise<void> {
+    if (!isOutOfSpace(error)) {
+      this.#fail(batch, error)
+      return
+    }
+    try {
+      await this.#file.truncate(this.#segment.size)
+      await this.#synced(this.#file)
+    } catch (second) {
+      this.#fail(batch, second)
+      return
+    }
+    this.#full = true
+    const refusal = new Refusal('DiskFull', 'The disk is full. Nothing was stored; reading goes on.')
+    const refused = [...batch, ...this.#queue]
+    this.#queue = []
+    this.#accepted = this.#head
+    for (const waiting of refused) waiting.reject(refusal)
+  }
+
+  #fail(batch: readonly Waiting[], error: unknown): void {
+    this.#unusable = new Refusal('Unavailable', 'The journal cannot be written to any more; the server is ending.')
+    const refused = [...batch, ...this.#queue]
+    this.#queue = []
+    this.#options.failed(error instanceof SyncFailed ? error.cause : error)
+    for (const waiting of refused) waiting.reject(this.#unusable)
+  }
+
+  async #beginSegment(): Promise<void> {
+    const { files, directory } = this.#options
+    const segment = await beginSegment(files, directory, this.id, this.#next)
+    const file = await files.open(segment.path, 'edit')
+    const full = this.#file
+    this.#segments.push(segment)
+    this.#file = file
+    await full.close()
+  }
+
+  async *read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
+    const until = Math.min(to, this.#head)
+    let at = Math.max(1, from)
+    let index = this.#segments.findLastIndex((segment) => segment.first <= at)
+    while (at <= until) {
+      const segment = this.#segments[index++]
+      if (!segment) return
+      for await (const recorded of this.#readSegment(segment, at, until)) {
+        yield slice(recorded, at, until)
+        at = lastPosition(recorded) + 1
+        if (at > until) return
+      }
+    }
+  }
+
+  async *#readSegment(segment: Segment, from: Position, to: Position): AsyncGenerator<Recorded> {
+    const nearest = floorIndex(segment.index.positions, from)
+    let offset = segment.index.offsets[nearest]
+    if (offset === undefined) return
+    const { size } = segment
+    const file = await this.#options.files.open(segment.path, 'read')
+    try {
+      let buffer: Buffer = Buffer.alloc(0)
+      let wanted = READ_BYTES
+      while (offset < size) {
+        buffer = await readFully(file, Math.min(wanted, size - offset), offset)
+        let at = 0
+        while (at < buffer.length) {
+          const found = readFrame(buffer, at)
+          if (found.kind === 'cut' && offset + buffer.length < size) break
+          if (found.kind !== 'whole') {
+            throw new Corruption(
+              `${segment.path}, offset ${offset + at}: the record is damaged (looking for position ${from}).`,
+            )
+          }
+          const { previous, flush, more, ...recorded } = parseRecord(buffer, found)
+          at = found.end
+          if (lastPosition(recorded) < from) continue
+          yield recorded
+          if (lastPosition(recorded) >= to) return
+        }
+        wanted = at === 0 ? wanted * 2 : READ_BYTES * 4
+        offset += at
+      }
+    } finally {
+      await file.close()
+    }
+  }
+
+  async close(): Promise<void> {
+    while (this.#flushing) await this.#flushing
+    this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
+    await this.#file.close()
+    await this.#lock.release()
+  }
+}
+
+class SyncFailed extends Error {
+  constructor(cause: unknown) {
+    super('sync failed', { cause })
+  }
+}
+
+/** The index of the last element that is not greater; the first when all are. */
+function floorIndex(ascending: readonly number[], value: number): number {
+  let low = 0
+  let high = ascending.length - 1
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    if ((ascending[middle] as number) <= value) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+interface Opened {
+  readonly id: string
+  readonly lock: { release(): Promise<void> }
+  readonly segments: Segment[]
+  readonly file: OpenFile
+  readonly next: Expected
+  readonly time: string
+  readonly cut: Cut | undefined
+}
+
+async function openDirectory(options: FileJournalOptions): Promise<Opened> {
+  const { files, directory, newId, locked, replay } = options
+  if (!(await files.stat(directory))) {
+    await files.makeDirectory(directory)
+    await files.syncDirectory(directoryOf(directory))
+  }
+  const lock = await files.lock(`${directory}/lock`)
+  if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
+  try {
+    await locked()
+    const walked = await walk(files, directory, replay)
+    const id = walked.id ?? newId()
+    const { segments, next, time, torn } = walked
+    if (segments.length === 0) segments.push(await beginSegment(files, directory, id, next))
+    const cut = torn && (await cutOff(files, torn))
+    const last = segments.at(-1) as Segment
+    const file = await files.open(last.path, 'edit')
+    if (torn) await file.truncate(torn.offset)
+    await file.sync()
+    await files.syncDirectory(directory)
+    return { id, lock, segments, file, next, time, cut }
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+}
+
+/** Keeps the bytes that are to be cut off, durably, beside the segment. */
+async function cutOff(files: Files, torn: Torn): Promise<Cut> {
+  let kept = `${torn.segment.path}.torn-${torn.offset}`
+  for (let again = 2; await files.stat(kept); again++) kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
+  await writeNew(files, kept, [torn.bytes])
+  await files.syncDirectory(directoryOf(kept))
+  return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
+}
+
+/** temporary name → header → fsync → rename → fsync of the directory: a segment has its header or is not there. */
+async function beginSegment(files: Files, directory: string, journal: string, next: Expected): Promise<Segment> {
+  const path = `${directory}/${segmentName(next.position)}`
+  const previous = next.position === 1 ? NO_PREVIOUS : next.previous
+  const header = encodeHeader({ format: FORMAT, journal, first: next.position, previous })
+  await writeNew(files, `${path}.tmp`, [header.bytes])
+  await files.rename(`${path}.tmp`, path)
+  await files.syncDirectory(directory)
+  return { path, first: next.position, size: header.bytes.length, index: { positions: [], offsets: [] } }
+}

@@ -1,0 +1,66 @@
+import type { DomainEvent, Position } from './event.ts'
+
+/** Who wrote, and how a retry of the same request is known. */
+export interface Origin {
+  readonly actor: string
+  readonly requestId: string
+  /** The client's Idempotency-Key. */
+  readonly key?: string
+  /** SHA-256 of the request that the key came with, to tell a retry from another request. */
+  readonly request?: string
+}
+
+/** A write to be appended as a unit: all of its events become durable, or none. */
+export interface Draft extends Origin {
+  /** The position that the first event will have. */
+  readonly expected: Position
+  readonly events: readonly DomainEvent[]
+}
+
+/** Events as the journal holds them: those of one write, or a part of them. */
+export interface Recorded extends Origin {
+  /** Of the first event. */
+  readonly position: Position
+  /** ISO 8601, UTC, milliseconds. Never earlier than that of the event before; positions order, times do not. */
+  readonly time: string
+  readonly events: readonly DomainEvent[]
+}
+
+export function lastPosition(recorded: Recorded): Position {
+  return recorded.position + recorded.events.length - 1
+}
+
+/** An append-only log of events. It promises no more than a distributed log can. */
+export interface Journal {
+  /** UUID, given once, when the journal is begun. */
+  readonly id: string
+  /** The position of the last durable event. */
+  readonly head: Position
+  /** False while writes are refused for want of space. */
+  readonly writable: boolean
+  /**
+   * Resolves when the events are durable and every follower has had them. Refused as Unavailable when `expected`
+   * is not the next position, which means that the write was decided on one that failed.
+   */
+  append(draft: Draft): Promise<Recorded>
+  /** The durable events from one position up to another (both inclusive), in order. */
+  read(from: Position, to?: Position): AsyncIterable<Recorded>
+  /** Calls with every write, whole, in order, once, as soon as it is durable. */
+  follow(follower: (recorded: Recorded) => void): void
+  /** Waits for what was accepted, then lets go of the journal. */
+  close(): Promise<void>
+}
+
+/** The events of a record that lie between two positions, both inclusive. */
+export function slice<R extends Recorded>(recorded: R, from: Position, to: Position): R {
+  if (recorded.position >= from && lastPosition(recorded) <= to) return recorded
+  const first = Math.max(recorded.position, from)
+  const events = recorded.events.slice(first - recorded.position, to - recorded.position + 1)
+  return { ...recorded, position: first, events }
+}
+
+/** `time = max(last time, now)`: a clock that is set back does not turn the journal's times round. */
+export function nextTime(last: string, now: Date): string {
+  const time = now.toISOString()
+  return time > last ? time : last
+}

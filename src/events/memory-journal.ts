@@ -1,0 +1,53 @@
+import { Refusal } from '../errors.ts'
+import { type Draft, type Journal, lastPosition, nextTime, type Recorded, slice } from './journal.ts'
+
+/** A journal that lives as long as the process: for tests and for trying things out. */
+export function memoryJournal(id: string, now: () => Date): Journal {
+  const records: Recorded[] = []
+  const followers: ((recorded: Recorded) => void)[] = []
+  let next = 1
+  let head = 0
+  let time = ''
+  let settled: Promise<unknown> = Promise.resolve()
+  let closed = false
+
+  return {
+    id,
+    get head() {
+      return head
+    },
+    writable: true,
+    append(draft: Draft): Promise<Recorded> {
+      if (closed) return Promise.reject(new Refusal('Unavailable', 'The journal is closed.'))
+      if (draft.expected !== next) {
+        return Promise.reject(new Refusal('Unavailable', `Position ${draft.expected} is not the next one (${next}).`))
+      }
+      const { expected, ...rest } = draft
+      time = nextTime(time, now())
+      const recorded: Recorded = { position: expected, time, ...rest }
+      next = lastPosition(recorded) + 1
+      const appended = settled.then(async () => {
+        await new Promise<void>((resolve) => setImmediate(resolve))
+        records.push(recorded)
+        head = lastPosition(recorded)
+        for (const follower of followers) follower(recorded)
+        return recorded
+      })
+      settled = appended
+      return appended
+    },
+    async *read(from, to = head) {
+      for (const recorded of records) {
+        if (recorded.position > to) return
+        if (lastPosition(recorded) >= from) yield slice(recorded, from, to)
+      }
+    },
+    follow(follower) {
+      followers.push(follower)
+    },
+    async close() {
+      closed = true
+      await settled
+    },
+  }
+}

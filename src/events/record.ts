@@ -1,0 +1,220 @@
+/**
+ * The journal's lines, as docs/journal.md describes them: the one place that writer and reader share.
+ *
+ *     {"frame":"<crc32><length><crc32 of these 16 digits>",<rest>\n
+ *
+ * The frame covers the rest: the bytes after its own comma up to and without the newline.
+ */
+import { crc32 } from 'node:zlib'
+import { Corruption } from '../errors.ts'
+import { type DomainEvent, isEventType, type Position } from './event.ts'
+import { lastPosition, type Origin, type Recorded } from './journal.ts'
+
+export const FORMAT = 1
+/** A record holds at most this many bytes of events; only a single larger event may exceed it. */
+export const RECORD_BYTES = 512 * 1024
+export const NO_PREVIOUS = '00000000'
+
+export interface JournalRecord extends Recorded {
+  /** The crc32 of the record before, 8 hex digits. */
+  readonly previous: string
+  /** The first position of the write batch that the record was synced with. */
+  readonly flush: Position
+  /** The write goes on in the next record. */
+  readonly more?: true
+}
+
+export interface SegmentHeader {
+  readonly format: number
+  /** The journal's UUID. */
+  readonly journal: string
+  readonly first: Position
+  readonly previous: string
+}
+
+const OPENING = '{"frame":"'
+const DIGITS = 24
+/** Bytes before a line's rest: `{"frame":"`, 24 digits, `",`. */
+export const PREFIX_BYTES = OPENING.length + DIGITS + 2
+const NEWLINE = 0x0a
+
+export interface Line {
+  readonly bytes: Buffer
+  /** crc32 of the rest, 8 hex digits. */
+  readonly crc: string
+}
+
+/** Frames a JSON object's text. */
+function frame(json: string): Line {
+  const rest = json.slice(1)
+  const length = Buffer.byteLength(rest)
+  const bytes = Buffer.allocUnsafe(PREFIX_BYTES + length + 1)
+  bytes.write(rest, PREFIX_BYTES)
+  bytes[PREFIX_BYTES + length] = NEWLINE
+  const crc = hex(crc32(bytes.subarray(PREFIX_BYTES, PREFIX_BYTES + length)))
+  const checked = crc + hex(length)
+  bytes.write(`${OPENING}${checked}${hex(crc32(checked))}",`, 0, 'latin1')
+  return { bytes, crc }
+}
+
+function hex(value: number): string {
+  return value.toString(16).padStart(8, '0')
+}
+
+export function encodeHeader(header: SegmentHeader): Line {
+  return frame(JSON.stringify(header))
+}
+
+export interface RecordStart {
+  readonly position: Position
+  readonly previous: string
+  readonly flush: Position
+  readonly time: string
+}
+
+/**
+ * One write as lines of at most RECORD_BYTES, each knowing the one before; `texts` are its events as JSON.
+ */
+export function encodeWrite(start: RecordStart, origin: Origin, texts: readonly string[]): readonly Line[] {
+  const lines: Line[] = []
+  let { position, previous } = start
+  for (let from = 0; from < texts.length; ) {
+    let to = from
+    let size = 0
+    do {
+      size += Buffer.byteLength(texts[to] as string) + 1
+      to++
+    } while (to < texts.length && size + Buffer.byteLength(texts[to] as string) < RECORD_BYTES)
+    const head = JSON.stringify({
+      position,
+      previous,
+      flush: start.flush,
+      time: start.time,
+      actor: origin.actor,
+      requestId: origin.requestId,
+      ...(origin.key !== undefined && { key: origin.key }),
+      ...(origin.request !== undefined && { request: origin.request }),
+      ...(to < texts.length && { more: true }),
+    })
+    const line = frame(`${head.slice(0, -1)},"events":[${texts.slice(from, to).join(',')}]}`)
+    lines.push(line)
+    previous = line.crc
+    position += to - from
+    from = to
+  }
+  return lines
+}
+
+/** What the frame at an offset says: whole and right, cut off by the end of the bytes, or damaged. */
+export type Frame =
+  | { readonly kind: 'whole'; readonly crc: string; readonly start: number; readonly end: number }
+  | { readonly kind: 'cut' }
+  | { readonly kind: 'damaged'; readonly end?: number }
+
+/** Checks the line that begins at `offset`; `end` is after its newline. */
+export function readFrame(bytes: Buffer, offset: number): Frame {
+  const available = bytes.length - offset
+  if (available < PREFIX_BYTES) return { kind: 'cut' }
+  const digits = bytes.toString('latin1', offset + OPENING.length, offset + OPENING.length + DIGITS)
+  if (
+    bytes.toString('latin1', offset, offset + OPENING.length) !== OPENING ||
+    bytes.toString('latin1', offset + PREFIX_BYTES - 2, offset + PREFIX_BYTES) !== '",' ||
+    hex(crc32(digits.slice(0, 16))) !== digits.slice(16)
+  ) {
+    return { kind: 'damaged' }
+  }
+  const crc = digits.slice(0, 8)
+  const start = offset + PREFIX_BYTES
+  const close = start + Number.parseInt(digits.slice(8, 16), 16)
+  const end = close + 1
+  if (close <= bytes.length && hex(crc32(bytes.subarray(start, close))) !== crc) return { kind: 'damaged', end }
+  if (end > bytes.length) return { kind: 'cut' }
+  if (bytes[close] !== NEWLINE) return { kind: 'damaged', end }
+  return { kind: 'whole', crc, start, end }
+}
+
+/** The fields of a line whose frame is whole; an unknown format or event type is refused. */
+export function parseRecord(bytes: Buffer, whole: Frame & { kind: 'whole' }): JournalRecord {
+  const record = JSON.parse(`{${bytes.toString('utf8', whole.start, whole.end - 1)}`) as JournalRecord
+  for (const event of record.events as readonly DomainEvent[]) {
+    if (!isEventType(event.type)) {
+      throw new Corruption(
+        `position ${record.position} holds an event of the unknown type ${JSON.stringify(event.type)}: it was written by a newer version of Recollect, which can read it`,
+      )
+    }
+  }
+  return record
+}
+
+export function parseHeader(bytes: Buffer): { readonly header: SegmentHeader; readonly end: number } {
+  const whole = readFrame(bytes, 0)
+  if (whole.kind !== 'whole') throw new Corruption('the segment header (offset 0) is damaged')
+  const header = JSON.parse(`{${bytes.toString('utf8', whole.start, whole.end - 1)}`) as SegmentHeader
+  if (header.format !== FORMAT) {
+    throw new Corruption(
+      `the segment has format ${JSON.stringify(header.format)}, this version of Recollect reads ${FORMAT}`,
+    )
+  }
+  return { header, end: whole.end }
+}
+
+export interface Expected {
+  readonly position: Position
+  readonly previous: string
+  readonly flush: Position
+}
+
+/** Why a record whose own bytes are whole does not belong where it stands; undefined when it does. */
+export function misplaced(record: JournalRecord, expected: Expected): string | undefined {
+  if (record.position !== expected.position) {
+    return `a record of position ${record.position} stands where position ${expected.position} belongs`
+  }
+  if (record.previous !== expected.previous) {
+    return `the record of position ${record.position} does not follow the one before it (a record was dropped, doubled or moved)`
+  }
+  if (record.flush !== expected.flush && record.flush !== record.position) {
+    return `the record of position ${record.position} names a write batch that did not begin there`
+  }
+  return undefined
+}
+
+export function after(record: JournalRecord, crc: string): Expected {
+  return { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
+}
+
+const SECTOR = 512
+const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
+
+/**
+ * Whether the damage at `offset`, where the record of `position` belongs, can be what a crash left of the last
+ * write batch (docs/journal.md, "Torn or corrupt"). Undefined: torn. Otherwise why it is corruption.
+ */
+export function whyNotTorn(bytes: Buffer, offset: number, position: Position): string | undefined {
+  for (let at = bytes.indexOf(OPENING, offset + 1); at >= 0; at = bytes.indexOf(OPENING, at + 1)) {
+    const found = readFrame(bytes, at)
+    if (found.kind === 'whole' && parseRecord(bytes, found).flush > position) {
+      return 'a later write batch follows it, so it had been synced'
+    }
+  }
+  const rest = bytes.subarray(offset)
+  const damaged = readFrame(bytes, offset)
+  const firstZero = rest.indexOf(0)
+  if (firstZero < 0) {
+    if (damaged.kind !== 'cut') return 'its bytes do not match its checksum'
+    if (rest.includes(NEWLINE)) return 'a record is cut off, yet others follow it'
+    const begun = rest.toString('latin1', 0, PREFIX_BYTES)
+    const completed = begun + PREFIX_SHAPE.slice(begun.length)
+    return /^\{"frame":"[0-9a-f]{24}",$/.test(completed) ? undefined : 'it does not begin as a record does'
+  }
+  if (damaged.kind !== 'cut' && offset + firstZero >= (damaged.end ?? offset + PREFIX_BYTES))
+    return 'its bytes do not match its checksum'
+  for (let from = firstZero; from >= 0 && from < rest.length; ) {
+    let to = from
+    while (rest[to] === 0) to++
+    const begins = from === 0 || (offset + from) % SECTOR === 0
+    const ends = to === rest.length || (offset + to) % SECTOR === 0
+    if (!begins || !ends) return 'it holds zeros that are not whole sectors'
+    from = rest.indexOf(0, to)
+  }
+  return undefined
+}

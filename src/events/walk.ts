@@ -1,0 +1,166 @@
+import { Corruption } from '../errors.ts'
+import { type Files, readFully } from '../files/files.ts'
+import type { Position } from './event.ts'
+import type { Recorded } from './journal.ts'
+import {
+  after,
+  type Expected,
+  type JournalRecord,
+  misplaced,
+  NO_PREVIOUS,
+  parseHeader,
+  parseRecord,
+  readFrame,
+  whyNotTorn,
+} from './record.ts'
+
+export interface Segment {
+  readonly path: string
+  /** Of the first event. */
+  readonly first: Position
+  /** Durable bytes. */
+  size: number
+  /** Where some of the records begin, in ascending order, at most INDEX_BYTES of the file apart. */
+  readonly index: { readonly positions: Position[]; readonly offsets: number[] }
+}
+
+const INDEX_BYTES = 16 * 1024
+const NAME = /^(\d{20})\.ndjson$/
+
+export function segmentName(first: Position): string {
+  return `${String(first).padStart(20, '0')}.ndjson`
+}
+
+export function note(segment: Segment, position: Position, offset: number): void {
+  const { positions, offsets } = segment.index
+  const last = offsets.at(-1)
+  if (last === undefined || offset - last >= INDEX_BYTES) {
+    positions.push(position)
+    offsets.push(offset)
+  }
+}
+
+export interface Walk {
+  /** The journal's UUID; undefined when there is no journal yet. */
+  readonly id: string | undefined
+  readonly segments: Segment[]
+  /** What the next record must carry. */
+  readonly next: Expected
+  /** Of the last event, '' for none. */
+  readonly time: string
+  /** What a crash left at the end of the last segment, and is to be cut off. */
+  readonly torn: Torn | undefined
+}
+
+export interface Torn {
+  readonly segment: Segment
+  readonly offset: number
+  readonly bytes: Buffer
+  readonly why: string
+}
+
+/**
+ * Reads a journal's directory from its first segment to its last and checks every line; `visit` gets every whole
+ * write, in order. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption, naming
+ * segment, offset and position: it is never skipped.
+ */
+export async function walk(files: Files, directory: string, visit: (recorded: Recorded) => void): Promise<Walk> {
+  const names = (await files.list(directory)).filter((name) => NAME.test(name)).sort()
+  const segments: Segment[] = []
+  let id: string | undefined
+  let next: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
+  let time = ''
+  let torn: Torn | undefined
+  let unfinished: { readonly offset: number; readonly before: Expected; readonly parts: JournalRecord[] } | undefined
+
+  for (const name of names) {
+    const segment: Segment = {
+      path: `${directory}/${name}`,
+      first: Number(name.slice(0, 20)),
+      size: 0,
+      index: { positions: [], offsets: [] },
+    }
+    const bytes = await readWhole(files, segment.path)
+    let offset = 0
+    const corrupt = (why: string) =>
+      new Corruption(`${segment.path}, offset ${offset}, position ${next.position}: ${why}. Nothing was changed.`)
+
+    if (unfinished) throw corrupt('the segment before it ends in the middle of a write')
+    if (segment.first !== next.position)
+      throw corrupt(`the segment that begins with position ${next.position} is missing`)
+    const { header, end } = inPlace(corrupt, () => parseHeader(bytes))
+    if (header.journal !== (id ?? header.journal))
+      throw corrupt(`the segment belongs to another journal, ${header.journal}`)
+    if (header.first !== segment.first || header.previous !== next.previous) {
+      throw corrupt('the segment does not follow the one before it')
+    }
+    id = header.journal
+    offset = end
+
+    while (offset < bytes.length) {
+      const found = readFrame(bytes, offset)
+      if (found.kind !== 'whole') {
+        const isLast = name === names.at(-1)
+        const why = isLast ? whyNotTorn(bytes, offset, next.position) : 'the record is damaged, and segments follow'
+        if (why !== undefined) throw corrupt(`the record is damaged: ${why}`)
+        torn = { segment, offset, bytes: bytes.subarray(offset), why: 'a torn tail' }
+        break
+      }
+      const record = inPlace(corrupt, () => parseRecord(bytes, found))
+      const wrong = misplaced(record, next)
+      if (wrong !== undefined) throw corrupt(wrong)
+      if (record.more || unfinished) {
+        unfinished ??= { offset, before: next, parts: [] }
+        unfinished.parts.push(record)
+      }
+      note(segment, record.position, offset)
+      next = after(record, found.crc)
+      offset = found.end
+      if (record.more) continue
+      visit(unfinished ? joined(unfinished.parts) : record)
+      time = record.time
+      unfinished = undefined
+    }
+    if (unfinished) {
+      const { offset: from, before } = unfinished
+      torn = { segment, offset: from, bytes: bytes.subarray(from), why: 'an unfinished write' }
+      next = before
+      offset = from
+      forget(segment, from)
+    }
+    segment.size = offset
+    segments.push(segment)
+  }
+  return { id, segments, next, time, torn }
+}
+
+function inPlace<T>(corrupt: (why: string) => Corruption, parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    throw corrupt((error as Error).message)
+  }
+}
+
+/** The records of one write, as the one write that they are. */
+function joined(parts: readonly JournalRecord[]): Recorded {
+  const [first] = parts as readonly [JournalRecord]
+  return { ...first, events: parts.flatMap((part) => part.events) }
+}
+
+function forget(segment: Segment, from: number): void {
+  const { positions, offsets } = segment.index
+  while ((offsets.at(-1) ?? -1) >= from) {
+    offsets.pop()
+    positions.pop()
+  }
+}
+
+async function readWhole(files: Files, path: string): Promise<Buffer> {
+  const file = await files.open(path, 'read')
+  try {
+    return await readFully(file, await file.size(), 0)
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,93 @@
+import fs from 'node:fs'
+import { mkdir, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { tryLock, unlock } from 'fs-native-extensions'
+import type { FileStat, Files, OpenFile } from './files.ts'
+
+const write = promisify(fs.write)
+const read = promisify(fs.read)
+const fdatasync = promisify(fs.fdatasync)
+const ftruncate = promisify(fs.ftruncate)
+const fstat = promisify(fs.fstat)
+const close = promisify(fs.close)
+const fchmod = promisify(fs.fchmod)
+const openFd = promisify(fs.open)
+
+const FLAGS = { read: 'r', edit: 'r+', create: 'wx+' } as const
+
+/** The real file system: a thin layer over node:fs that decides nothing. */
+export const nodeFiles: Files = {
+  async open(path, how, mode) {
+    const fd = await openFd(path, FLAGS[how], 0o666)
+    if (mode !== undefined) await fchmod(fd, mode)
+    return openFile(fd)
+  },
+  read: (path) => unlessMissing(readFile(path)),
+  stat: async (path) => {
+    const found = await unlessMissing(stat(path, { bigint: true }))
+    if (!found) return undefined
+    return {
+      size: Number(found.size),
+      signature: `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}`,
+      mode: Number(found.mode) & 0o7777,
+      isDirectory: found.isDirectory(),
+    } satisfies FileStat
+  },
+  list: async (directory) => (await unlessMissing(readdir(directory))) ?? [],
+  makeDirectory: async (path) => {
+    await mkdir(path, { recursive: true })
+  },
+  rename,
+  remove: (path) => rm(path),
+  async syncDirectory(path) {
+    const directory = await open(path, 'r')
+    try {
+      await directory.sync()
+    } finally {
+      await directory.close()
+    }
+  },
+  resolve: async (path) => (await unlessMissing(realpath(path))) ?? path,
+  async lock(path) {
+    const fd = await openFd(path, 'a+', 0o666)
+    if (!tryLock(fd)) {
+      await close(fd)
+      return undefined
+    }
+    return {
+      async release() {
+        unlock(fd)
+        await close(fd)
+      },
+    }
+  },
+  watch(directory, changed) {
+    const watcher = fs.watch(directory, { persistent: false }, (_kind, name) => {
+      if (name !== null) changed(name)
+    })
+    // A watched directory that goes away is found by whoever reads the file next.
+    watcher.on('error', () => watcher.close())
+    return watcher
+  },
+}
+
+function openFile(fd: number): OpenFile {
+  return {
+    write: async (bytes, offset) => (await write(fd, bytes, 0, bytes.length, offset)).bytesWritten,
+    read: async (into, offset) => (await read(fd, into, 0, into.length, offset)).bytesRead,
+    size: async () => (await fstat(fd)).size,
+    truncate: (size) => ftruncate(fd, size),
+    sync: () => fdatasync(fd),
+    close: () => close(fd),
+  }
+}
+
+async function unlessMissing<T>(found: Promise<T>): Promise<T | undefined> {
+  try {
+    return await found
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,66 @@
+import type Router from '@koa/router'
+import Koa, { type Middleware } from 'koa'
+import type { Logger } from 'pino'
+import { type AdminOptions, adminRoutes } from './admin.ts'
+import { type DocsOptions, docRoutes } from './docs.ts'
+import { type EventsOptions, eventRoutes } from './events.ts'
+import { type ItemsOptions, itemRoutes } from './items.ts'
+import { problems } from './problems.ts'
+import { statics } from './statics.ts'
+
+export interface AppOptions {
+  readonly items: ItemsOptions
+  readonly events: EventsOptions
+  readonly admin: AdminOptions
+  readonly docs: DocsOptions
+  readonly wwwroot: string
+  readonly log: Logger
+  readonly newId: () => string
+}
+
+const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
+
+export function createApp(options: AppOptions): Koa {
+  const app = new Koa()
+  const { log, newId, items } = options
+  app.on('error', (error: Error & { code?: string }) => {
+    // A client that goes away in the middle of an answer is no fault of the server's.
+    if (error.code !== 'EPIPE' && error.code !== 'ECONNRESET' && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') {
+      log.error({ err: error }, 'an answer failed')
+    }
+  })
+  app.use(identify(newId))
+  app.use(journalPosition(() => items.views.position))
+  app.use(problems(log))
+  for (const routes of [
+    itemRoutes(items),
+    eventRoutes(options.events),
+    adminRoutes(options.admin),
+    docRoutes(options.docs),
+  ] satisfies Router[]) {
+    app.use(routes.routes() as unknown as Middleware)
+  }
+  app.use(statics(options.wwwroot))
+  return app
+}
+
+/** Who asks, and by which id the request is found again in journal and log. */
+function identify(newId: () => string): Middleware {
+  return async (ctx, next) => {
+    const sent = ctx.get('X-Request-Id')
+    ctx.state.requestId = REQUEST_ID.test(sent) ? sent : newId()
+    ctx.state.actor = 'anonymous'
+    ctx.set('X-Request-Id', ctx.state.requestId as string)
+    await next()
+  }
+}
+
+/** Every answer under /api says which position it reflects; a write says its own. */
+function journalPosition(position: () => number): Middleware {
+  return async (ctx, next) => {
+    await next()
+    if ((ctx.path === '/api' || ctx.path.startsWith('/api/')) && !ctx.response.get('Journal-Position')) {
+      ctx.set('Journal-Position', String(position()))
+    }
+  }
+}

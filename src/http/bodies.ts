@@ -1,0 +1,96 @@
+import type { Context, Next } from 'koa'
+import { koaBody } from 'koa-body'
+import type { Patch } from '../commands/command.ts'
+import { Refusal } from '../errors.ts'
+import { parsePatch } from '../json/json-patch.ts'
+import { parseJson } from '../json/parse.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+
+export const JSON_TYPE = 'application/json'
+export const JSON_PATCH_TYPE = 'application/json-patch+json'
+/** In the order in which Accept-Patch names them. */
+export const PATCH_TYPES = [
+  'application/merge-patch+json',
+  'application/json+merge-patch',
+  JSON_TYPE,
+  JSON_PATCH_TYPE,
+] as const
+
+export interface Body {
+  readonly bytes: Uint8Array
+  readonly type: string
+  readonly json: JsonValue
+}
+
+/**
+ * Reads a JSON body of one of the types: koa-body gathers, inflates and bounds the bytes; they are decoded
+ * and parsed here, because its own parser lets through what JSON does not allow and hides what was sent.
+ */
+export function bodyReader(types: readonly string[], limitBytes: number): (ctx: Context) => Promise<Body> {
+  const gather = koaBody({
+    text: true,
+    textTypes: [...types],
+    textLimit: limitBytes,
+    encoding: 'binary',
+    json: false,
+    urlencoded: false,
+    multipart: false,
+    patchNode: false,
+  })
+  const nothing: Next = async () => {}
+  return async (ctx) => {
+    const { headers } = ctx
+    if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
+    const type = typeOf(ctx, types)
+    try {
+      await gather(ctx as Parameters<typeof gather>[0], nothing)
+    } catch (error) {
+      throw refusalOf(error, limitBytes)
+    }
+    const bytes = Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
+    if (bytes.length === 0) throw noBody()
+    return { bytes, type, json: parseJson(bytes) }
+  }
+}
+
+function noBody(): Refusal {
+  return new Refusal('Invalid', 'The request has no body; JSON was expected.')
+}
+
+function typeOf(ctx: Context, types: readonly string[]): string {
+  const header = ctx.get('Content-Type')
+  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase())
+  const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`
+  if (!types.includes(type)) throw new Refusal('UnsupportedMediaType', `${named}; expected: ${types.join(', ')}.`)
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length)
+  if (charset !== undefined && !/^"?utf-?8"?$/.test(charset)) {
+    throw new Refusal('UnsupportedMediaType', `The charset ${charset} is not accepted; JSON is sent as UTF-8.`)
+  }
+  return type
+}
+
+function refusalOf(error: unknown, limitBytes: number): unknown {
+  const { status, code, message } = error as { status?: number; code?: string; message: string }
+  if (status === 413) return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
+  if (status === 415) return new Refusal('UnsupportedMediaType', `The Content-Encoding is not supported: ${message}.`)
+  if (status === 400 || code?.startsWith('Z_') || code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE') {
+    return new Refusal('Invalid', `The body could not be read: ${message}.`)
+  }
+  return error
+}
+
+export function parseItem({ json }: Body): JsonObject {
+  if (json === null) throw new Refusal('Invalid', 'The item is null; a JSON object was expected.')
+  if (!isObject(json)) {
+    throw new Refusal('Unprocessable', 'An item is a JSON object.', [{ pointer: '', message: 'must be an object' }])
+  }
+  return json
+}
+
+/** A merge patch (RFC 7396) or a JSON Patch (RFC 6902), by its type; an empty one is refused. */
+export function parseAnyPatch({ type, json }: Body): Patch {
+  if (type === JSON_PATCH_TYPE) return { type: 'operations', operations: parsePatch(json) }
+  if (!isObject(json)) throw new Refusal('Invalid', 'A merge patch of an item is a JSON object (RFC 7396).')
+  if (Object.keys(json).length === 0) throw new Refusal('Invalid', 'The patch is empty.')
+  return { type: 'merge', document: json }
+}

@@ -1,0 +1,64 @@
+import { createReadStream } from 'node:fs'
+import Router from '@koa/router'
+import type { Middleware } from 'koa'
+import { koaSwagger } from 'koa2-swagger-ui'
+import { Refusal } from '../errors.ts'
+import { sendJson } from './answers.ts'
+import { type OpenApiOptions, openApi } from './openapi.ts'
+import { resource } from './resource.ts'
+
+export interface DocsOptions extends OpenApiOptions {
+  /** Where the build has put Swagger UI's files. */
+  readonly swaggerAssets: string
+}
+
+/** The page's files, by the names under which it asks for them. */
+const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
+  'swagger-ui.min.css': { file: 'swagger-ui.css', type: 'text/css' },
+  'swagger-ui-bundle.js': { file: 'swagger-ui-bundle.js', type: 'text/javascript' },
+  'swagger-ui-standalone-preset.js': { file: 'swagger-ui-standalone-preset.js', type: 'text/javascript' },
+  'favicon-32x32.png': { file: 'favicon-32x32.png', type: 'image/png' },
+}
+
+/** `/openapi.json` and the page that shows it; nothing is fetched from anywhere else. */
+export function docRoutes(options: DocsOptions): Router {
+  const router = new Router({ sensitive: true, strict: true })
+  const page = koaSwagger({
+    title: 'Recollect API',
+    routePrefix: false,
+    swaggerCdnUrl: '/swagger',
+    swaggerVersion: 'assets',
+    swaggerOptions: { url: '/openapi.json', validatorUrl: null },
+    favicon: '/swagger/assets/favicon-32x32.png',
+    hideTopbar: true,
+  }) as unknown as Middleware
+
+  resource(router, '/openapi.json', { GET: (ctx) => sendJson(ctx, JSON.stringify(openApi(options))) })
+
+  resource(router, '/swagger', {
+    GET: (ctx) => {
+      ctx.status = 301
+      ctx.redirect('/swagger/')
+    },
+  })
+
+  resource(router, '/swagger/', {
+    GET: async (ctx) => {
+      await page(ctx, async () => {})
+      ctx.body = String(ctx.body).replace(/<link href="https:[^>]*>/g, '')
+    },
+  })
+
+  resource(router, '/swagger/assets/:name', {
+    GET: (ctx) => {
+      const name = ctx.path.slice('/swagger/assets/'.length)
+      const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined
+      if (!asset) throw new Refusal('NotFound', `There is no ${name} here.`)
+      ctx.type = asset.type
+      ctx.set('Cache-Control', 'public, max-age=86400')
+      ctx.body = createReadStream(`${options.swaggerAssets}/${asset.file}`)
+    },
+  })
+
+  return router
+}

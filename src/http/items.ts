@@ -1,0 +1,126 @@
+import Router from '@koa/router'
+import type { Context } from 'koa'
+import type { Command } from '../commands/command.ts'
+import type { CommandHandler, Outcome } from '../commands/handler.ts'
+import { Refusal } from '../errors.ts'
+import { valueAt } from '../json/pointer.ts'
+import { tagOf } from '../json/tag.ts'
+import { collectionPath, itemPath } from '../projections/address.ts'
+import { answer } from '../projections/query/answer.ts'
+import { pageLinks, parseParameters, parseQuery, type QueryLimits } from '../projections/query/query.ts'
+import type { Views } from '../projections/views.ts'
+import { isNotModified, sendJson } from './answers.ts'
+import { type Body, bodyReader, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem } from './bodies.ts'
+import { apiSegments, originOf, parseTags, wantsRepresentation } from './requests.ts'
+import { resource } from './resource.ts'
+
+export interface ItemsOptions {
+  readonly views: Views
+  readonly handler: CommandHandler
+  /** The journal's UUID. */
+  readonly journalId: string
+  readonly bodyBytes: number
+  readonly limits: QueryLimits
+}
+
+/** `/api`: the collections and their items. */
+export function itemRoutes({ views, handler, journalId, bodyBytes, limits }: ItemsOptions): Router {
+  const router = new Router({ sensitive: true })
+  const readItem = bodyReader([JSON_TYPE], bodyBytes)
+  const readPatch = bodyReader(PATCH_TYPES, bodyBytes)
+
+  resource(router, '/api', {
+    GET: (ctx) => {
+      const names = JSON.stringify(views.names())
+      if (!isNotModified(ctx, tagOf(names))) sendJson(ctx, names)
+    },
+  })
+
+  resource(router, '/api/:collection', {
+    GET: (ctx) => {
+      const [name] = apiSegments(ctx) as [string]
+      const collection = views.find(name)
+      if (!collection) throw new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
+      const parameters = parseParameters(ctx.querystring, limits.parameters)
+      const query = parseQuery(parameters, limits)
+      // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
+      if (isNotModified(ctx, `"${collection.position}-${journalId}"`)) return
+      const { text, total } = answer(collection.items(), query)
+      ctx.set('X-Total-Count', String(total))
+      const links = pageLinks(parameters, query.page, total)
+      const path = collectionPath(name)
+      ctx.set('Link', links.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', '))
+      sendJson(ctx, text)
+    },
+    POST: async (ctx) => {
+      const [collection] = apiSegments(ctx) as [string]
+      const body = await readItem(ctx)
+      await write(ctx, body, { type: 'CreateItem', collection, item: parseItem(body) })
+    },
+  })
+
+  resource(router, '/api/:collection/:id', {
+    GET: (ctx) => {
+      const { item } = find(ctx)
+      if (!isNotModified(ctx, item.tag)) sendJson(ctx, item.text)
+    },
+    PUT: async (ctx) => {
+      const body = await readItem(ctx)
+      await write(ctx, body, { type: 'ReplaceItem', ...target(ctx), item: parseItem(body) })
+    },
+    PATCH: async (ctx) => {
+      const body = await readPatch(ctx)
+      await write(ctx, body, { type: 'PatchItem', ...target(ctx), patch: parseAnyPatch(body) })
+    },
+    DELETE: (ctx) => write(ctx, undefined, { type: 'DeleteItem', ...target(ctx) }),
+  })
+
+  resource(router, '/api/:collection/:id/*rest', {
+    GET: (ctx) => {
+      const { item, rest } = find(ctx, 'UnknownParent')
+      const value = valueAt(item.value, rest)
+      if (value === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+      const text = JSON.stringify(value)
+      if (!isNotModified(ctx, tagOf(text))) sendJson(ctx, text)
+    },
+  })
+
+  return router
+
+  function find(ctx: Context, otherwise: 'NotFound' | 'UnknownParent' = 'NotFound') {
+    const [name, key, ...rest] = apiSegments(ctx) as [string, string, ...string[]]
+    const collection = views.find(name)
+    if (!collection) throw new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
+    const item = collection.item(key)
+    if (!item) throw new Refusal(otherwise, `There is no item ${JSON.stringify(key)} in "${name}".`)
+    return { item, rest }
+  }
+
+  async function write(ctx: Context, body: Body | undefined, command: Command): Promise<void> {
+    const outcome = await handler.handle(command, originOf(ctx, body?.bytes ?? new Uint8Array()))
+    ctx.set('Journal-Position', String(outcome.position))
+    sendOutcome(ctx, outcome)
+  }
+}
+
+function target(ctx: Context) {
+  const [collection, key] = apiSegments(ctx) as [string, string]
+  const ifMatch = parseTags(ctx.headers['if-match'])
+  const ifNoneMatch = parseTags(ctx.headers['if-none-match'])
+  return { collection, key, ifMatch, ifNoneMatch }
+}
+
+function sendOutcome(ctx: Context, { event, item }: Outcome): void {
+  if (!item) {
+    ctx.status = 204
+    return
+  }
+  ctx.set('ETag', item.tag)
+  const created = event.type === 'ItemCreated'
+  if (created) ctx.set('Location', itemPath(event.collection, item.key))
+  if (wantsRepresentation(ctx)) {
+    ctx.set('Preference-Applied', 'return=representation')
+    sendJson(ctx, item.text, created ? 201 : 200)
+  } else if (created) sendJson(ctx, JSON.stringify({ id: item.id }), 201)
+  else ctx.status = 204
+}

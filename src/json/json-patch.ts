@@ -1,0 +1,179 @@
+import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
+import { Refusal } from '../errors.ts'
+import { arrayIndex, pointer } from './pointer.ts'
+import { equal, isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
+
+export type PatchOperation =
+  | Step
+  | { readonly op: 'test'; readonly path: Tokens; readonly value: JsonValue }
+  | { readonly op: 'move' | 'copy'; readonly path: Tokens; readonly from: Tokens }
+
+/** A pointer's unescaped tokens; none is the whole document. */
+type Tokens = readonly string[]
+
+export interface PatchLimits {
+  /** Operations in one patch. */
+  readonly operations: number
+  /** UTF-8 bytes of the resulting document. */
+  readonly resultBytes: number
+}
+
+/** Reads an RFC 6902 document. What is malformed is refused as Invalid, before anything is tried. */
+export function parsePatch(document: JsonValue): readonly PatchOperation[] {
+  if (!isArray(document)) throw new Refusal('Invalid', 'A JSON Patch is an array of operations (RFC 6902).')
+  if (document.length === 0) throw new Refusal('Invalid', 'The JSON Patch is empty.')
+  return document.map(parseOperation)
+}
+
+function parseOperation(operation: JsonValue, index: number): PatchOperation {
+  if (!isObject(operation)) throw malformed(index, 'it is not an object')
+  const op = own(operation, 'op')
+  const path = () => tokens(operation, 'path', index)
+  switch (op) {
+    case 'add':
+    case 'replace':
+    case 'test': {
+      const value = own(operation, 'value')
+      if (value === undefined) throw malformed(index, `"${op}" needs a "value"`)
+      return { op, path: path(), value }
+    }
+    case 'remove':
+      return { op, path: path() }
+    case 'move':
+    case 'copy':
+      return { op, path: path(), from: tokens(operation, 'from', index) }
+    default:
+      throw malformed(index, '"op" must be one of add, remove, replace, move, copy, test')
+  }
+}
+
+/** Paths with or without the leading slash: `name` is read as `/name`. */
+function tokens(operation: JsonObject, member: 'path' | 'from', index: number): Tokens {
+  const text = own(operation, member)
+  if (typeof text !== 'string') throw malformed(index, `"${member}" must be a JSON Pointer`)
+  if (text === '') return []
+  if (/~(?![01])/.test(text)) throw malformed(index, `"${member}" holds a "~" that is neither ~0 nor ~1`)
+  const escaped = text.startsWith('/') ? text.slice(1) : text
+  return escaped.split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+function malformed(index: number, why: string): Refusal {
+  const message = `Operation ${index} of the JSON Patch is malformed: ${why}`
+  return new Refusal('Invalid', `${message}.`, [{ pointer: `/${index}`, message }])
+}
+
+/**
+ * Applies all operations or none; the target is not touched. The library mutates, goes on after a failure and
+ * follows pointers into prototypes, so every pointer is walked through own members first, on a copy, right
+ * before its step is applied.
+ */
+export function applyJsonPatch(
+  target: JsonValue,
+  operations: readonly PatchOperation[],
+  limits: PatchLimits,
+): JsonValue {
+  if (operations.length > limits.operations) {
+    throw new Refusal(
+      'Unprocessable',
+      `The patch has ${operations.length} operations; at most ${limits.operations} are accepted.`,
+    )
+  }
+  const root = { document: structuredClone(target) as JsonValue }
+  let broughtBytes = 0
+  for (const [index, operation] of operations.entries()) {
+    for (const step of stepsOf(root.document, operation, index)) {
+      checkStep(root.document, step, index)
+      if (step.op !== 'remove') broughtBytes += Buffer.byteLength(JSON.stringify(step.value))
+      if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
+      // The library cannot operate on the whole document, so the document stands inside another.
+      const [failure] = applyPatch(root, [{ ...step, path: pointer('document', ...step.path) } as LibraryOperation])
+      if (failure) throw inapplicable(index, failure.message)
+    }
+  }
+  return root.document
+}
+
+type Step =
+  | { readonly op: 'add' | 'replace'; readonly path: Tokens; readonly value: JsonValue }
+  | { readonly op: 'remove'; readonly path: Tokens }
+
+/** RFC 6902 §4.4 and §4.5 define `move` and `copy` by `remove` and `add`; taken apart, each part can be checked. */
+function stepsOf(document: JsonValue, operation: PatchOperation, index: number): readonly Step[] {
+  switch (operation.op) {
+    case 'add':
+    case 'remove':
+    case 'replace':
+      return [operation]
+    case 'copy':
+      return [{ op: 'add', path: operation.path, value: existing(document, operation.from, index) }]
+    case 'move': {
+      const { from, path } = operation
+      const value = existing(document, from, index)
+      if (from.length < path.length && from.every((token, at) => token === path[at])) {
+        throw inapplicable(index, 'a value cannot be moved into itself')
+      }
+      const stays = from.length === path.length && from.every((token, at) => token === path[at])
+      return stays
+        ? []
+        : [
+            { op: 'remove', path: from },
+            { op: 'add', path, value },
+          ]
+    }
+    case 'test': {
+      if (equal(existing(document, operation.path, index), operation.value)) return []
+      const where = pointer(...operation.path)
+      const message = `The test of operation ${index} failed: ${where || 'the document'} has another value`
+      throw new Refusal('Conflict', `${message}.`, [{ pointer: where, message }])
+    }
+    default:
+      return operation satisfies never
+  }
+}
+
+function checkStep(document: JsonValue, step: Step, index: number): void {
+  if (step.op === 'remove' && step.path.length === 0) {
+    throw inapplicable(index, 'the whole document cannot be removed')
+  }
+  if (step.op === 'add') addable(document, step.path, index)
+  else existing(document, step.path, index)
+}
+
+function existing(document: JsonValue, path: Tokens, index: number): JsonValue {
+  let current: JsonValue | undefined = document
+  for (const token of path) {
+    if (isArray(current)) {
+      const at = arrayIndex(token)
+      current = at === undefined ? undefined : current[at]
+    } else if (isObject(current)) {
+      current = own(current, safe(token, index))
+    } else current = undefined
+    if (current === undefined) throw inapplicable(index, `nothing is at ${pointer(...path)}`)
+  }
+  return current
+}
+
+function addable(document: JsonValue, path: Tokens, index: number): void {
+  const last = path.at(-1)
+  if (last === undefined) return
+  const parent = existing(document, path.slice(0, -1), index)
+  if (isArray(parent)) {
+    const at = last === '-' ? parent.length : arrayIndex(last)
+    if (at === undefined || at > parent.length) throw inapplicable(index, `${pointer(...path)} is not an index here`)
+  } else if (isObject(parent)) {
+    safe(last, index)
+  } else throw inapplicable(index, `the parent of ${pointer(...path)} is neither an object nor an array`)
+}
+
+/** The names with which the library would reach a prototype, or which it would skip. */
+function safe(token: string, index: number): string {
+  if (token === '__proto__' || token === 'constructor' || token === 'prototype') {
+    throw inapplicable(index, `a pointer must not pass through "${token}"`)
+  }
+  return token
+}
+
+function inapplicable(index: number, why: string): Refusal {
+  const message = `Operation ${index} of the JSON Patch cannot be applied: ${why}`
+  return new Refusal('Unprocessable', `${message}.`, [{ pointer: `/${index}`, message }])
+}

@@ -1,0 +1,54 @@
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject
+export interface JsonObject {
+  readonly [name: string]: JsonValue
+}
+
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value)
+}
+
+/** The value of an own property; what an object merely inherits is not part of its JSON. */
+export function own(object: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined
+}
+
+/** Equal as JSON: the order of an object's members does not matter (RFC 8259 §4), that of an array's elements does. */
+export function equal(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
+  if (a === b) return true
+  if (isArray(a)) {
+    return isArray(b) && a.length === b.length && a.every((element, index) => equal(element, b[index]))
+  }
+  if (!isObject(a) || !isObject(b)) return false
+  const names = Object.keys(a)
+  if (names.length !== Object.keys(b).length) return false
+  return names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]))
+}
+
+const LONE_SURROGATE = /\p{Surrogate}/u
+
+/** Text that UTF-8 can carry; a lone surrogate cannot be put into a URL or a file. */
+export function isWellFormed(text: string): boolean {
+  return !LONE_SURROGATE.test(text)
+}
+
+/**
+ * Compares by code point. JavaScript's `<` compares UTF-16 units, which puts U+1F600
+ * before U+FF5E; lifting the surrogates above the rest of the plane mends that.
+ */
+export function compareText(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length)
+  for (let index = 0; index < shorter; index++) {
+    const left = a.charCodeAt(index)
+    const right = b.charCodeAt(index)
+    if (left !== right) return codePointRank(left) - codePointRank(right)
+  }
+  return a.length - b.length
+}
+
+function codePointRank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env node
+import { randomUUID } from 'node:crypto'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { destination, pino } from 'pino'
+import { Corruption, JournalMismatch, Locked, Refusal } from './errors.ts'
+import { nodeFiles } from './files/node-files.ts'
+import { start } from './service.ts'
+import { BadSettings, helpText, type Invocation, readSettings } from './settings.ts'
+
+const packageRoot = fileURLToPath(new URL('..', import.meta.url))
+const packaged = (path: string): string => resolve(packageRoot, path)
+const { version } = JSON.parse(readFileSync(packaged('package.json'), 'utf8')) as { version: string }
+
+function invocation(): Invocation {
+  return readSettings({
+    argv: process.argv.slice(2),
+    env: process.env,
+    absolute: (path) => resolve(path),
+    packagedSettings: packaged('appsettings.json'),
+    readText: (path) => (existsSync(path) && statSync(path).isFile() ? readFileSync(path, 'utf8') : undefined),
+  })
+}
+
+async function main(): Promise<void> {
+  const invoked = invocation()
+  if (invoked.type === 'help') return void process.stdout.write(helpText())
+  if (invoked.type === 'version') return void process.stdout.write(`${version}\n`)
+
+  const log = pino(
+    { level: 'info', base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    destination({ dest: 2, sync: true }),
+  )
+  const ownPages = resolve('wwwroot')
+  const service = await start(invoked.settings, {
+    files: nodeFiles,
+    now: () => new Date(),
+    newId: randomUUID,
+    log,
+    version,
+    sampleFile: packaged('data/sensors.json'),
+    wwwroot: existsSync(ownPages) ? ownPages : packaged('wwwroot'),
+    swaggerAssets: packaged('dist/swagger'),
+    failed: (error) => {
+      log.fatal({ err: error }, 'the journal can no longer be trusted to keep what it is given; ending')
+      process.exit(1)
+    },
+  })
+  process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
+
+  let ending = false
+  const end = (): void => {
+    if (ending) process.exit(1)
+    ending = true
+    service.close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.fatal({ err: error }, 'the end was not a clean one')
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', end)
+  process.on('SIGINT', end)
+}
+
+main().catch((error: unknown) => {
+  if (error instanceof BadSettings) {
+    for (const mistake of error.mistakes) process.stderr.write(`recollect: ${mistake}\n`)
+    process.exit(2)
+  }
+  const isExpected =
+    error instanceof Refusal ||
+    error instanceof Corruption ||
+    error instanceof JournalMismatch ||
+    error instanceof Locked ||
+    (error as NodeJS.ErrnoException).code !== undefined
+  process.stderr.write(`recollect: ${isExpected ? (error as Error).message : (error as Error).stack}\n`)
+  process.exit(error instanceof Refusal ? 2 : 1)
+})

@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto'
+import { type ParseError, parse, printParseErrorCode } from 'jsonc-parser'
+import type { Adapter } from 'lowdb'
+import { parseSnapshot, type Snapshot } from '../../collections/snapshot.ts'
+import { Refusal } from '../../errors.ts'
+import { directoryOf, type Files, writeNew } from '../../files/files.ts'
+import type { JsonValue } from '../../json/value.ts'
+import { temporaryPath } from './state.ts'
+
+/** A content of the data file. */
+export interface Content {
+  /** SHA-256. */
+  readonly hash: string
+  /** Of the file as it was when it had this content. */
+  readonly signature: string
+}
+
+export interface AdapterOptions {
+  readonly files: Files
+  /** No symbolic link. */
+  readonly path: string
+  /** Called when the new content is durable under its temporary name; what it throws keeps the old file. */
+  readonly beforeReplace: (hash: string) => Promise<void>
+}
+
+/**
+ * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and
+ * whole: temporary file → fsync → rename → directory fsync; the file's mode is kept.
+ */
+export class DataFileAdapter implements Adapter<Snapshot> {
+  readonly #options: AdapterOptions
+  /** What was last read or written; undefined while there is no file. */
+  content: Content | undefined
+
+  constructor(options: AdapterOptions) {
+    this.#options = options
+  }
+
+  /** Null when there is no file; refuses, with its place, what is not a data file. */
+  async read(): Promise<Snapshot | null> {
+    const { files, path } = this.#options
+    const found = await readContent(files, path)
+    this.content = found?.content
+    return found ? parseFile(found.bytes) : null
+  }
+
+  async write(snapshot: Snapshot): Promise<void> {
+    const { files, path, beforeReplace } = this.#options
+    const temporary = temporaryPath(path)
+    const hash = createHash('sha256')
+    const before = await files.stat(path)
+    await writeNew(files, temporary, hashing(chunksOf(snapshot), hash), before?.mode)
+    const digest = hash.digest('hex')
+    await beforeReplace(digest)
+    await files.rename(temporary, path)
+    await files.syncDirectory(directoryOf(path))
+    const after = await files.stat(path)
+    this.content = { hash: digest, signature: after?.signature ?? '' }
+  }
+}
+
+export async function readContent(
+  files: Files,
+  path: string,
+): Promise<{ readonly bytes: Buffer; readonly content: Content } | undefined> {
+  const stat = await files.stat(path)
+  const bytes = stat && (await files.read(path))
+  if (!bytes) return undefined
+  return { bytes, content: { hash: createHash('sha256').update(bytes).digest('hex'), signature: stat.signature } }
+}
+
+/** Reads a data file's bytes; a file that is not valid is refused with its place. */
+export function parseFile(bytes: Buffer): Snapshot {
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new Refusal('Invalid', 'The data file is not valid UTF-8.')
+  }
+  let root: JsonValue
+  try {
+    root = JSON.parse(text)
+  } catch (error) {
+    throw new Refusal('Invalid', `The data file is not well-formed JSON: ${placeOf(text) ?? (error as Error).message}.`)
+  }
+  return parseSnapshot(root, text)
+}
+
+/** JSON.parse does not always say where it stumbled. */
+function placeOf(text: string): string | undefined {
+  const errors: ParseError[] = []
+  try {
+    parse(text, errors, { disallowComments: true, allowTrailingComma: false })
+  } catch {
+    return undefined
+  }
+  const [first] = errors
+  if (!first) return undefined
+  const lines = text.slice(0, first.offset).split('\n')
+  return `${printParseErrorCode(first.error)} in line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+}
+
+async function* hashing(
+  chunks: Iterable<Buffer>,
+  hash: { update(bytes: Uint8Array): unknown },
+): AsyncGenerator<Buffer> {
+  for (const chunk of chunks) {
+    hash.update(chunk)
+    yield chunk
+  }
+}
+
+const CHUNK_CHARACTERS = 64 * 1024
+
+/** The same text as `JSON.stringify(…, null, 2)` of the whole, in pieces: it may be longer than a string can be. */
+export function* chunksOf(snapshot: Snapshot): Generator<Buffer> {
+  let text = '{'
+  let collections = 0
+  for (const [name, items] of snapshot) {
+    text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: [`
+    for (const [index, item] of items.entries()) {
+      text += `${index ? ',' : ''}\n    ${JSON.stringify(item, null, 2).replaceAll('\n', '\n    ')}`
+      if (text.length < CHUNK_CHARACTERS) continue
+      yield Buffer.from(text)
+      text = ''
+    }
+    text += items.length ? '\n  ]' : ']'
+  }
+  yield Buffer.from(`${text}${collections ? '\n}' : '}'}\n`)
+}

@@ -1,0 +1,37 @@
+import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import type { Recorded } from '../events/journal.ts'
+import { collectionPath, itemPath } from './address.ts'
+
+/** What every connected client is told of an event; it then reads the path again. */
+export interface Updated {
+  readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly collection: string
+  /** As it is stored, number or text; null for an event of the collection as a whole. */
+  readonly itemId: ItemId | null
+  readonly position: Position
+}
+
+const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
+  ItemCreated: 'POST',
+  ItemReplaced: 'PUT',
+  ItemPatched: 'PATCH',
+  ItemDeleted: 'DELETE',
+  CollectionCreated: 'POST',
+  CollectionRemoved: 'DELETE',
+  CollectionOrdered: 'PUT',
+}
+
+export function* notificationsOf(recorded: Recorded): Generator<Updated> {
+  for (const [index, event] of recorded.events.entries()) {
+    const { collection } = event
+    const itemId = isItemEvent(event) ? event.id : null
+    yield {
+      method: METHODS[event.type],
+      path: itemId === null ? collectionPath(collection) : itemPath(collection, String(itemId)),
+      collection,
+      itemId,
+      position: recorded.position + index,
+    }
+  }
+}

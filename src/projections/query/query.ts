@@ -1,0 +1,167 @@
+import { Refusal } from '../../errors.ts'
+import { type Filter, OPERATORS, type Operator } from './filter.ts'
+import { type Path, parsePath } from './paths.ts'
+
+/** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
+export interface Query {
+  readonly filters: readonly Filter[]
+  /** Texts of which any must occur somewhere, in lower case. */
+  readonly mentioned: readonly string[]
+  readonly sort: readonly { readonly path: Path; readonly descending: boolean }[]
+  readonly page: Page
+  readonly fields: readonly Path[] | undefined
+}
+
+export interface Page {
+  readonly offset: number
+  readonly size: number
+  /** The parameters in which the client counts; the links are written in them, too. */
+  readonly family: Family
+}
+
+interface Family {
+  readonly start: string
+  readonly size: string
+  /** Whether `start` counts pages, from 1, or items, from 0. */
+  readonly pages: boolean
+}
+
+const FAMILIES: readonly Family[] = [
+  { start: 'page', size: 'pageSize', pages: true },
+  { start: 'page', size: 'per_page', pages: true },
+  { start: 'skip', size: 'take', pages: false },
+  { start: 'offset', size: 'limit', pages: false },
+]
+
+export const DEFAULT_PAGE_SIZE = 512
+
+export interface QueryLimits {
+  readonly parameters: number
+  readonly pageSize: number
+}
+
+/** A parameter as it was sent, and what it says. */
+export interface Parameter {
+  readonly raw: string
+  readonly name: string
+  readonly value: string
+}
+
+/** Splits and decodes a query string, which has no `?`. */
+export function parseParameters(search: string, limit: number): readonly Parameter[] {
+  const pieces = search.split('&').filter((piece) => piece !== '')
+  if (pieces.length > limit) {
+    throw new Refusal('Invalid', `The query has ${pieces.length} parameters; at most ${limit} are accepted.`)
+  }
+  return pieces.map((raw) => {
+    const equals = raw.indexOf('=')
+    return equals < 0
+      ? { raw, name: decode(raw), value: '' }
+      : { raw, name: decode(raw.slice(0, equals)), value: decode(raw.slice(equals + 1)) }
+  })
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw new Refusal('Invalid', `The query holds malformed percent-encoding: ${text}`)
+  }
+}
+
+const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
+
+export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits): Query {
+  const filters = new Map<string, { path: Path; operator: Operator; values: string[] }>()
+  const mentioned: string[] = []
+  const sort: Query['sort'][number][] = []
+  const paging = new Map<string, string>()
+  let fields: Path[] | undefined
+  for (const { name, value } of parameters) {
+    if (name === 'q') mentioned.push(value.toLowerCase())
+    else if (name === 'sort') sort.push(...pieces(value).map(parseSort))
+    else if (name === 'fields') fields = [...(fields ?? []), ...pieces(value).map(parsePath)]
+    else if (name === 'asOf') throw new Refusal('Invalid', 'asOf is not served by this version.')
+    else if (PAGING.has(name)) {
+      if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
+      paging.set(name, value)
+    } else {
+      const filter = filters.get(name) ?? { ...parseFilter(name), values: [] }
+      if (filter.operator === 'exists' && value !== 'true' && value !== 'false') {
+        throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
+      }
+      filter.values.push(value)
+      filters.set(name, filter)
+    }
+  }
+  return { filters: [...filters.values()], mentioned, sort, page: parsePage(paging, limits.pageSize), fields }
+}
+
+function pieces(list: string): string[] {
+  return list.split(',').filter((piece) => piece !== '')
+}
+
+/** Only the operators' names are suffixes: `data.acceleration_x` is a field. */
+function parseFilter(name: string): { path: Path; operator: Operator } {
+  const underscore = name.lastIndexOf('_')
+  const suffix = name.slice(underscore + 1)
+  const operator = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
+  return operator ? { path: parsePath(name.slice(0, underscore)), operator } : { path: parsePath(name), operator: 'eq' }
+}
+
+function parseSort(piece: string): Query['sort'][number] {
+  const sign = piece[0]
+  if (sign === '-') return { path: parsePath(piece.slice(1)), descending: true }
+  const name = sign === '+' || sign === ' ' ? piece.slice(1) : piece
+  const [, field = name, direction] = /^(.+)_(asc|desc)$/s.exec(name) ?? []
+  return { path: parsePath(field), descending: direction === 'desc' }
+}
+
+function parsePage(paging: ReadonlyMap<string, string>, largest: number): Page {
+  const used = [...paging.keys()]
+  const family = FAMILIES.find(({ start, size }) => used.every((name) => name === start || name === size))
+  if (!family) {
+    throw new Refusal(
+      'Invalid',
+      `The parameters ${used.join(', ')} count pages in different ways; use one of: ${FAMILIES.map(({ start, size }) => `${start} and ${size}`).join('; ')}.`,
+    )
+  }
+  const size = number(paging, family.size, 1) ?? Math.min(DEFAULT_PAGE_SIZE, largest)
+  if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${largest}.`)
+  const start = number(paging, family.start, family.pages ? 1 : 0)
+  const offset = start === undefined ? 0 : family.pages ? (start - 1) * size : start
+  return { offset, size, family }
+}
+
+function number(paging: ReadonlyMap<string, string>, name: string, least: number): number | undefined {
+  const text = paging.get(name)
+  if (text === undefined) return undefined
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  if (value >= least) return value
+  throw new Refusal(
+    'Invalid',
+    `The parameter ${name} must be an integer of at least ${least}, not ${JSON.stringify(text)}.`,
+  )
+}
+
+/** The parameters that would bring another page, all others kept as they were sent. */
+export function pageLinks(
+  parameters: readonly Parameter[],
+  page: Page,
+  total: number,
+): readonly { readonly relation: 'first' | 'prev' | 'next' | 'last'; readonly search: string }[] {
+  const { family, size } = page
+  const lastOffset = Math.max(0, Math.ceil(total / size) - 1) * size
+  const rest = parameters.filter(({ name }) => name !== family.start).map(({ raw }) => raw)
+  const at = (offset: number): string =>
+    [...rest, `${family.start}=${family.pages ? Math.floor(offset / size) + 1 : offset}`].join('&')
+  const links: { relation: 'first' | 'prev' | 'next' | 'last'; search: string }[] = [
+    { relation: 'first', search: at(0) },
+  ]
+  if (page.offset > 0) {
+    links.push({ relation: 'prev', search: at(Math.min(Math.max(0, page.offset - size), lastOffset)) })
+  }
+  if (page.offset + size < total) links.push({ relation: 'next', search: at(page.offset + size) })
+  links.push({ relation: 'last', search: at(lastOffset) })
+  return links
+}

@@ -1,0 +1,63 @@
+import { Collection, evolve } from '../collections/collection.ts'
+import type { Snapshot } from '../collections/snapshot.ts'
+import type { Position } from '../events/event.ts'
+import { lastPosition, type Recorded } from '../events/journal.ts'
+
+/** The collections as GET reads them: the fold of every durable event. */
+export class Views {
+  readonly #collections = new Map<string, Collection>()
+  #position: Position = 0
+  /** Of the last event that created or removed a collection. */
+  #namesPosition: Position = 0
+
+  /** Of the last event that the views hold. */
+  get position(): Position {
+    return this.#position
+  }
+
+  get namesPosition(): Position {
+    return this.#namesPosition
+  }
+
+  apply(recorded: Recorded): void {
+    let position = recorded.position
+    for (const event of recorded.events) {
+      let collection = this.#collections.get(event.collection)
+      if (!collection) {
+        collection = new Collection(event.collection)
+        this.#collections.set(event.collection, collection)
+      }
+      if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') this.#namesPosition = position
+      evolve(collection, event, position++)
+    }
+    this.#position = lastPosition(recorded)
+  }
+
+  /** The collection, also when it was removed: its ids are remembered. */
+  readonly any = (name: string): Collection | undefined => this.#collections.get(name)
+
+  /** The collection, unless there is none or no longer. */
+  find(name: string): Collection | undefined {
+    const collection = this.#collections.get(name)
+    return collection?.exists ? collection : undefined
+  }
+
+  /** In the order of their first creation. */
+  names(): string[] {
+    return Array.from(this.#existing(), (collection) => collection.name)
+  }
+
+  /** The items of now; later events leave it as it is. */
+  snapshot(): Snapshot {
+    return new Map(
+      Array.from(this.#existing(), (collection) => [
+        collection.name,
+        Array.from(collection.items(), (item) => item.value),
+      ]),
+    )
+  }
+
+  *#existing(): Generator<Collection> {
+    for (const collection of this.#collections.values()) if (collection.exists) yield collection
+  }
+}

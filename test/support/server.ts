@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { temporaryDirectory } from './directory.ts'
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+
+/** A server in a process of its own, as a user runs it. */
+export interface RunningServer {
+  readonly url: string
+  readonly directory: string
+  /** The data file. */
+  readonly file: string
+  readonly process: ChildProcess
+  readonly stdout: () => string
+  readonly stderr: () => string
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  /** Ends the process with a signal and waits for its end. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>
+}
+
+export interface ServerOptions {
+  /** Default: a new one. */
+  readonly directory?: string
+  /** Written to the data file unless that exists. */
+  readonly data?: unknown
+  readonly flags?: readonly string[]
+  readonly env?: NodeJS.ProcessEnv
+}
+
+type Scope = Pick<TestContext, 'after'>
+
+/** Starts the built program on a free port; it ends with the test. */
+export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {
+  const directory = options.directory ?? (await temporaryDirectory(t))
+  const file = join(directory, 'db.json')
+  if (options.data !== undefined && !existsSync(file)) await writeFile(file, JSON.stringify(options.data))
+  const started = run(
+    t,
+    directory,
+    ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
+    options.env,
+  )
+  const address = await Promise.race([started.listening, started.ended])
+  if (typeof address !== 'string') {
+    throw new Error(`the server ended with ${address.code} before it listened:\n${started.stderr()}`)
+  }
+  return {
+    url: address,
+    directory,
+    file,
+    process: started.process,
+    stdout: started.stdout,
+    stderr: started.stderr,
+    fetch: (path, init) => fetch(address + path, init),
+    async stop(signal = 'SIGTERM') {
+      started.process.kill(signal)
+      return (await started.ended).code
+    },
+  }
+}
+
+/** Runs the program until it ends: for starts that are refused. */
+export async function runToEnd(
+  t: Scope,
+  directory: string,
+  flags: readonly string[],
+  env?: NodeJS.ProcessEnv,
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+  const { ended, stdout, stderr } = run(t, directory, flags, env)
+  const { code } = await ended
+  return { code, stdout: stdout(), stderr: stderr() }
+}
+
+function run(t: Scope, directory: string, flags: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [MAIN, ...flags], {
+    cwd: directory,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let out = ''
+  let err = ''
+  child.stderr.on('data', (bytes) => {
+    err += bytes
+  })
+  const listening = new Promise<string>((resolve) => {
+    child.stdout.on('data', (bytes) => {
+      out += bytes
+      const [url] = /http:\/\/\S+/.exec(out) ?? []
+      if (url && out.includes('\n')) resolve(url)
+    })
+  })
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null }))
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+    await ended
+  })
+  return { process: child, listening, ended, stdout: () => out, stderr: () => err }
+}
+
+/** The init of a request that sends JSON. */
+export function json(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
+  return { method, body: JSON.stringify(body), headers: { 'Content-Type': 'application/json', ...headers } }
+}

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+const src = fileURLToPath(new URL('../src', import.meta.url))
+
+/** design.md's table: which rooms a room may import from. A room may always import from itself. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  json: ['errors'],
+  errors: [],
+  files: [],
+  events: ['json', 'files', 'errors'],
+  collections: ['events', 'json', 'errors'],
+  commands: ['collections', 'events', 'json', 'errors'],
+  projections: ['collections', 'events', 'files', 'json', 'errors'],
+  http: ['commands', 'projections', 'events', 'json', 'errors'],
+  sockets: ['commands', 'projections', 'events', 'json', 'errors'],
+  settings: ['json', 'errors'],
+}
+/** They may import all, and no room imports them. */
+const TOP = ['service', 'main', 'settings']
+
+interface Import {
+  readonly file: string
+  readonly from: string
+  readonly to: string
+}
+
+const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => /(?<!\.d)\.ts$/.test(name))
+const imports = files.flatMap((file): Import[] => {
+  const text = readFileSync(join(src, file), 'utf8')
+  return [...text.matchAll(/from '(\.[^']+)'/g)].map(([, target]) => ({
+    file,
+    from: roomOf(file),
+    to: roomOf(relative(src, resolve(src, dirname(file), target as string))),
+  }))
+})
+
+function roomOf(path: string): string {
+  return (path.split('/')[0] as string).replace(/\.ts$/, '')
+}
+
+test('imports run one way, as the table of rooms says', () => {
+  assert.ok(imports.length > 50, 'the imports were found')
+  const wrong = imports.filter(({ from, to }) => {
+    if (from === to || from === 'main' || from === 'service') return from !== to && to === 'main'
+    return !MAY_IMPORT[from]?.includes(to)
+  })
+  assert.deepEqual(wrong, [])
+})
+
+test('no room imports the composition root, the program or the settings', () => {
+  const rooms = imports.filter(({ from }) => !TOP.includes(from))
+  assert.deepEqual(
+    rooms.filter(({ to }) => TOP.includes(to)),
+    [],
+  )
+})
+
+test('only main.ts touches process', () => {
+  const touching = files.filter((file) =>
+    /\bprocess\./.test(readFileSync(join(src, file), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '')),
+  )
+  assert.deepEqual(touching, ['main.ts'])
+})
+
+test('no file of the source is long enough to need a table of contents', () => {
+  const long = files.filter((file) => readFileSync(join(src, file), 'utf8').split('\n').length > 400)
+  assert.deepEqual(long, [])
+})
