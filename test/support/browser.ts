@@ -1,0 +1,54 @@
+import type { TestContext } from 'node:test'
+import { chromium, type Page } from 'playwright-core'
+
+/** The reason to skip a test that needs a browser; with CI=true there is none, and the test fails without one. */
+export const withoutBrowser: string | false =
+  process.env.CHROMIUM || process.env.CI === 'true' ? false : 'chromium is missing'
+
+/** A page, and what went on in it so far: both lists grow while the page lives. */
+export interface OpenPage {
+  readonly page: Page
+  /** Errors on the console, exceptions that nobody caught, requests that failed. */
+  readonly errors: readonly string[]
+  /** Addresses asked for, of another origin than the page's own. */
+  readonly outside: readonly string[]
+}
+
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-proxy-server',
+  // A page that asks for another host is found out by the test, without a packet leaving the machine.
+  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]',
+]
+
+/** Opens the address in a Chromium of its own, which ends with the test. */
+export async function openPage(t: Pick<TestContext, 'after'>, url: string): Promise<OpenPage> {
+  const executablePath = process.env.CHROMIUM
+  if (!executablePath) throw new Error('chromium is missing: the environment variable CHROMIUM names none')
+  const browser = await chromium.launch({ executablePath, args: FLAGS })
+  t.after(() => browser.close())
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
+  const errors: string[] = []
+  const outside: string[] = []
+  const { host } = new URL(url)
+  const note = (address: string): void => {
+    const { protocol, host: asked } = new URL(address)
+    if (protocol !== 'data:' && protocol !== 'blob:' && asked !== host) outside.push(address)
+  }
+  page.on('console', (message) => {
+    if (message.type() === 'error') errors.push(message.text())
+  })
+  page.on('pageerror', (error) => errors.push(String(error)))
+  page.on('requestfailed', (request) => errors.push(`${request.url()}: ${request.failure()?.errorText}`))
+  page.on('request', (request) => note(request.url()))
+  page.on('websocket', (socket) => note(socket.url()))
+  await page.goto(url)
+  return { page, errors, outside }
+}
