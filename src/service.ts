@@ -1,30 +1,15 @@
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
-import type { Logger } from 'pino'
-import { CommandHandler } from './commands/handler.ts'
-import { compileSchemas } from './commands/schemas.ts'
-import { EventBus } from './events/bus.ts'
-import { FileJournal, journalExists } from './events/file-journal.ts'
-import { directoryOf, type Files, replace } from './files/files.ts'
+import { type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
-import { DATA_FILE_ACTOR, DataFile } from './projections/data-file/data-file.ts'
-import { Views } from './projections/views.ts'
 import type { Address, Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
 
-export interface Surroundings {
-  readonly files: Files
-  readonly now: () => Date
-  readonly newId: () => string
-  readonly log: Logger
+export interface Surroundings extends EngineSurroundings {
   readonly version: string
-  /** What `data/datastore.json` begins as. */
-  readonly sampleFile: string
   readonly wwwroot: string
   readonly swaggerAssets: string
-  /** The service can no longer keep its promises: the process must end, and not well. */
-  readonly failed: (error: unknown) => void
 }
 
 export interface Service {
@@ -36,85 +21,29 @@ export interface Service {
 
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { files, now, newId, log, failed } = surroundings
-  const faultsOf = compileSchemas(settings.api.schemas)
-  const path = await prepareFile(settings, surroundings)
-  const views = new Views()
-  const dataFile = new DataFile({
-    files,
-    path,
-    views,
-    log,
-    eager: settings.common.eagerDataReload,
-    acceptJournal: settings.acceptJournal,
-  })
-  await dataFile.checkJournalIsThere(await journalExists(files, settings.journal))
-
-  const answered: Parameters<CommandHandler['replay']>[0][] = []
-  const journal = await FileJournal.open({
-    files,
-    directory: settings.journal,
-    now,
-    newId,
-    segmentBytes: settings.segmentBytes,
-    locked: () => dataFile.prepare(),
-    replay: (recorded) => {
-      views.apply(recorded)
-      dataFile.replay(recorded)
-      if (recorded.key !== undefined) answered.push(recorded)
-    },
-    failed,
-  })
-  try {
-    if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
-    const handler = new CommandHandler({
-      journal,
-      durable: views.any,
-      rules: {
-        upsertOnPut: settings.api.upsertOnPut,
-        clientIdsOnPost: settings.api.clientIdsOnPost,
-        itemBytes: settings.limits.bodyBytes,
-        patchOperations: settings.limits.patchOperations,
-        faultsOf,
-      },
-      now,
-    })
-    for (const recorded of answered) handler.replay(recorded)
-
-    const bus = new EventBus()
-    bus.subscribe((recorded) => views.apply(recorded))
-    bus.subscribe((recorded) => handler.settle(recorded))
-    bus.subscribe(() => dataFile.changed())
-    journal.follow((recorded) => bus.publish(recorded))
-    await dataFile.start({
-      journal,
-      takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
-    })
-
-    const began = performance.now()
-    const health = (): Health => ({
-      status: !journal.writable
-        ? 'unavailable'
-        : dataFile.status.state === 'current' || dataFile.status.state === 'behind'
-          ? 'ok'
-          : 'degraded',
+  const { log, newId, version, wwwroot, swaggerAssets } = surroundings
+  const engine = await openEngine(settings, surroundings)
+  const { journal, views, handler, dataFile, bus } = engine
+  const began = performance.now()
+  const health = (): Health => {
+    const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
+    return {
+      status: !journal.writable ? 'unavailable' : isKept ? 'ok' : 'degraded',
       position: views.position,
       uptime: Math.round((performance.now() - began) / 1000),
-      version: surroundings.version,
+      version,
       journal: { id: journal.id, writable: journal.writable, ...(journal.cut && { cut: journal.cut }) },
       dataFile: dataFile.status,
-    })
-    const queryLimits = { parameters: settings.limits.queryParameters, pageSize: settings.limits.pageSize }
+    }
+  }
+  const limits = { parameters: settings.limits.queryParameters, pageSize: settings.limits.pageSize }
+  try {
     const app = createApp({
-      items: { views, handler, journalId: journal.id, bodyBytes: settings.limits.bodyBytes, limits: queryLimits },
-      events: { journal, limits: queryLimits },
+      items: { views, handler, journalId: journal.id, bodyBytes: settings.limits.bodyBytes, limits },
+      events: { journal, limits },
       admin: { health, reload: () => dataFile.reload() },
-      docs: {
-        version: surroundings.version,
-        collections: () => views.names(),
-        swaggerAssets: surroundings.swaggerAssets,
-      },
-      wwwroot: surroundings.wwwroot,
+      docs: { version, collections: () => views.names(), swaggerAssets },
+      wwwroot,
       log,
       newId,
     })
@@ -128,24 +57,13 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
         const drained = listening.close()
         await sockets.close()
         await drained
-        await dataFile.close()
-        await journal.close()
+        await engine.close()
       },
     }
   } catch (error) {
-    await journal.close()
+    await engine.close()
     throw error
   }
-}
-
-/** The data file's real path; its directory is made, and the sample copied when no file was named. */
-async function prepareFile(settings: Settings, { files, sampleFile }: Surroundings): Promise<string> {
-  const path = await files.resolve(settings.file)
-  await files.makeDirectory(directoryOf(path))
-  const isNew = !(await files.stat(path)) && !(await journalExists(files, settings.journal))
-  const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
-  if (sample) await replace(files, path, sample)
-  return path
 }
 
 interface Listening {

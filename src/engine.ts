@@ -1,0 +1,114 @@
+import type { Logger } from 'pino'
+import { CommandHandler } from './commands/handler.ts'
+import { compileSchemas } from './commands/schemas.ts'
+import { EventBus } from './events/bus.ts'
+import { FileJournal, journalExists } from './events/file-journal.ts'
+import type { Recorded } from './events/journal.ts'
+import { directoryOf, type Files, replace } from './files/files.ts'
+import { DATA_FILE_ACTOR, DataFile } from './projections/data-file/data-file.ts'
+import { Views } from './projections/views.ts'
+import type { Settings } from './settings.ts'
+
+export interface EngineSurroundings {
+  readonly files: Files
+  readonly now: () => Date
+  readonly newId: () => string
+  readonly log: Logger
+  /** What `data/datastore.json` begins as. */
+  readonly sampleFile: string
+  /** The service can no longer keep its promises: the process must end, and not well. */
+  readonly failed: (error: unknown) => void
+}
+
+/** Everything but the network: commands in, durable events out, views and data file kept. */
+export interface Engine {
+  readonly journal: FileJournal
+  readonly views: Views
+  readonly handler: CommandHandler
+  readonly dataFile: DataFile
+  readonly bus: EventBus
+  close(): Promise<void>
+}
+
+/** Opens journal and data file. What it throws has changed nothing that matters. */
+export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<Engine> {
+  const { files, now, newId, log, failed } = surroundings
+  const faultsOf = compileSchemas(settings.api.schemas)
+  const path = await prepareFile(settings, surroundings)
+  const views = new Views()
+  const dataFile = new DataFile({
+    files,
+    path,
+    views,
+    log,
+    eager: settings.common.eagerDataReload,
+    acceptJournal: settings.acceptJournal,
+  })
+  await dataFile.checkJournalIsThere(await journalExists(files, settings.journal))
+
+  const answered: Recorded[] = []
+  const journal = await FileJournal.open({
+    files,
+    directory: settings.journal,
+    now,
+    newId,
+    segmentBytes: settings.segmentBytes,
+    locked: () => dataFile.prepare(),
+    replay: (recorded) => {
+      views.apply(recorded)
+      dataFile.replay(recorded)
+      if (recorded.key !== undefined) answered.push(recorded)
+    },
+    failed,
+  })
+  try {
+    if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
+    const handler = new CommandHandler({
+      journal,
+      durable: views.any,
+      rules: {
+        upsertOnPut: settings.api.upsertOnPut,
+        clientIdsOnPost: settings.api.clientIdsOnPost,
+        itemBytes: settings.limits.bodyBytes,
+        patchOperations: settings.limits.patchOperations,
+        faultsOf,
+      },
+      now,
+    })
+    for (const recorded of answered) handler.replay(recorded)
+
+    const bus = new EventBus()
+    bus.subscribe((recorded) => views.apply(recorded))
+    bus.subscribe((recorded) => handler.settle(recorded))
+    bus.subscribe(() => dataFile.changed())
+    journal.follow((recorded) => bus.publish(recorded))
+    await dataFile.start({
+      journal,
+      takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
+    })
+    return {
+      journal,
+      views,
+      handler,
+      dataFile,
+      bus,
+      async close() {
+        await dataFile.close()
+        await journal.close()
+      },
+    }
+  } catch (error) {
+    await journal.close()
+    throw error
+  }
+}
+
+/** The data file's real path; its directory is made, and the sample copied when no file was named. */
+async function prepareFile(settings: Settings, { files, sampleFile }: EngineSurroundings): Promise<string> {
+  const path = await files.resolve(settings.file)
+  await files.makeDirectory(directoryOf(path))
+  const isNew = !(await files.stat(path)) && !(await journalExists(files, settings.journal))
+  const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
+  if (sample) await replace(files, path, sample)
+  return path
+}
