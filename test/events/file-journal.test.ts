@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { crc32 } from 'node:zlib'
+import { Locked } from '../../src/errors.ts'
+import type { Journal } from '../../src/events/journal.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { openJournal } from '../support/journal.ts'
+
+for (const segmentBytes of [64 * 1024 * 1024, 1024]) {
+  durableJournalContract(`the file journal with segments of ${segmentBytes} bytes`, async (t) => {
+    const directory = await temporaryDirectory(t)
+    let now = new Date('2026-11-20T00:00:00.000Z')
+    let open: Journal
+    const reopen = async (): Promise<Journal> => {
+      await open?.close()
+      open = (await openJournal(nodeFiles, directory, { now: () => now, segmentBytes })).journal
+      return open
+    }
+    const journal = await reopen()
+    t.after(() => open.close().catch(() => {}))
+    return {
+      journal,
+      setTime: (iso) => {
+        now = new Date(iso)
+      },
+      reopen,
+    }
+  })
+}
+
+async function linesOf(directory: string): Promise<{ name: string; lines: string[] }[]> {
+  const names = (await readdir(directory)).filter((name) => name.endsWith('.ndjson')).sort()
+  return Promise.all(
+    names.map(async (name) => ({ name, lines: (await readFile(join(directory, name), 'utf8')).trimEnd().split('\n') })),
+  )
+}
+
+test('a line is framed by its crc, its length and the crc of both, and is JSON', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const { journal } = await openJournal(nodeFiles, directory)
+  await journal.append({ ...draft(1, created(0, { name: 'Zoë' })), key: 'once', request: 'abc' })
+  await journal.append(draft(2, created(1)))
+  await journal.close()
+  const [segment] = await linesOf(directory)
+  assert.equal(segment?.name, '00000000000000000001.ndjson')
+  const crcs = segment?.lines.map((line) => {
+    const [, crc, length, check, rest] = /^\{"frame":"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{8})",(.*)$/.exec(line) ?? []
+    assert.equal(Number.parseInt(length as string, 16), Buffer.byteLength(rest as string))
+    assert.equal(Number.parseInt(crc as string, 16), crc32(rest as string))
+    assert.equal(Number.parseInt(check as string, 16), crc32(`${crc}${length}`))
+    return crc
+  })
+  const [header, first, second] = (segment?.lines ?? []).map((line) => JSON.parse(line))
+  assert.deepEqual(
+    { ...header, frame: '' },
+    { frame: '', format: 1, journal: journal.id, first: 1, previous: '00000000' },
+  )
+  assert.deepEqual(
+    { ...first, frame: '' },
+    {
+      frame: '',
+      position: 1,
+      previous: '00000000',
+      flush: 1,
+      time: '2026-11-20T12:00:00.000Z',
+      actor: 'miranda',
+      requestId: 'request-1',
+      key: 'once',
+      request: 'abc',
+      events: [created(0, { name: 'Zoë' })],
+    },
+  )
+  assert.equal(second.previous, crcs?.[1])
+  assert.equal(second.flush, 2)
+})
+
+test('appends that wait together share one flush and one sync', async (t) => {
+  const directory = await temporaryDirectory(t)
+  let syncs = 0
+  const counting = {
+    ...nodeFiles,
+    open: async (...args: Parameters<typeof nodeFiles.open>) => {
+      const file = await nodeFiles.open(...args)
+      return {
+        ...file,
+        sync: () => {
+          syncs++
+          return file.sync()
+        },
+      }
+    },
+  }
+  const { journal } = await openJournal(counting, directory)
+  const atOpening = syncs
+  await Promise.all(Array.from({ length: 100 }, (_, id) => journal.append(draft(id + 1, created(id)))))
+  assert.equal(syncs - atOpening, 1)
+  const [segment] = await linesOf(directory)
+  assert.deepEqual(new Set(segment?.lines.slice(1).map((line) => JSON.parse(line).flush)), new Set([1]))
+  await journal.close()
+})
+
+test('a write of many events spans records of at most 512 KiB, and is read as one write', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const { journal } = await openJournal(nodeFiles, directory)
+  const events = Array.from({ length: 40 }, (_, id) => created(id, { text: 'x'.repeat(id === 20 ? 700_000 : 60_000) }))
+  await journal.append(draft(1, ...events))
+  await journal.append(draft(41, created(40)))
+  await journal.close()
+  const [segment] = await linesOf(directory)
+  const records = (segment?.lines ?? []).slice(1).map((line) => JSON.parse(line))
+  assert.ok(records.length > 4)
+  for (const record of records) {
+    const bytes = Buffer.byteLength(JSON.stringify(record.events))
+    assert.ok(bytes <= 512 * 1024 || record.events.length === 1, `${bytes} bytes in ${record.events.length} events`)
+  }
+  assert.deepEqual(
+    records.map(({ more }) => more),
+    [...records.slice(0, -2).map(() => true), undefined, undefined],
+  )
+  const { replayed, journal: again } = await openJournal(nodeFiles, directory)
+  assert.deepEqual(
+    replayed.map(({ position, events: { length } }) => [position, length]),
+    [
+      [1, 40],
+      [41, 1],
+    ],
+  )
+  assert.deepEqual(
+    (await all(again)).flatMap((recorded) => recorded.events),
+    [...events, created(40)],
+  )
+  await again.close()
+})
+
+test('a full segment is followed by a new one, whose header knows the record before', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const { journal } = await openJournal(nodeFiles, directory, { segmentBytes: 2000 })
+  for (let id = 0; id < 40; id++) await journal.append(draft(id + 1, created(id, { text: 'y'.repeat(100) })))
+  await journal.close()
+  const segments = await linesOf(directory)
+  assert.ok(segments.length > 3)
+  for (const [index, { name, lines }] of segments.entries()) {
+    const header = JSON.parse(lines[0] as string)
+    assert.equal(name, `${String(header.first).padStart(20, '0')}.ndjson`)
+    const before = segments[index - 1]?.lines.at(-1)
+    assert.equal(header.previous, before ? JSON.parse(before).frame.slice(0, 8) : '00000000')
+    assert.equal(JSON.parse(lines[1] as string).position, header.first)
+  }
+  const { replayed, journal: again } = await openJournal(nodeFiles, directory)
+  assert.equal(replayed.length, 40)
+  for (const from of [1, 7, 20, 39, 40]) assert.equal((await all(again, from))[0]?.position, from)
+  await again.close()
+})
+
+test('a second owner is refused and touches nothing; when the first has gone, the lock is free', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const { journal } = await openJournal(nodeFiles, directory)
+  await journal.append(draft(1, created(0)))
+  const before = await linesOf(directory)
+  await assert.rejects(openJournal(nodeFiles, directory), Locked)
+  assert.deepEqual(await linesOf(directory), before)
+  await journal.close()
+  const again = await openJournal(nodeFiles, directory)
+  assert.equal(again.journal.head, 1)
+  await again.journal.close()
+})
+
+test('jq reads the journal', async (t) => {
+  const jq = process.env.JQ
+  if (!jq && process.env.CI !== 'true') return t.skip('jq is missing')
+  const directory = await temporaryDirectory(t)
+  const { journal } = await openJournal(nodeFiles, directory)
+  for (let id = 0; id < 5; id++) await journal.append(draft(id + 1, created(id)))
+  await journal.close()
+  const out = execFileSync(jq as string, [
+    '-c',
+    'select(.events) | .events[].id',
+    join(directory, '00000000000000000001.ndjson'),
+  ])
+  assert.equal(out.toString(), '0\n1\n2\n3\n4\n')
+})

@@ -1,0 +1,32 @@
+import { randomUUID } from 'node:crypto'
+import { FileJournal, type FileJournalOptions } from '../../src/events/file-journal.ts'
+import type { Recorded } from '../../src/events/journal.ts'
+import type { Files } from '../../src/files/files.ts'
+
+export interface OpenedJournal {
+  readonly journal: FileJournal
+  /** What opening replayed. */
+  readonly replayed: readonly Recorded[]
+  /** What made the journal unusable, if anything has. */
+  readonly failures: readonly unknown[]
+}
+
+export async function openJournal(
+  files: Files,
+  directory: string,
+  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId'>> = {},
+): Promise<OpenedJournal> {
+  const replayed: Recorded[] = []
+  const failures: unknown[] = []
+  const journal = await FileJournal.open({
+    files,
+    directory,
+    now: options.now ?? (() => new Date('2026-11-20T12:00:00.000Z')),
+    newId: options.newId ?? randomUUID,
+    segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
+    locked: async () => {},
+    replay: (recorded) => replayed.push(recorded),
+    failed: (error) => failures.push(error),
+  })
+  return { journal, replayed, failures }
+}
