@@ -42,7 +42,7 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
       items: { views, handler, journalId: journal.id, bodyBytes: settings.limits.bodyBytes, limits },
       events: { journal, limits },
       admin: { health, reload: () => dataFile.reload() },
-      docs: { version, collections: () => views.names(), swaggerAssets },
+      docs: { version, views, swaggerAssets },
       wwwroot,
       log,
       newId,

@@ -28,7 +28,8 @@ export function docRoutes(options: DocsOptions): Router {
     routePrefix: false,
     swaggerCdnUrl: '/swagger',
     swaggerVersion: 'assets',
-    swaggerOptions: { url: '/openapi.json', validatorUrl: null },
+    swaggerOptions: { url: '/openapi.json', validatorUrl: null, deepLinking: true },
+    customCSS: '.opblock-tag { overflow-wrap: anywhere; }',
     favicon: '/swagger/assets/favicon-32x32.png',
     hideTopbar: true,
   }) as unknown as Middleware

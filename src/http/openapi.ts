@@ -1,9 +1,91 @@
+import type { JsonObject } from '../json/value.ts'
+import { collectionPath } from '../projections/address.ts'
+import type { Views } from '../projections/views.ts'
+import { headers, parameters, ref, responses, schemas } from './openapi/components.ts'
+import { itemPaths, namesPath, valuePath } from './openapi/item-paths.ts'
+import { schemaOf } from './openapi/schema-of.ts'
+import { servicePaths } from './openapi/service-paths.ts'
+
 export interface OpenApiOptions {
   readonly version: string
-  /** The names of the collections that there are now. */
-  readonly collections: () => readonly string[]
+  readonly views: Pick<Views, 'names' | 'find'>
 }
 
-export function openApi({ version }: OpenApiOptions): object {
-  return { openapi: '3.1.0', info: { title: 'Recollect', version }, paths: {} }
+/** Collections that get paths of their own, and the items of each that are looked at. */
+const COLLECTIONS = 100
+const ITEMS = 20
+
+const DESCRIPTION = `The collections of a JSON file, and every change that was ever made to them.
+
+Every change is an event, and every event has a *position* in the journal: 1, 2, 3… without gaps. Every answer
+under \`/api\` says in \`Journal-Position\` which one it reflects. A method that a resource does not have is a 405
+that names in \`Allow\` those that it has. Every error is a problem document (RFC 9457).
+
+Whoever connects by Socket.IO, or by WebSocket to \`/ws\`, is told of every event.`
+
+const TAGS = [
+  {
+    name: 'Any collection',
+    description: 'The same paths for a collection of any name, also for one that does not exist yet.',
+  },
+  { name: 'Journal', description: 'What happened, oldest first.' },
+  { name: 'Service' },
+  { name: 'Documentation' },
+]
+
+/** The service as it is now, in OpenAPI 3.1: each collection with the fields that its first items have. */
+export function openApi({ version, views }: OpenApiOptions): JsonObject {
+  const collections = views
+    .names()
+    .slice(0, COLLECTIONS)
+    .map((name) => describe(name, views))
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Recollect', version, description: DESCRIPTION },
+    tags: [...collections.map(({ path }) => ({ name: path })), ...TAGS],
+    paths: {
+      ...Object.assign({}, ...collections.map(({ paths }) => paths)),
+      '/api': namesPath,
+      ...itemPaths({
+        path: '/api/{collection}',
+        tag: 'Any collection',
+        name: '',
+        item: ref('schemas', 'Item'),
+        parameters: ['collection'],
+      }),
+      '/api/{collection}/{id}/{rest}': valuePath,
+      ...servicePaths,
+    },
+    components: {
+      schemas: { ...schemas, ...Object.fromEntries(collections.map(({ name, schema }) => [`Item${name}`, schema])) },
+      headers,
+      parameters,
+      responses,
+    },
+  }
+}
+
+/** Its tag is its path: whatever the name, that is no other tag. */
+function describe(collection: string, views: OpenApiOptions['views']) {
+  const path = collectionPath(collection)
+  const name = `_${componentName(collection)}`
+  const item = ref('schemas', `Item${name}`)
+  return {
+    path,
+    name,
+    schema: itemSchema(collection, views),
+    paths: itemPaths({ path, tag: path, name, item, parameters: [] }),
+  }
+}
+
+function itemSchema(collection: string, views: OpenApiOptions['views']): JsonObject {
+  const values: JsonObject[] = []
+  for (const { value } of views.find(collection)?.items() ?? []) if (values.push(value) === ITEMS) break
+  if (values.length === 0) return ref('schemas', 'Item')
+  return { description: 'As the first items are; others may be different.', ...schemaOf(values) }
+}
+
+/** The name as components may be called; different names stay different. */
+function componentName(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]/gu, (character) => `.${character.codePointAt(0)?.toString(16)}.`)
 }

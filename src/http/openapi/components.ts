@@ -1,0 +1,285 @@
+/** What the paths of the document share, by the names under which they refer to it. */
+import { EVENT_TYPES } from '../../events/event.ts'
+import type { JsonObject, JsonValue } from '../../json/value.ts'
+import { DEFAULT_PAGE_SIZE } from '../../projections/query/query.ts'
+import { ANSWERS } from '../problems.ts'
+
+type Named = Readonly<Record<string, JsonObject>>
+
+const id = { type: ['string', 'number'] }
+const position = { type: 'integer', minimum: 0 }
+const text = { type: 'string' }
+
+function object(properties: Named, required: readonly string[] = Object.keys(properties), rest?: JsonObject) {
+  return { type: 'object', required, properties, ...rest }
+}
+
+const ITEM_EVENT = {
+  position: { type: 'integer', minimum: 1 },
+  collection: text,
+  time: { type: 'string', format: 'date-time' },
+  actor: text,
+  requestId: text,
+}
+const OF_ITEM = {
+  ...ITEM_EVENT,
+  id,
+  revision: {
+    type: 'integer',
+    minimum: 1,
+    description: 'How many events the item has had; it goes on after a deletion.',
+  },
+  prior: { ...position, description: "The position of the item's previous event, 0 for none." },
+}
+
+export const schemas = {
+  Item: {
+    type: 'object',
+    description: 'A JSON object; all but the `id` is free.',
+    properties: { id: { ...id, description: 'By whose text the item is found in the path. It never changes.' } },
+    examples: [{ id: 1, name: 'Ada' }],
+  },
+  Created: object({ id }),
+  MergePatch: {
+    type: 'object',
+    description: 'RFC 7396: its members replace those of the item, `null` removes one.',
+    minProperties: 1,
+    examples: [{ name: 'Grace', nickname: null }],
+  },
+  JsonPatch: {
+    type: 'array',
+    description: 'RFC 6902: all operations are applied, or none.',
+    minItems: 1,
+    items: {
+      oneOf: [
+        object({ op: { enum: ['add', 'replace', 'test'] }, path: text, value: {} }),
+        object({ op: { const: 'remove' }, path: text }),
+        object({ op: { enum: ['move', 'copy'] }, path: text, from: text }),
+      ],
+    },
+    examples: [[{ op: 'replace', path: '/name', value: 'Grace' }]],
+  },
+  Event: {
+    description: 'A fact of the journal. It holds the item that resulted.',
+    oneOf: [
+      object({
+        type: { enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched'] },
+        ...OF_ITEM,
+        item: ref('schemas', 'Item'),
+      }),
+      object({ type: { const: 'ItemDeleted' }, ...OF_ITEM }),
+      object({ type: { enum: ['CollectionCreated', 'CollectionRemoved'] }, ...ITEM_EVENT }),
+      object({ type: { const: 'CollectionOrdered' }, ...ITEM_EVENT, ids: { type: 'array', items: id } }),
+    ],
+  },
+  Health: object(
+    {
+      status: { enum: ['ok', 'degraded', 'unavailable'] },
+      position: { ...position, description: 'Of the last event that is served.' },
+      uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
+      version: text,
+      journal: { type: 'object' },
+      dataFile: { type: 'object' },
+    },
+    ['status', 'position', 'uptime', 'version'],
+  ),
+  TakenInEdit: object({
+    position: { ...position, description: "Of the edit's last event." },
+    events: { type: 'integer', minimum: 0, description: 'How many events the edit became.' },
+    conflicts: {
+      type: 'array',
+      description: 'Items that were also written since the edited file was; the edit won, the journal has both.',
+      items: object({ collection: text, id }),
+    },
+  }),
+  Problem: object(
+    {
+      type: { enum: [...Object.keys(ANSWERS), 'Unexpected'].map((code) => `urn:recollect:problem:${code}`) },
+      title: text,
+      status: { type: 'integer' },
+      detail: text,
+      instance: { ...text, description: "The request's path." },
+      errors: {
+        type: 'array',
+        description: 'With 422: what is wrong inside the body.',
+        items: object({ pointer: { ...text, format: 'json-pointer' }, message: text }),
+      },
+    },
+    ['type', 'title', 'status', 'detail', 'instance'],
+  ),
+} as const satisfies Named
+
+function header(description: string, schema: JsonObject = text): JsonObject {
+  return { description, schema }
+}
+
+export const headers = {
+  ETag: header('The entity tag of what is answered; for an item a hash of its data: same data, same tag.'),
+  Location: header('Where it is, as a path.'),
+  Link: header('The pages `first`, `prev`, `next` and `last` (RFC 8288), as paths; every other parameter is kept.'),
+  'X-Total-Count': header('How many items match, on all pages.', { type: 'integer', minimum: 0 }),
+  'Journal-Position': header(
+    'The position of the write (of its last event), or the position that a read reflects. Every answer under `/api` has it.',
+    position,
+  ),
+  'X-Request-Id': header('By which the request is found in the journal and in the log.'),
+  Allow: header('The methods that are allowed here.'),
+  'Accept-Patch': header('The media types of PATCH (RFC 5789).'),
+  'Retry-After': header('Seconds.', { type: 'integer', minimum: 0 }),
+  'Preference-Applied': header('`return=representation`, when the answer is the item because it was asked for.'),
+  Vary: header('`Accept`: the representations have one address.'),
+  'Cache-Control': header('How long the answer may be kept.'),
+} as const satisfies Named
+
+export type HeaderName = keyof typeof headers
+
+function path(name: string, description: string, schema: JsonObject = text): JsonObject {
+  return { name, in: 'path', required: true, description, schema }
+}
+
+function query(name: string, description: string, schema: JsonObject = text): JsonObject {
+  return { name, in: 'query', description, schema }
+}
+
+function list(name: string, description: string): JsonObject {
+  return { ...query(name, description, { type: 'array', items: text }), style: 'form', explode: false }
+}
+
+function requestHeader(name: string, description: string, schema: JsonObject = text): JsonObject {
+  return { name, in: 'header', description, schema }
+}
+
+const fromOne = { type: 'integer', minimum: 1 }
+const fromZero = { type: 'integer', minimum: 0 }
+
+/** Without defaults: tools send those, and two ways of counting pages in one request are refused. */
+export const parameters = {
+  collection: path('collection', "A collection's name.", { type: 'string', minLength: 1 }),
+  id: path('id', "The text of the item's `id`, compared verbatim: `007` is not `7`.", { type: 'string', minLength: 1 }),
+  rest: path(
+    'rest',
+    'The way to a value inside the item: the names of members; in an array the `id` of an element, else its index. Any number of segments, each percent-encoded.',
+    { type: 'string', minLength: 1 },
+  ),
+  filters: {
+    ...query(
+      'filters',
+      'Any other parameter is a filter: `<field>=<value>`, or `<field>_<operator>=<value>` with `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in`, `contains`, `startswith`, `endswith`, `exists`. A field may be a dotted path. All filters must hold; of one given twice either (with `ne` neither).',
+      { type: 'object', additionalProperties: text },
+    ),
+    style: 'form',
+    explode: true,
+    example: {},
+  },
+  q: query('q', 'Text that occurs in any value of the item, in either case.'),
+  sort: list(
+    'sort',
+    '`<field>_asc`, `<field>_desc`, `<field>`, `+<field>` or `-<field>`. Items without the field come last.',
+  ),
+  page: query('page', 'The page, from 1. With `pageSize` or `per_page`.', fromOne),
+  pageSize: query('pageSize', `Items on a page; ${DEFAULT_PAGE_SIZE} when nothing is said.`, fromOne),
+  per_page: query('per_page', 'The same as `pageSize`.', fromOne),
+  skip: query('skip', 'How many items to pass over. With `take`.', fromZero),
+  take: query('take', 'How many items to answer with.', fromOne),
+  offset: query('offset', 'How many items to pass over. With `limit`.', fromZero),
+  limit: query('limit', 'How many items to answer with.', fromOne),
+  fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
+  from: query('from', 'The first position, 1 when nothing is said.', fromZero),
+  events: query('limit', `How many events; ${DEFAULT_PAGE_SIZE} when nothing is said, all of them as NDJSON.`, fromOne),
+  eventsCollection: query('collection', 'Only events of this collection.'),
+  eventsId: query('id', 'Only events of items whose `id` has this text.'),
+  type: query('type', 'Only events of this type.', { type: 'string', enum: EVENT_TYPES }),
+  actor: query('actor', 'Only what this actor wrote.'),
+  since: query('since', 'Only events from this ISO 8601 date or date-time on.'),
+  until: query('until', 'Only events up to this ISO 8601 date or date-time.'),
+  position: path('position', 'The position of an event, from 1.', fromZero),
+  asset: path('name', 'The name of a file.'),
+  'If-Match': requestHeader('If-Match', 'Write only when the item has one of these entity tags; `*`: when it exists.'),
+  'If-None-Match': requestHeader(
+    'If-None-Match',
+    'Reading: 304 when what is there has one of these entity tags. Writing: only when it has none of them; `*`: when nothing is there.',
+  ),
+  'Idempotency-Key': requestHeader(
+    'Idempotency-Key',
+    'Any text. The same key and request within 24 hours gets the first answer again, and writes nothing.',
+    { type: 'string', minLength: 1, maxLength: 255 },
+  ),
+  Prefer: requestHeader('Prefer', '`return=representation`: answer with the item (RFC 7240).'),
+  'X-Request-Id': requestHeader(
+    'X-Request-Id',
+    'By which the request is to be found in the journal and in the log. One of another form is passed over.',
+    { type: 'string', pattern: '^[\\w.:+/=-]{1,128}$' },
+  ),
+} as const satisfies Named
+
+export type ParameterName = keyof typeof parameters
+
+/** When an operation answers with a problem, by status. */
+const PROBLEMS = {
+  400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
+  404: 'Nothing is there.',
+  406: 'None of the representations is acceptable.',
+  409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already.',
+  412: 'The item is not, or no longer, what `If-Match` or `If-None-Match` asks for. Nothing was written.',
+  413: 'The body is too large.',
+  415: 'The content type is missing or not accepted here.',
+  422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
+  503: 'Writing is not possible at the moment. Nothing was written.',
+  507: 'The disk is full. Nothing was written.',
+} as const
+
+export type ProblemStatus = keyof typeof PROBLEMS
+
+/** Shown by the first refusal that has the status. */
+function problem(status: number, description: string, names: readonly HeaderName[] = []): JsonObject {
+  const [code, answered] = Object.entries(ANSWERS).find(([, answer]) => answer.status === status) ?? []
+  const example = {
+    type: `urn:recollect:problem:${code}`,
+    ...answered,
+    detail: 'A sentence for whoever has to find out why.',
+    instance: '/api/sensors/1',
+    ...(status === 422 && { errors: [{ pointer: '/name', message: 'must be string' }] }),
+  }
+  return {
+    description,
+    headers: headerRefs([...names, 'Journal-Position', 'X-Request-Id']),
+    content: { 'application/problem+json': { schema: ref('schemas', 'Problem'), example } },
+  }
+}
+
+export const responses: Named = {
+  ...Object.fromEntries(
+    Object.entries(PROBLEMS).map(([status, description]) => [
+      problemName(status),
+      problem(Number(status), description, status === '503' ? ['Retry-After'] : []),
+    ]),
+  ),
+  Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
+    'Allow',
+  ]),
+}
+
+function problemName(status: string | number): string {
+  return `Problem${status}`
+}
+
+export function problems(...statuses: readonly ProblemStatus[]): JsonObject {
+  return Object.fromEntries(statuses.map((status) => [String(status), ref('responses', problemName(status))]))
+}
+
+export function headerRefs(names: readonly HeaderName[]): JsonObject {
+  return Object.fromEntries(names.map((name) => [name, ref('headers', name)]))
+}
+
+export function parameterRefs(names: readonly ParameterName[]): readonly JsonObject[] {
+  return names.map((name) => ref('parameters', name))
+}
+
+export function ref(kind: 'schemas' | 'headers' | 'parameters' | 'responses', name: string): JsonObject {
+  return { $ref: `#/components/${kind}/${name}` }
+}
+
+/** Content of one schema in each of the media types. */
+export function content(schema: JsonValue, ...types: readonly string[]): JsonObject {
+  return Object.fromEntries(types.map((type) => [type, { schema }]))
+}

@@ -1,0 +1,183 @@
+import type { JsonObject } from '../../json/value.ts'
+import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
+import { content, type ParameterName, ref } from './components.ts'
+import { type Operation, pathItem, type Response } from './operations.ts'
+
+export interface ItemPaths {
+  /** Where the collection is served. */
+  readonly path: string
+  readonly tag: string
+  /** Ends the operations' ids. */
+  readonly name: string
+  readonly item: JsonObject
+  readonly parameters: readonly ParameterName[]
+}
+
+const NOT_MODIFIED: Response = { description: 'The client has it already.', headers: ['ETag'] }
+const CONDITIONS = ['If-Match', 'If-None-Match', 'Idempotency-Key'] as const
+
+/** The paths of a collection and of its items. */
+export function itemPaths({ path, tag, name, item, parameters }: ItemPaths): JsonObject {
+  return {
+    [path]: pathItem(path, {
+      tag,
+      name: `Items${name}`,
+      parameters,
+      operations: { GET: list(item), POST: create(item) },
+    }),
+    [`${path}/{id}`]: pathItem(`${path}/{id}`, {
+      tag,
+      name: `Item${name}`,
+      parameters: [...parameters, 'id'],
+      operations: { GET: read(item), PUT: replace(item), PATCH: patch(item), DELETE: remove },
+    }),
+  }
+}
+
+function list(item: JsonObject): Operation {
+  return {
+    summary: 'The items',
+    description:
+      'Filters run first, then the sort, then the page, then the fields. Pages are counted in one way: two of them in one request are refused.',
+    parameters: [
+      'filters',
+      'q',
+      'sort',
+      'page',
+      'pageSize',
+      'per_page',
+      'skip',
+      'take',
+      'offset',
+      'limit',
+      'fields',
+      'If-None-Match',
+    ],
+    responses: {
+      200: {
+        description: 'A page of the items that match; a page past the end is empty.',
+        headers: ['ETag', 'Link', 'X-Total-Count'],
+        content: content({ type: 'array', items: item }, JSON_TYPE),
+      },
+      304: NOT_MODIFIED,
+    },
+    problems: [400, 404],
+  }
+}
+
+function create(item: JsonObject): Operation {
+  return {
+    summary: 'Create an item',
+    description:
+      'Its `id` is one above the highest that the collection ever had. A collection that does not exist is created.',
+    parameters: ['Idempotency-Key', 'Prefer'],
+    requestBody: { required: true, content: content(item, JSON_TYPE) },
+    responses: { 201: created(item) },
+    problems: [400, 409, 413, 415, 422, 503, 507],
+  }
+}
+
+function created(item: JsonObject): Response {
+  return {
+    description: 'Created. The body is its `id`, or with `Prefer: return=representation` the item.',
+    headers: ['Location', 'ETag', 'Preference-Applied'],
+    content: content({ anyOf: [ref('schemas', 'Created'), item] }, JSON_TYPE),
+  }
+}
+
+function read(item: JsonObject): Operation {
+  return {
+    summary: 'An item',
+    parameters: ['If-None-Match'],
+    responses: {
+      200: { description: 'The item.', headers: ['ETag'], content: content(item, JSON_TYPE) },
+      304: NOT_MODIFIED,
+    },
+    problems: [400, 404],
+  }
+}
+
+function replace(item: JsonObject): Operation {
+  return {
+    summary: 'Replace an item',
+    description:
+      'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; else that is a 404.',
+    parameters: [...CONDITIONS, 'Prefer'],
+    requestBody: { required: true, content: content(item, JSON_TYPE) },
+    responses: { 200: representation(item), 201: created(item), 204: written('Replaced.') },
+    problems: [400, 404, 409, 412, 413, 415, 422, 503, 507],
+  }
+}
+
+function patch(item: JsonObject): Operation {
+  const merges = PATCH_TYPES.filter((type) => type !== JSON_PATCH_TYPE)
+  return {
+    summary: 'Change parts of an item',
+    parameters: [...CONDITIONS, 'Prefer'],
+    requestBody: {
+      required: true,
+      content: {
+        ...content(ref('schemas', 'MergePatch'), ...merges),
+        ...content(ref('schemas', 'JsonPatch'), JSON_PATCH_TYPE),
+      },
+    },
+    responses: { 200: representation(item), 204: written('Changed.') },
+    problems: [400, 404, 409, 412, 413, 415, 422, 503, 507],
+  }
+}
+
+function representation(item: JsonObject): Response {
+  return {
+    description: 'With `Prefer: return=representation`: the item as it is now.',
+    headers: ['ETag', 'Preference-Applied'],
+    content: content(item, JSON_TYPE),
+  }
+}
+
+function written(description: string): Response {
+  return { description, headers: ['ETag'] }
+}
+
+const remove: Operation = {
+  summary: 'Delete an item',
+  parameters: CONDITIONS,
+  responses: { 204: { description: 'Deleted. Its `id` is never assigned again.' } },
+  problems: [400, 404, 412, 422, 503, 507],
+}
+
+export const namesPath = pathItem('/api', {
+  tag: 'Any collection',
+  name: 'Collections',
+  operations: {
+    GET: {
+      summary: 'The names of the collections',
+      parameters: ['If-None-Match'],
+      responses: {
+        200: {
+          description: 'In the order of their creation.',
+          headers: ['ETag'],
+          content: content({ type: 'array', items: { type: 'string' } }, JSON_TYPE),
+        },
+        304: NOT_MODIFIED,
+      },
+    },
+  },
+})
+
+export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
+  tag: 'Any collection',
+  name: 'Value',
+  parameters: ['collection', 'id', 'rest'],
+  operations: {
+    GET: {
+      summary: 'A value inside an item',
+      description: 'An unknown collection or item is a 400; an item that has nothing there a 404.',
+      parameters: ['If-None-Match'],
+      responses: {
+        200: { description: 'Any JSON value.', headers: ['ETag'], content: content({}, JSON_TYPE) },
+        304: NOT_MODIFIED,
+      },
+      problems: [400, 404],
+    },
+  },
+})

@@ -1,0 +1,93 @@
+import type { JsonObject } from '../../json/value.ts'
+import type { Method } from '../resource.ts'
+import {
+  type HeaderName,
+  headerRefs,
+  type ParameterName,
+  type ProblemStatus,
+  parameterRefs,
+  problems,
+  ref,
+} from './components.ts'
+
+export interface Response {
+  readonly description: string
+  readonly headers?: readonly HeaderName[]
+  readonly content?: JsonObject
+}
+
+export interface Operation {
+  readonly summary: string
+  readonly description?: string
+  readonly parameters?: readonly ParameterName[]
+  readonly requestBody?: JsonObject
+  readonly responses: Readonly<Record<number, Response>>
+  readonly problems?: readonly ProblemStatus[]
+}
+
+export interface Resource {
+  /** In whose group the operations are shown. */
+  readonly tag: string
+  /** What the resource is called in the operations' ids. */
+  readonly name: string
+  /** Of the path. */
+  readonly parameters?: readonly ParameterName[]
+  readonly operations: Readonly<Partial<Record<Method, Operation>>>
+}
+
+/** A path item with what every resource has: HEAD beside GET, OPTIONS, and the headers of every answer. */
+export function pathItem(path: string, { tag, name, parameters = [], operations }: Resource): JsonObject {
+  const common = path === '/api' || path.startsWith('/api/') ? SERVED_UNDER_API : SERVED
+  const { GET } = operations
+  const all: Readonly<Record<string, Operation>> = {
+    ...operations,
+    ...(GET && { HEAD: headOf(GET) }),
+    OPTIONS: {
+      summary: 'What is allowed here',
+      responses: {
+        200: {
+          description: 'The methods, whether or not there is anything now.',
+          headers: operations.PATCH ? ['Allow', 'Accept-Patch'] : ['Allow'],
+        },
+      },
+    },
+  }
+  return Object.fromEntries(
+    Object.entries(all).map(([method, operation]) => [
+      method.toLowerCase(),
+      {
+        tags: [tag],
+        operationId: `${method.toLowerCase()}${name}`,
+        summary: operation.summary,
+        ...(operation.description && { description: operation.description }),
+        parameters: parameterRefs([...parameters, ...(operation.parameters ?? []), 'X-Request-Id']),
+        ...(operation.requestBody && { requestBody: operation.requestBody }),
+        responses: responsesOf(operation, common, method === 'HEAD'),
+      },
+    ]),
+  )
+}
+
+const SERVED: readonly HeaderName[] = ['X-Request-Id']
+const SERVED_UNDER_API: readonly HeaderName[] = ['Journal-Position', 'X-Request-Id']
+
+function headOf({ summary, parameters = [], responses, problems = [] }: Operation): Operation {
+  return { summary: `${summary}: the headers alone`, parameters, responses, problems }
+}
+
+function responsesOf(
+  { responses, problems: refused = [] }: Operation,
+  common: readonly HeaderName[],
+  isHead: boolean,
+): JsonObject {
+  return {
+    ...Object.fromEntries(
+      Object.entries(responses).map(([status, { description, headers = [], content }]) => [
+        status,
+        { description, headers: headerRefs([...headers, ...common]), ...(content && !isHead && { content }) },
+      ]),
+    ),
+    ...problems(...refused),
+    default: ref('responses', 'Problem'),
+  }
+}

@@ -1,0 +1,69 @@
+import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
+
+/** How much is looked at, so that a document stays small whatever the items hold. */
+const DEPTH = 5
+const ELEMENTS = 20
+const MEMBERS = 100
+const PROPERTIES = 500
+
+/**
+ * A JSON Schema that all of the values satisfy: their types and the members that any of them has. Where too much
+ * would have to be looked at it asks for nothing. It holds no value, only names and types: whoever may read the
+ * document may not be allowed to read the items.
+ */
+export function schemaOf(values: readonly JsonValue[]): JsonObject {
+  return describe(values, DEPTH, { left: PROPERTIES })
+}
+
+function describe(values: readonly JsonValue[], depth: number, budget: { left: number }): JsonObject {
+  const types = typesOf(values)
+  if (types.length === 0) return {}
+  const type = types.length === 1 ? (types[0] as string) : types
+  if (depth === 0) return { type }
+  const items = elements(values.filter(isArray), depth, budget)
+  const properties = members(values.filter(isObject), depth, budget)
+  return { type, ...(properties && { properties }), ...(items && { items }) }
+}
+
+function typesOf(values: readonly JsonValue[]): string[] {
+  const types = new Set(values.map(typeOf))
+  if (types.has('number')) types.delete('integer')
+  return [...types]
+}
+
+function typeOf(value: JsonValue): string {
+  if (value === null) return 'null'
+  if (isArray(value)) return 'array'
+  return typeof value === 'number' && Number.isInteger(value) ? 'integer' : typeof value
+}
+
+function elements(
+  arrays: readonly (readonly JsonValue[])[],
+  depth: number,
+  budget: { left: number },
+): JsonObject | undefined {
+  if (arrays.some(({ length }) => length > ELEMENTS)) return undefined
+  const all = arrays.flat(1) as JsonValue[]
+  return all.length > 0 ? describe(all, depth - 1, budget) : undefined
+}
+
+function members(objects: readonly JsonObject[], depth: number, budget: { left: number }): JsonObject | undefined {
+  const names = new Set<string>()
+  for (const object of objects) {
+    const own = Object.keys(object)
+    if (own.length > MEMBERS) return undefined
+    for (const name of own) names.add(name)
+  }
+  if (names.size === 0 || names.size > MEMBERS || names.size > budget.left) return undefined
+  budget.left -= names.size
+  return Object.fromEntries(
+    [...names].map((name) => [
+      name,
+      describe(
+        objects.flatMap((object) => (Object.hasOwn(object, name) ? [object[name] as JsonValue] : [])),
+        depth - 1,
+        budget,
+      ),
+    ]),
+  )
+}

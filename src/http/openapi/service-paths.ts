@@ -1,0 +1,139 @@
+import type { JsonObject } from '../../json/value.ts'
+import { JSON_TYPE } from '../bodies.ts'
+import { content, ref } from './components.ts'
+import { type Operation, pathItem, type Resource } from './operations.ts'
+
+const NDJSON = 'application/x-ndjson'
+
+/** An HTML page, a file: what a browser asks for. */
+function download(summary: string, ...types: readonly string[]): Operation {
+  return { summary, responses: { 200: { description: 'The file.', content: content({ type: 'string' }, ...types) } } }
+}
+
+const RESOURCES: Readonly<Record<string, Resource>> = {
+  '/events': {
+    tag: 'Journal',
+    name: 'Events',
+    operations: {
+      GET: {
+        summary: 'The events, oldest first',
+        description: 'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`.',
+        parameters: ['from', 'events', 'eventsCollection', 'eventsId', 'type', 'actor', 'since', 'until'],
+        responses: {
+          200: {
+            description: 'The events that match. `Link` has the next page, while there is one.',
+            headers: ['Link', 'Journal-Position', 'Vary'],
+            content: {
+              ...content({ type: 'array', items: ref('schemas', 'Event') }, JSON_TYPE),
+              ...content({ type: 'string', description: 'An event a line.' }, NDJSON),
+            },
+          },
+        },
+        problems: [400, 406],
+      },
+    },
+  },
+  '/events/{position}': {
+    tag: 'Journal',
+    name: 'Event',
+    parameters: ['position'],
+    operations: {
+      GET: {
+        summary: 'The event at a position',
+        responses: {
+          200: {
+            description: 'The event.',
+            headers: ['Vary'],
+            content: content(ref('schemas', 'Event'), JSON_TYPE, NDJSON),
+          },
+        },
+        problems: [400, 404, 406],
+      },
+    },
+  },
+  '/health': {
+    tag: 'Service',
+    name: 'Health',
+    operations: {
+      GET: {
+        summary: 'How the service is',
+        responses: {
+          200: {
+            description: '`ok`; or `degraded`, when the data file cannot be kept up to date.',
+            headers: ['Cache-Control'],
+            content: content(ref('schemas', 'Health'), JSON_TYPE),
+          },
+          503: {
+            description: '`unavailable`: nothing can be written at the moment.',
+            headers: ['Cache-Control'],
+            content: content(ref('schemas', 'Health'), JSON_TYPE),
+          },
+        },
+      },
+    },
+  },
+  '/admin/reload': {
+    tag: 'Service',
+    name: 'Reload',
+    operations: {
+      POST: {
+        summary: "Take in the data file's edits",
+        description: 'What was edited by hand becomes events. A file that is not valid changes nothing.',
+        responses: {
+          200: {
+            description: 'What the edit became.',
+            headers: ['Journal-Position'],
+            content: content(ref('schemas', 'TakenInEdit'), JSON_TYPE),
+          },
+        },
+        problems: [422, 503, 507],
+      },
+    },
+  },
+  '/openapi.json': {
+    tag: 'Documentation',
+    name: 'OpenApi',
+    operations: {
+      GET: {
+        summary: 'This document',
+        responses: {
+          200: { description: 'OpenAPI 3.1.', content: content({ type: 'object' }, JSON_TYPE) },
+        },
+      },
+    },
+  },
+  '/swagger': {
+    tag: 'Documentation',
+    name: 'SwaggerRedirect',
+    operations: {
+      GET: {
+        summary: 'Leads to the page with the slash',
+        responses: {
+          301: {
+            description: 'To `/swagger/`.',
+            headers: ['Location'],
+            content: content({}, 'text/html', 'text/plain'),
+          },
+        },
+      },
+    },
+  },
+  '/swagger/': {
+    tag: 'Documentation',
+    name: 'Swagger',
+    operations: { GET: download('The page that shows this document', 'text/html') },
+  },
+  '/swagger/assets/{name}': {
+    tag: 'Documentation',
+    name: 'SwaggerAsset',
+    parameters: ['asset'],
+    operations: {
+      GET: { ...download("The page's files", 'text/css', 'text/javascript', 'image/png'), problems: [404] },
+    },
+  },
+}
+
+/** Everything that is not under `/api`. */
+export const servicePaths: JsonObject = Object.fromEntries(
+  Object.entries(RESOURCES).map(([path, resource]) => [path, pathItem(path, resource)]),
+)
