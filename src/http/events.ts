@@ -3,7 +3,7 @@ import Router from '@koa/router'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, isEventType, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
-import { type Instant, parseInstant } from '../projections/query/instant.ts'
+import { compareInstants, type Instant, readInstant } from '../projections/query/instant.ts'
 import { type Parameter, parseParameters, type QueryLimits } from '../projections/query/query.ts'
 import { sendJson } from './answers.ts'
 import { resource } from './resource.ts'
@@ -106,7 +106,7 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Wan
         break
       case 'since':
       case 'until': {
-        const instant = parseInstant(value)
+        const instant = readInstant(value)
         if (!instant) throw new Refusal('Invalid', `The parameter ${name} must be an ISO 8601 date or date-time.`)
         wanted[name] = instant
         break
@@ -127,7 +127,7 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Wan
 }
 
 function parsePosition(text: string, what: string): Position {
-  if (!/^\d{1,15}$/.test(text))
+  if (!/^\d+$/.test(text))
     throw new Refusal('Invalid', `${what} must be a non-negative integer, not ${JSON.stringify(text)}.`)
   return Number(text)
 }
@@ -156,11 +156,11 @@ async function* matching(
 }
 
 function isWithin({ actor, time }: Recorded, wanted: Wanted): boolean {
-  const ms = Date.parse(time)
+  const at = { ms: Date.parse(time), micros: 0 }
   return (
     (wanted.actor === undefined || wanted.actor === actor) &&
-    (!wanted.since || ms > wanted.since.ms || (ms === wanted.since.ms && wanted.since.micros === 0)) &&
-    (!wanted.until || ms <= wanted.until.ms)
+    (!wanted.since || compareInstants(at, wanted.since) >= 0) &&
+    (!wanted.until || compareInstants(at, wanted.until) <= 0)
   )
 }
 

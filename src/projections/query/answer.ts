@@ -13,7 +13,7 @@ export interface Answer {
 }
 
 export function answer(items: Iterable<Item>, query: Query): Answer {
-  const matching = query.sort.length === 0 ? filtered(items, query) : sorted(filtered(items, query), query.sort)
+  const matching = sorted(filtered(items, query), query.sort)
   const { offset, size } = query.page
   const page = matching.slice(offset, offset + size)
   const { fields } = query
@@ -26,13 +26,13 @@ function filtered(items: Iterable<Item>, { filters, mentioned }: Query): readonl
   if (filters.length === 0 && mentioned.length === 0) return all
   return all.filter(
     ({ value }) =>
-      filters.every((filter) => matches(value, filter)) &&
-      (mentioned.length === 0 || mentioned.some((text) => mentions(value, text))),
+      filters.every((filter) => matches(value, filter)) && (mentioned.length === 0 || mentions(value, mentioned)),
   )
 }
 
 /** Stable; an item without the field comes last, ascending and descending. */
 function sorted(items: readonly Item[], sort: Query['sort']): readonly Item[] {
+  if (sort.length === 0) return items
   const keyed = items.map((item) => ({ item, keys: sort.map(({ path }) => keyAt(item.value, path)) }))
   keyed.sort((a, b) => {
     for (const [index, { descending }] of sort.entries()) {

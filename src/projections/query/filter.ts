@@ -1,7 +1,8 @@
 import { isArray, isObject, type JsonValue } from '../../json/value.ts'
-import { compareRanked, ranked, readAs } from './ordering.ts'
+import { compareRanked, type Ranked, ranked, readings } from './ordering.ts'
 import { type Path, valuesAt } from './paths.ts'
 
+/** What `<field>_<op>` may be; `in` is `eq` with several values. */
 export const OPERATORS = [
   'eq',
   'ne',
@@ -17,61 +18,72 @@ export const OPERATORS = [
 ] as const
 export type Operator = (typeof OPERATORS)[number]
 
-/** One parameter: any of its values may match; with `ne`, none may be equal. */
+/** One parameter: any of the wanted values may match; with `ne`, none may be equal. */
 export interface Filter {
   readonly path: Path
-  readonly operator: Operator
-  readonly values: readonly string[]
+  readonly operator: Exclude<Operator, 'in'>
+  readonly wanted: readonly Wanted[]
 }
 
-export function matches(item: JsonValue, { path, operator, values }: Filter): boolean {
+/** A parameter's text, and what it says in each class: the class of the item's value decides which of them counts. */
+interface Wanted {
+  readonly text: string
+  readonly readings: ReturnType<typeof readings>
+}
+
+export function filterOf(path: Path, operator: Operator, texts: readonly string[]): Filter {
+  const wanted = (each: readonly string[]) => each.map((text) => ({ text, readings: readings(text) }))
+  return operator === 'in'
+    ? { path, operator: 'eq', wanted: wanted(texts.flatMap((text) => text.split(','))) }
+    : { path, operator, wanted: wanted(texts) }
+}
+
+export function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
   const found = valuesAt(item, path)
-  if (operator === 'exists') return values.some((wanted) => (wanted === 'true') === found.length > 0)
-  return found.some((value) =>
-    operator === 'ne'
-      ? values.every((wanted) => holds('ne', value, wanted))
-      : values.some((wanted) => holds(operator, value, wanted)),
-  )
-}
-
-function holds(operator: Exclude<Operator, 'exists'>, value: JsonValue, wanted: string): boolean {
   switch (operator) {
+    case 'exists':
+      return wanted.some(({ text }) => text === String(found.length > 0))
     case 'contains':
-      return typeof value === 'string' && value.includes(wanted)
     case 'startswith':
-      return typeof value === 'string' && value.startsWith(wanted)
     case 'endswith':
-      return typeof value === 'string' && value.endsWith(wanted)
-    case 'in':
-      return wanted.split(',').some((one) => holds('eq', value, one))
-    default: {
-      const left = ranked(value)
-      const right = readAs(left.rank, wanted)
-      if (!right) return false
-      const order = compareRanked(left, right)
-      switch (operator) {
-        case 'eq':
-          return order === 0
-        case 'ne':
-          return order !== 0
-        case 'gt':
-          return order > 0
-        case 'gte':
-          return order >= 0
-        case 'lt':
-          return order < 0
-        case 'lte':
-          return order <= 0
-        default:
-          return operator satisfies never
-      }
-    }
+      return found.some((value) => typeof value === 'string' && wanted.some(({ text }) => holds[operator](value, text)))
+    case 'ne':
+      return found.map(ranked).some((value) => wanted.every((one) => isInOrder('ne', value, one)))
+    default:
+      return found.map(ranked).some((value) => wanted.some((one) => isInOrder(operator, value, one)))
   }
 }
 
-/** Whether the text occurs in any value of the item, in either case; `lowered` is in lower case. */
-export function mentions(value: JsonValue, lowered: string): boolean {
-  if (isArray(value)) return value.some((element) => mentions(element, lowered))
-  if (isObject(value)) return Object.values(value).some((member) => mentions(member as JsonValue, lowered))
-  return String(value).toLowerCase().includes(lowered)
+const holds = {
+  contains: (value: string, text: string) => value.includes(text),
+  startswith: (value: string, text: string) => value.startsWith(text),
+  endswith: (value: string, text: string) => value.endsWith(text),
+}
+
+/** False for every operator when the text is nothing of the value's class. */
+function isInOrder(operator: keyof typeof says, value: Ranked, { readings }: Wanted): boolean {
+  const reading = readings[value.rank]
+  return reading !== undefined && says[operator](compareRanked(value, reading))
+}
+
+const says = {
+  eq: (order: number) => order === 0,
+  ne: (order: number) => order !== 0,
+  gt: (order: number) => order > 0,
+  gte: (order: number) => order >= 0,
+  lt: (order: number) => order < 0,
+  lte: (order: number) => order <= 0,
+}
+
+/** Whether any of the texts, folded, occurs in any value of the item. */
+export function mentions(value: JsonValue, folded: readonly string[]): boolean {
+  if (isArray(value)) return value.some((element) => mentions(element, folded))
+  if (isObject(value)) return Object.values(value).some((member) => mentions(member as JsonValue, folded))
+  const text = fold(String(value))
+  return folded.some((one) => text.includes(one))
+}
+
+/** Letters without their case. Both ways, as some letters have two lower or two upper cases: σ and ς, K and the kelvin sign. */
+export function fold(text: string): string {
+  return text.toLowerCase().toUpperCase()
 }

@@ -37,6 +37,15 @@ export function parseInstant(text: string): Instant | undefined {
   }
 }
 
+/** Reads an instant from a query, in which the unescaped "+" of a zone has become a space. */
+export function readInstant(text: string): Instant | undefined {
+  return parseInstant(text.replace(/ (?=\d\d(:?\d\d)?$)/, '+'))
+}
+
+export function compareInstants(a: Instant, b: Instant): number {
+  return a.ms - b.ms || a.micros - b.micros
+}
+
 function zoneMinutes(zone: string): number | undefined {
   if (zone.toUpperCase() === 'Z') return 0
   const hours = Number(zone.slice(1, 3))

@@ -1,9 +1,9 @@
-import { compareText, isArray, type JsonValue } from '../../json/value.ts'
-import { type Instant, parseInstant } from './instant.ts'
+import { compareText, isArray, type JsonObject, type JsonValue } from '../../json/value.ts'
+import { compareInstants, type Instant, parseInstant, readInstant } from './instant.ts'
 
 /**
- * The classes of values, in their order: every two values compare, of whatever kind they are. Only values of one
- * class are compared by what they say.
+ * A value with its class. The classes have an order, so that every two values compare, of whatever kind they are;
+ * only values of one class are compared by what they say.
  */
 export type Ranked =
   | { readonly rank: 0 }
@@ -11,8 +11,8 @@ export type Ranked =
   | { readonly rank: 2; readonly value: number }
   | { readonly rank: 3; readonly value: Instant }
   | { readonly rank: 4; readonly value: string }
-  /** Arrays (5) and objects (6), by their JSON. */
-  | { readonly rank: 5 | 6; readonly value: string }
+  /** An array (5) is its elements, an object (6) its names, sorted, each before its value. */
+  | { readonly rank: 5 | 6; readonly value: readonly Ranked[] }
 
 export function ranked(value: JsonValue): Ranked {
   switch (typeof value) {
@@ -26,8 +26,14 @@ export function ranked(value: JsonValue): Ranked {
     }
     default:
       if (value === null) return { rank: 0 }
-      return { rank: isArray(value) ? 5 : 6, value: JSON.stringify(value) }
+      return isArray(value) ? { rank: 5, value: value.map(ranked) } : { rank: 6, value: members(value) }
   }
+}
+
+function members(object: JsonObject): readonly Ranked[] {
+  return Object.keys(object)
+    .sort(compareText)
+    .flatMap((name) => [{ rank: 4, value: name }, ranked(object[name] as JsonValue)])
 }
 
 export function compareRanked(a: Ranked, b: Ranked): number {
@@ -38,40 +44,47 @@ export function compareRanked(a: Ranked, b: Ranked): number {
     case 1:
     case 2:
       return Number(a.value) - Number((b as typeof a).value)
-    case 3: {
-      const other = (b as typeof a).value
-      return a.value.ms - other.ms || a.value.micros - other.micros
-    }
-    default:
+    case 3:
+      return compareInstants(a.value, (b as typeof a).value)
+    case 4:
       return compareText(a.value, (b as typeof a).value)
+    default:
+      return compareSequences(a.value, (b as typeof a).value)
   }
+}
+
+/** By the first place at which they differ; a beginning of the other comes before it. */
+function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
+  for (const [index, left] of a.entries()) {
+    const right = b[index]
+    const order = right ? compareRanked(left, right) : 1
+    if (order !== 0) return order
+  }
+  return a.length - b.length
 }
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** A filter's text, read as a value of the class of another; undefined when it is none, and so never matches. */
-export function readAs(rank: Ranked['rank'], text: string): Ranked | undefined {
-  switch (rank) {
-    case 0:
-      return text === 'null' ? { rank } : undefined
-    case 1:
-      return text === 'true' || text === 'false' ? { rank, value: text === 'true' } : undefined
-    case 2:
-      return JSON_NUMBER.test(text) ? { rank, value: Number(text) } : undefined
-    case 3: {
-      // In a query, an unescaped "+" of a zone arrives as a space.
-      const value = parseInstant(text.replace(/ (?=\d\d(:?\d\d)?$)/, '+'))
-      return value && { rank, value }
-    }
-    case 4:
-      return { rank, value: text }
-    default: {
-      try {
-        const read = ranked(JSON.parse(text))
-        return read.rank === rank ? read : undefined
-      } catch {
-        return undefined
-      }
-    }
+/** A filter's text as a value of each class, by rank; where it is none, it never matches. */
+export function readings(text: string): readonly (Ranked | undefined)[] {
+  const instant = readInstant(text)
+  const container = /^\s*[[{]/.test(text) ? readContainer(text) : undefined
+  return [
+    text === 'null' ? { rank: 0 } : undefined,
+    text === 'true' || text === 'false' ? { rank: 1, value: text === 'true' } : undefined,
+    JSON_NUMBER.test(text) ? { rank: 2, value: Number(text) } : undefined,
+    instant && { rank: 3, value: instant },
+    { rank: 4, value: text },
+    container?.rank === 5 ? container : undefined,
+    container?.rank === 6 ? container : undefined,
+  ]
+}
+
+function readContainer(text: string): Ranked | undefined {
+  try {
+    return ranked(JSON.parse(text))
+  } catch {
+    // Not JSON, or nested too deep to be in any item.
+    return undefined
   }
 }

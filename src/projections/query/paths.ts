@@ -7,36 +7,68 @@ export function parsePath(text: string): Path {
   return text.split('.')
 }
 
-/** Every value that a path leads to: through an array it leads to each element's. */
-export function valuesAt(value: JsonValue, path: Path, depth = 0): readonly JsonValue[] {
-  if (isArray(value))
-    return [...(depth === path.length ? [value] : []), ...value.flatMap((e) => valuesAt(e, path, depth))]
-  if (depth === path.length) return [value]
-  if (!isObject(value)) return []
-  const inner = own(value, path[depth] as string)
-  return inner === undefined ? [] : valuesAt(inner, path, depth + 1)
+/** Every value that a path leads to: each element of an array counts, beside the array itself. */
+export function valuesAt(item: JsonValue, path: Path): readonly JsonValue[] {
+  let reached = withElements(item)
+  for (const name of path) {
+    if (reached.length === 0) break
+    reached = reached.flatMap((value) => {
+      const inner = isObject(value) ? own(value, name) : undefined
+      return inner === undefined ? [] : withElements(inner)
+    })
+  }
+  return reached
+}
+
+function withElements(value: JsonValue): readonly JsonValue[] {
+  return isArray(value) ? [value, ...value.flatMap(withElements)] : [value]
 }
 
 /** The one value by which an item is sorted: the first that the path leads to. */
-export function firstAt(value: JsonValue, path: Path): JsonValue | undefined {
-  return valuesAt(value, path)[0]
+export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
+  return valuesAt(item, path)[0]
 }
 
-/** Only what the paths name, in the item's order; dotted paths keep their nesting. */
-export function select(item: JsonObject, paths: readonly Path[]): JsonObject {
+/** The members to keep, each with what to keep of it; of those without any, all is kept. */
+export interface Selection extends ReadonlyMap<string, Selection> {}
+
+/** A path that ends where another goes on keeps all that is there. */
+export function selectionOf(paths: readonly Path[]): Selection {
+  interface Growing extends Map<string, Growing> {}
+  const root: Growing = new Map()
+  const whole = new Set<Growing>()
+  for (const path of paths) {
+    let at = root
+    for (const name of path) {
+      const below = at.get(name) ?? new Map()
+      at.set(name, below)
+      at = below
+    }
+    whole.add(at)
+  }
+  for (const selection of whole) selection.clear()
+  return root
+}
+
+/** Only what is selected, in the item's order; through an array it is selected from each element. */
+export function select(item: JsonObject, selection: Selection): JsonObject {
   const selected: Record<string, JsonValue> = {}
   for (const [name, value] of Object.entries(item) as [string, JsonValue][]) {
-    const below = paths.filter(([first]) => first === name).map((path) => path.slice(1))
-    if (below.length === 0) continue
-    const kept = below.some((path) => path.length === 0) ? value : selectWithin(value, below)
+    const below = selection.get(name)
+    const kept = below?.size === 0 ? value : below && selectWithin(value, below)
     if (kept !== undefined) selected[name] = kept
   }
   return selected
 }
 
-function selectWithin(value: JsonValue, paths: readonly Path[]): JsonValue | undefined {
-  if (isArray(value)) return value.filter(isObject).map((element) => select(element, paths))
+function selectWithin(value: JsonValue, selection: Selection): JsonValue | undefined {
+  if (isArray(value)) {
+    return value.flatMap((element) => {
+      const kept = isObject(element) ? select(element, selection) : selectWithin(element, selection)
+      return kept === undefined ? [] : [kept]
+    })
+  }
   if (!isObject(value)) return undefined
-  const selected = select(value, paths)
+  const selected = select(value, selection)
   return Object.keys(selected).length > 0 ? selected : undefined
 }

@@ -1,15 +1,16 @@
 import { Refusal } from '../../errors.ts'
-import { type Filter, OPERATORS, type Operator } from './filter.ts'
-import { type Path, parsePath } from './paths.ts'
+import { type Filter, filterOf, fold, OPERATORS, type Operator } from './filter.ts'
+import { type Path, parsePath, type Selection, selectionOf } from './paths.ts'
 
 /** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
 export interface Query {
   readonly filters: readonly Filter[]
-  /** Texts of which any must occur somewhere, in lower case. */
+  /** Texts of which any must occur somewhere, folded. */
   readonly mentioned: readonly string[]
   readonly sort: readonly { readonly path: Path; readonly descending: boolean }[]
   readonly page: Page
-  readonly fields: readonly Path[] | undefined
+  /** Undefined: whole items. */
+  readonly fields: Selection | undefined
 }
 
 export interface Page {
@@ -35,21 +36,28 @@ const FAMILIES: readonly Family[] = [
 
 export const DEFAULT_PAGE_SIZE = 512
 
+/** Each costs a key for every item. */
+const MAX_SORT_FIELDS = 100
+
 export interface QueryLimits {
   readonly parameters: number
   readonly pageSize: number
 }
 
-/** A parameter as it was sent, and what it says. */
+/** A parameter as it was sent, fit for a link, and what it says. */
 export interface Parameter {
   readonly raw: string
   readonly name: string
   readonly value: string
 }
 
+/** What a URI may not hold, though Node lets it through; a link must hold it escaped. */
+const FORBIDDEN = /["<>\\^`{|}]/g
+
 /** Splits and decodes a query string, which has no `?`. */
 export function parseParameters(search: string, limit: number): readonly Parameter[] {
-  const pieces = search.split('&').filter((piece) => piece !== '')
+  const escaped = search.replace(FORBIDDEN, encodeURIComponent)
+  const pieces = escaped.split('&').filter((piece) => piece !== '')
   if (pieces.length > limit) {
     throw new Refusal('Invalid', `The query has ${pieces.length} parameters; at most ${limit} are accepted.`)
   }
@@ -72,29 +80,33 @@ function decode(text: string): string {
 const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits): Query {
-  const filters = new Map<string, { path: Path; operator: Operator; values: string[] }>()
+  const filters = new Map<string, string[]>()
   const mentioned: string[] = []
   const sort: Query['sort'][number][] = []
   const paging = new Map<string, string>()
-  let fields: Path[] | undefined
+  const fields: Path[] = []
   for (const { name, value } of parameters) {
-    if (name === 'q') mentioned.push(value.toLowerCase())
+    if (name === 'q') mentioned.push(fold(value))
     else if (name === 'sort') sort.push(...pieces(value).map(parseSort))
-    else if (name === 'fields') fields = [...(fields ?? []), ...pieces(value).map(parsePath)]
+    else if (name === 'fields') fields.push(...pieces(value).map(parsePath))
     else if (name === 'asOf') throw new Refusal('Invalid', 'asOf is not served by this version.')
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
       paging.set(name, value)
     } else {
-      const filter = filters.get(name) ?? { ...parseFilter(name), values: [] }
-      if (filter.operator === 'exists' && value !== 'true' && value !== 'false') {
-        throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
-      }
-      filter.values.push(value)
-      filters.set(name, filter)
+      const values = filters.get(name)
+      if (values) values.push(value)
+      else filters.set(name, [value])
     }
   }
-  return { filters: [...filters.values()], mentioned, sort, page: parsePage(paging, limits.pageSize), fields }
+  if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
+  return {
+    filters: Array.from(filters, ([name, values]) => parseFilter(name, values)),
+    mentioned,
+    sort,
+    page: parsePage(paging, limits.pageSize),
+    fields: fields.length > 0 ? selectionOf(fields) : undefined,
+  }
 }
 
 function pieces(list: string): string[] {
@@ -102,11 +114,16 @@ function pieces(list: string): string[] {
 }
 
 /** Only the operators' names are suffixes: `data.acceleration_x` is a field. */
-function parseFilter(name: string): { path: Path; operator: Operator } {
+function parseFilter(name: string, values: readonly string[]): Filter {
   const underscore = name.lastIndexOf('_')
   const suffix = name.slice(underscore + 1)
-  const operator = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
-  return operator ? { path: parsePath(name.slice(0, underscore)), operator } : { path: parsePath(name), operator: 'eq' }
+  const operator: Operator | undefined = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
+  if (operator === 'exists' && values.some((value) => value !== 'true' && value !== 'false')) {
+    throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
+  }
+  return operator
+    ? filterOf(parsePath(name.slice(0, underscore)), operator, values)
+    : filterOf(parsePath(name), 'eq', values)
 }
 
 function parseSort(piece: string): Query['sort'][number] {

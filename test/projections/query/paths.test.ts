@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
+import { firstAt, parsePath, select, selectionOf, valuesAt } from '../../../src/projections/query/paths.ts'
+
+function values(item: JsonValue, path: string): readonly JsonValue[] {
+  return valuesAt(item, parsePath(path))
+}
+
+function selected(item: JsonObject, ...paths: string[]): JsonObject {
+  return select(item, selectionOf(paths.map(parsePath)))
+}
+
+test('a path leads into objects, and nowhere when a name is missing', () => {
+  const item = { data: { x: 1, nothing: null } }
+  assert.deepEqual(values(item, 'data.x'), [1])
+  assert.deepEqual(values(item, 'data.nothing'), [null])
+  assert.deepEqual(values(item, 'data'), [item.data])
+  for (const path of ['data.y', 'data.x.y', 'data.nothing.y', 'x', '', 'data.', '.data']) {
+    assert.deepEqual(values(item, path), [], path)
+  }
+})
+
+test('a path through arrays leads to every element, however the arrays nest', () => {
+  const item = { rows: [{ n: 1 }, [{ n: 2 }, { m: 0 }], 'text', { n: [3, [4]] }] }
+  assert.deepEqual(values(item, 'rows.n'), [1, 2, [3, [4]], 3, [4], 4])
+  assert.deepEqual(values({ tags: [] }, 'tags'), [[]])
+})
+
+test('what an object inherits is nowhere', () => {
+  const item = { data: {}, list: [1], name: 'x' }
+  for (const path of ['constructor', '__proto__', 'toString', 'data.constructor.name', 'list.length', 'name.length']) {
+    assert.deepEqual(values(item, path), [], path)
+  }
+  assert.deepEqual(values({ constructor: 1 }, 'constructor'), [1])
+})
+
+test('an item is sorted by an array itself, and through an array by the first element that has the field', () => {
+  assert.deepEqual(firstAt({ tags: [2, 1] }, ['tags']), [2, 1])
+  assert.equal(firstAt({ rows: [{}, { n: 2 }, { n: 1 }] }, ['rows', 'n']), 2)
+  assert.equal(firstAt({}, ['rows']), undefined)
+})
+
+test('selected fields keep their nesting and the order of the item', () => {
+  const item = { id: 1, data: { x: 1, y: { z: 2, w: 3 } }, mac: 'a', empty: {} }
+  assert.equal(
+    JSON.stringify(selected(item, 'mac', 'data.y.z', 'id')),
+    '{"id":1,"data":{"y":{"z":2}},"mac":"a"}',
+    'in the order of the item',
+  )
+  assert.deepEqual(selected(item, 'data.x', 'data.y.w'), { data: { x: 1, y: { w: 3 } } })
+  assert.deepEqual(selected(item, 'empty'), { empty: {} })
+})
+
+test('a whole field wins over a part of it, in either order', () => {
+  const item = { data: { x: 1, y: 2 } }
+  assert.deepEqual(selected(item, 'data', 'data.x'), item)
+  assert.deepEqual(selected(item, 'data.x', 'data'), item)
+  assert.deepEqual(selected(item, 'data.x', 'data.x.deeper'), { data: { x: 1 } })
+})
+
+test('a field that is not there, or that is no object where the path goes on, is left out', () => {
+  const item = { name: 'x', none: null, data: { x: 1 } }
+  assert.deepEqual(selected(item, 'nope', 'name.first', 'none.x', 'data.y', 'data.x.y'), {})
+  assert.deepEqual(selected(item, '__proto__', 'constructor', 'toString.name'), {})
+})
+
+test('through arrays the fields of each element are selected', () => {
+  const item = { rows: [{ n: 1, m: 1 }, { m: 2 }, 'text', [{ n: 3, m: 3 }]] }
+  assert.deepEqual(selected(item, 'rows.n'), { rows: [{ n: 1 }, {}, [{ n: 3 }]] })
+  assert.deepEqual(selected(item, 'rows'), item)
+})
+
+test('a path of any length is read and selected without recursion', () => {
+  const long = 'a.'.repeat(100_000)
+  assert.deepEqual(values({ a: { a: 1 } }, long), [])
+  assert.deepEqual(selected({ a: { a: 1 } }, long), {})
+})
