@@ -1,5 +1,5 @@
 import { type DomainEvent, isItemEvent, type Position } from '../events/event.ts'
-import { canonicalInteger, type Gone, Item, keyOf } from './item.ts'
+import { type Gone, Item, integerOf, keyOf } from './item.ts'
 
 /** A collection as it may be asked. */
 export interface CollectionState {
@@ -45,7 +45,7 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
       return
     }
     if (typeof event.id === 'string') target.textIds++
-    target.nextId = Math.max(target.nextId, (canonicalInteger(key) ?? -1) + 1)
+    target.nextId = Math.max(target.nextId, (integerOf(event.id) ?? -1) + 1)
     target.put(new Item(event.id, event.item, event.revision, position))
     return
   }

@@ -57,10 +57,16 @@ export function canonicalInteger(key: string): number | undefined {
   return integer <= HIGHEST_ID ? integer : undefined
 }
 
+/** The integer that an id counts as when the next one is looked for; those that POST assigned go on beyond HIGHEST_ID. */
+export function integerOf(id: ItemId): number | undefined {
+  if (typeof id === 'string') return canonicalInteger(id)
+  return Number.isSafeInteger(id) && id >= 0 ? id : undefined
+}
+
 /** What is wrong with an identifier; undefined when nothing is. */
-export function faultOfId(id: JsonValue): string | undefined {
+export function faultOfId(id: JsonValue, highest = HIGHEST_ID): string | undefined {
   if (typeof id === 'number') {
-    return Math.abs(id) > HIGHEST_ID ? 'an integer id may be at most 2^52' : undefined
+    return Math.abs(id) > highest ? `an integer id may be at most ${highest}` : undefined
   }
   if (typeof id !== 'string') return 'an id must be text or a number'
   return faultOfName(id, 'an id')

@@ -1,5 +1,5 @@
-import type { DomainEvent, Position } from '../events/event.ts'
-import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
+import { type DomainEvent, isItemEvent, type Position } from '../events/event.ts'
+import { Collection, type CollectionState, evolve, type FoldTarget } from './collection.ts'
 import { type Gone, type Item, keyOf } from './item.ts'
 
 /** Where the durable collections are looked up. */
@@ -40,19 +40,18 @@ export class Overlay {
     for (const event of events) {
       const layer = this.#layers.get(event.collection) ?? this.#layer(event.collection)
       this.#layers.set(event.collection, layer)
-      this.#head++
-      evolve(layer, event, this.#head)
+      layer.accept(event, ++this.#head)
     }
     this.takeReliance()
   }
 
   /** The events up to a position are in the durable collections now. */
   settle(events: readonly DomainEvent[], upTo: Position): void {
-    for (const event of events) {
-      const layer = this.#layers.get(event.collection)
+    for (const { collection } of events) {
+      const layer = this.#layers.get(collection)
       if (!layer) continue
-      if (layer.position <= upTo) this.#layers.delete(event.collection)
-      else if ('id' in event) layer.settle(keyOf(event.id), upTo)
+      if (layer.position <= upTo) this.#layers.delete(collection)
+      else layer.settle(upTo)
     }
   }
 
@@ -75,9 +74,8 @@ class Layer implements FoldTarget {
   readonly #below: () => CollectionState | undefined
   readonly #rely: (position: Position) => void
   readonly #changed = new Map<string, Item | Gone>()
-  /** Deleted here; one that was created again has its place at the end. */
-  readonly #away = new Set<string>()
-  #order: readonly string[] | undefined
+  /** Those not durable yet, oldest first; the positions are the events' own. */
+  readonly #pending: { readonly event: DomainEvent; readonly position: Position }[] = []
   #exists: boolean
   #existsSince: Position = 0
 
@@ -90,6 +88,20 @@ class Layer implements FoldTarget {
     this.nextId = durable?.nextId ?? 0
     this.textIds = durable?.textIds ?? 0
     this.position = durable?.position ?? 0
+  }
+
+  accept(event: DomainEvent, position: Position): void {
+    evolve(this, event, position)
+    this.#pending.push({ event, position })
+  }
+
+  settle(upTo: Position): void {
+    const after = this.#pending.findIndex(({ position }) => position > upTo)
+    for (const { event } of this.#pending.splice(0, after < 0 ? this.#pending.length : after)) {
+      const key = isItemEvent(event) ? keyOf(event.id) : undefined
+      const entry = key === undefined ? undefined : this.#changed.get(key)
+      if (key !== undefined && entry && entry.position <= upTo) this.#changed.delete(key)
+    }
   }
 
   get exists(): boolean {
@@ -108,19 +120,15 @@ class Layer implements FoldTarget {
     return entry
   }
 
+  /** Rarely asked, so that their order is computed only then. */
   items(): Iterable<Item> {
     const below = this.#below()?.items() ?? []
-    if (this.#changed.size === 0 && !this.#order) return below
+    if (this.#pending.length === 0) return below
     this.#rely(this.position)
-    const items = new Map<string, Item>()
-    const add = (key: string): void => {
-      const entry = this.#changed.get(key) ?? this.#below()?.get(key)
-      if (isItem(entry)) items.set(key, entry)
-    }
-    for (const key of this.#order ?? []) if (!this.#away.has(key)) add(key)
-    for (const { key } of below) if (!this.#away.has(key)) add(key)
-    for (const key of this.#changed.keys()) add(key)
-    return items.values()
+    const whole = new Collection(this.name)
+    for (const item of below) whole.put(item)
+    for (const { event, position } of this.#pending) evolve(whole, event, position)
+    return whole.items()
   }
 
   put(item: Item): void {
@@ -128,20 +136,9 @@ class Layer implements FoldTarget {
   }
 
   remove(key: string, gone: Gone): void {
-    this.#changed.delete(key)
     this.#changed.set(key, gone)
-    this.#away.add(key)
   }
 
-  order(keys: readonly string[]): void {
-    this.#order = keys
-    this.#away.clear()
-  }
-
-  settle(key: string, upTo: Position): void {
-    const entry = this.#changed.get(key)
-    if (!entry || entry.position > upTo) return
-    this.#changed.delete(key)
-    this.#away.delete(key)
-  }
+  /** The order shows in `items()` alone. */
+  order(): void {}
 }

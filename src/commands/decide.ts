@@ -66,12 +66,18 @@ function createItem(collection: CollectionState, id: ItemId, body: JsonObject, r
 
 function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
   const wanted = own(body, 'id')
-  if (!rules.clientIdsOnPost || wanted === undefined) return collection.nextId
+  if (!rules.clientIdsOnPost || wanted === undefined) return assignedId(collection.nextId)
   const id = acceptableId(wanted)
   if (isItem(collection.get(keyOf(id)))) {
     throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
   }
   return id
+}
+
+/** Refuses what JSON numbers can no longer tell apart. */
+export function assignedId(next: number): ItemId {
+  if (Number.isSafeInteger(next)) return next
+  throw new Refusal('Unprocessable', 'Every integer id up to 2^53 is used up.')
 }
 
 function upsertedId(body: JsonObject, key: string, collection: CollectionState): ItemId {
@@ -129,7 +135,8 @@ function applied(patch: Patch, before: Item, rules: Rules): JsonValue {
   const result = applyJsonPatch(before.value, patch.operations, limits)
   const violation = violationOf(result, '')
   if (violation) {
-    throw new Refusal('Unprocessable', `The patched item is not acceptable: ${violation.message}.`, [violation])
+    const { code: _, ...fault } = violation
+    throw new Refusal('Unprocessable', `The patched item is not acceptable: ${fault.message}.`, [fault])
   }
   return result
 }

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Collection, CollectionState } from '../../src/collections/collection.ts'
+import { isItem } from '../../src/collections/collection.ts'
+import { keyOf } from '../../src/collections/item.ts'
+import { Overlay } from '../../src/collections/overlay.ts'
+import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
+import { begun, created, deleted, fold } from '../support/decider.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const COLLECTIONS = ['a', 'b']
+const IDS: readonly ItemId[] = [0, 1, 2, '3', 'x', 'y', 4]
+
+function described(state: CollectionState | undefined): object {
+  return {
+    exists: state?.exists ?? false,
+    nextId: state?.nextId ?? 0,
+    textIds: state?.textIds ?? 0,
+    items: Array.from(state?.items() ?? [], ({ id, value, revision, position }) => ({ id, value, revision, position })),
+    byKey: IDS.map((id) => {
+      const entry = state?.get(keyOf(id))
+      return entry && { revision: entry.revision, position: entry.position, value: isItem(entry) ? entry.value : null }
+    }),
+  }
+}
+
+/** Any one event that can follow. */
+function anyEvent(random: Random, whole: Map<string, Collection>): DomainEvent {
+  const collection = random.pick(COLLECTIONS)
+  const state = whole.get(collection)
+  if (!state?.exists) return { type: 'CollectionCreated', collection }
+  const ids = Array.from(state.items(), ({ id }) => id)
+  if (random.chance(0.04) && ids.length === 0) return { type: 'CollectionRemoved', collection }
+  if (random.chance(0.12)) {
+    const shuffled = ids.map((id) => ({ id, rank: random.next() })).sort((one, other) => one.rank - other.rank)
+    const some = shuffled.map(({ id }) => id).slice(0, random.chance(0.7) ? ids.length : random.integer(ids.length + 1))
+    return { type: 'CollectionOrdered', collection, ids: some }
+  }
+  const id = random.pick(IDS)
+  const before = state.get(keyOf(id))
+  const stamp = { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
+  if (!isItem(before)) return { type: 'ItemCreated', ...stamp, item: { id, n: random.integer(100) } }
+  if (random.chance(0.5)) return { type: 'ItemDeleted', ...stamp }
+  return { type: random.pick(['ItemReplaced', 'ItemPatched'] as const), ...stamp, item: { id, n: random.integer(100) } }
+}
+
+test('the overlay above what is durable answers like one collection that has all events, settled at any moment', () => {
+  const seed = seedFor('overlay')
+  for (let round = 0; round < 300; round++) {
+    const random = new Random(seed + round)
+    const durable = new Map<string, Collection>()
+    const whole = new Map<string, Collection>()
+    const overlay = new Overlay((name) => durable.get(name), 0)
+    const waiting: { events: DomainEvent[]; last: Position }[] = []
+    let head = 0
+    let settled = 0
+    for (let step = 0; step < 120; step++) {
+      if (random.chance(0.6)) {
+        const events: DomainEvent[] = []
+        for (let count = 1 + random.integer(3); count > 0; count--) {
+          const event = anyEvent(random, whole)
+          fold(whole, event, ++head)
+          events.push(event)
+        }
+        overlay.accept(events)
+        waiting.push({ events, last: head })
+      } else {
+        const write = waiting.shift()
+        if (!write) continue
+        for (const event of write.events) fold(durable, event, ++settled)
+        overlay.settle(write.events, write.last)
+      }
+      assert.equal(overlay.head, head)
+      for (const name of COLLECTIONS) {
+        const context = `OVERLAY_SEED=${seed + round}, step ${step}, ${name}`
+        assert.deepEqual(described(overlay.collection(name)), described(whole.get(name)), context)
+      }
+    }
+  }
+})
+
+test('an answer rests on the position that made it, and on nothing once that is durable', () => {
+  const durable = new Map<string, Collection>()
+  fold(durable, begun, 1)
+  fold(durable, created({ id: 0 }), 2)
+  const overlay = new Overlay((name) => durable.get(name), 2)
+  const second = created({ id: 1 })
+  overlay.accept([second])
+  assert.equal(overlay.takeReliance(), 0, 'accepting is not asking')
+
+  overlay.collection('things').get('0')
+  assert.equal(overlay.takeReliance(), 0, 'a durable item')
+  overlay.collection('things').get('1')
+  assert.equal(overlay.takeReliance(), 3)
+  assert.equal(overlay.takeReliance(), 0, 'it is taken once')
+
+  fold(durable, second, 3)
+  overlay.settle([second], 3)
+  assert.ok(isItem(overlay.collection('things').get('1')))
+  assert.equal(overlay.takeReliance(), 0)
+})
+
+test('the absence of an item rests on its deletion', () => {
+  const durable = new Map<string, Collection>()
+  fold(durable, begun, 1)
+  fold(durable, created({ id: 0 }), 2)
+  const overlay = new Overlay((name) => durable.get(name), 2)
+  overlay.accept([deleted(0, { revision: 2, prior: 2 })])
+  assert.deepEqual(overlay.collection('things').get('0'), { revision: 2, position: 3 })
+  assert.equal(overlay.takeReliance(), 3)
+})

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { Collection, evolve } from '../../src/collections/collection.ts'
+import { Overlay } from '../../src/collections/overlay.ts'
+import type { Command } from '../../src/commands/command.ts'
+import { type Accepted, decide } from '../../src/commands/decide.ts'
+import type { Rules } from '../../src/commands/rules.ts'
+import { Refusal, type RefusalCode } from '../../src/errors.ts'
+import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+
+export const RULES: Rules = {
+  upsertOnPut: false,
+  clientIdsOnPost: false,
+  itemBytes: 1024 * 1024,
+  patchOperations: 1000,
+  faultsOf: () => [],
+}
+
+/** The collections that events make, the first having position 1. */
+export function stateOf(events: readonly DomainEvent[]): Map<string, Collection> {
+  const collections = new Map<string, Collection>()
+  for (const [index, event] of events.entries()) fold(collections, event, index + 1)
+  return collections
+}
+
+export function fold(collections: Map<string, Collection>, event: DomainEvent, position: Position): void {
+  const collection = collections.get(event.collection) ?? new Collection(event.collection)
+  collections.set(event.collection, collection)
+  evolve(collection, event, position)
+}
+
+export function accepted(events: readonly DomainEvent[]): Accepted {
+  const collections = stateOf(events)
+  return new Overlay((name) => collections.get(name), events.length)
+}
+
+/** `given(events).when(command, rules).then(events)`, or `.refused(code)`. */
+export function given(...events: readonly DomainEvent[]) {
+  return {
+    when(command: Command, rules: Partial<Rules> = {}) {
+      const decision = () => decide(command, accepted(events), { ...RULES, ...rules })
+      return {
+        // biome-ignore lint/suspicious/noThenProperty: given, when, then; nobody awaits it
+        then(...expected: readonly DomainEvent[]): void {
+          assert.deepEqual(decision(), expected)
+        },
+        refused(code: RefusalCode, ...pointers: readonly string[]): void {
+          assert.throws(decision, (error: unknown) => {
+            assert.ok(error instanceof Refusal, String(error))
+            assert.equal(error.code, code, error.message)
+            if (pointers.length > 0) {
+              assert.deepEqual(
+                error.faults.map((fault) => fault.pointer),
+                pointers,
+              )
+            }
+            return true
+          })
+        },
+      }
+    },
+  }
+}
+
+/** Events of the collection "things"; revision and prior are those of an item's first event unless they are named. */
+export const begun: DomainEvent = { type: 'CollectionCreated', collection: 'things' }
+
+interface Stamp {
+  readonly revision: number
+  readonly prior: Position
+}
+
+const FIRST: Stamp = { revision: 1, prior: 0 }
+
+export function created(item: JsonObject & { readonly id: ItemId }, stamp = FIRST): DomainEvent {
+  return { type: 'ItemCreated', collection: 'things', id: item.id, ...stamp, item }
+}
+
+export function replaced(item: JsonObject & { readonly id: ItemId }, stamp: Stamp): DomainEvent {
+  return { type: 'ItemReplaced', collection: 'things', id: item.id, ...stamp, item }
+}
+
+export function patched(item: JsonObject & { readonly id: ItemId }, stamp: Stamp): DomainEvent {
+  return { type: 'ItemPatched', collection: 'things', id: item.id, ...stamp, item }
+}
+
+export function deleted(id: ItemId, stamp: Stamp): DomainEvent {
+  return { type: 'ItemDeleted', collection: 'things', id, ...stamp }
+}
