@@ -1,11 +1,26 @@
+import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 
-/** A new directory that goes away with the test. */
+const left = new Set<string>()
+process.on('exit', () => {
+  for (const path of left) rmSync(path, { recursive: true, force: true })
+})
+
+/**
+ * A new directory that goes away with the test; at the latest with the process, as hooks run in the order in
+ * which they were set and a server of the test's may still be writing when this one's turn comes.
+ */
 export async function temporaryDirectory(t: Pick<TestContext, 'after'>): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'recollect-'))
-  t.after(() => rm(path, { recursive: true, force: true }))
+  left.add(path)
+  t.after(() =>
+    rm(path, { recursive: true, force: true }).then(
+      () => left.delete(path),
+      () => {},
+    ),
+  )
   return path
 }
