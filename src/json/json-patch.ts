@@ -1,11 +1,12 @@
 import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
 import { Refusal } from '../errors.ts'
+import { MAX_NESTING, violationOf } from './parse.ts'
 import { arrayIndex, pointer } from './pointer.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 export type PatchOperation =
   | Step
-  | { readonly op: 'test'; readonly path: Tokens; readonly value: JsonValue }
+  | { readonly op: 'replace' | 'test'; readonly path: Tokens; readonly value: JsonValue }
   | { readonly op: 'move' | 'copy'; readonly path: Tokens; readonly from: Tokens }
 
 /** A pointer's unescaped tokens; none is the whole document. */
@@ -78,32 +79,55 @@ export function applyJsonPatch(
       `The patch has ${operations.length} operations; at most ${limits.operations} are accepted.`,
     )
   }
-  const root = { document: structuredClone(target) as JsonValue }
+  const root: { document: JsonValue; value?: JsonValue } = { document: structuredClone(target) }
   let broughtBytes = 0
   for (const [index, operation] of operations.entries()) {
     for (const step of stepsOf(root.document, operation, index)) {
       checkStep(root.document, step, index)
-      if (step.op !== 'remove') broughtBytes += Buffer.byteLength(JSON.stringify(step.value))
-      if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
-      // The library cannot operate on the whole document, so the document stands inside another.
-      const [failure] = applyPatch(root, [{ ...step, path: pointer('document', ...step.path) } as LibraryOperation])
+      if (step.op === 'add') {
+        const violation = step.path.length > MAX_NESTING ? TOO_DEEP : violationOf(step.value, '')
+        if (violation) throw inapplicable(index, violation.message)
+        broughtBytes += Buffer.byteLength(JSON.stringify(step.value))
+        if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
+        root.value = structuredClone(step.value)
+      }
+      const [failure] = applyPatch(root, [libraryOperation(step)])
       if (failure) throw inapplicable(index, failure.message)
     }
   }
   return root.document
 }
 
+const TOO_DEEP = { message: `Nesting deeper than ${MAX_NESTING} is not accepted` }
+
+/**
+ * The library cannot operate on the whole document, so the document stands inside another. A value stands beside
+ * it and is moved in: of one that is added the library makes a copy, and for that asks the value's own
+ * `constructor` what it is.
+ */
+function libraryOperation(step: Step): LibraryOperation {
+  const path = pointer('document', ...step.path)
+  return step.op === 'remove' ? { op: 'remove', path } : { op: 'move', from: '/value', path }
+}
+
 type Step =
-  | { readonly op: 'add' | 'replace'; readonly path: Tokens; readonly value: JsonValue }
+  | { readonly op: 'add'; readonly path: Tokens; readonly value: JsonValue }
   | { readonly op: 'remove'; readonly path: Tokens }
 
-/** RFC 6902 §4.4 and §4.5 define `move` and `copy` by `remove` and `add`; taken apart, each part can be checked. */
+/** RFC 6902 §4 defines `replace`, `move` and `copy` by `remove` and `add`; taken apart, each part can be checked. */
 function stepsOf(document: JsonValue, operation: PatchOperation, index: number): readonly Step[] {
   switch (operation.op) {
     case 'add':
     case 'remove':
-    case 'replace':
       return [operation]
+    case 'replace': {
+      const { path, value } = operation
+      existing(document, path, index)
+      // An object's member is replaced by an addition, and keeps its place.
+      const isElement = path.length > 0 && isArray(existing(document, path.slice(0, -1), index))
+      const add = { op: 'add', path, value } as const
+      return isElement ? [{ op: 'remove', path }, add] : [add]
+    }
     case 'copy':
       return [{ op: 'add', path: operation.path, value: existing(document, operation.from, index) }]
     case 'move': {

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { mergePatch } from '../../src/json/merge-patch.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+
+/** RFC 7396, appendix A, every row: original, patch, result. */
+const APPENDIX_A: readonly (readonly [JsonValue, JsonValue, JsonValue])[] = [
+  [{ a: 'b' }, { a: 'c' }, { a: 'c' }],
+  [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }],
+  [{ a: 'b' }, { a: null }, {}],
+  [{ a: 'b', b: 'c' }, { a: null }, { b: 'c' }],
+  [{ a: ['b'] }, { a: 'c' }, { a: 'c' }],
+  [{ a: 'c' }, { a: ['b'] }, { a: ['b'] }],
+  [{ a: { b: 'c' } }, { a: { b: 'd', c: null } }, { a: { b: 'd' } }],
+  [{ a: [{ b: 'c' }] }, { a: [1] }, { a: [1] }],
+  [
+    ['a', 'b'],
+    ['c', 'd'],
+    ['c', 'd'],
+  ],
+  [{ a: 'b' }, ['c'], ['c']],
+  [{ a: 'foo' }, null, null],
+  [{ a: 'foo' }, 'bar', 'bar'],
+  [{ e: null }, { a: 1 }, { e: null, a: 1 }],
+  [[1, 2], { a: 'b', c: null }, { a: 'b' }],
+  [{}, { a: { bb: { ccc: null } } }, { a: { bb: {} } }],
+]
+
+for (const [original, patch, result] of APPENDIX_A) {
+  test(`RFC 7396 A: ${JSON.stringify(original)} merged with ${JSON.stringify(patch)}`, () => {
+    const before = structuredClone(original)
+    assert.deepEqual(mergePatch(original, patch), result)
+    assert.deepEqual(original, before)
+  })
+}
+
+test('a merge adds a member whose name an object inherits, instead of merging into what it inherits', () => {
+  const merged = mergePatch({}, { constructor: { prototype: { x: 1 } }, toString: { call: 2 } })
+  assert.equal(JSON.stringify(merged), '{"constructor":{"prototype":{"x":1}},"toString":{"call":2}}')
+  assert.equal(Object.hasOwn(Object.prototype, 'x'), false)
+  assert.equal(typeof Object.prototype.toString.call, 'function')
+})
+
+test('a merge keeps the place of the members that it replaces', () => {
+  assert.equal(JSON.stringify(mergePatch({ a: 1, b: 2, c: 3 }, { b: 4, d: 5 })), '{"a":1,"b":4,"c":3,"d":5}')
+})

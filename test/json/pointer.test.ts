@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { arrayIndex, pointer, valueAt } from '../../src/json/pointer.ts'
+
+test('a pointer escapes the tilde and the slash, and nothing else', () => {
+  assert.equal(pointer(), '')
+  assert.equal(pointer(''), '/')
+  assert.equal(pointer('a/b', 'm~n', 0, ' ', '%'), '/a~1b/m~0n/0/ /%')
+})
+
+test('an array index has one spelling', () => {
+  assert.equal(arrayIndex('0'), 0)
+  assert.equal(arrayIndex('10'), 10)
+  for (const other of ['', '-', '01', '00', '1.0', '1e1', '+1', '-1', ' 1', '99999999999', 'length']) {
+    assert.equal(arrayIndex(other), undefined, other)
+  }
+})
+
+test('a path inside an item takes an element by its id before it takes one by its index', () => {
+  const item = { list: [{ id: 1, name: 'b' }, { id: '0', name: 'a' }, 'third'] }
+  assert.deepEqual(valueAt(item, ['list', '0', 'name']), 'a')
+  assert.deepEqual(valueAt(item, ['list', '1', 'name']), 'b')
+  assert.deepEqual(valueAt(item, ['list', '2']), 'third')
+  assert.equal(valueAt(item, ['list', '3']), undefined)
+  assert.equal(valueAt(item, ['list', '01']), undefined)
+  assert.deepEqual(valueAt(item, []), item)
+})
+
+test('a path inside an item sees nothing that is merely inherited', () => {
+  for (const path of ['toString', '__proto__', 'constructor', 'hasOwnProperty']) {
+    assert.equal(valueAt({ a: { b: 1 } }, [path]), undefined, path)
+    assert.equal(valueAt({ a: { b: 1 } }, ['a', path]), undefined, path)
+  }
+  assert.equal(valueAt({ list: [1], text: 'abc' }, ['list', 'length']), undefined)
+  assert.equal(valueAt({ list: [1], text: 'abc' }, ['text', '0']), undefined)
+})

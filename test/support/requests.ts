@@ -1,0 +1,65 @@
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
+import { connect } from 'node:net'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  /** The body's JSON, as whatever the test expects it to be. */
+  json<T = unknown>(): T
+}
+
+export interface Sent {
+  readonly headers?: OutgoingHttpHeaders
+  readonly body?: string | Uint8Array
+}
+
+/** Sends a path exactly as it is written: `fetch` would resolve `..` and `%2E%2E` before it sends them. */
+export function send(url: string, method: string, path: string, { headers, body }: Sent = {}): Promise<Reply> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    const sent = request({ hostname, port, method, path, headers: headers ?? {} }, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString()
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          json: <T>() => JSON.parse(text) as T,
+        })
+      })
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+/** Sends JSON. */
+export function sendJson(
+  url: string,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: OutgoingHttpHeaders = {},
+): Promise<Reply> {
+  const sent = { headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) }
+  return send(url, method, path, sent)
+}
+
+/** Writes bytes to the port as they are, and gathers what comes back until the server closes: for what no client sends. */
+export function sendBytes(url: string, bytes: string | Uint8Array): Promise<string> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    let answer = ''
+    const socket = connect(Number(port), hostname, () => socket.end(bytes))
+    socket.setEncoding('latin1')
+    socket.on('data', (text) => {
+      answer += text
+    })
+    socket.on('error', reject)
+    socket.on('close', () => resolve(answer))
+  })
+}
