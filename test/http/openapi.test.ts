@@ -1,0 +1,376 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type Router from '@koa/router'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import fc from 'fast-check'
+import { pino } from 'pino'
+import { CommandHandler } from '../../src/commands/handler.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import { createApp } from '../../src/http/app.ts'
+import { schemaOf } from '../../src/http/openapi/schema-of.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+import { Views } from '../../src/projections/views.ts'
+import { seedFor } from '../support/random.ts'
+import { type Reply, type Sent, send } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+interface Documented {
+  readonly operationId: string
+  readonly parameters: readonly { readonly $ref: string }[]
+  readonly requestBody?: { readonly content: object }
+  readonly responses: Readonly<Record<string, { readonly $ref?: string }>>
+}
+interface DocumentedResponse {
+  readonly headers: Readonly<Record<string, object>>
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>
+}
+interface Document {
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Documented>>>>
+  readonly components: Readonly<Record<'schemas' | 'parameters' | 'headers' | 'responses', Record<string, object>>>
+}
+
+/** Names that a path, a template, a component, a page or an object could stumble over. */
+const NAMES = [
+  'a/b',
+  '{id}',
+  '{collection}',
+  '</script>',
+  '€ ü',
+  '__proto__',
+  'a%2Fb',
+  'a b?c#d',
+  '.',
+  '"\\',
+  'Journal',
+]
+const SENSORS = [
+  { id: 1, name: 'one', data: { humidity: 42.5, battery: 2984, identifier: null }, tags: ['x', 7] },
+  { id: 'F4:A5', name: null, data: { humidity: 43 } },
+]
+
+test('/openapi.json', async (t) => {
+  const data = { sensors: SENSORS, ...Object.fromEntries(NAMES.map((name) => [name, [{ id: 1, name }]])), empty: [] }
+  const flags = ['--Api.UpsertOnPut', 'true', '--Api.ClientIdsOnPost', 'true', '--Limits.BodyBytes', '2000']
+  const { url } = await startServer(t, { data, flags })
+  const document = (await send(url, 'GET', '/openapi.json')).json<Document>()
+
+  await t.test('is valid OpenAPI 3.1, by the official schema', async () => {
+    const validator = new Validator()
+    const result = await validator.validate(structuredClone(document) as unknown as Record<string, unknown>)
+    assert.deepEqual(result, { valid: true })
+    assert.equal(validator.version, '3.1')
+  })
+
+  await t.test('holds only schemas that are valid JSON Schemas, and refers to nothing that is not there', () => {
+    const ajv = new Ajv2020({ strict: false })
+    for (const [name, schema] of Object.entries(document.components.schemas)) {
+      assert.ok(ajv.validateSchema(schema), `${name}: ${ajv.errorsText()}`)
+    }
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/(\w+)\/([^"]+)"/g)]
+    assert.ok(references.length > 100)
+    const used = new Set<string>()
+    for (const [, kind, name] of references as unknown as [string, keyof Document['components'], string][]) {
+      assert.ok(document.components[kind][name], `${kind}/${name}`)
+      used.add(`${kind}/${name}`)
+    }
+    const all = Object.entries(document.components).flatMap(([kind, named]) =>
+      Object.keys(named).map((name) => `${kind}/${name}`),
+    )
+    assert.deepEqual(
+      all.filter((name) => !used.has(name)),
+      [],
+    )
+  })
+
+  await t.test('names every operation and every tag once', () => {
+    const ids = operations(document).map(({ operation }) => operation.operationId)
+    assert.equal(new Set(ids).size, ids.length)
+    const tags = document.tags.map(({ name }) => name)
+    assert.equal(new Set(tags).size, tags.length)
+  })
+
+  await t.test('gives no parameter twice', () => {
+    for (const { path, method, operation } of operations(document)) {
+      const parameters = operation.parameters.map(({ $ref }) => resolve<{ in: string; name: string }>(document, $ref))
+      const names = parameters.map((parameter) => `${parameter.in} ${parameter.name}`)
+      assert.equal(new Set(names).size, names.length, `${method} ${path}: ${names}`)
+    }
+  })
+
+  await t.test('documents every route, with every method, and no other', () => {
+    const routes = registeredRoutes()
+    assert.ok(routes.has('/api/{}/{}/{}') && routes.size >= 10)
+    const documented = new Map(
+      Object.entries(document.paths).map(([path, item]) => [shape(path), Object.keys(item).sort().join()]),
+    )
+    for (const [path, methods] of routes) assert.equal(documented.get(path), methods, path)
+    const generic = [...documented.keys()].filter((path) => !/^\/api\/[^{]/.test(path))
+    assert.deepEqual(generic.sort(), [...routes.keys()].sort())
+  })
+
+  await t.test('documents each collection under the path by which it is served', async () => {
+    for (const name of ['sensors', 'empty', ...NAMES]) {
+      const own = Object.entries(document.paths).filter(([path]) => decodedName(path) === name)
+      assert.deepEqual(
+        own.map(([, item]) => Object.keys(item).sort().join()),
+        ['get,head,options,post', 'delete,get,head,options,patch,put'],
+        name,
+      )
+      const [path] = own[0] as [string, unknown]
+      const reply = await send(url, 'GET', path)
+      assert.equal(reply.status, 200, path)
+      const { name: first } = reply.json<{ name?: string }[]>()[0] ?? {}
+      if (NAMES.includes(name)) assert.equal(first, name)
+    }
+  })
+
+  await t.test(
+    'is answered by every path: OPTIONS allows the documented methods, and no status is a surprise',
+    async () => {
+      for (const { path, method, operation } of operations(document)) {
+        const filled = fill(path)
+        const reply = await send(url, method.toUpperCase(), filled)
+        check(document, operation, reply, `${method} ${filled}`)
+        assert.doesNotMatch(reply.text, /Nothing is served at/, `${method} ${filled}`)
+        if (method !== 'options') continue
+        const allowed = String(reply.headers.allow).toLowerCase().split(', ').sort().join()
+        assert.equal(
+          allowed,
+          Object.keys(document.paths[path] as object)
+            .sort()
+            .join(),
+          path,
+        )
+        const patch = document.paths[path]?.patch
+        const types = patch && Object.keys(patch.requestBody?.content ?? {}).sort()
+        assert.deepEqual((reply.headers['accept-patch'] as string | undefined)?.split(', ').sort(), types, path)
+      }
+    },
+  )
+
+  await t.test('lists the status, the headers, the type and the shape of what a client gets', async () => {
+    const tag = String((await send(url, 'GET', '/api/sensors/F4:A5')).headers.etag)
+    const etag = { 'If-None-Match': tag }
+    const wanted = { Prefer: 'return=representation' }
+    const merge = { 'Content-Type': 'application/merge-patch+json' }
+    const steps = { 'Content-Type': 'application/json-patch+json' }
+    const item = '/api/sensors/{id}'
+    const any = '/api/{collection}'
+    const one = '/api/sensors/F4:A5'
+    const samples: readonly [status: number, method: string, template: string, path: string, sent?: Sent][] = [
+      [200, 'GET', '/api', '/api'],
+      [200, 'GET', any, '/api/sensors?pageSize=1&page=2&q=one&fields=id'],
+      [200, 'HEAD', any, '/api/sensors'],
+      [400, 'GET', any, '/api/sensors?page=0'],
+      [404, 'GET', any, '/api/nothing'],
+      [201, 'POST', any, '/api/made', body({ name: 'x' })],
+      [201, 'POST', any, '/api/made', body({ name: 'y' }, wanted)],
+      [400, 'POST', any, '/api/made', body(null)],
+      [409, 'POST', any, '/api/made', body({ id: 0 })],
+      [413, 'POST', any, '/api/made', body({ name: 'x'.repeat(3000) })],
+      [415, 'POST', any, '/api/made', { body: '{}' }],
+      [422, 'POST', any, '/api/made', body([])],
+      [200, 'GET', item, one],
+      [304, 'GET', item, one, { headers: etag }],
+      [304, 'HEAD', item, one, { headers: etag }],
+      [400, 'GET', `${any}/{id}`, '/api/nothing/1'],
+      [404, 'GET', item, '/api/sensors/nothing'],
+      [201, 'PUT', item, '/api/sensors/new', body({ name: 'x' })],
+      [204, 'PUT', item, '/api/sensors/new', body({ name: 'y' })],
+      [200, 'PUT', item, '/api/sensors/new', body({ name: 'z' }, wanted)],
+      [409, 'PUT', item, '/api/sensors/new', body({ id: 'other' })],
+      [412, 'PUT', item, '/api/sensors/new', body({ name: 'z' }, { 'If-Match': '"x"' })],
+      [412, 'PUT', item, '/api/sensors/new', body({ name: 'z' }, { 'If-None-Match': '*' })],
+      [204, 'PATCH', item, '/api/sensors/new', body({ name: 'p' }, merge)],
+      [200, 'PATCH', item, '/api/sensors/new', body({ name: 'p' }, { ...merge, ...wanted })],
+      [409, 'PATCH', item, '/api/sensors/new', body([{ op: 'test', path: '/name', value: 1 }], steps)],
+      [422, 'PATCH', item, '/api/sensors/new', body([{ op: 'remove', path: '/gone' }], steps)],
+      [404, 'PATCH', item, '/api/sensors/nothing', body({ name: 'p' })],
+      [204, 'DELETE', item, '/api/sensors/new', { headers: { 'Idempotency-Key': 'k' } }],
+      [422, 'DELETE', item, '/api/sensors/other', { headers: { 'Idempotency-Key': 'k' } }],
+      [404, 'DELETE', item, '/api/sensors/new'],
+      [200, 'GET', `${any}/{id}/{rest}`, `${one}/data/humidity`],
+      [400, 'GET', `${any}/{id}/{rest}`, '/api/sensors/nothing/data'],
+      [404, 'GET', `${any}/{id}/{rest}`, `${one}/nothing`],
+      [200, 'GET', '/events', '/events?limit=5'],
+      [200, 'GET', '/events', '/events?type=ItemDeleted'],
+      [200, 'GET', '/events', '/events', { headers: { Accept: 'application/x-ndjson' } }],
+      [400, 'GET', '/events', '/events?limit=0'],
+      [406, 'GET', '/events', '/events', { headers: { Accept: 'image/png' } }],
+      [200, 'GET', '/events/{position}', '/events/1'],
+      [404, 'GET', '/events/{position}', '/events/999999'],
+      [200, 'GET', '/health', '/health'],
+      [200, 'POST', '/admin/reload', '/admin/reload'],
+      [200, 'GET', '/openapi.json', '/openapi.json'],
+      [301, 'GET', '/swagger', '/swagger'],
+      [200, 'GET', '/swagger/', '/swagger/'],
+      [200, 'GET', '/swagger/assets/{name}', '/swagger/assets/favicon-32x32.png'],
+      [404, 'GET', '/swagger/assets/{name}', '/swagger/assets/nothing'],
+    ]
+    const bodies = new Ajv2020({ strict: false })
+    addFormats.default(bodies)
+    bodies.addSchema(document, 'document')
+    for (const [status, method, template, path, sent] of samples) {
+      const reply = await send(url, method, path, sent)
+      const what = `${method} ${template} ${status}`
+      assert.equal(reply.status, status, `${what}: ${reply.text}`)
+      const operation = document.paths[template]?.[method.toLowerCase()]
+      assert.ok(operation, what)
+      const response = check(document, operation, reply, what)
+      const type = String(reply.headers['content-type']).split(';')[0] as string
+      if (reply.text === '' || !/json$/.test(type) || type === 'application/x-ndjson') continue
+      const schema = JSON.stringify(response.content?.[type]?.schema)
+      const validate = bodies.compile(JSON.parse(schema.replaceAll('"#/', '"document#/')))
+      assert.ok(validate(reply.json()), `${what}: ${bodies.errorsText(validate.errors)}`)
+    }
+  })
+
+  await t.test('shows names and types of the items, and none of their values', () => {
+    assert.deepEqual(document.components.schemas.Item_sensors, {
+      description: 'As the first items are; others may be different.',
+      type: 'object',
+      properties: {
+        id: { type: ['integer', 'string'] },
+        name: { type: ['string', 'null'] },
+        data: {
+          type: 'object',
+          properties: { humidity: { type: 'number' }, battery: { type: 'integer' }, identifier: { type: 'null' } },
+        },
+        tags: { type: 'array', items: { type: ['string', 'integer'] } },
+      },
+    })
+    assert.doesNotMatch(JSON.stringify(document), /2984|F4:A5/)
+  })
+
+  await t.test('follows the collections that there are', async () => {
+    assert.equal(document.paths['/api/later'], undefined)
+    await send(url, 'POST', '/api/later', body({ name: 'x' }))
+    const later = (await send(url, 'GET', '/openapi.json')).json<Document>()
+    assert.ok(later.paths['/api/later'])
+    assert.deepEqual(later.paths['/api/{collection}'], document.paths['/api/{collection}'])
+  })
+
+  await t.test('stays bounded, whatever there is: the generic paths cover the rest', async (t) => {
+    const wide = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`member${index}`, index]))
+    const data = Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`c${index}`, [{ id: 1, ...wide }]]))
+    const other = await startServer(t, { data })
+    const bounded = (await send(other.url, 'GET', '/openapi.json')).json<Document>()
+    assert.deepEqual(bounded.components.schemas.Item_c0, {
+      description: 'As the first items are; others may be different.',
+      type: 'object',
+    })
+    assert.ok(bounded.paths['/api/c99'])
+    assert.equal(bounded.paths['/api/c100'], undefined)
+  })
+})
+
+test('values satisfy the schema that was made of them', () => {
+  const ajv = new Ajv2020({ strict: false, allowUnionTypes: true })
+  const check = (values: readonly JsonValue[]): void => {
+    const validate = ajv.compile(schemaOf(values))
+    for (const value of values) assert.ok(validate(value), ajv.errorsText(validate.errors))
+    ajv.removeSchema()
+  }
+  const value = fc.jsonValue({ maxDepth: 6 }) as fc.Arbitrary<JsonValue>
+  fc.assert(fc.property(fc.array(value, { maxLength: 5 }), check), { seed: seedFor('schema of'), numRuns: 300 })
+  check([[...Array(20).keys(), 'the twenty-first']])
+  check([{ a: [{ b: 1 }] }, { a: [{ b: null, c: [] }] }, { a: 'a' }])
+})
+
+test('the schema made of values takes an integer for a number when there are both', () => {
+  assert.deepEqual(schemaOf([1, 2]), { type: 'integer' })
+  assert.deepEqual(schemaOf([1, 2.5]), { type: 'number' })
+  assert.deepEqual(schemaOf([]), {})
+})
+
+function body(value: unknown, headers: Readonly<Record<string, string>> = {}): Sent {
+  return { headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(value) }
+}
+
+function operations(document: Document) {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
+  )
+}
+
+function resolve<T>(document: Document, reference: string): T {
+  const [, , kind, name] = reference.split('/') as [string, string, keyof Document['components'], string]
+  return document.components[kind][name] as T
+}
+
+/** The reply's status is listed, and so are the headers that say something and the type of its body. */
+function check(document: Document, operation: Documented, reply: Reply, what: string): DocumentedResponse {
+  const listed = operation.responses[String(reply.status)]
+  assert.ok(listed, `${what}: ${reply.status} is not listed`)
+  const response = listed.$ref
+    ? resolve<DocumentedResponse>(document, listed.$ref)
+    : (listed as unknown as DocumentedResponse)
+  const sent = Object.keys(document.components.headers).filter(
+    (name) => reply.headers[name.toLowerCase()] !== undefined,
+  )
+  for (const name of sent) {
+    if (name === 'Cache-Control' || name === 'Vary') continue
+    assert.ok(response.headers[name], `${what}: ${name} is not listed for ${reply.status}`)
+  }
+  if (reply.text === '') return response
+  const type = String(reply.headers['content-type']).split(';')[0] as string
+  assert.ok(response.content?.[type], `${what}: ${type} is not listed for ${reply.status}`)
+  return response
+}
+
+function fill(path: string): string {
+  const values: Readonly<Record<string, string>> = {
+    collection: 'sensors',
+    id: '1',
+    rest: 'name',
+    position: '1',
+    name: 'swagger-ui.min.css',
+  }
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => values[name] as string)
+}
+
+function shape(path: string): string {
+  return path.replace(/\{\w+\}|[:*]\w+/g, '{}')
+}
+
+/** The collection that a concrete path is of. */
+function decodedName(path: string): string | undefined {
+  const [, segment] = /^\/api\/([^/{]+)(?:\/\{id\})?$/.exec(path) ?? []
+  return segment === undefined ? undefined : decodeURIComponent(segment)
+}
+
+/** Paths and methods of every router of the app; what answers 405 for all methods is no route. */
+function registeredRoutes(): ReadonlyMap<string, string> {
+  const now = () => new Date()
+  const views = new Views()
+  const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
+  const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
+  const handler = new CommandHandler({ journal, durable: views.any, rules, now })
+  const limits = { parameters: 1, pageSize: 1 }
+  const app = createApp({
+    items: { views, handler, journalId: journal.id, bodyBytes: 1, limits },
+    events: { journal, limits },
+    admin: {
+      health: () => ({ status: 'ok' }),
+      reload: async () => ({ basis: 0, events: 0, conflicts: [] }),
+    },
+    docs: { version: '0', views, swaggerAssets: '' },
+    wwwroot: '.',
+    log: pino({ level: 'silent' }),
+    newId: () => '',
+  })
+  const routes = new Map<string, string[]>()
+  for (const { router } of app.middleware as unknown as { router?: Router }[]) {
+    for (const { path, methods } of router?.stack ?? []) {
+      if (methods.length > 5) continue
+      routes.set(shape(String(path)), [
+        ...(routes.get(shape(String(path))) ?? []),
+        ...methods.map((m) => m.toLowerCase()),
+      ])
+    }
+  }
+  return new Map([...routes].map(([path, methods]) => [path, [...new Set(methods)].sort().join()]))
+}
