@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { temporaryDirectory } from './support/directory.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+
+/** Left out of the copy that is packed: built anew, linked, or made by running the program. */
+const NOT_COPIED = ['.git', 'dist', 'node_modules']
+
+interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+async function npm(directory: string, command: 'npm' | 'npx', ...flags: readonly string[]): Promise<Ended> {
+  const child = spawn(command, flags, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.on('data', (bytes) => {
+    stdout += bytes
+  })
+  child.stderr.on('data', (bytes) => {
+    stderr += bytes
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, stdout, stderr }
+}
+
+/** Packs a copy of the project, so that the build that packing runs replaces nothing that other tests are using. */
+async function pack(t: TestContext): Promise<{ readonly tarball: string; readonly files: readonly string[] }> {
+  const copy = await temporaryDirectory(t)
+  for (const name of readdirSync(root)) {
+    if (!NOT_COPIED.includes(name)) cpSync(join(root, name), join(copy, name), { recursive: true })
+  }
+  writeFileSync(join(copy, 'data', 'datastore.json'), '{"private": []}')
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  const { code, stdout, stderr } = await npm(copy, 'npm', 'pack', '--json')
+  assert.equal(code, 0, stderr)
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [{ filename: string; files: { path: string }[] }]
+  return { tarball: join(copy, packed.filename), files: packed.files.map(({ path }) => path) }
+}
+
+const UNREACHABLE = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED/
+
+test('the package holds what runs it and what explains it, and installs as a program', async (t) => {
+  const { tarball, files } = await pack(t)
+
+  await t.test('it holds the program, its pages, the sample, the settings and the documents', () => {
+    for (const path of [
+      'package.json',
+      'README.md',
+      'CHANGELOG.md',
+      'LICENSE',
+      'appsettings.json',
+      'data/sensors.json',
+      'dist/main.js',
+      'dist/swagger/swagger-ui-bundle.js',
+      'dist/swagger/LICENSE',
+      'docs/api.md',
+      'docs/design.md',
+      'docs/journal.md',
+      'wwwroot/index.html',
+    ]) {
+      assert.ok(files.includes(path), path)
+    }
+  })
+
+  await t.test("it holds no sources, no tests, no tools and nobody's data", () => {
+    const roots = new Set(files.map((path) => path.split('/')[0] as string))
+    assert.deepEqual(
+      [...roots].sort(),
+      [
+        'CHANGELOG.md',
+        'LICENSE',
+        'README.md',
+        'appsettings.json',
+        'data',
+        'dist',
+        'docs',
+        'package.json',
+        'wwwroot',
+      ].sort(),
+    )
+    assert.deepEqual(
+      files.filter((path) => path.startsWith('data/')),
+      ['data/sensors.json'],
+    )
+    assert.deepEqual(
+      files.filter((path) => /(?<!\.d)\.ts$|\.test\.|\.map$/.test(path)),
+      [],
+    )
+  })
+
+  const place = await temporaryDirectory(t)
+  writeFileSync(join(place, 'package.json'), '{"private": true}')
+  const installed = await npm(
+    place,
+    'npm',
+    'install',
+    '--no-save',
+    '--omit=dev',
+    '--no-audit',
+    '--no-fund',
+    '--prefer-offline',
+    tarball,
+  )
+  if (installed.code !== 0 && UNREACHABLE.test(installed.stderr) && process.env.CI !== 'true') {
+    await t.test('the installed program runs', { skip: 'the registry cannot be reached' })
+    return
+  }
+  assert.equal(installed.code, 0, installed.stderr)
+
+  await t.test('it brings no development dependency', () => {
+    const packages = readdirSync(join(place, 'node_modules'))
+    assert.ok(packages.includes('koa'))
+    assert.deepEqual(
+      packages.filter((name) => ['typescript', 'tsx', '@biomejs', 'swagger-ui-dist', '@scarf'].includes(name)),
+      [],
+    )
+  })
+
+  await t.test('npx recollect --version says the version', async () => {
+    const { code, stdout, stderr } = await npm(place, 'npx', '--no-install', 'recollect', '--version')
+    assert.deepEqual({ code, stdout }, { code: 0, stdout: `${version}\n` }, stderr)
+  })
+
+  await t.test('npx recollect serves, from any directory, with its pages', async (inner) => {
+    const url = await serve(inner, place)
+    const api = await fetch(`${url}/api`)
+    assert.equal(api.status, 200)
+    assert.deepEqual(await api.json(), [])
+
+    const page = await fetch(`${url}/swagger/`)
+    assert.equal(page.status, 200)
+    const html = await page.text()
+    const assets = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address as string)
+    assert.ok(assets.length >= 3, 'the page has its style and its scripts')
+    for (const address of ['/openapi.json', '/index.html', '/', ...assets]) {
+      const answer = await fetch(new URL(address, `${url}/swagger/`))
+      assert.equal(answer.status, 200, address)
+      assert.ok((await answer.arrayBuffer()).byteLength > 0, address)
+    }
+  })
+})
+
+/** Serves as a user does; npx runs the program as a child, so they end together, as a group. */
+async function serve(t: TestContext, directory: string): Promise<string> {
+  const flags = ['--no-install', 'recollect', '--file', 'x.json', '--urls', 'http://127.0.0.1:0']
+  const child = spawn('npx', flags, { cwd: directory, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const ended = once(child, 'close')
+  t.after(async () => {
+    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGTERM')
+    await ended
+  })
+  return new Promise((resolve, reject) => {
+    let output = ''
+    const listen = (bytes: Buffer) => {
+      output += bytes
+      const [, url] = /listens on (\S+)\n/.exec(output) ?? []
+      if (url) resolve(url)
+    }
+    child.stdout.on('data', listen)
+    child.stderr.on('data', listen)
+    child.on('close', () => reject(new Error(`it ended:\n${output}`)))
+  })
+}

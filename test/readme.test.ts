@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { helpText } from '../src/settings.ts'
+import { temporaryDirectory } from './support/directory.ts'
+import { startServer } from './support/server.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+const readme = read('README.md')
+const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+const pages = ['README.md', 'CHANGELOG.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+
+/** A fenced block; its info string is a language and, where the block is a file, the file's name. */
+interface Block {
+  readonly line: number
+  readonly language: string
+  readonly file: string | undefined
+  readonly text: string
+}
+
+function blocksOf(page: string): readonly Block[] {
+  return [...page.matchAll(/^```(\S*)(?: (\S+))?\n([\s\S]*?)^```$/gm)].map(
+    ({ index, 1: language = '', 2: file, 3: text = '' }) => ({
+      line: page.slice(0, index).split('\n').length,
+      language,
+      file,
+      text,
+    }),
+  )
+}
+
+const DOCUMENTED = 'localhost:57602'
+/** What a checkout has and a session needs, apart from the dependencies. */
+const CHECKOUT = [
+  'package.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'appsettings.json',
+  'data/sensors.json',
+  'src',
+  'scripts',
+  'dist',
+  'wwwroot',
+  'examples',
+]
+
+/** One who follows README from top to bottom, in a copy of the project, with a free port for the documented one. */
+class Session {
+  readonly directory: string
+  #server: ChildProcess | undefined
+  #address = ''
+
+  constructor(directory: string) {
+    this.directory = directory
+    for (const path of CHECKOUT) {
+      cpSync(join(root, path), join(directory, path), { recursive: true, preserveTimestamps: true })
+    }
+    symlinkSync(join(root, 'node_modules'), join(directory, 'node_modules'))
+  }
+
+  /** What `npm start` does; a server that was started before has been stopped with Ctrl+C. */
+  async start(flags: readonly string[]): Promise<void> {
+    await this.stop()
+    const [node, ...script] = (scripts.start ?? '').split(' ')
+    assert.equal(node, 'node')
+    const server = spawn(process.execPath, [...script, ...flags, '--urls', 'http://127.0.0.1:0'], {
+      cwd: this.directory,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.#server = server
+    let output = ''
+    const said = new Promise<string | undefined>((resolve) => {
+      const listen = (bytes: Buffer) => {
+        output += bytes
+        const [, address] = /listens on http:\/\/(\S+)\n/.exec(output) ?? []
+        if (address) resolve(address)
+      }
+      server.stdout.on('data', listen)
+      server.stderr.on('data', listen)
+      server.on('close', () => resolve(undefined))
+    })
+    const address = await said
+    assert.ok(address, `npm start ${flags.join(' ')} ended:\n${output}`)
+    this.#address = address
+  }
+
+  async stop(): Promise<void> {
+    const server = this.#server
+    this.#server = undefined
+    if (!server) return
+    const ended = once(server, 'close')
+    server.kill('SIGINT')
+    assert.deepEqual(await ended, [0, null])
+  }
+
+  save({ file, text }: Block): void {
+    assert.ok(file, 'the block is a file that a command of README runs, so it has a name')
+    writeFileSync(join(this.directory, file), text.replaceAll(DOCUMENTED, this.#address))
+  }
+
+  /** A command's standard output, as it would be on the documented port. */
+  async run(command: string): Promise<string> {
+    const shell = spawn('sh', ['-c', command.replaceAll(DOCUMENTED, this.#address)], {
+      cwd: this.directory,
+      env: { ...process.env, PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let output = ''
+    let errors = ''
+    shell.stdout.on('data', (bytes) => {
+      output += bytes
+    })
+    shell.stderr.on('data', (bytes) => {
+      errors += bytes
+    })
+    const [code] = (await once(shell, 'close')) as [number | null]
+    assert.equal(code, 0, `$ ${command}\n${output}${errors}`)
+    await this.#settled()
+    return output.replaceAll(this.#address, DOCUMENTED)
+  }
+
+  /** Whoever types is slower than the data file. */
+  async #settled(): Promise<void> {
+    const isBehind = async () => {
+      const health = (await (await fetch(`http://${this.#address}/health`)).json()) as { dataFile: { state: string } }
+      return health.dataFile.state === 'behind'
+    }
+    for (let looks = 0; await isBehind(); looks++) {
+      assert.ok(looks < 1500, 'the data file catches up')
+      await sleep(20)
+    }
+  }
+}
+
+/** `$ ` begins a command, which a `\` at the end of a line continues; what follows is its output. */
+function transcript(text: string): readonly { readonly command: string; readonly output: string }[] {
+  return text
+    .split(/^\$ /m)
+    .slice(1)
+    .map((part) => {
+      const [, command = '', output = ''] = /^((?:.*\\\n)*.*)\n?([\s\S]*)$/.exec(part) ?? []
+      return { command, output }
+    })
+}
+
+/** Without what differs from one run to the next. */
+function lasting(output: string): string {
+  return output
+    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
+    .replace(/"time":"[^"]*"/g, '"time":"<now>"')
+    .replaceAll('\r', '')
+    .trim()
+}
+
+async function follow(session: Session, block: Block, t: TestContext): Promise<void> {
+  const { language, text } = block
+  switch (language) {
+    case 'sh':
+      for (const command of text.trim().split(/\n| && /)) {
+        const [, npm, flags = ''] = /^npm (\S+)(?: -- (.*))?$/.exec(command) ?? []
+        if (npm === 'ci') assert.ok(existsSync(join(root, 'package-lock.json')))
+        else if (npm === 'start') await session.start(flags.split(' ').filter((flag) => flag !== ''))
+        else if (npm) assert.ok(scripts[npm], `package.json has a script ${npm}`)
+        else await session.run(command.replace(/--seconds \d+/, '--seconds 2'))
+      }
+      return
+    case 'console':
+      if (/\bjq\b/.test(text) && !process.env.JQ && process.env.CI !== 'true') return t.skip('jq is missing')
+      for (const { command, output } of transcript(text)) {
+        assert.equal(lasting(await session.run(command)), lasting(output), `$ ${command}`)
+      }
+      return
+    case 'js':
+      session.save(block)
+      assert.match(readme, new RegExp(`^\\$ node ${block.file}$`, 'm'), 'a transcript runs it')
+      return
+    case 'json': {
+      const value: unknown = JSON.parse(text)
+      if (block.file) assert.deepEqual(value, JSON.parse(read(block.file)), `${block.file} is what README shows`)
+      return
+    }
+    default:
+      assert.fail(`a block of README is sh, console, js or json, so that it can be run, and not ${language || 'plain'}`)
+  }
+}
+
+const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version']).error)
+const without = missing && process.env.CI !== 'true' ? `${missing} is missing` : false
+
+test('README runs: every block, from top to bottom', { skip: without }, async (t) => {
+  const session = new Session(await temporaryDirectory(t))
+  t.after(() => session.stop())
+  const blocks = blocksOf(readme)
+  assert.ok(blocks.length > 8)
+  assert.equal(readme.match(/^```/gm)?.length, blocks.length * 2, 'every fence belongs to a block')
+
+  for (const block of blocks) {
+    const [first = ''] = block.text.split('\n')
+    await t.test(`line ${block.line}: ${first}`, (inner) => follow(session, block, inner))
+  }
+
+  await t.test('what is left behind is nothing that git tracks', () => {
+    const named = new Set(blocks.map(({ file }) => file))
+    const made = readdirSync(session.directory).filter(
+      (name) => !CHECKOUT.some((path) => path.split('/')[0] === name) && name !== 'node_modules' && !named.has(name),
+    )
+    assert.deepEqual(made, [])
+    for (const path of ['package.json', 'appsettings.json', 'data/sensors.json']) {
+      assert.equal(readFileSync(join(session.directory, path), 'utf8'), read(path), `${path} is as it was`)
+    }
+    const ignored = read('.gitignore').split('\n')
+    assert.ok(ignored.includes('/data/*') && ignored.includes('!/data/sensors.json'))
+  })
+})
+
+test('every example of the query table finds something in the sample', async (t) => {
+  const server = await startServer(t, { data: JSON.parse(read('data/sensors.json')) })
+  const examples = [...readme.matchAll(/^\|.*`(\?\S+)` \|$/gm)].map(([, search]) => search as string)
+  assert.ok(examples.length > 5)
+  for (const search of examples) {
+    const answer = await server.fetch(`/api/sensors${search}`)
+    assert.equal(answer.status, 200, search)
+    assert.notDeepEqual(await answer.json(), [], search)
+  }
+})
+
+test('the tables of settings name every setting with its default, and no other', () => {
+  const real = [...helpText().matchAll(/^ {2}--([A-Z]\S+) <\w+> .*?(?:\((\w+)\))?$/gm)].map(
+    ([, name, otherwise = 'none']) => `${name} ${otherwise}`,
+  )
+  assert.ok(real.length > 5)
+  for (const page of ['README.md', 'docs/api.md']) {
+    const rows = [...read(page).matchAll(/^\| `([A-Z]\w+\.[^`]+)` \|.*\| (\w+) \|$/gm)]
+    assert.deepEqual(rows.map(([, name, otherwise]) => `${name} ${otherwise}`).sort(), real.sort(), page)
+  }
+})
+
+test('every flag that --help lists is in docs/api.md', () => {
+  const flags = [...helpText().matchAll(/--([a-z][a-z-]*)/g)].map(([flag]) => flag)
+  assert.ok(flags.length > 5)
+  const table = read('docs/api.md')
+  assert.deepEqual(
+    flags.filter((flag) => !table.includes(`\`${flag}`)),
+    [],
+  )
+})
+
+test('the JSON in the documents is JSON', () => {
+  const blocks = pages.flatMap((page) => blocksOf(read(page)).filter(({ language }) => language === 'json'))
+  assert.ok(blocks.length > 3)
+  for (const { text } of blocks) JSON.parse(text)
+})
+
+test('every link between the documents leads somewhere', () => {
+  const broken = pages.flatMap((page) =>
+    [...read(page).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)]
+      .filter(([, path = '', anchor]) => {
+        const target = path === '' ? page : join(dirname(page), path)
+        return !existsSync(join(root, target)) || (anchor && !anchors(read(target)).includes(anchor))
+      })
+      .map(([link]) => `${basename(page)}: ${link}`),
+  )
+  assert.deepEqual(broken, [])
+})
+
+function anchors(page: string): readonly string[] {
+  return [...page.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+test("the journal's rules are numbered without gaps", () => {
+  const numbers = [...read('docs/journal.md').matchAll(/^\*\*J(\d+)\.\*\*/gm)].map(([, number]) => Number(number))
+  assert.deepEqual(
+    numbers,
+    Array.from({ length: 24 }, (_, index) => index + 1),
+  )
+})
