@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openPage, withoutBrowser } from '../support/browser.ts'
+import { json, startServer } from '../support/server.ts'
+
+const SENSORS = [
+  { id: 1, name: 'one' },
+  { id: 2, name: 'two' },
+]
+const HOSTILE = '</script><img src=x onerror="document.title=1">{a}\'"&%'
+const DATA = { sensors: SENSORS, [HOSTILE]: [{ id: 1, [HOSTILE]: HOSTILE }], ['__proto__']: [{ id: 1 }] }
+
+test('the description page, in a browser', { skip: withoutBrowser }, async (t) => {
+  const server = await startServer(t, { data: DATA })
+  const opened = await openPage(t, `${server.url}/swagger/`)
+  const { page } = opened
+  const block = (method: string, path: string) =>
+    page.locator(`.opblock-${method}`, { has: page.locator(`[data-path="${path}"]`) })
+  await page.locator('.opblock').first().waitFor()
+
+  await t.test('shows every documented operation', async () => {
+    const { paths } = (await (await server.fetch('/openapi.json')).json()) as { paths: Record<string, object> }
+    const documented = Object.entries(paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => [method, path]),
+    )
+    assert.equal(await page.locator('.opblock').count(), documented.length)
+    for (const [method, path] of [
+      ['get', '/api/sensors'],
+      ['head', '/api/sensors'],
+      ['options', '/api/sensors/{id}'],
+      ['patch', '/api/sensors/{id}'],
+      ['put', '/api/__proto__/{id}'],
+      ['post', '/api/{collection}'],
+      ['get', '/events/{position}'],
+    ] as const) {
+      assert.ok(await block(method, path).isVisible(), `${method} ${path}`)
+    }
+    assert.equal(await page.title(), 'Recollect API')
+    assert.equal(await page.locator('.errors-wrapper').count(), 0)
+  })
+
+  await t.test('gets the items by "Try it out", though no parameter is filled in', async () => {
+    const get = block('get', '/api/sensors')
+    await get.locator('.opblock-summary-control').click()
+    await get.getByRole('button', { name: 'Try it out' }).click()
+    const answered = page.waitForResponse((response) => response.url().startsWith(`${server.url}/api/sensors`))
+    await get.getByRole('button', { name: 'Execute' }).click()
+    const response = await answered
+    assert.equal(response.url(), `${server.url}/api/sensors`)
+    assert.deepEqual(await response.json(), SENSORS)
+    const shown = get.locator('.live-responses-table')
+    await shown.locator('.response-col_status', { hasText: '200' }).waitFor()
+    assert.match(String(await shown.textContent()), /"name": "two"/)
+    assert.match(String(await shown.textContent()), /x-total-count: 2/)
+  })
+
+  await t.test('writes by "Try it out" with the body that it proposes', async () => {
+    const post = block('post', '/api/sensors')
+    await post.locator('.opblock-summary-control').click()
+    await post.getByRole('button', { name: 'Try it out' }).click()
+    await post.getByRole('button', { name: 'Execute' }).click()
+    await post.locator('.live-responses-table .response-col_status', { hasText: '201' }).waitFor()
+    assert.deepEqual(await (await server.fetch('/api/sensors/3')).json(), { id: 3, name: 'string' })
+  })
+
+  await t.test('opens an operation of every kind', async () => {
+    for (const [method, path] of [
+      ['patch', '/api/sensors/{id}'],
+      ['get', '/api/{collection}/{id}/{rest}'],
+      ['get', '/events'],
+      ['get', '/health'],
+      ['post', '/admin/reload'],
+    ] as const) {
+      const opened = block(method, path)
+      await opened.locator('.opblock-summary-control').click()
+      await opened.locator('.responses-inner .response').first().waitFor()
+    }
+  })
+
+  await t.test('fits the window', async () => {
+    const [content, window] = (await page.evaluate(
+      '[document.body.scrollWidth, document.documentElement.clientWidth]',
+    )) as [number, number]
+    assert.ok(content <= window, `${content} > ${window}`)
+  })
+
+  await t.test('has an icon', async () => {
+    const icon = await page.locator('link[rel="icon"]').getAttribute('href')
+    const answer = await server.fetch(String(icon))
+    assert.equal(answer.status, 200)
+    assert.equal(answer.headers.get('content-type'), 'image/png')
+    assert.deepEqual([...new Uint8Array(await answer.arrayBuffer()).subarray(1, 4)], [...Buffer.from('PNG')])
+  })
+
+  await t.test('makes no error and asks no other host', () => {
+    assert.deepEqual(opened.errors, [])
+    assert.deepEqual(opened.outside, [])
+  })
+})
+
+test('/swagger leads to /swagger/', async (t) => {
+  const server = await startServer(t, { data: { sensors: SENSORS } })
+  for (const method of ['GET', 'HEAD']) {
+    const answer = await server.fetch('/swagger', { method, redirect: 'manual' })
+    assert.equal(answer.status, 301)
+    assert.equal(answer.headers.get('location'), '/swagger/')
+  }
+  const page = await server.fetch('/swagger')
+  assert.equal(page.status, 200)
+  assert.equal(page.headers.get('content-type'), 'text/html; charset=utf-8')
+  assert.doesNotMatch(await page.text(), /https?:\/\/(?!www\.w3\.org)/)
+})
+
+test('only its own paths are the page: swagger is an id, and a collection, like any other', async (t) => {
+  const server = await startServer(t, { data: { sensors: SENSORS }, flags: ['--Api.UpsertOnPut', 'true'] })
+  for (const path of ['/api/sensors/swagger', '/api/swagger/swagger', '/api/sensors/openapi.json']) {
+    const created = await server.fetch(path, json('PUT', { name: 'x' }))
+    assert.equal(created.status, 201, path)
+    assert.equal(created.headers.get('location'), path)
+    const { name } = (await (await server.fetch(path)).json()) as { name: string }
+    assert.equal(name, 'x')
+  }
+  for (const path of ['/swagger/nothing', '/swagger/assets/nothing', '/swagger/assets/..%2fmain.js', '/x/swagger/']) {
+    const missing = await server.fetch(path)
+    assert.equal(missing.status, 404, path)
+    assert.equal(missing.headers.get('content-type'), 'application/problem+json')
+  }
+  for (const path of ['/swagger', '/swagger/', '/openapi.json']) {
+    const refused = await server.fetch(path, json('PUT', {}))
+    assert.equal(refused.status, 405, path)
+    assert.equal(refused.headers.get('allow'), 'GET, HEAD, OPTIONS')
+  }
+})
