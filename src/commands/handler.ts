@@ -1,5 +1,6 @@
 import { Item } from '../collections/item.ts'
 import { type FindCollection, Overlay } from '../collections/overlay.ts'
+import type { Snapshot } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
@@ -24,6 +25,8 @@ export interface TakeInOutcome {
   /** How many the edit became. */
   readonly events: number
   readonly conflicts: readonly MergeConflict[]
+  /** The file with an id in every item. */
+  readonly file: Snapshot
 }
 
 export interface HandlerOptions {
@@ -86,12 +89,13 @@ export class CommandHandler {
     return outcome
   }
 
-  /** Merges a hand edit of the data file; all its events are one write. */
+  /** Merges a hand edit of the data file; all its events are one write. That it changes nothing may rest on other writes. */
   async takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
     const { head: basis } = this.#overlay
-    const { events, conflicts } = takeIn(edit, this.#overlay, this.#rules)
+    const { events, conflicts, file } = takeIn(edit, this.#overlay, this.#rules)
     if (events.length > 0) await this.#append(events, origin)
-    return { basis, events: events.length, conflicts }
+    else await this.#inFlight.at(-1)?.appended
+    return { basis, events: events.length, conflicts, file }
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {

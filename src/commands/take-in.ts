@@ -1,14 +1,14 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
-import { canonicalInteger, keyOf } from '../collections/item.ts'
+import { integerOf, keyOf } from '../collections/item.ts'
 import type { Snapshot } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { pointer } from '../json/pointer.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
-import { type Accepted, stamp, withId } from './decide.ts'
+import { type Accepted, assignedId, stamp, withId } from './decide.ts'
 import type { Rules } from './rules.ts'
 
-/** A data file as somebody left it, and the state that it was edited from. */
+/** A data file as somebody left it, and the state that it was edited from; items of both may lack their id. */
 export interface Edit {
   readonly file: Snapshot
   readonly base: Snapshot
@@ -23,22 +23,25 @@ export interface MergeConflict {
 export interface TakenIn {
   readonly events: readonly DomainEvent[]
   readonly conflicts: readonly MergeConflict[]
+  /** The file with an id in every item. */
+  readonly file: Snapshot
 }
 
 /** A three-way merge: only what the editor changed becomes events. */
 export function takeIn(edit: Edit, accepted: Accepted, rules: Rules): TakenIn {
   const events: DomainEvent[] = []
   const conflicts: MergeConflict[] = []
+  const whole = new Map<string, readonly JsonObject[]>()
   for (const name of new Set([...edit.base.keys(), ...edit.file.keys()])) {
     const base = edit.base.get(name)
     const file = edit.file.get(name)
     const merge = new CollectionMerge(accepted.collection(name), byKey(base ?? []), base !== undefined, rules)
-    if (file) merge.edited(file)
+    if (file) whole.set(name, merge.edited(file))
     else merge.removed()
     events.push(...merge.events)
     conflicts.push(...merge.conflicts)
   }
-  return { events, conflicts }
+  return { events, conflicts, file: whole }
 }
 
 class CollectionMerge {
@@ -63,7 +66,8 @@ class CollectionMerge {
     this.events.push({ type: 'CollectionRemoved', collection: this.#ours.name })
   }
 
-  edited(file: readonly JsonObject[]): void {
+  /** Returns the items with their ids. */
+  edited(file: readonly JsonObject[]): readonly JsonObject[] {
     const items = this.#withIds(file)
     const keys = items.map((item) => keyOf(item.id as ItemId))
     const kept = new Set(keys)
@@ -73,16 +77,36 @@ class CollectionMerge {
     if (!this.#ours.exists && (this.events.length > 0 || !this.#wasThere)) {
       this.events.unshift({ type: 'CollectionCreated', collection: this.#ours.name })
     }
+    return items
   }
 
-  /** Items without an id get the integers after the highest one, the file's own counted in. */
+  /**
+   * An item without an id that equals one which the file no longer names is that one: its id was left out, or the
+   * file is still as it was when the id was given. The others get the integers after the highest, the file's own
+   * counted in.
+   */
   #withIds(file: readonly JsonObject[]): readonly JsonObject[] {
+    const named = new Set<string>()
     let next = this.#ours.nextId
     for (const item of file) {
-      const id = own(item, 'id')
-      if (id !== undefined) next = Math.max(next, (canonicalInteger(keyOf(id as ItemId)) ?? -1) + 1)
+      const id = own(item, 'id') as ItemId | undefined
+      if (id === undefined) continue
+      named.add(keyOf(id))
+      next = Math.max(next, (integerOf(id) ?? -1) + 1)
     }
-    return file.map((item) => (Object.hasOwn(item, 'id') ? item : withId(item, next++)))
+    if (file.every((item) => Object.hasOwn(item, 'id'))) return file
+    const unnamed = new Map<string, ItemId[]>()
+    for (const [key, { id, ...rest }] of this.#base) {
+      if (named.has(key)) continue
+      const text = JSON.stringify(rest)
+      const ids = unnamed.get(text)
+      if (ids) ids.push(id as ItemId)
+      else unnamed.set(text, [id as ItemId])
+    }
+    return file.map((item) => {
+      if (Object.hasOwn(item, 'id')) return item
+      return withId(item, unnamed.get(JSON.stringify(item))?.shift() ?? assignedId(next++))
+    })
   }
 
   #delete(key: string): void {
@@ -138,5 +162,5 @@ class CollectionMerge {
 }
 
 function byKey(items: readonly JsonObject[]): ReadonlyMap<string, JsonObject> {
-  return new Map(items.map((item) => [keyOf(item.id as ItemId), item]))
+  return new Map(items.flatMap((item) => (Object.hasOwn(item, 'id') ? [[keyOf(item.id as ItemId), item]] : [])))
 }

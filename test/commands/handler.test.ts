@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Command } from '../../src/commands/command.ts'
+import { CommandHandler } from '../../src/commands/handler.ts'
+import type { Rules } from '../../src/commands/rules.ts'
+import { Refusal, type RefusalCode } from '../../src/errors.ts'
+import {
+  type Draft,
+  type Journal,
+  lastPosition,
+  nextTime,
+  type Origin,
+  type Recorded,
+} from '../../src/events/journal.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import { Views } from '../../src/projections/views.ts'
+import { RULES } from '../support/decider.ts'
+
+const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
+const NOW = new Date('2026-11-20T12:00:00.000Z')
+
+/** A journal whose flushes happen when the test says so, and fail when it says so. */
+class HeldJournal implements Journal {
+  readonly id = 'held'
+  readonly writable = true
+  readonly records: Recorded[] = []
+  head = 0
+  #accepted = 0
+  #waiting: { draft: Draft; resolve: (recorded: Recorded) => void; reject: (error: unknown) => void }[] = []
+  readonly #followers: ((recorded: Recorded) => void)[] = []
+
+  append(draft: Draft): Promise<Recorded> {
+    if (draft.expected !== this.#accepted + 1) return Promise.reject(new Refusal('Unavailable', 'not the next one'))
+    this.#accepted += draft.events.length
+    return new Promise((resolve, reject) => this.#waiting.push({ draft, resolve, reject }))
+  }
+
+  /** Makes the oldest writes durable. */
+  flush(count = this.#waiting.length): void {
+    for (const { draft, resolve } of this.#waiting.splice(0, count)) {
+      const { expected, ...rest } = draft
+      const recorded = { position: expected, time: nextTime('', NOW), ...rest }
+      this.records.push(recorded)
+      this.head = lastPosition(recorded)
+      for (const follower of this.#followers) follower(recorded)
+      resolve(recorded)
+    }
+  }
+
+  /** Fails the oldest write, and with it all that wait. */
+  fail(): void {
+    const refused = this.#waiting
+    this.#waiting = []
+    this.#accepted = this.head
+    for (const { reject } of refused) reject(new Refusal('DiskFull', 'no space'))
+  }
+
+  async *read(from: number, to = this.head): AsyncGenerator<Recorded> {
+    for (const recorded of this.records) if (lastPosition(recorded) >= from && recorded.position <= to) yield recorded
+  }
+
+  follow(follower: (recorded: Recorded) => void): void {
+    this.#followers.push(follower)
+  }
+
+  async close(): Promise<void> {}
+}
+
+function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, now = () => NOW) {
+  const views = new Views()
+  const handler = new CommandHandler({
+    journal,
+    durable: views.any,
+    rules: { ...RULES, upsertOnPut: true, ...rules },
+    now,
+  })
+  journal.follow((recorded) => {
+    views.apply(recorded)
+    handler.settle(recorded)
+  })
+  return { journal, views, handler, handle: (command: Command, origin = ORIGIN) => handler.handle(command, origin) }
+}
+
+const create = (n: number): Command => ({ type: 'CreateItem', collection: 'things', item: { n } })
+const put = (key: string, n: number, conditions: object = {}): Command => ({
+  type: 'ReplaceItem',
+  collection: 'things',
+  key,
+  item: { n },
+  ...conditions,
+})
+const remove = (key: string): Command => ({ type: 'DeleteItem', collection: 'things', key })
+
+/** Whether a promise is settled once everything that can happen without the outside has happened. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false
+  const done = () => {
+    settled = true
+  }
+  promise.then(done, done)
+  await new Promise((resolve) => setImmediate(resolve))
+  return settled
+}
+
+const refused = (promise: Promise<unknown>, code: RefusalCode) =>
+  assert.rejects(promise, (error: unknown) => error instanceof Refusal && error.code === code)
+
+test('writes are decided one after the other, answered when they are durable and readable', async () => {
+  const { handle, views, journal } = handlerOn(memoryJournal('memory', () => NOW))
+  const outcomes = await Promise.all(Array.from({ length: 50 }, (_, n) => handle(create(n))))
+  assert.deepEqual(
+    outcomes.map(({ event, position }) => [event.id, position]),
+    Array.from({ length: 50 }, (_, n) => [n, n + 2]),
+  )
+  assert.equal(journal.head, 51)
+  assert.equal(views.find('things')?.size, 50)
+})
+
+test('a write is decided on one that is still being flushed, and answered after both', async () => {
+  const { handle, journal, views } = handlerOn(new HeldJournal())
+  const first = handle(put('1', 1))
+  const second = handle(put('1', 2))
+  assert.equal(await isSettled(second), false)
+  assert.equal(views.find('things'), undefined, 'readers see nothing yet')
+  journal.flush(1)
+  assert.equal((await first).event.revision, 1)
+  assert.equal(await isSettled(second), false)
+  journal.flush()
+  const { event, item } = await second
+  assert.equal(event.revision, 2)
+  assert.deepEqual(item?.value, { id: 1, n: 2 })
+})
+
+test('a refusal that rests on an event still being flushed is given after the flush', async () => {
+  const { handle, journal } = handlerOn(new HeldJournal())
+  const kept = handle(put('1', 1))
+  journal.flush()
+  await kept
+  const deletion = handle(remove('1'))
+  for (const command of [remove('1'), put('1', 2, { ifMatch: '*' })]) {
+    const refusal = handle(command)
+    assert.equal(await isSettled(refusal), false)
+  }
+  const missing = handle(remove('1'))
+  journal.flush()
+  await deletion
+  await refused(missing, 'NotFound')
+})
+
+test('a refusal that rests on durable events alone is given at once', async () => {
+  const { handle, journal } = handlerOn(new HeldJournal())
+  const held = handle(put('1', 1))
+  const refusal = handle(remove('2'))
+  assert.equal(await isSettled(refusal), true)
+  await refused(refusal, 'NotFound')
+  journal.flush()
+  await held
+})
+
+test('a refusal whose ground is lost with a flush is refused with it', async () => {
+  const { handle, journal } = handlerOn(new HeldJournal(), { clientIdsOnPost: true })
+  const first = handle({ type: 'CreateItem', collection: 'things', item: { id: 'a' } })
+  const conflict = handle({ type: 'CreateItem', collection: 'things', item: { id: 'a' } })
+  const stale = handle(put('a', 1, { ifMatch: ['"other"'] }))
+  const answers = Promise.all([refused(first, 'DiskFull'), refused(conflict, 'DiskFull'), refused(stale, 'DiskFull')])
+  journal.fail()
+  await answers
+})
+
+test('all that was decided on a failed write is refused with it, and the next write works', async () => {
+  const { handle, journal, views } = handlerOn(new HeldJournal())
+  const before = handle(put('1', 1))
+  journal.flush()
+  await before
+  const failing = [handle(remove('1')), handle(put('1', 2)), handle(create(3))]
+  const answers = Promise.all(failing.map((promise) => refused(promise, 'DiskFull')))
+  journal.fail()
+  await answers
+
+  const after = handle(put('1', 5))
+  journal.flush()
+  const { event, position } = await after
+  assert.equal(position, 3)
+  assert.equal(event.type, 'ItemReplaced')
+  assert.equal(event.revision, 2)
+  assert.equal(views.find('things')?.size, 1)
+})
+
+test('of any number of writers with one tag exactly one wins', async () => {
+  const { handle } = handlerOn(memoryJournal('memory', () => NOW))
+  const { item } = await handle(put('1', 0))
+  const attempts = Array.from({ length: 20 }, (_, n) => handle(put('1', n + 1, { ifMatch: [item?.tag] })))
+  const results = await Promise.allSettled(attempts)
+  assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1)
+  for (const result of results) {
+    if (result.status === 'rejected') assert.equal((result.reason as Refusal).code, 'PreconditionFailed')
+  }
+})
+
+test('the same key and request gets the first answer again and appends nothing', async () => {
+  const { handle, journal } = handlerOn(memoryJournal('memory', () => NOW))
+  const origin = { ...ORIGIN, key: 'k', request: 'hash' }
+  const [first, meanwhile] = await Promise.all([handle(create(1), origin), handle(create(1), origin)])
+  const again = await handle(create(1), { ...origin, requestId: 'later' })
+  assert.deepEqual(meanwhile, first)
+  assert.deepEqual([again.position, again.event, again.item?.text], [first.position, first.event, first.item?.text])
+  assert.equal(journal.head, 2)
+})
+
+test('a key with another request is refused, a key of somebody else is another key', async () => {
+  const { handle, journal } = handlerOn(memoryJournal('memory', () => NOW))
+  const origin = { ...ORIGIN, key: 'k', request: 'hash' }
+  const first = handle(create(1), origin)
+  await refused(handle(create(2), { ...origin, request: 'other' }), 'Unprocessable')
+  await first
+  await refused(handle(create(2), { ...origin, request: 'other' }), 'Unprocessable')
+  await handle(create(2), { ...origin, actor: 'bob', request: 'other' })
+  assert.equal(journal.head, 3)
+})
+
+test('a key is forgotten after a day, and a refused request is not remembered', async () => {
+  let now = NOW
+  const { handle, journal } = handlerOn(
+    memoryJournal('memory', () => now),
+    { upsertOnPut: false },
+    () => now,
+  )
+  const origin = { ...ORIGIN, key: 'k', request: 'hash' }
+  await refused(handle(put('0', 1), origin), 'NotFound')
+  await handle(create(1))
+  await handle(put('0', 1), origin)
+  now = new Date(NOW.getTime() + 24 * 60 * 60 * 1000 - 1)
+  await handle(put('0', 1), origin)
+  assert.equal(journal.head, 3)
+  now = new Date(NOW.getTime() + 24 * 60 * 60 * 1000)
+  await handle(put('0', 1), origin)
+  assert.equal(journal.head, 4)
+})
+
+test('a handler that replays the journal knows the keys that were answered', async () => {
+  const { handle, journal, views } = handlerOn(memoryJournal('memory', () => NOW))
+  const origin = { ...ORIGIN, key: 'k', request: 'hash' }
+  const first = await handle(create(1), origin)
+  const restarted = new CommandHandler({ journal, durable: views.any, rules: RULES, now: () => NOW })
+  for await (const recorded of journal.read(1)) restarted.replay(recorded)
+  const again = await restarted.handle(create(1), origin)
+  assert.deepEqual([again.position, again.event], [first.position, first.event])
+})
+
+test('an edit of the data file is one write, decided on what is still being flushed', async () => {
+  const { handler, handle, journal } = handlerOn(new HeldJournal())
+  const before = handle(put('1', 1))
+  const edit = {
+    base: new Map(),
+    file: new Map([
+      ['things', [{ id: 1, n: 1 }, { id: 2 }]],
+      ['more', [{}]],
+    ]),
+  }
+  const taken = handler.takeIn(edit, { ...ORIGIN, actor: 'data-file' })
+  journal.flush()
+  await before
+  const { basis, events, conflicts } = await taken
+  assert.deepEqual({ basis, events, conflicts }, { basis: 2, events: 3, conflicts: [] })
+  assert.deepEqual(
+    journal.records.map(({ actor, position, events }) => [actor, position, events.length]),
+    [
+      ['ann', 1, 2],
+      ['data-file', 3, 3],
+    ],
+  )
+})
+
+test('that an edit changes nothing is said only when the writes that it rests on are durable', async () => {
+  const { handler, handle, journal } = handlerOn(new HeldJournal())
+  const edit = { base: new Map(), file: new Map([['things', [{ id: 1, n: 1 }]]]) }
+  const write = handle(put('1', 1))
+  const taken = handler.takeIn(edit, ORIGIN)
+  assert.equal(await isSettled(taken), false)
+  const answers = Promise.all([refused(write, 'DiskFull'), refused(taken, 'DiskFull')])
+  journal.fail()
+  await answers
+
+  const again = handler.takeIn(edit, ORIGIN)
+  journal.flush()
+  assert.equal((await again).events, 2)
+})

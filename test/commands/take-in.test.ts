@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Collection } from '../../src/collections/collection.ts'
+import { Overlay } from '../../src/collections/overlay.ts'
+import { takeIn } from '../../src/commands/take-in.ts'
+import { Refusal } from '../../src/errors.ts'
+import type { DomainEvent } from '../../src/events/event.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { accepted, begun, created, deleted, fold, RULES, replaced, stateOf } from '../support/decider.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+type File = Readonly<Record<string, readonly JsonObject[]>>
+
+const mapOf = (file: File) => new Map(Object.entries(file))
+
+/** `journal(events, after: how many the file shows).edited(file).makes(events)`. */
+function journal(
+  events: readonly DomainEvent[],
+  { shown = events.length, base }: { shown?: number; base?: File } = {},
+) {
+  const edited = (file: File) => {
+    const shownState = base ? mapOf(base) : snapshotOf(stateOf(events.slice(0, shown)))
+    return takeIn({ file: mapOf(file), base: shownState }, accepted(events), RULES)
+  }
+  return {
+    edited: (file: File) => ({
+      makes(...expected: readonly DomainEvent[]): void {
+        const { events, conflicts } = edited(file)
+        assert.deepEqual(events, expected)
+        assert.deepEqual(conflicts, [])
+      },
+      conflictsAt(ids: readonly (string | number)[], ...expected: readonly DomainEvent[]): void {
+        const { events, conflicts } = edited(file)
+        assert.deepEqual(events, expected)
+        assert.deepEqual(
+          conflicts,
+          ids.map((id) => ({ collection: 'things', id })),
+        )
+      },
+    }),
+  }
+}
+
+function snapshotOf(collections: ReadonlyMap<string, Collection>): Map<string, readonly JsonObject[]> {
+  const existing = [...collections.values()].filter(({ exists }) => exists)
+  return new Map(existing.map((collection) => [collection.name, Array.from(collection.items(), ({ value }) => value)]))
+}
+
+const ANN = { id: 0, name: 'Ann' }
+const BOB = { id: 1, name: 'Bob' }
+const BOTH = [begun, created(ANN), created(BOB)]
+const bobBecomes = (name: string) => replaced({ id: 1, name }, { revision: 2, prior: 3 })
+const ordered = (...ids: (string | number)[]): DomainEvent => ({ type: 'CollectionOrdered', collection: 'things', ids })
+
+test('the first file becomes events, its items without an id getting the integers after the highest', () => {
+  journal([])
+    .edited({ things: [{ name: 'Eve' }, { id: 4 }, {}], empty: [] })
+    .makes(begun, created({ id: 5, name: 'Eve' }), created({ id: 4 }), created({ id: 6 }), {
+      type: 'CollectionCreated',
+      collection: 'empty',
+    })
+})
+
+test('a file that says the same makes no event, whatever the order of the members', () => {
+  journal(BOTH)
+    .edited({ things: [{ name: 'Ann', id: 0 }, BOB] })
+    .makes()
+})
+
+test('only what the editor changed becomes events', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [{ id: 0, name: 'Anna' }, BOB] })
+    .makes(replaced({ id: 0, name: 'Anna' }, { revision: 2, prior: 2 }))
+})
+
+test('where both changed an item the edit wins, and the conflict is reported', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [ANN, { id: 1, name: 'Bert' }] })
+    .conflictsAt([1], replaced({ id: 1, name: 'Bert' }, { revision: 3, prior: 4 }))
+})
+
+test('where both made the same change there is no event and no conflict', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [ANN, { name: 'Bill', id: 1 }] })
+    .makes()
+})
+
+test('the editor deletes what was changed since: deleted, and a conflict', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [ANN] })
+    .conflictsAt([1], deleted(1, { revision: 3, prior: 4 }))
+})
+
+test('the editor changes what was deleted since: created again, and a conflict', () => {
+  journal([...BOTH, deleted(1, { revision: 2, prior: 3 })], { shown: 3 })
+    .edited({ things: [ANN, { id: 1, name: 'Bert' }] })
+    .conflictsAt([1], created({ id: 1, name: 'Bert' }, { revision: 3, prior: 4 }))
+})
+
+test('what was deleted since and not edited stays deleted', () => {
+  journal([...BOTH, deleted(1, { revision: 2, prior: 3 })], { shown: 3 })
+    .edited({ things: [ANN, BOB] })
+    .makes()
+})
+
+test('what was created since stays, and a new item of the editor stands after it with an id of its own', () => {
+  journal([...BOTH, created({ id: 2 })], { shown: 3 })
+    .edited({ things: [ANN, BOB, { name: 'Eve' }] })
+    .makes(created({ id: 3, name: 'Eve' }))
+})
+
+test('both create an item of one id: the edit wins, and the conflict is reported', () => {
+  journal([...BOTH, created({ id: 2, name: 'Api' })], { shown: 3 })
+    .edited({ things: [ANN, BOB, { id: 2, name: 'Editor' }] })
+    .conflictsAt([2], replaced({ id: 2, name: 'Editor' }, { revision: 2, prior: 4 }))
+})
+
+test('moved items are an order of the collection', () => {
+  journal(BOTH)
+    .edited({ things: [BOB, ANN] })
+    .makes(ordered(1, 0))
+})
+
+test('a new item at the end is no order, elsewhere it is one', () => {
+  journal(BOTH)
+    .edited({ things: [ANN, BOB, { id: 2 }] })
+    .makes(created({ id: 2 }))
+  journal(BOTH)
+    .edited({ things: [ANN, { id: 2 }, BOB] })
+    .makes(created({ id: 2 }), ordered(0, 2, 1))
+})
+
+test('a deleted item does not order the others', () => {
+  journal(BOTH)
+    .edited({ things: [BOB] })
+    .makes(deleted(0, { revision: 2, prior: 2 }))
+})
+
+test('moved items keep those that were created since behind them', () => {
+  journal([...BOTH, created({ id: 2 })], { shown: 3 })
+    .edited({ things: [BOB, ANN] })
+    .makes(ordered(1, 0, 2))
+})
+
+test('a collection that the editor took out goes with all its items, those written since reported', () => {
+  journal([...BOTH, created({ id: 2 })], { shown: 3 })
+    .edited({})
+    .conflictsAt(
+      [2],
+      deleted(0, { revision: 2, prior: 2 }),
+      deleted(1, { revision: 2, prior: 3 }),
+      deleted(2, { revision: 2, prior: 4 }),
+      { type: 'CollectionRemoved', collection: 'things' },
+    )
+})
+
+test('a new collection may be empty, one that was created since stays', () => {
+  journal(BOTH, { base: {} }).edited({}).makes()
+  journal([]).edited({ things: [] }).makes(begun)
+})
+
+test('an id that changes its type is a change of the item', () => {
+  journal(BOTH)
+    .edited({ things: [ANN, { id: '1', name: 'Bob' }] })
+    .makes({
+      type: 'ItemReplaced',
+      collection: 'things',
+      id: '1',
+      revision: 2,
+      prior: 3,
+      item: { id: '1', name: 'Bob' },
+    })
+})
+
+test('an item that only lost its id is the item that it was', () => {
+  journal(BOTH)
+    .edited({ things: [{ name: 'Ann' }, BOB] })
+    .makes()
+  journal(BOTH)
+    .edited({ things: [ANN, BOB, { name: 'Ann' }] })
+    .makes(created({ id: 2, name: 'Ann' }))
+})
+
+test('of equal items that lost their ids each is one, and the next is new', () => {
+  const same = [begun, created({ id: 0, n: 1 }), created({ id: 1, n: 1 })]
+  journal(same)
+    .edited({ things: [{ n: 1 }, { n: 1 }, { n: 1 }] })
+    .makes(created({ id: 2, n: 1 }))
+})
+
+test('an id is not given a second time by hand edits either', () => {
+  journal([...BOTH, deleted(1, { revision: 2, prior: 3 })])
+    .edited({ things: [ANN, {}] })
+    .makes(created({ id: 2 }))
+})
+
+test('a schema is asked only for what the editor changed, and names the place in the file', () => {
+  const rules = { ...RULES, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
+  const base = mapOf({ things: [ANN, BOB] })
+  assert.deepEqual(takeIn({ base, file: base }, accepted(BOTH), rules).events, [])
+  assert.throws(
+    () => takeIn({ base, file: mapOf({ things: [ANN, { id: 1, name: 'Bert' }] }) }, accepted(BOTH), rules),
+    (error: unknown) =>
+      error instanceof Refusal && error.code === 'Invalid' && error.faults[0]?.pointer === '/things/1/name',
+  )
+})
+
+test('an edit of what is current makes exactly the edited file', () => {
+  const seed = seedFor('take_in')
+  for (let round = 0; round < 500; round++) {
+    const random = new Random(seed + round)
+    const collections = new Map<string, Collection>()
+    const acceptedNow = new Overlay((name) => collections.get(name), 0)
+    let head = 0
+    for (let edit = 0; edit < 6; edit++) {
+      const base = snapshotOf(collections)
+      const file = new Map(
+        ['a', 'b', 'c']
+          .filter(() => random.chance(0.8))
+          .map((name) => [name, anyItems(random, base.get(name) ?? [])] as const),
+      )
+      const { events } = takeIn({ file, base }, acceptedNow, RULES)
+      for (const event of events) fold(collections, event, ++head)
+      const context = `TAKE_IN_SEED=${seed + round}`
+      const after = snapshotOf(collections)
+      assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
+      for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
+      assert.deepEqual(takeIn({ file, base: after }, acceptedNow, RULES).events, [], context)
+    }
+  }
+})
+
+/** Some of the items as they were, some changed, some new, in any order. */
+function anyItems(random: Random, before: readonly JsonObject[]): JsonObject[] {
+  const items = before
+    .filter(() => random.chance(0.8))
+    .map((item) => (random.chance(0.3) ? { ...item, n: random.integer(9) } : item))
+  for (const id of [random.integer(12), `t${random.integer(4)}`]) {
+    if (!items.some((item) => String(item.id) === String(id)) && random.chance(0.6))
+      items.push({ id, n: random.integer(9) })
+  }
+  return random.chance(0.5)
+    ? items
+    : items
+        .map((item) => ({ item, rank: random.next() }))
+        .sort((one, other) => one.rank - other.rank)
+        .map(({ item }) => item)
+}
