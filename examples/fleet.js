@@ -39,7 +39,7 @@ const KINDS = [
   { ...WEATHER, ...MOTION, ...BATTERY },
   { ...WEATHER, ...BATTERY },
   { temperature, ...BATTERY },
-  { ...MOTION, temperature, pressure, ...BATTERY },
+  { temperature, pressure, ...MOTION, ...BATTERY },
 ]
 
 /** @typedef {{ low: number, high: number, step: number, decimals: number }} Range */
@@ -92,16 +92,19 @@ function createSensor(seed, index) {
   return {
     /** @returns {Reading} */
     read() {
-      /** @type {Reading['data']} */
-      const data = Object.fromEntries(drifts.map(([name, next]) => [name, next()]))
-      if ('acceleration_x' in data) {
-        const { acceleration_x: x, acceleration_y: y, acceleration_z: z } = data
-        data.acceleration = Number(Math.hypot(Number(x), Number(y), Number(z)).toFixed(1))
-        data.identifier = null
-      }
-      return { id: mac, mac, data, timestamp: timestamp() }
+      const values = Object.fromEntries(drifts.map(([name, next]) => [name, next()]))
+      return { id: mac, mac, data: 'acceleration_x' in values ? withMotion(values) : values, timestamp: timestamp() }
     },
   }
+}
+
+/**
+ * @param {Record<string, number>} values
+ * @returns {Reading['data']}
+ */
+function withMotion({ acceleration_x = 0, acceleration_y = 0, acceleration_z = 0, battery = 0, ...weather }) {
+  const acceleration = Number(Math.hypot(acceleration_x, acceleration_y, acceleration_z).toFixed(1))
+  return { ...weather, acceleration, acceleration_x, acceleration_y, acceleration_z, battery, identifier: null }
 }
 
 /** UTC without a zone, with microseconds. */
