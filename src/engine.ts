@@ -5,7 +5,7 @@ import { EventBus } from './events/bus.ts'
 import { FileJournal, journalExists } from './events/file-journal.ts'
 import type { Recorded } from './events/journal.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
-import { DATA_FILE_ACTOR, DataFile } from './projections/data-file/data-file.ts'
+import { DATA_FILE_ACTOR, DataFile, type Schedule } from './projections/data-file/data-file.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
@@ -13,6 +13,7 @@ export interface EngineSurroundings {
   readonly files: Files
   readonly now: () => Date
   readonly newId: () => string
+  readonly schedule: Schedule
   readonly log: Logger
   /** What `data/datastore.json` begins as. */
   readonly sampleFile: string
@@ -32,7 +33,7 @@ export interface Engine {
 
 /** Opens journal and data file. What it throws has changed nothing that matters. */
 export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<Engine> {
-  const { files, now, newId, log, failed } = surroundings
+  const { files, now, newId, schedule, log, failed } = surroundings
   const faultsOf = compileSchemas(settings.api.schemas)
   const path = await prepareFile(settings, surroundings)
   const views = new Views()
@@ -41,6 +42,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     path,
     views,
     log,
+    schedule,
     eager: settings.common.eagerDataReload,
     acceptJournal: settings.acceptJournal,
   })

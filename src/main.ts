@@ -37,6 +37,10 @@ async function main(): Promise<void> {
     files: nodeFiles,
     now: () => new Date(),
     newId: randomUUID,
+    schedule: (work, delayMs) => {
+      const timer = setTimeout(work, delayMs).unref()
+      return { cancel: () => clearTimeout(timer) }
+    },
     log,
     version,
     sampleFile: packaged('data/sensors.json'),

@@ -311,10 +311,7 @@ interface Opened {
 
 async function openDirectory(options: FileJournalOptions): Promise<Opened> {
   const { files, directory, newId, locked, replay } = options
-  if (!(await files.stat(directory))) {
-    await files.makeDirectory(directory)
-    await files.syncDirectory(directoryOf(directory))
-  }
+  await files.makeDirectory(directory)
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
   try {

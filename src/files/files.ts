@@ -31,6 +31,7 @@ export interface Files {
   read(path: string): Promise<Buffer | undefined>
   stat(path: string): Promise<FileStat | undefined>
   list(directory: string): Promise<readonly string[]>
+  /** Makes it and its missing parents, durably. */
   makeDirectory(path: string): Promise<void>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>

@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { mkdir, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { tryLock, unlock } from 'fs-native-extensions'
 import type { FileStat, Files, OpenFile } from './files.ts'
@@ -34,19 +35,14 @@ export const nodeFiles: Files = {
     } satisfies FileStat
   },
   list: async (directory) => (await unlessMissing(readdir(directory))) ?? [],
-  makeDirectory: async (path) => {
-    await mkdir(path, { recursive: true })
+  async makeDirectory(path) {
+    const first = await mkdir(path, { recursive: true })
+    if (first === undefined) return
+    for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made))
   },
   rename,
   remove: (path) => rm(path),
-  async syncDirectory(path) {
-    const directory = await open(path, 'r')
-    try {
-      await directory.sync()
-    } finally {
-      await directory.close()
-    }
-  },
+  syncDirectory,
   resolve: async (path) => (await unlessMissing(realpath(path))) ?? path,
   async lock(path) {
     const fd = await openFd(path, 'a+', 0o666)
@@ -79,6 +75,15 @@ function openFile(fd: number): OpenFile {
     truncate: (size) => ftruncate(fd, size),
     sync: () => fdatasync(fd),
     close: () => close(fd),
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r')
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
   }
 }
 

@@ -52,14 +52,21 @@ export class SimulatedDisk {
   /** The files as one process sees them; `fault` is asked at every operation that could fail. */
   files(fault: (operation: Operation, path: string, call: number) => Fault | undefined = () => undefined): Files & {
     readonly calls: () => number
+    /** Resolves when a fault has stopped the process. */
+    readonly stopped: Promise<void>
   } {
     let calls = 0
     let stopped = false
+    let stop = (): void => {}
+    const whenStopped = new Promise<void>((resolve) => {
+      stop = resolve
+    })
     const at = async (operation: Operation, path: string): Promise<Fault | undefined> => {
       if (stopped) return new Promise(() => {})
       const found = fault(operation, path, ++calls)
       if (found?.type === 'stop') {
         stopped = true
+        stop()
         return new Promise(() => {})
       }
       if (found?.type === 'error') throw Object.assign(new Error(`${found.code}: simulated`), { code: found.code })
@@ -74,6 +81,7 @@ export class SimulatedDisk {
     }
     return {
       calls: () => calls,
+      stopped: whenStopped,
       open: async (path, how, mode) => {
         await at('open', path)
         const directory = this.#directory(directoryOf(path))
@@ -264,7 +272,7 @@ function survivingBytes({ bytes, durable }: Inode, random: Random): Buffer {
   const surviving = Buffer.alloc(size)
   for (let offset = 0; offset < size; offset += SECTOR) {
     const source = random.chance(0.5) ? bytes : durable
-    source.copy(surviving, offset, offset, Math.min(offset + SECTOR, size))
+    if (offset < source.length) source.copy(surviving, offset, offset, Math.min(offset + SECTOR, size))
   }
   // What lies before the end of the synced bytes was synced, and was not written again.
   durable.copy(surviving, 0, 0, commonPrefix(bytes, durable, size))

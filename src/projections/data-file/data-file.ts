@@ -19,6 +19,8 @@ export interface TakenInEdit {
   readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
 }
 
+export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
+
 export interface DataFileOptions {
   readonly files: Files
   /** No symbolic link. */
@@ -27,6 +29,8 @@ export interface DataFileOptions {
   readonly log: Logger
   /** Take in an edit as soon as the file changes. */
   readonly eager: boolean
+  /** Calls back once after so many milliseconds, unless it is cancelled; holds no process alive. */
+  readonly schedule: Schedule
   /** The data file is believed against the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
 }
@@ -70,7 +74,7 @@ export class DataFile {
   #base: Snapshot | undefined
   #lastTakenIn: Mark | undefined
   #trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
-  #timer: NodeJS.Timeout | undefined
+  #timer: { cancel(): void } | undefined
   #notBefore = 0
   #turn: Promise<unknown> = Promise.resolve()
   #watcher: { close(): void } | undefined
@@ -168,10 +172,10 @@ export class DataFile {
   /** Writes what is still to be written. */
   async close(): Promise<void> {
     this.#watcher?.close()
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     await this.#inTurn(() => this.#write())
     this.#closed = true
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
   }
 
   #checkFits(journal: Connection['journal']): void {
@@ -260,11 +264,10 @@ export class DataFile {
   #schedule(delayMs: number): void {
     if (this.#timer || this.#closed) return
     const wait = Math.max(delayMs, this.#notBefore - performance.now())
-    this.#timer = setTimeout(() => {
+    this.#timer = this.#options.schedule(() => {
       this.#timer = undefined
       void this.#inTurn(() => this.#write())
     }, wait)
-    this.#timer.unref()
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -345,18 +348,17 @@ export class DataFile {
   #watch(): void {
     const { files, path, log } = this.#options
     const name = path.slice(path.lastIndexOf('/') + 1)
-    let timer: NodeJS.Timeout | undefined
+    let timer: { cancel(): void } | undefined
     this.#watcher = files.watch(directoryOf(path), (changed) => {
       if (changed !== name) return
-      clearTimeout(timer)
-      timer = setTimeout(() => {
+      timer?.cancel()
+      timer = this.#options.schedule(() => {
         if (this.#closed) return
         this.reload().catch((error: unknown) => {
           if (error instanceof Refusal) log.error(`The data file is not taken in: ${error.message}`)
           else log.error({ err: error }, 'the data file could not be taken in')
         })
       }, DEBOUNCE_MS)
-      timer.unref()
     })
   }
 }

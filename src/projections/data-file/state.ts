@@ -1,3 +1,4 @@
+import { Corruption } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import { directoryOf, type Files, replace } from '../../files/files.ts'
 
@@ -32,8 +33,14 @@ export function temporaryPath(dataFile: string): string {
 export async function readState(files: Files, dataFile: string): Promise<DataFileState | undefined> {
   const bytes = await files.read(statePath(dataFile))
   if (!bytes) return undefined
-  const { journal, confirmed, pending } = JSON.parse(bytes.toString()) as DataFileState
-  return { journal, confirmed, pending }
+  try {
+    const { journal, confirmed, pending } = JSON.parse(bytes.toString()) as DataFileState
+    return { journal, confirmed, pending }
+  } catch {
+    throw new Corruption(
+      `${statePath(dataFile)} is damaged. It tells an edit by hand from what the server wrote; without it the data file is taken for edited where it differs from the journal. Remove it to go on like that.`,
+    )
+  }
 }
 
 export async function writeState(files: Files, dataFile: string, state: DataFileState): Promise<void> {

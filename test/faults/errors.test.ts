@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Corruption, JournalMismatch, Refusal } from '../../src/errors.ts'
+import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import { checkKept, newRun, work } from './workload.ts'
+
+type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
+
+const ORIGIN = { actor: 'client', requestId: 'r' }
+
+function newDisk(): SimulatedDisk {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  return disk
+}
+
+function isOfJournal(path: string): boolean {
+  return path.startsWith(JOURNAL)
+}
+
+/** The engine on a disk whose faults begin when it has been opened. */
+async function opened(disk: SimulatedDisk, fault: Faults) {
+  let call = 0
+  let armed = false
+  const files = disk.files((operation, path) => (armed ? fault(operation, path, ++call) : undefined))
+  const made = await openTestEngine(files)
+  armed = true
+  return {
+    ...made,
+    calls: () => call,
+    disarm: () => {
+      armed = false
+    },
+  }
+}
+
+test('a sync of the journal that fails at any point ends the service: nothing is acknowledged after it, no file is synced twice', async () => {
+  const seed = seedFor('sync')
+  let failedOnce = 0
+  for (let nth = 1; nth <= 80; nth++) {
+    const disk = newDisk()
+    let seen = 0
+    let failedFile: string | undefined
+    const syncsAfter: string[] = []
+    const { engine, failures } = await opened(disk, (operation, path) => {
+      if (operation !== 'sync' || !isOfJournal(path)) return undefined
+      if (failedFile !== undefined) syncsAfter.push(path)
+      if (++seen !== nth) return undefined
+      failedFile = path
+      return { type: 'error', code: 'EIO' }
+    })
+    const run = newRun()
+    await work(engine, new Random(seed), 120, 3, run)
+    if (failedFile === undefined) continue
+    failedOnce++
+    assert.equal(failures.length, 1, 'the process is told to end')
+    assert.ok(run.refused.includes('Unavailable'))
+    const acknowledged = run.acknowledged.length
+    await assert.rejects(engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, ORIGIN), {
+      code: 'Unavailable',
+    })
+    assert.equal(run.acknowledged.length, acknowledged)
+    assert.deepEqual(syncsAfter, [], `SYNC_SEED=${seed}: sync ${nth}`)
+    const after = await openTestEngine(disk.powerLost(new Random(seed + nth)).files())
+    await checkKept(after.engine, [run], `SYNC_SEED=${seed}: sync ${nth} failed`)
+    await after.engine.close()
+  }
+  assert.ok(failedOnce > 20, `${failedOnce} syncs were reached`)
+})
+
+test('a write of the journal that fails otherwise than for space ends the service', async () => {
+  const disk = newDisk()
+  const { engine, failures } = await opened(disk, (operation, path) =>
+    operation === 'write' && isOfJournal(path) ? { type: 'error', code: 'EIO' } : undefined,
+  )
+  await assert.rejects(engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, ORIGIN), {
+    code: 'Unavailable',
+  })
+  assert.equal((failures[0] as NodeJS.ErrnoException).code, 'EIO')
+})
+
+test('short writes, at any point and of any length, are completed', async () => {
+  const seed = seedFor('short')
+  const random = new Random(seed)
+  const disk = newDisk()
+  const { engine, failures } = await opened(disk, (operation) =>
+    operation === 'write' && random.chance(0.7) ? { type: 'short', bytes: 1 + random.integer(200) } : undefined,
+  )
+  const run = newRun()
+  await work(engine, new Random(seed), 300, 4, run)
+  await engine.close()
+  assert.deepEqual(failures, [])
+  const after = await openTestEngine(disk.files())
+  await checkKept(after.engine, [run], `SHORT_SEED=${seed}`)
+  await after.engine.close()
+})
+
+test('a full disk: writes are refused with DiskFull, reads go on, and with space again it resumes by itself', async () => {
+  const seed = seedFor('full')
+  const random = new Random(seed)
+  const disk = newDisk()
+  let full = false
+  const { engine, failures } = await opened(disk, (operation, path) => {
+    if (!full || !isOfJournal(path)) return undefined
+    if (operation === 'write') {
+      return random.chance(0.5) ? { type: 'error', code: 'ENOSPC' } : { type: 'short', bytes: 1 + random.integer(30) }
+    }
+    return operation === 'open' ? { type: 'error', code: 'ENOSPC' } : undefined
+  })
+  const run = newRun()
+  for (let round = 0; round < 20; round++) {
+    full = false
+    const before = run.acknowledged.length
+    await work(engine, random, 30, 4, run)
+    assert.ok(run.acknowledged.length > before, 'it resumed')
+    assert.equal(engine.journal.writable, true)
+    full = true
+    const head = engine.journal.head
+    await work(engine, random, 10, 4, run)
+    const items = [...(engine.views.find('a')?.items() ?? [])]
+    assert.ok(items.length > 0)
+    if (engine.journal.head === head) assert.equal(engine.journal.writable, false)
+  }
+  assert.deepEqual(failures, [])
+  assert.ok(run.refused.includes('DiskFull'))
+  full = false
+  await engine.close()
+  const after = await openTestEngine(disk.files())
+  await checkKept(after.engine, [run], `FULL_SEED=${seed}`)
+  assert.equal(after.engine.journal.cut, undefined, 'no half record was left behind')
+  await after.engine.close()
+})
+
+test('when cutting back after a full disk fails, the service ends', async () => {
+  for (const broken of ['truncate', 'sync'] as const) {
+    const { engine, failures } = await opened(newDisk(), (operation, path) => {
+      if (!isOfJournal(path)) return undefined
+      if (operation === 'write') return { type: 'error', code: 'ENOSPC' }
+      return operation === broken ? { type: 'error', code: 'EIO' } : undefined
+    })
+    await assert.rejects(engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, ORIGIN), {
+      code: 'Unavailable',
+    })
+    assert.equal(failures.length, 1, broken)
+  }
+})
+
+test('a data file that cannot be written never stops the service, which says so and tries again', async () => {
+  const disk = newDisk()
+  const { engine, failures, disarm } = await opened(disk, (_operation, path) =>
+    isOfJournal(path) ? undefined : { type: 'error', code: 'EIO' },
+  )
+  const run = newRun()
+  await work(engine, new Random(1), 60, 3, run)
+  assert.equal(run.refused.includes('Unavailable'), false)
+  assert.equal(engine.dataFile.status.state, 'failing')
+  assert.deepEqual(failures, [])
+  disarm()
+  await engine.close()
+  assert.equal(engine.dataFile.status.state, 'current')
+  const items = JSON.parse((disk.bytes(DATA_FILE) as Buffer).toString())
+  assert.deepEqual(items, Object.fromEntries(engine.views.snapshot()))
+})
+
+test('on a disk that lies about syncs it opens, or refuses with what is missing; it never serves damage', async () => {
+  const first = seedFor('lie')
+  const outcomes = { opened: 0, refused: 0 }
+  for (let seed = first; seed < first + 150; seed++) {
+    const random = new Random(seed)
+    const disk = newDisk()
+    const liesFrom = 20 + random.integer(100)
+    const { engine } = await opened(disk, (operation, _path, call) =>
+      (operation === 'sync' || operation === 'syncDirectory') && call > liesFrom ? { type: 'lie' } : undefined,
+    )
+    const run = newRun()
+    await work(engine, random, 80, 3, run)
+    await engine.close()
+    try {
+      const after = await openTestEngine(disk.powerLost(random).files())
+      outcomes.opened++
+      for await (const recorded of after.engine.journal.read(1)) {
+        for (const [index, event] of recorded.events.entries()) {
+          const told = run.acknowledged.find(({ position }) => position === recorded.position + index)
+          if (told && recorded.actor === 'client') assert.deepEqual(event, told.event, `LIE_SEED=${seed}`)
+        }
+      }
+      await after.engine.close()
+    } catch (error) {
+      const isRefused = error instanceof JournalMismatch || error instanceof Corruption || error instanceof Refusal
+      assert.ok(isRefused, `LIE_SEED=${seed}: ${error}`)
+      outcomes.refused++
+    }
+  }
+  assert.ok(outcomes.opened > 0 && outcomes.refused > 0, JSON.stringify(outcomes))
+})
+
+test('the clock set back or forward by years, or stepping under load: positions are strict and times never go back', async () => {
+  const seed = seedFor('clock')
+  const random = new Random(seed)
+  let now = Date.parse('2026-11-20T12:00:00.000Z')
+  const disk = newDisk()
+  const { engine } = await openTestEngine(disk.files(), {}, () => {
+    now += random.integer(5000) - 2500
+    return new Date(now)
+  })
+  const run = newRun()
+  for (const years of [0, -10, 0, 10, -10]) {
+    now = Date.parse('2026-11-20T12:00:00.000Z') + years * 365.25 * 86_400_000
+    await work(engine, random, 60, 4, run)
+  }
+  let last = ''
+  for await (const { time } of engine.journal.read(1)) {
+    assert.ok(time >= last, `CLOCK_SEED=${seed}: ${time} after ${last}`)
+    last = time
+  }
+  await engine.close()
+  const after = await openTestEngine(disk.files())
+  await checkKept(after.engine, [run], `CLOCK_SEED=${seed}`)
+  await after.engine.close()
+})

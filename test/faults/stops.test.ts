@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import { checkKept, newRun, type Run, work } from './workload.ts'
+
+const FIRST = Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] }))
+
+/** Runs a workload until it is done or a fault stops it; resolves with what was acknowledged by then. */
+async function runUntil(
+  disk: SimulatedDisk,
+  seed: number,
+  operations: number,
+  fault: (operation: Operation, path: string, call: number) => Fault | undefined,
+): Promise<{ run: Run; calls: number; done: boolean; failures: readonly unknown[] }> {
+  const files = disk.files(fault)
+  const random = new Random(seed)
+  const run = newRun()
+  let failures: readonly unknown[] = []
+  const finished = (async () => {
+    const opened = await openTestEngine(files)
+    failures = opened.failures
+    await work(opened.engine, random, operations, 1 + random.integer(4), run)
+    await opened.engine.close()
+    return true
+  })()
+  const done = await Promise.race([finished, files.stopped.then(() => false)])
+  return { run, calls: files.calls(), done, failures }
+}
+
+async function checkAfter(disk: SimulatedDisk, run: Run, context: string): Promise<void> {
+  const { engine } = await openTestEngine(disk.files())
+  await checkKept(engine, [run], context)
+  await engine.handler.handle(
+    { type: 'CreateItem', collection: 'a', item: {} },
+    { actor: 'client', requestId: 'after' },
+  )
+  await engine.close()
+  assert.equal(engine.dataFile.status.state, 'current', `${context}: ${JSON.stringify(engine.dataFile.status)}`)
+  const again = await openTestEngine(disk.files())
+  assert.deepEqual(again.engine.views.snapshot(), engine.views.snapshot(), context)
+  await again.engine.close()
+}
+
+function newDisk(): SimulatedDisk {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, FIRST)
+  return disk
+}
+
+test('stopped at any system call, it recovers to a prefix that holds every acknowledgement', async () => {
+  const seed = seedFor('stops')
+  const { calls, done } = await runUntil(newDisk(), seed, 200, () => undefined)
+  assert.ok(done && calls > 300, `${calls} calls`)
+  for (let stop = 1; stop <= calls; stop++) {
+    const disk = newDisk()
+    const { run } = await runUntil(disk, seed, 200, (_operation, _path, call) =>
+      call === stop ? { type: 'stop' } : undefined,
+    )
+    await checkAfter(disk.killed(), run, `STOPS_SEED=${seed}, stopped at call ${stop}`)
+  }
+})
+
+test('after a power loss every acknowledged write is there, whatever unsynced sectors and entries survived', async () => {
+  const first = seedFor('power')
+  const seeds = Number(process.env.POWER_SEEDS ?? 200)
+  for (let seed = first; seed < first + seeds; seed++) {
+    const random = new Random(seed)
+    const stop = 5 + random.integer(250)
+    const disk = newDisk()
+    const { run } = await runUntil(disk, seed, 60, (_operation, _path, call) =>
+      call === stop ? { type: 'stop' } : undefined,
+    )
+    await checkAfter(disk.powerLost(random), run, `POWER_SEED=${seed}`)
+  }
+})
+
+test('a seed of a power loss replays to the same bytes', async () => {
+  const seed = seedFor('replayed_power')
+  const lose = async (): Promise<(Buffer | undefined)[]> => {
+    const disk = newDisk()
+    await runUntil(disk, seed, 60, (_operation, _path, call) => (call === 90 ? { type: 'stop' } : undefined))
+    const left = disk.powerLost(new Random(seed))
+    return left.list('/data/db.journal').map((name) => left.bytes(`/data/db.journal/${name}`))
+  }
+  const once = await lose()
+  assert.ok(once.length > 0)
+  assert.deepEqual(await lose(), once)
+})
+
+test('power can fail again and again, also while it recovers', async () => {
+  const seed = seedFor('again')
+  const random = new Random(seed)
+  for (let round = 0; round < 20; round++) {
+    let disk = newDisk()
+    const runs: Run[] = []
+    for (let loss = 0; loss < 6; loss++) {
+      const stop = 3 + random.integer(120)
+      const { run } = await runUntil(disk, random.integer(2 ** 30), 40, (_operation, _path, call) =>
+        call === stop ? { type: 'stop' } : undefined,
+      )
+      runs.push(run)
+      disk = random.chance(0.3) ? disk.killed() : disk.powerLost(random)
+    }
+    const { engine } = await openTestEngine(disk.files())
+    await checkKept(engine, runs, `AGAIN_SEED=${seed}, round ${round}`)
+    await engine.close()
+  }
+})

@@ -1,0 +1,51 @@
+import { pino } from 'pino'
+import { type Engine, openEngine } from '../../src/engine.ts'
+import type { Files } from '../../src/files/files.ts'
+import type { Settings } from '../../src/settings.ts'
+
+export const DATA_FILE = '/data/db.json'
+export const JOURNAL = '/data/db.journal'
+
+export const SETTINGS: Settings = {
+  file: DATA_FILE,
+  isSample: false,
+  journal: JOURNAL,
+  acceptJournal: false,
+  urls: [],
+  common: { eagerDataReload: false },
+  api: { upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
+  limits: { bodyBytes: 1024 * 1024, pageSize: 10_000, queryParameters: 1000, patchOperations: 1000 },
+  segmentBytes: 16 * 1024,
+}
+
+export interface OpenedEngine {
+  readonly engine: Engine
+  /** What ended the service, if anything has. */
+  readonly failures: readonly unknown[]
+}
+
+/** The engine on any files: time stands still unless told otherwise, and what is scheduled happens soon. */
+export async function openTestEngine(
+  files: Files,
+  settings: Partial<Settings> = {},
+  now: () => Date = () => new Date('2026-11-20T12:00:00.000Z'),
+): Promise<OpenedEngine> {
+  const failures: unknown[] = []
+  let ids = 0
+  const engine = await openEngine(
+    { ...SETTINGS, ...settings },
+    {
+      files,
+      now,
+      newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
+      schedule: (work) => {
+        const timer = setImmediate(work)
+        return { cancel: () => clearImmediate(timer) }
+      },
+      log: pino({ level: 'silent' }),
+      sampleFile: '/nowhere',
+      failed: (error) => failures.push(error),
+    },
+  )
+  return { engine, failures }
+}
