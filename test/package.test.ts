@@ -150,6 +150,20 @@ test('the package holds what runs it and what explains it, and installs as a pro
   })
 })
 
+test('the lock file names every optional dependency, for every platform: without that npm ci refuses', () => {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { optionalDependencies?: Record<string, string> }>
+  }
+  const wanted = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies).map((name) => ({ path, name })),
+  )
+  assert.ok(wanted.length > 20)
+  assert.deepEqual(
+    wanted.filter(({ path, name }) => !packages[`node_modules/${name}`] && !packages[`${path}/node_modules/${name}`]),
+    [],
+  )
+})
+
 /** Serves as a user does; npx runs the program as a child, so they end together, as a group. */
 async function serve(t: TestContext, directory: string): Promise<string> {
   const flags = ['--no-install', 'recollect', '--file', 'x.json', '--urls', 'http://127.0.0.1:0']
