@@ -37,18 +37,29 @@ export function isWellFormed(text: string): boolean {
 
 /**
  * Compares by code point. JavaScript's `<` compares UTF-16 units, which puts U+1F600
- * before U+FF5E; lifting the surrogates above the rest of the plane mends that.
+ * before U+FF5E; lifting the pairs of surrogates above the rest of the plane mends that.
  */
 export function compareText(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length)
   for (let index = 0; index < shorter; index++) {
     const left = a.charCodeAt(index)
     const right = b.charCodeAt(index)
-    if (left !== right) return codePointRank(left) - codePointRank(right)
+    if (left !== right) return codePointRank(a, index) - codePointRank(b, index)
   }
   return a.length - b.length
 }
 
-function codePointRank(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
+function codePointRank(text: string, index: number): number {
+  const unit = text.charCodeAt(index)
+  if (unit < 0xd800 || unit > 0xdfff) return unit
+  const isPaired = unit < 0xdc00 ? isLow(text.charCodeAt(index + 1)) : isHigh(text.charCodeAt(index - 1))
+  return isPaired ? unit + 0x10000 : unit
+}
+
+function isHigh(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff
+}
+
+function isLow(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff
 }
