@@ -24,11 +24,9 @@ export function createApp(options: AppOptions): Koa {
   const app = new Koa()
   const { log, newId, items } = options
   app.on('error', (error: Error & { code?: string }) => {
-    // A client that goes away in the middle of an answer is no fault of the server's.
-    if (error.code !== 'EPIPE' && error.code !== 'ECONNRESET' && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') {
-      log.error({ err: error }, 'an answer failed')
-    }
+    if (!isClientGone(error)) log.error({ err: error }, 'an answer failed')
   })
+  app.use(originForm)
   app.use(identify(newId))
   app.use(journalPosition(() => items.views.position))
   app.use(problems(log))
@@ -42,6 +40,21 @@ export function createApp(options: AppOptions): Koa {
   }
   app.use(statics(options.wwwroot))
   return app
+}
+
+/** A client that goes away in the middle of a request or an answer is no fault of the server's. */
+function isClientGone({ code = '' }: { readonly code?: string }): boolean {
+  return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)
+}
+
+/**
+ * A target may name its host, too (RFC 9112 §3.2.2). Only the path matters here, and a host that is none must not
+ * make it unreadable.
+ */
+const originForm: Middleware = (ctx, next) => {
+  const path = ctx.url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
+  if (path !== ctx.url) ctx.url = path.startsWith('/') ? path : `/${path}`
+  return next()
 }
 
 /** Who asks, and by which id the request is found again in journal and log. */

@@ -49,12 +49,15 @@ export function sendJson(
   return send(url, method, path, sent)
 }
 
-/** Writes bytes to the port as they are, and gathers what comes back until the server closes: for what no client sends. */
-export function sendBytes(url: string, bytes: string | Uint8Array): Promise<string> {
+/**
+ * Writes bytes to the port as they are, and gathers what comes back until the server closes: for what no client
+ * sends. A client that hangs up waits for no answer.
+ */
+export function sendBytes(url: string, bytes: string | Uint8Array, { hangUp = false } = {}): Promise<string> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve, reject) => {
     let answer = ''
-    const socket = connect(Number(port), hostname, () => socket.end(bytes))
+    const socket = connect(Number(port), hostname, () => (hangUp ? socket.end(bytes) : socket.write(bytes)))
     socket.setEncoding('latin1')
     socket.on('data', (text) => {
       answer += text

@@ -3,9 +3,8 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { temporaryDirectory } from './directory.ts'
+import { type Scope, temporaryDirectory } from './directory.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
@@ -31,8 +30,6 @@ export interface ServerOptions {
   readonly flags?: readonly string[]
   readonly env?: NodeJS.ProcessEnv
 }
-
-type Scope = Pick<TestContext, 'after'>
 
 /** Starts the built program on a free port; it ends with the test. */
 export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {

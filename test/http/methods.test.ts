@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { METHODS } from 'node:http'
+import { after, test } from 'node:test'
+import { send, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const { url } = await startServer(
+  { after },
+  {
+    data: { things: [{ id: 1, name: 'one', list: [{ id: 5, deep: { er: true } }, 'second'] }], empty: [] },
+  },
+)
+
+const PATCHES =
+  'application/merge-patch+json, application/json+merge-patch, application/json, application/json-patch+json'
+
+interface Resource {
+  readonly path: string
+  readonly allow: string
+  /** What GET answers. */
+  readonly get: number
+}
+
+const RESOURCES: readonly Resource[] = [
+  { path: '/api', allow: 'GET, HEAD, OPTIONS', get: 200 },
+  { path: '/api/', allow: 'GET, HEAD, OPTIONS', get: 200 },
+  { path: '/api/things', allow: 'GET, HEAD, POST, OPTIONS', get: 200 },
+  { path: '/api/things/', allow: 'GET, HEAD, POST, OPTIONS', get: 200 },
+  { path: '/api/empty', allow: 'GET, HEAD, POST, OPTIONS', get: 200 },
+  { path: '/api/unknown', allow: 'GET, HEAD, POST, OPTIONS', get: 404 },
+  { path: '/api/things/1', allow: 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', get: 200 },
+  { path: '/api/things/missing', allow: 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', get: 404 },
+  { path: '/api/unknown/1', allow: 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', get: 400 },
+  { path: '/api/things/1/name', allow: 'GET, HEAD, OPTIONS', get: 200 },
+  { path: '/api/things/1/list/5/deep/er', allow: 'GET, HEAD, OPTIONS', get: 200 },
+  { path: '/api/things/1/nothing/here', allow: 'GET, HEAD, OPTIONS', get: 404 },
+  { path: '/api/things/missing/name', allow: 'GET, HEAD, OPTIONS', get: 400 },
+  { path: '/api/unknown/1/name', allow: 'GET, HEAD, OPTIONS', get: 400 },
+]
+
+for (const { path, allow, get } of RESOURCES) {
+  test(`${path} answers GET with ${get}, and HEAD with the same headers and no body`, async () => {
+    const got = await send(url, 'GET', path)
+    const head = await send(url, 'HEAD', path)
+    assert.equal(got.status, get)
+    assert.equal(head.status, get)
+    assert.equal(head.text, '')
+    assert.notEqual(got.text, '')
+    for (const headers of [got.headers, head.headers]) {
+      delete headers.date
+      delete headers['x-request-id']
+    }
+    assert.deepEqual(head.headers, got.headers)
+  })
+
+  test(`${path} answers OPTIONS with what it allows`, async () => {
+    const { status, headers, text } = await send(url, 'OPTIONS', path)
+    assert.equal(status, 200)
+    assert.equal(headers.allow, allow)
+    assert.equal(headers['accept-patch'], allow.includes('PATCH') ? PATCHES : undefined)
+    assert.match(String(headers['journal-position']), /^\d+$/)
+    assert.equal(text, '')
+  })
+
+  test(`${path} refuses every other method with 405 and what it allows`, async () => {
+    for (const method of METHODS.filter((name) => name !== 'CONNECT' && !allow.split(', ').includes(name))) {
+      const { status, headers, text } = await send(url, method, path, { headers: { 'Content-Length': 0 } })
+      assert.equal(status, 405, method)
+      assert.equal(headers.allow, allow, method)
+      assert.equal(headers['content-type'], 'application/problem+json', method)
+      assert.equal(JSON.parse(text).status, 405, method)
+    }
+  })
+}
+
+test('/api lists the names of the collections', async () => {
+  const { headers, json } = await send(url, 'GET', '/api')
+  assert.equal(headers['content-type'], 'application/json')
+  assert.deepEqual(json(), ['things', 'empty'])
+})
+
+test('a path inside an item answers with the value there', async () => {
+  const values: Readonly<Record<string, unknown>> = {
+    '/api/things/1/name': 'one',
+    '/api/things/1/id': 1,
+    '/api/things/1/list': [{ id: 5, deep: { er: true } }, 'second'],
+    '/api/things/1/list/5': { id: 5, deep: { er: true } },
+    '/api/things/1/list/0/deep': { er: true },
+    '/api/things/1/list/1': 'second',
+    '/api/things/1/list/5/deep/er/': true,
+  }
+  for (const [path, value] of Object.entries(values)) {
+    const { status, headers, json } = await send(url, 'GET', path)
+    assert.equal(status, 200, path)
+    assert.equal(headers['content-type'], 'application/json')
+    assert.deepEqual(json(), value, path)
+  }
+  for (const nothing of ['list/2', 'list/length', 'name/0', 'toString', '__proto__', 'constructor/name', 'name//']) {
+    assert.equal((await send(url, 'GET', `/api/things/1/${nothing}`)).status, 404, nothing)
+  }
+})
+
+test('a path inside an item goes through names with slashes, empty names and null', async () => {
+  const item = { 'a/b': { '': 'empty', 'ü%': [null] } }
+  const location = (await sendJson(url, 'POST', '/api/paths', item)).headers.location ?? ''
+  assert.equal((await send(url, 'GET', `${location}/a%2Fb//`)).text, '"empty"')
+  assert.equal((await send(url, 'GET', `${location}/a%2Fb/%C3%BC%25/0`)).text, 'null')
+  assert.equal((await send(url, 'GET', `${location}/a/b`)).status, 404)
+})
+
+test('a write in an unknown collection is 404, a POST creates it', async () => {
+  const item = { name: 'x' }
+  assert.equal((await sendJson(url, 'PUT', '/api/nowhere/1', item)).status, 404)
+  assert.equal((await sendJson(url, 'PATCH', '/api/nowhere/1', item)).status, 404)
+  assert.equal((await send(url, 'DELETE', '/api/nowhere/1')).status, 404)
+  assert.equal((await send(url, 'GET', '/api/nowhere')).status, 404)
+  const { status, headers, json } = await sendJson(url, 'POST', '/api/nowhere', item)
+  assert.equal(status, 201)
+  assert.equal(headers.location, '/api/nowhere/0')
+  assert.deepEqual(json(), { id: 0 })
+  assert.deepEqual((await send(url, 'GET', '/api/nowhere')).json(), [{ id: 0, name: 'x' }])
+})
+
+test('an item is created, read, replaced, patched and deleted', async () => {
+  const created = await sendJson(url, 'POST', '/api/life/', { name: 'a', n: 1 })
+  assert.equal(created.status, 201)
+  assert.equal(created.headers['content-type'], 'application/json')
+  const path = created.headers.location ?? ''
+  assert.equal(path, '/api/life/0')
+  assert.deepEqual((await send(url, 'GET', path)).json(), { id: 0, name: 'a', n: 1 })
+  const replaced = await sendJson(url, 'PUT', path, { name: 'b' })
+  assert.equal(replaced.status, 204)
+  assert.equal(replaced.text, '')
+  assert.deepEqual((await send(url, 'GET', path)).json(), { id: 0, name: 'b' })
+  assert.equal((await sendJson(url, 'PATCH', `${path}/`, { n: 2 })).status, 204)
+  assert.deepEqual((await send(url, 'GET', path)).json(), { id: 0, name: 'b', n: 2 })
+  const deleted = await send(url, 'DELETE', path)
+  assert.equal(deleted.status, 204)
+  assert.equal(deleted.headers.etag, undefined)
+  for (const method of ['GET', 'HEAD', 'DELETE']) assert.equal((await send(url, method, path)).status, 404, method)
+  assert.equal((await sendJson(url, 'PUT', path, {})).status, 404)
+  assert.equal((await sendJson(url, 'PATCH', path, { n: 1 })).status, 404)
+  assert.deepEqual((await send(url, 'GET', '/api/life')).json(), [])
+})
+
+test('the paths are case-sensitive, and an empty segment in the middle is nothing', async () => {
+  for (const path of ['/API', '/Api/things', '/api/Things/1', '/api//1', '/api//', '/apix', '//api/things']) {
+    const { status } = await send(url, 'GET', path)
+    assert.ok(status === 404 || status === 400, `${path}: ${status}`)
+  }
+})
+
+test('a target may name its host, too', async () => {
+  for (const target of ['http://127.0.0.1/api', 'HTTP://other:1/api?a=1', 'http://[::/api', 'http:///api']) {
+    const { status, json } = await send(url, 'GET', target)
+    assert.equal(status, 200, target)
+    assert.ok(json<string[]>().includes('things'))
+  }
+})

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { temporaryDirectory } from '../support/directory.ts'
+import { send } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const directory = await temporaryDirectory({ after })
+const root = join(directory, 'wwwroot')
+const outside = join(directory, 'outside')
+for (const path of ['pages', 'api', 'linked-index', 'empty']) await mkdir(join(root, path), { recursive: true })
+await mkdir(outside)
+await writeFile(join(outside, 'secret.txt'), 'secret')
+await writeFile(join(outside, 'index.html'), 'secret')
+await writeFile(join(root, 'index.html'), '<h1>home</h1>')
+await writeFile(join(root, 'pages', 'index.html'), '<h1>pages</h1>')
+await writeFile(join(root, 'pages', 'a b é.txt'), 'spaces')
+await writeFile(join(root, 'script.js'), 'let a')
+await writeFile(join(root, 'script.js.gz'), 'not gzip')
+await writeFile(join(root, '.hidden'), 'secret')
+await writeFile(join(root, 'api', 'things'), 'shadowed')
+await symlink(join(root, 'script.js'), join(root, 'inner-link.js'))
+await symlink(join(outside, 'secret.txt'), join(root, 'link.txt'))
+await symlink(outside, join(root, 'link'))
+await symlink(join(outside, 'index.html'), join(root, 'linked-index', 'index.html'))
+await symlink(join(directory, 'wwwroot-beside'), join(root, 'beside'))
+await mkdir(join(directory, 'wwwroot-beside'))
+await writeFile(join(directory, 'wwwroot-beside', 'index.html'), 'secret')
+const { url, stderr } = await startServer({ after }, { directory, data: { things: [] } })
+
+const SERVED: readonly (readonly [string, string, string])[] = [
+  ['/', 'text/html; charset=utf-8', '<h1>home</h1>'],
+  ['/index.html', 'text/html; charset=utf-8', '<h1>home</h1>'],
+  ['/pages', 'text/html; charset=utf-8', '<h1>pages</h1>'],
+  ['/pages/', 'text/html; charset=utf-8', '<h1>pages</h1>'],
+  ['/pages/a%20b%20%C3%A9.txt', 'text/plain; charset=utf-8', 'spaces'],
+  ['/script.js', 'text/javascript; charset=utf-8', 'let a'],
+  ['/inner-link.js', 'text/javascript; charset=utf-8', 'let a'],
+]
+
+for (const [path, type, text] of SERVED) {
+  test(`${path} is served from wwwroot, and HEAD has its headers`, async () => {
+    const got = await send(url, 'GET', path, { headers: { 'Accept-Encoding': 'gzip, br' } })
+    assert.equal(got.status, 200)
+    assert.equal(got.text, text)
+    assert.equal(String(got.headers['content-type']).replace('application/javascript', 'text/javascript'), type)
+    assert.equal(got.headers['content-encoding'], undefined)
+    const head = await send(url, 'HEAD', path)
+    assert.equal(head.status, 200)
+    assert.equal(head.text, '')
+    assert.equal(head.headers['content-length'], String(Buffer.byteLength(text)))
+  })
+}
+
+test('nothing outside of the directory is served, however it is named', async () => {
+  const paths = [
+    '/../outside/secret.txt',
+    '/..%2foutside/secret.txt',
+    '/..%2Foutside%2Fsecret.txt',
+    '/%2e%2e/outside/secret.txt',
+    '/pages/../../outside/secret.txt',
+    '/pages/%2e%2e%2f%2e%2e%2foutside%2fsecret.txt',
+    '/..%5coutside%5csecret.txt',
+    '/....//outside/secret.txt',
+    '/%252e%252e/outside/secret.txt',
+    `/${encodeURIComponent(join(outside, 'secret.txt'))}`,
+    `//${join(outside, 'secret.txt')}`,
+    '/../wwwroot-beside/index.html',
+    '/..%2fwwwroot-beside',
+    '/link.txt',
+    '/link/secret.txt',
+    '/link/',
+    '/link',
+    '/beside',
+    '/beside/',
+    '/beside/index.html',
+    '/linked-index',
+    '/linked-index/',
+    '/linked-index/index.html',
+    '/.hidden',
+    '/%2ehidden',
+    '/empty',
+    '/empty/',
+    '/script.js/',
+    '/script.js%00.html',
+    '/%00',
+    '/%zz',
+    '//',
+    '///',
+    `/${'x'.repeat(5000)}`,
+  ]
+  for (const path of paths) {
+    for (const method of ['GET', 'HEAD']) {
+      const { status, text } = await send(url, method, path)
+      assert.ok(status === 404 || status === 400, `${method} ${path} is ${status}`)
+      assert.doesNotMatch(text, /^secret/, path)
+    }
+  }
+  assert.doesNotMatch(stderr(), /failed/)
+})
+
+test('a file never stands before the interface', async () => {
+  assert.deepEqual((await send(url, 'GET', '/api/things')).json(), [])
+})
+
+test('other methods find nothing among the files', async () => {
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND']) {
+    assert.ok([404, 405].includes((await send(url, method, '/index.html')).status), method)
+  }
+})
