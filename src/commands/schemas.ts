@@ -22,7 +22,8 @@ export function compileSchemas(
 
 function compile(schema: JsonValue): ValidateFunction {
   if (!isObject(schema) && typeof schema !== 'boolean') throw new Error('a JSON Schema is an object or a boolean')
-  const options = { allErrors: true, strict: false }
+  // Of its own: what every JavaScript object inherits, such as `toString`, is no member of an item.
+  const options = { allErrors: true, strict: false, ownProperties: true }
   const isDraft7 = isObject(schema) && String(schema.$schema).includes('draft-07')
   const ajv = isDraft7 ? new Ajv(options) : new Ajv2020(options)
   addFormats.default(ajv)
