@@ -11,8 +11,8 @@ export interface OpenApiOptions {
   readonly views: Pick<Views, 'names' | 'find'>
 }
 
-/** Collections that get paths of their own, and the items of each that are looked at. */
-const COLLECTIONS = 100
+/** Collections that get paths of their own, as many as the page shows without a wait, and the items of each that are looked at. */
+const COLLECTIONS = 50
 const ITEMS = 20
 
 const DESCRIPTION = `The collections of a JSON file, and every change that was ever made to them.

@@ -262,13 +262,13 @@ test('/openapi.json', async (t) => {
       description: 'As the first items are; others may be different.',
       type: 'object',
     })
-    assert.ok(bounded.paths['/api/c99'])
-    assert.equal(bounded.paths['/api/c100'], undefined)
+    assert.ok(bounded.paths['/api/c49'])
+    assert.equal(bounded.paths['/api/c50'], undefined)
   })
 })
 
 test('values satisfy the schema that was made of them', () => {
-  const ajv = new Ajv2020({ strict: false, allowUnionTypes: true })
+  const ajv = new Ajv2020({ strict: false, ownProperties: true })
   const check = (values: readonly JsonValue[]): void => {
     const validate = ajv.compile(schemaOf(values))
     for (const value of values) assert.ok(validate(value), ajv.errorsText(validate.errors))
@@ -277,6 +277,7 @@ test('values satisfy the schema that was made of them', () => {
   const value = fc.jsonValue({ maxDepth: 6 }) as fc.Arbitrary<JsonValue>
   fc.assert(fc.property(fc.array(value, { maxLength: 5 }), check), { seed: seedFor('schema of'), numRuns: 300 })
   check([[...Array(20).keys(), 'the twenty-first']])
+  check([{ valueOf: 1 }, {}])
   check([{ a: [{ b: 1 }] }, { a: [{ b: null, c: [] }] }, { a: 'a' }])
 })
 
