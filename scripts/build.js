@@ -15,7 +15,7 @@ if (compiled.status !== 0) process.exit(compiled.status ?? 1)
 chmodSync(join(root, 'dist', 'main.js'), 0o755)
 
 const swagger = dirname(require.resolve('swagger-ui-dist/package.json'))
-mkdirSync(join(root, 'dist', 'swagger'))
+mkdirSync(join(root, 'dist', 'swagger'), { recursive: true })
 for (const file of [
   'swagger-ui.css',
   'swagger-ui-bundle.js',

@@ -1,6 +1,9 @@
 import type { Logger } from 'pino'
+import { Overlay } from './collections/overlay.ts'
 import { CommandHandler } from './commands/handler.ts'
+import type { Rules } from './commands/rules.ts'
 import { compileSchemas } from './commands/schemas.ts'
+import { takeIn } from './commands/take-in.ts'
 import { EventBus } from './events/bus.ts'
 import { FileJournal, journalExists } from './events/file-journal.ts'
 import type { Recorded } from './events/journal.ts'
@@ -46,7 +49,19 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     eager: settings.common.eagerDataReload,
     acceptJournal: settings.acceptJournal,
   })
-  await dataFile.checkJournalIsThere(await journalExists(files, settings.journal))
+  const rules: Rules = {
+    upsertOnPut: settings.api.upsertOnPut,
+    clientIdsOnPost: settings.api.clientIdsOnPost,
+    itemBytes: settings.limits.bodyBytes,
+    patchOperations: settings.limits.patchOperations,
+    faultsOf,
+  }
+  const isThere = await journalExists(files, settings.journal)
+  await dataFile.checkJournalIsThere(isThere)
+  if (!isThere) {
+    const nothing = new Overlay(() => undefined, 0)
+    await dataFile.checkFirstItems((file) => takeIn({ file, base: new Map() }, nothing, rules))
+  }
 
   const answered: Recorded[] = []
   const journal = await FileJournal.open({
@@ -68,13 +83,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     const handler = new CommandHandler({
       journal,
       durable: views.any,
-      rules: {
-        upsertOnPut: settings.api.upsertOnPut,
-        clientIdsOnPost: settings.api.clientIdsOnPost,
-        itemBytes: settings.limits.bodyBytes,
-        patchOperations: settings.limits.patchOperations,
-        faultsOf,
-      },
+      rules,
       now,
     })
     for (const recorded of answered) handler.replay(recorded)

@@ -4,6 +4,8 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { destination, pino } from 'pino'
+import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
+import { run } from './cli/run.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { start } from './service.ts'
@@ -24,14 +26,29 @@ function invocation(): Invocation {
 }
 
 async function main(): Promise<void> {
+  const [name, ...flags] = process.argv.slice(2)
+  if (isCliCommand(name)) {
+    const command = parseCliCommand(name, flags, (path) => resolve(path))
+    process.exitCode = await run(command, nodeFiles, {
+      out: (text) => process.stdout.write(text),
+      progress: process.stderr.isTTY ? (text) => process.stderr.write(text) : undefined,
+    })
+    return
+  }
   const invoked = invocation()
   if (invoked.type === 'help') return void process.stdout.write(helpText())
   if (invoked.type === 'version') return void process.stdout.write(`${version}\n`)
 
   const log = pino(
-    { level: 'info', base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    { level: invoked.settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
     destination({ dest: 2, sync: true }),
   )
+  const die = (error: unknown): void => {
+    log.fatal({ err: error }, 'an unexpected error; ending')
+    process.exit(1)
+  }
+  process.on('uncaughtException', die)
+  process.on('unhandledRejection', die)
   const ownPages = resolve('wwwroot')
   const service = await start(invoked.settings, {
     files: nodeFiles,

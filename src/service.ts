@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
 import { type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
@@ -54,10 +54,10 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     return {
       urls: listening.urls,
       async close() {
-        const drained = listening.close()
-        await sockets.close()
-        await drained
+        log.info('ending: what was accepted is still answered')
+        await listening.close(() => sockets.close())
         await engine.close()
+        log.info({ position: views.position }, 'ended')
       },
     }
   } catch (error) {
@@ -68,8 +68,14 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
 
 interface Listening {
   readonly urls: readonly string[]
-  close(): Promise<void>
+  /** Takes nothing new, answers what was accepted; `letGo` ends the connections that are no requests. */
+  close(letGo: () => Promise<void>): Promise<void>
 }
+
+/** So long are connections still served that were being opened when the end was asked for. */
+const GRACE_MS = 100
+/** Requests that are not answered by then are cut off. */
+const DRAIN_MS = 8000
 
 /**
  * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
@@ -100,15 +106,34 @@ async function listen(http: Server, addresses: readonly Address[]): Promise<List
     for (const server of servers) server.close()
     throw error
   }
+  const drain = drainOf(http)
   return {
     urls,
-    async close() {
+    async close(letGo) {
+      drain()
+      await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
       const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
       http.closeIdleConnections()
-      const idle = setInterval(() => http.closeIdleConnections(), 50)
+      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
+      await letGo()
       await Promise.all(closed)
-      clearInterval(idle)
+      clearTimeout(cutOff)
     },
+  }
+}
+
+/** From its call on every answer, also to a request that is here already, is its connection's last. */
+function drainOf(http: Server): () => void {
+  const answering = new Set<ServerResponse>()
+  let isDraining = false
+  http.prependListener('request', (_request, response: ServerResponse) => {
+    response.shouldKeepAlive &&= !isDraining
+    answering.add(response)
+    response.once('close', () => answering.delete(response))
+  })
+  return () => {
+    isDraining = true
+    for (const response of answering) response.shouldKeepAlive = false
   }
 }
 

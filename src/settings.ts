@@ -31,6 +31,7 @@ export interface Settings {
     readonly patchOperations: number
   }
   readonly segmentBytes: number
+  readonly logLevel: string
 }
 
 /** All that is wrong with the flags, the environment and the configuration file. */
@@ -59,9 +60,15 @@ export interface Surroundings {
 export const DEFAULT_URL = 'http://localhost:57602'
 export const DEFAULT_FILE = 'data/datastore.json'
 
+/** Where a data file's journal is, unless it is named. */
+export function journalOf(file: string): string {
+  return `${file.replace(/\.json$/i, '')}.journal`
+}
+
 type Key =
   | { readonly type: 'boolean'; readonly otherwise: boolean; readonly about: string }
   | { readonly type: 'integer'; readonly otherwise: number; readonly least: number; readonly about: string }
+  | { readonly type: 'choice'; readonly otherwise: string; readonly choices: readonly string[]; readonly about: string }
 
 const KEYS = {
   'Common.EagerDataReload': boolean('take in edits of the data file as soon as it changes'),
@@ -71,6 +78,12 @@ const KEYS = {
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
+  'Logging.Level': {
+    type: 'choice',
+    otherwise: 'info',
+    choices: ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],
+    about: 'what is logged; debug has a line a request',
+  },
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
 } as const satisfies Readonly<Record<string, Key>>
 
@@ -102,12 +115,12 @@ export function readSettings(surroundings: Surroundings): Invocation {
   if (mistakes.length === 0 && flags.switches.has('help')) return { type: 'help' }
   if (mistakes.length === 0 && flags.switches.has('version')) return { type: 'version' }
   const { absolute } = surroundings
-  const values = new Map<KeyName, boolean | number>()
+  const values = new Map<KeyName, Value>()
   const schemas: Record<string, JsonValue> = {}
   const sources: readonly Source[] = [
     fileSource(surroundings, flags.named.get('settings'), mistakes),
     environmentSource(surroundings.env, mistakes),
-    { where: 'flag --', entries: flags.keys, schemas: flags.schemas },
+    { isText: true, where: 'flag --', entries: flags.keys, schemas: flags.schemas },
   ]
   for (const source of sources) {
     for (const [name, value] of source.entries) {
@@ -131,7 +144,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
     settings: deepFreeze({
       file,
       isSample: named === undefined,
-      journal: absolute(flags.named.get('journal') ?? `${file.replace(/\.json$/i, '')}.journal`),
+      journal: absolute(flags.named.get('journal') ?? journalOf(file)),
       acceptJournal: flags.switches.has('accept-journal'),
       urls,
       common: { eagerDataReload: isOn('Common.EagerDataReload') },
@@ -143,11 +156,14 @@ export function readSettings(surroundings: Surroundings): Invocation {
         patchOperations: numberOf('Limits.PatchOperations'),
       },
       segmentBytes: numberOf('Journal.SegmentBytes'),
+      logLevel: String(values.get('Logging.Level') ?? KEYS['Logging.Level'].otherwise),
     }),
   }
 }
 
 interface Source {
+  /** Its values are text, whatever they are to be. */
+  readonly isText: boolean
   /** Stands before a key's name in a message. */
   readonly where: string
   readonly entries: ReadonlyMap<KeyName, JsonValue>
@@ -209,7 +225,7 @@ function environmentSource(env: Surroundings['env'], mistakes: string[]): Source
     else if (isKey(name)) entries.set(name, value)
     else mistakes.push(`The environment variable ${variable} names no setting; ${knownKeys(section as string)}.`)
   }
-  return { where: 'environment variable for ', entries, schemas }
+  return { isText: true, where: 'environment variable for ', entries, schemas }
 }
 
 function fileSource(surroundings: Surroundings, named: string | undefined, mistakes: string[]): Source {
@@ -220,7 +236,7 @@ function fileSource(surroundings: Surroundings, named: string | undefined, mista
   const text = readText(own)
   if (text === undefined && named !== undefined) mistakes.push(`The settings file ${own} does not exist.`)
   const path = text === undefined ? packagedSettings : own
-  const source = { where: `${path}: `, entries, schemas }
+  const source: Source = { isText: false, where: `${path}: `, entries, schemas }
   const root = parseObject(text ?? readText(packagedSettings) ?? '{}', path, mistakes)
   for (const [section, keys] of Object.entries(root ?? {}) as [string, JsonValue][]) {
     if (!SECTIONS.includes(section)) {
@@ -260,24 +276,45 @@ function knownKeys(section: string): string {
   return `there are ${[...names, ...(section === 'Api' ? [`${SCHEMAS}.<collection>`] : [])].join(', ')}`
 }
 
-/** From the configuration file a value has its JSON type; everywhere else it is text. */
-function readValue(
-  name: KeyName,
-  value: JsonValue,
-  { where }: Source,
-  mistakes: string[],
-): boolean | number | undefined {
+type Value = boolean | number | string
+
+function readValue(name: KeyName, value: JsonValue, { where, isText }: Source, mistakes: string[]): Value | undefined {
   const key: Key = KEYS[name]
-  const expected = key.type === 'boolean' ? 'true or false' : `an integer of at least ${key.least}`
-  const isText = typeof value === 'string' && !where.endsWith(': ')
-  const read = isText && /^(true|false|\d{1,15})$/.test(value) ? (JSON.parse(value) as JsonValue) : value
-  if (
-    key.type === 'boolean' ? typeof read === 'boolean' : Number.isSafeInteger(read) && (read as number) >= key.least
-  ) {
-    return read as boolean | number
+  const read = isText ? readText(key, String(value)) : value
+  switch (key.type) {
+    case 'boolean':
+      if (typeof read === 'boolean') return read
+      break
+    case 'integer':
+      if (Number.isSafeInteger(read) && (read as number) >= key.least) return read as number
+      break
+    case 'choice':
+      if (key.choices.includes(read as string)) return read as string
+      break
+    default:
+      return key satisfies never
   }
-  mistakes.push(`The ${where}${name} must be ${expected}, not ${JSON.stringify(value)}.`)
+  mistakes.push(`The ${where}${name} must be ${expectation(key)}, not ${JSON.stringify(value)}.`)
   return undefined
+}
+
+/** A flag or an environment variable is text; the configuration file has JSON's types. */
+function readText(key: Key, text: string): JsonValue {
+  if (key.type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  return key.type === 'integer' && /^\d+$/.test(text) ? Number(text) : text
+}
+
+function expectation(key: Key): string {
+  switch (key.type) {
+    case 'boolean':
+      return 'true or false'
+    case 'integer':
+      return `an integer of at least ${key.least}`
+    case 'choice':
+      return `one of ${key.choices.join(', ')}`
+    default:
+      return key satisfies never
+  }
 }
 
 /** A schema, or the path of one. */
@@ -339,6 +376,9 @@ export function helpText(): string {
   return `Serves the collections of a JSON file over REST and remembers every change.
 
 Usage: recollect [flags]
+       recollect verify [--file <path>] [--journal <path>] [--json]
+       recollect replay --to <position|time> --out <file> [--file <path>] [--journal <path>]
+       recollect backup --out <directory> [--file <path>] [--journal <path>]
 
   --file <path>                       the JSON data file; created when missing (${DEFAULT_FILE})
   --urls <url>[;<url>]                listening addresses; the hosts * and + mean every interface (${DEFAULT_URL})

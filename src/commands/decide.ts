@@ -66,12 +66,19 @@ function createItem(collection: CollectionState, id: ItemId, body: JsonObject, r
 
 function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
   const wanted = own(body, 'id')
-  if (!rules.clientIdsOnPost || wanted === undefined) return assignedId(collection.nextId)
+  if (!rules.clientIdsOnPost || wanted === undefined) return nextId(collection)
   const id = acceptableId(wanted)
   if (isItem(collection.get(keyOf(id)))) {
     throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
   }
   return id
+}
+
+/** Text that spells an integer beyond HIGHEST_ID is not counted, but what it names is not to be named twice. */
+function nextId(collection: CollectionState): ItemId {
+  let next = collection.nextId
+  while (collection.get(keyOf(next))) next++
+  return assignedId(next)
 }
 
 /** Refuses what JSON numbers can no longer tell apart. */

@@ -64,7 +64,12 @@ export interface Torn {
  * write, in order. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption, naming
  * segment, offset and position: it is never skipped.
  */
-export async function walk(files: Files, directory: string, visit: (recorded: Recorded) => void): Promise<Walk> {
+export async function walk(
+  files: Files,
+  directory: string,
+  visit: (recorded: Recorded) => void,
+  progress: (segments: number, of: number) => void = () => {},
+): Promise<Walk> {
   const names = (await files.list(directory)).filter((name) => NAME.test(name)).sort()
   const segments: Segment[] = []
   let id: string | undefined
@@ -73,7 +78,8 @@ export async function walk(files: Files, directory: string, visit: (recorded: Re
   let torn: Torn | undefined
   let unfinished: { readonly offset: number; readonly before: Expected; readonly parts: JournalRecord[] } | undefined
 
-  for (const name of names) {
+  for (const [index, name] of names.entries()) {
+    progress(index, names.length)
     const segment: Segment = {
       path: `${directory}/${name}`,
       first: Number(name.slice(0, 20)),
@@ -131,6 +137,7 @@ export async function walk(files: Files, directory: string, visit: (recorded: Re
     segment.size = offset
     segments.push(segment)
   }
+  progress(names.length, names.length)
   return { id, segments, next, time, torn }
 }
 

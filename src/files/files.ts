@@ -35,6 +35,8 @@ export interface Files {
   makeDirectory(path: string): Promise<void>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
+  /** Gives a file a second name; false where that cannot be (another file system, no hard links). */
+  link(from: string, to: string): Promise<boolean>
   /** Makes creations, renames and removals in the directory durable. */
   syncDirectory(path: string): Promise<void>
   /** The path with every symbolic link followed; the path itself when nothing is there. */

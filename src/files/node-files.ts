@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { mkdir, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { link, mkdir, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { tryLock, unlock } from 'fs-native-extensions'
@@ -42,6 +42,16 @@ export const nodeFiles: Files = {
   },
   rename,
   remove: (path) => rm(path),
+  async link(from, to) {
+    try {
+      await link(from, to)
+      return true
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'EXDEV' || code === 'EPERM' || code === 'ENOTSUP' || code === 'EMLINK') return false
+      throw error
+    }
+  },
   syncDirectory,
   resolve: async (path) => (await unlessMissing(realpath(path))) ?? path,
   async lock(path) {

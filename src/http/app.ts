@@ -28,6 +28,7 @@ export function createApp(options: AppOptions): Koa {
   })
   app.use(originForm)
   app.use(identify(newId))
+  app.use(logged(log))
   app.use(journalPosition(() => items.views.position))
   app.use(problems(log))
   for (const routes of [
@@ -65,6 +66,18 @@ function identify(newId: () => string): Middleware {
     ctx.state.actor = 'anonymous'
     ctx.set('X-Request-Id', ctx.state.requestId as string)
     await next()
+  }
+}
+
+/** One line a request, on the level debug: no query, no header, no body. */
+function logged(log: Logger): Middleware {
+  return async (ctx, next) => {
+    const began = performance.now()
+    await next()
+    if (!log.isLevelEnabled('debug')) return
+    const ms = Math.round(performance.now() - began)
+    const { requestId } = ctx.state as { requestId: string }
+    log.debug({ requestId, method: ctx.method, path: ctx.path, status: ctx.status, ms }, 'answered')
   }
 }
 

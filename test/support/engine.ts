@@ -16,6 +16,7 @@ export const SETTINGS: Settings = {
   api: { upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
   limits: { bodyBytes: 1024 * 1024, pageSize: 10_000, queryParameters: 1000, patchOperations: 1000 },
   segmentBytes: 16 * 1024,
+  logLevel: 'silent',
 }
 
 export interface OpenedEngine {

@@ -135,6 +135,7 @@ export class SimulatedDisk {
         existing(path)
         this.#directory(directoryOf(path))?.entries.delete(nameOf(path))
       },
+      link: async () => false,
       syncDirectory: async (path) => {
         if ((await at('syncDirectory', path))?.type === 'lie') return
         const directory = this.#directory(path)

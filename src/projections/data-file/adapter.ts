@@ -47,16 +47,22 @@ export class DataFileAdapter implements Adapter<Snapshot> {
   async write(snapshot: Snapshot): Promise<void> {
     const { files, path, beforeReplace } = this.#options
     const temporary = temporaryPath(path)
-    const hash = createHash('sha256')
     const before = await files.stat(path)
-    await writeNew(files, temporary, hashing(chunksOf(snapshot), hash), before?.mode)
-    const digest = hash.digest('hex')
-    await beforeReplace(digest)
+    const hash = await writeSnapshot(files, temporary, snapshot, before?.mode)
+    // Looked at before the rename: afterwards the file might be somebody else's already.
+    const written = await files.stat(temporary)
+    await beforeReplace(hash)
     await files.rename(temporary, path)
+    this.content = { hash, signature: written?.signature ?? '' }
     await files.syncDirectory(directoryOf(path))
-    const after = await files.stat(path)
-    this.content = { hash: digest, signature: after?.signature ?? '' }
   }
+}
+
+/** Writes a state as a new data file, synced; resolves with its SHA-256. */
+export async function writeSnapshot(files: Files, path: string, snapshot: Snapshot, mode?: number): Promise<string> {
+  const hash = createHash('sha256')
+  await writeNew(files, path, hashing(chunksOf(snapshot), hash), mode)
+  return hash.digest('hex')
 }
 
 export async function readContent(
@@ -100,10 +106,7 @@ function placeOf(text: string): string | undefined {
   return `${printParseErrorCode(first.error)} in line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
 }
 
-async function* hashing(
-  chunks: Iterable<Buffer>,
-  hash: { update(bytes: Uint8Array): unknown },
-): AsyncGenerator<Buffer> {
+function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): unknown }): Generator<Buffer> {
   for (const chunk of chunks) {
     hash.update(chunk)
     yield chunk

@@ -19,6 +19,11 @@ export interface TakenInEdit {
   readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
 }
 
+interface Merged extends TakenInEdit {
+  /** The file with an id in every item. */
+  readonly file: Snapshot
+}
+
 export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
 
 export interface DataFileOptions {
@@ -43,7 +48,7 @@ export interface Connection {
     read(from: Position, to: Position): AsyncIterable<Recorded>
   }
   /** Makes events of an edit; `hash` is that of the edited file. */
-  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, hash: string) => Promise<TakenInEdit>
+  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, hash: string) => Promise<Merged>
 }
 
 export interface DataFileStatus {
@@ -67,14 +72,19 @@ export class DataFile {
   readonly #adapter: DataFileAdapter
   readonly #low: Low<Snapshot>
   #connection: Connection | undefined
+  /** As the state file has it. */
   #state: DataFileState | undefined
   /** The content on disk that is accounted for: written from the journal, or taken in. */
   #known: Mark | undefined
-  /** What the file on disk says, where that is no state of the journal's. */
+  /** The last content on disk that was a state of the journal's; an edited file was edited from it. */
+  #origin: Mark | undefined
+  /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
   #base: Snapshot | undefined
-  #lastTakenIn: Mark | undefined
+  /** `after` is the position before the edit's first event. */
+  #lastTakenIn: (Mark & { readonly after: Position }) | undefined
   #trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
   #timer: { cancel(): void } | undefined
+  #reloadTimer: { cancel(): void } | undefined
   #notBefore = 0
   #turn: Promise<unknown> = Promise.resolve()
   #watcher: { close(): void } | undefined
@@ -108,10 +118,17 @@ export class DataFile {
     )
   }
 
+  /** Refuses first items that are not valid. Touches nothing. */
+  async checkFirstItems(check: (file: Snapshot) => void): Promise<void> {
+    const bytes = await this.#options.files.read(this.#options.path)
+    if (bytes) check(parseFile(bytes))
+  }
+
   /** A write that the journal held when it was opened; the views have it. */
   replay(recorded: Recorded): void {
     if (recorded.actor === DATA_FILE_ACTOR && recorded.key !== undefined) {
-      this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
+      const { position, key } = recorded
+      this.#lastTakenIn = { position: lastPosition(recorded), hash: key, after: position - 1 }
     }
   }
 
@@ -121,11 +138,15 @@ export class DataFile {
     const { files, path, eager, log } = this.#options
     this.#checkFits(connection.journal)
     const found = await readContent(files, path)
-    const marks = [this.#state?.confirmed, this.#state?.pending, this.#takenInSince()]
-    this.#known = marks.find((mark) => mark !== undefined && mark.hash === found?.content.hash)
+    const hash = found?.content.hash
+    this.#origin = await this.#originOf(hash)
+    // What --accept-journal goes on with is compared, whatever it is.
+    this.#known = this.#base ? undefined : [this.#origin, this.#takenInSince()].find((mark) => mark?.hash === hash)
     if (found && this.#known) {
       this.#adapter.content = found.content
-      if (this.#known !== this.#state?.confirmed) await this.#writeState({ confirmed: this.#known, pending: undefined })
+      if (this.#known !== this.#state?.confirmed && this.#known !== this.#state?.pending)
+        this.#base = parseFile(found.bytes)
+      else if (this.#known !== this.#state.confirmed) await this.#confirm(this.#known)
     } else if (found) {
       const isFirst = connection.journal.head === 0
       try {
@@ -137,7 +158,10 @@ export class DataFile {
     }
     if (!found || this.#base) await this.#inTurn(() => this.#write())
     else this.#schedule(0)
-    if (eager) this.#watch()
+    if (eager) {
+      this.#watch()
+      this.#reloadSoon()
+    }
   }
 
   /** The views have changed. */
@@ -150,8 +174,7 @@ export class DataFile {
     return this.#inTurn(async () => {
       const { files, path, views } = this.#options
       const found = await readContent(files, path)
-      if (!found || found.content.hash === this.#known?.hash) {
-        if (found) this.#adapter.content = found.content
+      if (!found || this.#isAccountedFor(found.content)) {
         this.#trouble = undefined
         this.#schedule(0)
         return { basis: views.position, events: 0, conflicts: [] }
@@ -173,6 +196,7 @@ export class DataFile {
   async close(): Promise<void> {
     this.#watcher?.close()
     this.#timer?.cancel()
+    this.#reloadTimer?.cancel()
     await this.#inTurn(() => this.#write())
     this.#closed = true
     this.#timer?.cancel()
@@ -197,37 +221,48 @@ export class DataFile {
     this.#base = this.#options.views.snapshot()
   }
 
-  /** The last edit that was taken in, if the file was not written since. */
-  #takenInSince(): Mark | undefined {
+  /** The last edit that was taken in, if the state file does not know of it: there was a crash right after. */
+  #takenInSince(): (Mark & { readonly after: Position }) | undefined {
     const taken = this.#lastTakenIn
     return taken && taken.position > (this.#state?.confirmed?.position ?? 0) ? taken : undefined
   }
 
+  /**
+   * The content of ours that the file has, or was edited from. A pending content was put in place unless it still
+   * waits under its temporary name. An edit that was taken in is one of ours when nothing else had been written.
+   */
+  async #originOf(hash: string | undefined): Promise<Mark | undefined> {
+    const { files, path } = this.#options
+    const { confirmed, pending } = this.#state ?? {}
+    const written = [confirmed, pending].find((mark) => mark?.hash === hash)
+    if (written) return written
+    const waiting = pending && (await readContent(files, temporaryPath(path)))
+    const last = waiting?.content.hash === pending?.hash ? confirmed : pending
+    const taken = this.#takenInSince()
+    return taken?.after === (last?.position ?? 0) ? taken : last
+  }
+
   async #takeIn(bytes: Buffer, content: Content): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
-    const { takeIn } = this.#connected
+    const origin = this.#origin?.position ?? 0
     let file: Snapshot
-    let taken: TakenInEdit
-    const basePosition = await this.#basePosition()
-    const base = this.#base ?? (await this.#stateAt(basePosition))
+    let taken: Merged
     try {
       file = parseFile(bytes)
-      taken = await takeIn({ file, base }, content.hash)
+      const base = this.#base ?? (await this.#stateAt(origin))
+      taken = await this.#connected.takeIn({ file, base }, content.hash)
     } catch (error) {
       if (error instanceof Refusal) {
         this.#trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
       }
       throw error
     }
-    const isExact = !this.#base && taken.basis === basePosition && hasAllIds(file)
+    const isExact = !this.#base && taken.basis === origin && hasAllIds(file)
     this.#adapter.content = content
-    this.#known = { position: isExact ? taken.basis + taken.events : views.position, hash: content.hash }
     this.#trouble = undefined
-    if (isExact) {
-      await this.#writeState({ confirmed: this.#known, pending: undefined })
-    } else {
-      this.#base = file
-    }
+    this.#known = { position: isExact ? taken.basis + taken.events : views.position, hash: content.hash }
+    if (isExact) await this.#confirm(this.#known)
+    else this.#base = taken.file
     for (const { collection, id } of taken.conflicts) {
       log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
     }
@@ -238,19 +273,6 @@ export class DataFile {
   get #connected(): Connection {
     if (!this.#connection) throw new Error('the data file has no journal yet')
     return this.#connection
-  }
-
-  /**
-   * The position that an edited file was edited from: a pending content was put in place unless it still waits
-   * under its temporary name.
-   */
-  async #basePosition(): Promise<Position> {
-    const { files, path } = this.#options
-    if (this.#known) return this.#known.position
-    const { confirmed, pending } = this.#state ?? {}
-    if (!pending) return confirmed?.position ?? this.#takenInSince()?.position ?? 0
-    const waiting = await readContent(files, temporaryPath(path))
-    return waiting?.content.hash === pending.hash ? (confirmed?.position ?? 0) : pending.position
   }
 
   async #stateAt(position: Position): Promise<Snapshot> {
@@ -282,24 +304,40 @@ export class DataFile {
     const began = performance.now()
     try {
       if ((await this.#isEdited()) || (await this.#isUpToDate())) return
+      // The file may be what is pending: that must be known after a crash, too.
+      if (this.#state?.pending) await this.#writeState({ confirmed: this.#origin, pending: undefined })
       const { position } = views
       this.#low.data = views.snapshot()
       this.#writing = position
       await this.#low.write()
-      this.#known = { position, hash: this.#adapter.content?.hash ?? '' }
       this.#base = undefined
-      await this.#writeState({ confirmed: this.#known, pending: undefined })
+      this.#known = { position, hash: this.#adapter.content?.hash ?? '' }
       this.#trouble = undefined
+      await this.#confirm(this.#known)
     } catch (error) {
-      if (error instanceof EditedMeanwhile) return
-      if (this.#trouble?.state !== 'failing') log.error({ err: error, path }, 'the data file could not be written')
-      this.#trouble = { state: 'failing', detail: (error as Error).message }
-      this.#schedule(RETRY_MS)
+      if (!(error instanceof EditedMeanwhile)) this.#fails(error)
     } finally {
       this.#low.data = new Map()
       this.#notBefore = performance.now() + REST_FACTOR * (performance.now() - began)
       if (!this.#trouble && views.position > (this.#known?.position ?? 0)) this.#schedule(DEBOUNCE_MS)
     }
+  }
+
+  /** Notes that the file is this state of the journal's. When that fails it is written again, which notes it, too. */
+  async #confirm(mark: Mark): Promise<void> {
+    this.#origin = mark
+    try {
+      await this.#writeState({ confirmed: mark, pending: undefined })
+    } catch (error) {
+      this.#fails(error)
+    }
+  }
+
+  #fails(error: unknown): void {
+    const { log, path } = this.#options
+    if (this.#trouble?.state !== 'failing') log.error({ err: error, path }, 'the data file could not be written')
+    this.#trouble = { state: 'failing', detail: (error as Error).message }
+    this.#schedule(RETRY_MS)
   }
 
   /** The position of the snapshot that is being written. */
@@ -308,15 +346,16 @@ export class DataFile {
   async #isUpToDate(): Promise<boolean> {
     const { files, path, views } = this.#options
     const isThere = (await files.stat(path)) !== undefined
-    return isThere && !this.#base && this.#known?.position === views.position
+    const isNoted = this.#known !== undefined && this.#known === this.#state?.confirmed
+    return isThere && isNoted && !this.#base && this.#known?.position === views.position
   }
 
   /** The last look before the rename; then the new content is noted as pending. */
   async #beforeReplace(hash: string): Promise<void> {
     const { files, path } = this.#options
-    await this.#writeState({ confirmed: this.#state?.confirmed, pending: { position: this.#writing, hash } })
+    await this.#writeState({ confirmed: this.#origin, pending: { position: this.#writing, hash } })
     if (!(await this.#isEdited())) return
-    await this.#writeState({ confirmed: this.#state?.confirmed, pending: undefined })
+    await this.#writeState({ confirmed: this.#origin, pending: undefined })
     await files.remove(temporaryPath(path))
     throw new EditedMeanwhile()
   }
@@ -324,18 +363,35 @@ export class DataFile {
   /** Whether the file holds something that did not come from here and was not taken in yet. */
   async #isEdited(): Promise<boolean> {
     const { files, path, log, eager } = this.#options
-    const stat = await files.stat(path)
-    if (!stat || stat.signature === this.#adapter.content?.signature) return false
-    const found = await readContent(files, path)
-    if (!found) return false
-    if (found.content.hash === this.#known?.hash) {
-      this.#adapter.content = found.content
+    const found = (await this.#isTouched()) ? await readContent(files, path) : undefined
+    if (!found || this.#isAccountedFor(found.content)) {
+      if (this.#trouble?.state === 'edited') this.#trouble = undefined
       return false
     }
-    if (this.#trouble?.state !== 'edited' && !eager) {
+    if (eager) {
+      if (!this.#reloadTimer) this.#reloadSoon()
+    } else if (this.#trouble?.state !== 'edited') {
       log.warn(`${path} was edited by hand. It is not written to until POST /admin/reload takes the edit in.`)
     }
     this.#trouble = { state: 'edited', detail: 'The file was edited by hand; POST /admin/reload takes the edit in.' }
+    return true
+  }
+
+  /** Whether the file is there and somebody else may have written to it. */
+  async #isTouched(): Promise<boolean> {
+    const stat = await this.#options.files.stat(this.#options.path)
+    return stat !== undefined && stat.signature !== this.#adapter.content?.signature
+  }
+
+  /** Whether it is the known content, or the one that was to be put in place when that failed half-way. */
+  #isAccountedFor(content: Content): boolean {
+    const pending = this.#state?.pending
+    if (content.hash !== this.#known?.hash && content.hash !== pending?.hash) return false
+    if (content.hash !== this.#known?.hash) {
+      this.#known = this.#origin = pending
+      this.#base = undefined
+    }
+    this.#adapter.content = content
     return true
   }
 
@@ -346,20 +402,26 @@ export class DataFile {
   }
 
   #watch(): void {
-    const { files, path, log } = this.#options
+    const { files, path } = this.#options
     const name = path.slice(path.lastIndexOf('/') + 1)
-    let timer: { cancel(): void } | undefined
     this.#watcher = files.watch(directoryOf(path), (changed) => {
-      if (changed !== name) return
-      timer?.cancel()
-      timer = this.#options.schedule(() => {
-        if (this.#closed) return
-        this.reload().catch((error: unknown) => {
-          if (error instanceof Refusal) log.error(`The data file is not taken in: ${error.message}`)
-          else log.error({ err: error }, 'the data file could not be taken in')
-        })
-      }, DEBOUNCE_MS)
+      if (changed === name) this.#reloadSoon()
     })
+  }
+
+  /** Takes in the file once nothing has changed it for a while. */
+  #reloadSoon(): void {
+    const { log, schedule } = this.#options
+    this.#reloadTimer?.cancel()
+    this.#reloadTimer = schedule(async () => {
+      this.#reloadTimer = undefined
+      try {
+        if (!this.#closed && ((await this.#isTouched()) || this.#trouble)) await this.reload()
+      } catch (error) {
+        if (error instanceof Refusal) log.error(`The data file is not taken in: ${error.message}`)
+        else log.error({ err: error }, 'the data file could not be taken in')
+      }
+    }, DEBOUNCE_MS)
   }
 }
 

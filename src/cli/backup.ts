@@ -1,0 +1,67 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { type Segment, walk } from '../events/walk.ts'
+import { type Files, readFully, writeNew } from '../files/files.ts'
+import { writeSnapshot } from '../projections/data-file/adapter.ts'
+import { writeState } from '../projections/data-file/state.ts'
+import { fold, type Progress } from './fold.ts'
+
+export interface BackedUp {
+  /** Of the last event that the copy holds. */
+  readonly position: Position
+  readonly segments: number
+  /** The copy's data file: a server started with it opens the copy. */
+  readonly file: string
+}
+
+const COPY_BYTES = 4 * 1024 * 1024
+
+/**
+ * A consistent copy of journal and data file in a new directory, also of a running server: the segments up to
+ * the last whole write, and the data file that they amount to. Full segments are hard-linked where that can be.
+ */
+export async function backup(
+  files: Files,
+  journal: string,
+  file: string,
+  out: string,
+  progress: Progress,
+): Promise<BackedUp> {
+  if ((await files.list(out)).length > 0)
+    throw new Refusal('Conflict', `${out} is not empty; a backup needs a new directory.`)
+  const { views, walked } = await fold(files, journal, { position: Number.MAX_SAFE_INTEGER }, progress)
+  const { id, segments } = walked
+  if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
+  const name = file.slice(file.lastIndexOf('/') + 1)
+  const copy = { file: `${out}/${name}`, journal: `${out}/${name.replace(/\.json$/i, '')}.journal` }
+  await files.makeDirectory(copy.journal)
+  for (const [index, segment] of segments.entries()) {
+    const target = `${copy.journal}/${segment.path.slice(segment.path.lastIndexOf('/') + 1)}`
+    const isFull = index < segments.length - 1
+    if (!isFull || !(await files.link(segment.path, target))) await copySegment(files, segment, target)
+  }
+  await files.syncDirectory(copy.journal)
+
+  const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
+  await writeState(files, copy.file, { journal: id, confirmed, pending: undefined })
+  await files.syncDirectory(out)
+
+  const checked = await walk(files, copy.journal, () => {})
+  if (checked.next.position - 1 !== views.position) throw new Error(`the copy in ${out} ends at another position`)
+  return { position: views.position, segments: segments.length, file: copy.file }
+}
+
+async function copySegment(files: Files, { path, size }: Segment, target: string): Promise<void> {
+  const source = await files.open(path, 'read')
+  try {
+    await writeNew(files, target, pieces())
+  } finally {
+    await source.close()
+  }
+
+  async function* pieces(): AsyncGenerator<Buffer> {
+    for (let offset = 0; offset < size; offset += COPY_BYTES) {
+      yield await readFully(source, Math.min(COPY_BYTES, size - offset), offset)
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import type { Position } from '../events/event.ts'
+import { lastPosition, type Recorded, slice } from '../events/journal.ts'
+import { type Walk, walk } from '../events/walk.ts'
+import type { Files } from '../files/files.ts'
+import { parseInstant } from '../projections/query/instant.ts'
+import { Views } from '../projections/views.ts'
+
+export type Progress = (done: number, of: number) => void
+
+/** Where a fold is to end: after the event at a position, or after the last one up to an instant. */
+export type Until = { readonly position: Position } | { readonly ms: number }
+
+/** A position or an ISO 8601 instant; undefined for anything else. */
+export function parseUntil(text: string): Until | undefined {
+  if (/^\d{1,15}$/.test(text)) return { position: Number(text) }
+  const instant = parseInstant(text)
+  return instant && { ms: instant.ms }
+}
+
+/** Checks the whole journal, and folds its events up to a point. Changes nothing. */
+export async function fold(
+  files: Files,
+  directory: string,
+  until: Until,
+  progress: Progress,
+): Promise<{ readonly views: Views; readonly walked: Walk }> {
+  const views = new Views()
+  const visit = (recorded: Recorded): void => {
+    if ('ms' in until) {
+      if (Date.parse(recorded.time) <= until.ms) views.apply(recorded)
+    } else if (lastPosition(recorded) <= until.position) views.apply(recorded)
+    else if (recorded.position <= until.position) views.apply(slice(recorded, recorded.position, until.position))
+  }
+  return { walked: await walk(files, directory, visit, progress), views }
+}

@@ -1,0 +1,37 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { directoryOf, type Files } from '../files/files.ts'
+import { writeSnapshot } from '../projections/data-file/adapter.ts'
+import { fold, type Progress, parseUntil } from './fold.ts'
+
+export interface Replayed {
+  /** Of the last event that the written state holds. */
+  readonly position: Position
+  readonly collections: number
+  readonly items: number
+}
+
+/** Writes the state as it was, as a data file; an existing file is never overwritten. */
+export async function replay(
+  files: Files,
+  journal: string,
+  to: string,
+  out: string,
+  progress: Progress,
+): Promise<Replayed> {
+  const until = parseUntil(to)
+  if (!until)
+    throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.`)
+  if (await files.stat(out)) throw new Refusal('Conflict', `${out} exists already; it is not overwritten.`)
+  const { views, walked } = await fold(files, journal, until, progress)
+  if (walked.id === undefined) throw new Refusal('NotFound', `There is no journal in ${journal}.`)
+  if ('position' in until && until.position >= walked.next.position) {
+    throw new Refusal('Invalid', `Position ${until.position} is beyond the journal's end, ${walked.next.position - 1}.`)
+  }
+  const snapshot = views.snapshot()
+  await files.makeDirectory(directoryOf(out))
+  await writeSnapshot(files, out, snapshot)
+  await files.syncDirectory(directoryOf(out))
+  const items = [...snapshot.values()].reduce((sum, { length }) => sum + length, 0)
+  return { position: views.position, collections: snapshot.size, items }
+}

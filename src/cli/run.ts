@@ -1,0 +1,58 @@
+import type { Files } from '../files/files.ts'
+import { backup } from './backup.ts'
+import type { Progress } from './fold.ts'
+import type { CliCommand } from './invocation.ts'
+import { replay } from './replay.ts'
+import { verify } from './verify.ts'
+
+export interface Terminal {
+  readonly out: (text: string) => void
+  /** Where progress is shown; undefined when nobody looks. */
+  readonly progress: ((text: string) => void) | undefined
+}
+
+/** Runs a command; resolves with the exit code. */
+export async function run(command: CliCommand, files: Files, terminal: Terminal): Promise<number> {
+  const progress = bar(terminal.progress)
+  switch (command.type) {
+    case 'verify': {
+      const verified = await verify(files, command.journal, command.file, progress)
+      if (command.json) terminal.out(`${JSON.stringify(verified)}\n`)
+      else {
+        const { head, segments, id, unfinishedBytes, dataFile } = verified
+        for (const problem of verified.problems) terminal.out(`${problem}\n`)
+        if (verified.ok) {
+          terminal.out(
+            `The journal ${id} is whole: ${head} events in ${segments} segments; the data file is ${dataFile}.\n`,
+          )
+        }
+        if (unfinishedBytes) terminal.out(`Its last ${unfinishedBytes} bytes are no whole write, or not yet.\n`)
+      }
+      return verified.ok ? 0 : 1
+    }
+    case 'replay': {
+      const { position, collections, items } = await replay(files, command.journal, command.to, command.out, progress)
+      terminal.out(
+        `Wrote ${command.out}: ${items} items in ${collections} collections, as they were at position ${position}.\n`,
+      )
+      return 0
+    }
+    case 'backup': {
+      const { position, segments, file } = await backup(files, command.journal, command.file, command.out, progress)
+      terminal.out(`Copied ${segments} segments up to position ${position}; recollect --file ${file} opens the copy.\n`)
+      return 0
+    }
+    default:
+      return command satisfies never
+  }
+}
+
+const WIDTH = 40
+
+function bar(show: ((text: string) => void) | undefined): Progress {
+  if (!show) return () => {}
+  return (done, of) => {
+    const filled = of === 0 ? WIDTH : Math.round((done / of) * WIDTH)
+    show(`\r[${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}] ${done} of ${of} segments${done === of ? '\n' : ''}`)
+  }
+}

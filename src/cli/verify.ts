@@ -1,0 +1,97 @@
+import { Corruption, Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Files } from '../files/files.ts'
+import { parseFile, readContent } from '../projections/data-file/adapter.ts'
+import { readState } from '../projections/data-file/state.ts'
+import { fold, type Progress } from './fold.ts'
+import { sameSnapshot } from './same-snapshot.ts'
+
+export interface Verified {
+  /** Nothing is damaged or missing. */
+  readonly ok: boolean
+  readonly journal: string
+  readonly id?: string
+  /** Of the last event. */
+  readonly head?: Position
+  readonly segments?: number
+  /** Bytes at the end that are not, or not yet, a whole write. */
+  readonly unfinishedBytes?: number
+  /** What the data file is to the journal. */
+  readonly dataFile?: 'current' | 'behind' | 'edited' | 'invalid' | 'missing' | 'different' | 'ahead'
+  readonly problems: readonly string[]
+}
+
+/** Checks frames, checksums, positions, chain and segment headers, and the data file against the folded state. */
+export async function verify(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
+  const known = await knownContent(files, file)
+  let folded: Awaited<ReturnType<typeof fold>>
+  try {
+    folded = await fold(files, journal, { position: known.position ?? 0 }, progress)
+  } catch (error) {
+    if (!(error instanceof Corruption)) throw error
+    return { ok: false, journal, problems: [error.message] }
+  }
+  const { id, segments, next, torn } = folded.walked
+  if (id === undefined) return { ok: false, journal, problems: [`There is no journal in ${journal}.`] }
+  const head = next.position - 1
+  const problems: string[] = []
+  const dataFile = ((): Exclude<Verified['dataFile'], undefined> => {
+    if (known.journal !== undefined && known.journal !== id) {
+      problems.push(`${file} was written from the journal ${known.journal}, and this one is ${id}.`)
+      return 'different'
+    }
+    if (known.last > head) {
+      problems.push(`${file} shows position ${known.last}, and the journal ends at ${head}: events are missing.`)
+      return 'ahead'
+    }
+    if (!known.bytes) return 'missing'
+    if (known.position === undefined) return isValid(known.bytes) ? 'edited' : 'invalid'
+    if (!sameSnapshot(parseFile(known.bytes), folded.views.snapshot())) {
+      problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
+      return 'different'
+    }
+    return known.position === head ? 'current' : 'behind'
+  })()
+  return {
+    ok: problems.length === 0,
+    journal,
+    id,
+    head,
+    segments: segments.length,
+    unfinishedBytes: torn?.bytes.length ?? 0,
+    dataFile,
+    problems,
+  }
+}
+
+interface Known {
+  readonly journal: string | undefined
+  /** The last position that the state file knows of. */
+  readonly last: Position
+  readonly bytes: Buffer | undefined
+  /** The position that the file's content was written at; undefined when it did not come from a server. */
+  readonly position: Position | undefined
+}
+
+/** A running server may replace the file between two looks: then it is looked at again. */
+async function knownContent(files: Files, file: string): Promise<Known> {
+  for (let attempt = 1; ; attempt++) {
+    const state = await readState(files, file)
+    const found = await readContent(files, file)
+    const marks = [state?.confirmed, state?.pending]
+    const position = marks.find((mark) => mark !== undefined && mark.hash === found?.content.hash)?.position
+    if (position === undefined && found && attempt < 5) continue
+    const last = Math.max(state?.confirmed?.position ?? 0, state?.pending?.position ?? 0)
+    return { journal: state?.journal, last, bytes: found?.bytes, position }
+  }
+}
+
+function isValid(bytes: Buffer): boolean {
+  try {
+    parseFile(bytes)
+    return true
+  } catch (error) {
+    if (error instanceof Refusal) return false
+    throw error
+  }
+}
