@@ -98,5 +98,5 @@ main().catch((error: unknown) => {
     error instanceof Locked ||
     (error as NodeJS.ErrnoException).code !== undefined
   process.stderr.write(`recollect: ${isExpected ? (error as Error).message : (error as Error).stack}\n`)
-  process.exit(error instanceof Refusal ? 2 : 1)
+  process.exit(error instanceof Refusal && error.code === 'Invalid' ? 2 : 1)
 })
