@@ -94,8 +94,6 @@ export class CommandHandler {
     const { head: basis } = this.#overlay
     const { events, conflicts, file } = takeIn(edit, this.#overlay, this.#rules)
     if (events.length > 0) await this.#append(events, origin)
-    // That the edit says nothing new may rest on something still being flushed.
-    else await this.#inFlight.at(-1)?.appended
     else await this.#inFlight.at(-1)?.appended
     return { basis, events: events.length, conflicts, file }
   }
