@@ -38,6 +38,11 @@ export function parseSnapshot(root: JsonValue, text: string): Snapshot {
   return snapshot
 }
 
+export function hasAllIds(snapshot: Snapshot): boolean {
+  for (const items of snapshot.values()) if (!items.every((item) => Object.hasOwn(item, 'id'))) return false
+  return true
+}
+
 function invalid(place: string, why: string): Refusal {
   const message = `At ${place || 'the root'}: ${why}`
   return new Refusal('Invalid', `${message}.`, [{ pointer: place, message: why }])

@@ -89,7 +89,7 @@ export class CommandHandler {
     return outcome
   }
 
-  /** Merges a hand edit of the data file; all its events are one write. That it changes nothing may rest on other writes. */
+  /** Merges a hand edit of the data file; all its events are one write. */
   async takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
     const { head: basis } = this.#overlay
     const { events, conflicts, file } = takeIn(edit, this.#overlay, this.#rules)

@@ -1,5 +1,5 @@
 import Router from '@koa/router'
-import type { TakenInEdit } from '../projections/data-file/data-file.ts'
+import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { sendJson } from './answers.ts'
 import { resource } from './resource.ts'
 

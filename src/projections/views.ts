@@ -1,7 +1,7 @@
 import { Collection, evolve } from '../collections/collection.ts'
 import type { Snapshot } from '../collections/snapshot.ts'
 import type { Position } from '../events/event.ts'
-import { lastPosition, type Recorded } from '../events/journal.ts'
+import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 
 /** The collections as GET reads them: the fold of every durable event. */
 export class Views {
@@ -60,4 +60,11 @@ export class Views {
   *#existing(): Generator<Collection> {
     for (const collection of this.#collections.values()) if (collection.exists) yield collection
   }
+}
+
+/** The items as they were right after an event, folded from the journal's beginning. */
+export async function snapshotAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Snapshot> {
+  const past = new Views()
+  for await (const recorded of journal.read(1, position)) past.apply(recorded)
+  return past.snapshot()
 }

@@ -1,28 +1,25 @@
 import { Low } from 'lowdb'
 import type { Logger } from 'pino'
-import type { Snapshot } from '../../collections/snapshot.ts'
-import { JournalMismatch, Refusal } from '../../errors.ts'
+import { hasAllIds, type Snapshot } from '../../collections/snapshot.ts'
+import { Refusal } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import { lastPosition, type Recorded } from '../../events/journal.ts'
 import { directoryOf, type Files } from '../../files/files.ts'
-import { Views } from '../views.ts'
+import { snapshotAt, type Views } from '../views.ts'
 import { type Content, DataFileAdapter, parseFile, readContent } from './adapter.ts'
-import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
+import type { Connection, Merged, TakenInEdit } from './connection.ts'
+import {
+  type DataFileState,
+  type Mark,
+  mismatchOf,
+  missingJournal,
+  readState,
+  temporaryPath,
+  writeState,
+} from './state.ts'
 
 /** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
 export const DATA_FILE_ACTOR = 'data-file'
-
-export interface TakenInEdit {
-  /** Of the last event before the edit's own, which follow it. */
-  readonly basis: Position
-  readonly events: number
-  readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
-}
-
-interface Merged extends TakenInEdit {
-  /** The file with an id in every item. */
-  readonly file: Snapshot
-}
 
 export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
 
@@ -38,17 +35,6 @@ export interface DataFileOptions {
   readonly schedule: Schedule
   /** The data file is believed against the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
-}
-
-/** What the data file needs once there is a journal. */
-export interface Connection {
-  readonly journal: {
-    readonly id: string
-    readonly head: Position
-    read(from: Position, to: Position): AsyncIterable<Recorded>
-  }
-  /** Makes events of an edit; `hash` is that of the edited file. */
-  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, hash: string) => Promise<Merged>
 }
 
 export interface DataFileStatus {
@@ -86,6 +72,8 @@ export class DataFile {
   #timer: { cancel(): void } | undefined
   #reloadTimer: { cancel(): void } | undefined
   #notBefore = 0
+  /** The position of the snapshot that is being written. */
+  #writing: Position = 0
   #turn: Promise<unknown> = Promise.resolve()
   #watcher: { close(): void } | undefined
   #closed = false
@@ -110,12 +98,9 @@ export class DataFile {
 
   /** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
   async checkJournalIsThere(exists: boolean): Promise<void> {
-    const state = await readState(this.#options.files, this.#options.path)
-    if (!state || exists || this.#options.acceptJournal) return
-    throw new JournalMismatch(
-      `${this.#options.path} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
-        'Put it back, or start with --accept-journal to begin a new one from the data file.',
-    )
+    const { files, path, acceptJournal } = this.#options
+    const state = await readState(files, path)
+    if (state && !exists && !acceptJournal) throw missingJournal(path, state)
   }
 
   /** Refuses first items that are not valid. Touches nothing. */
@@ -133,30 +118,33 @@ export class DataFile {
   }
 
   /** Takes in what was edited while nothing ran, and from now on keeps the file up to date. */
-  async start(connection: Connection): Promise<void> {
+  start(connection: Connection): Promise<void> {
     this.#connection = connection
+    return this.#inTurn(() => this.#begin(connection.journal))
+  }
+
+  async #begin(journal: Connection['journal']): Promise<void> {
     const { files, path, eager, log } = this.#options
-    this.#checkFits(connection.journal)
+    this.#checkFits(journal)
     const found = await readContent(files, path)
     const hash = found?.content.hash
     this.#origin = await this.#originOf(hash)
     // What --accept-journal goes on with is compared, whatever it is.
     this.#known = this.#base ? undefined : [this.#origin, this.#takenInSince()].find((mark) => mark?.hash === hash)
     if (found && this.#known) {
+      const { confirmed, pending } = this.#state ?? {}
       this.#adapter.content = found.content
-      if (this.#known !== this.#state?.confirmed && this.#known !== this.#state?.pending)
-        this.#base = parseFile(found.bytes)
-      else if (this.#known !== this.#state.confirmed) await this.#confirm(this.#known)
+      if (this.#known === pending) await this.#confirm(pending)
+      else if (this.#known !== confirmed) this.#base = parseFile(found.bytes)
     } else if (found) {
-      const isFirst = connection.journal.head === 0
       try {
         await this.#takeIn(found.bytes, found.content)
       } catch (error) {
-        if (isFirst || !(error instanceof Refusal)) throw error
+        if (journal.head === 0 || !(error instanceof Refusal)) throw error
         log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
       }
     }
-    if (!found || this.#base) await this.#inTurn(() => this.#write())
+    if (!found || this.#base) await this.#write()
     else this.#schedule(0)
     if (eager) {
       this.#watch()
@@ -203,22 +191,13 @@ export class DataFile {
   }
 
   #checkFits(journal: Connection['journal']): void {
-    const state = this.#state
-    const { acceptJournal, path, log } = this.#options
-    if (!state) return
-    const isAnother = state.journal !== journal.id
-    if (!isAnother && lastOf(state) <= journal.head) return
-    const why = isAnother
-      ? `${path} was written from the journal ${state.journal}, and this one is ${journal.id}`
-      : `${path} shows position ${lastOf(state)}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${lastOf(state)}`
-    if (!acceptJournal) {
-      throw new JournalMismatch(
-        `${why}. Put the right journal back, or start with --accept-journal to go on with this one: what the data file holds then becomes new events.`,
-      )
-    }
-    log.warn(`${why}. It is accepted, as --accept-journal says.`)
+    const { acceptJournal, path, log, views } = this.#options
+    const mismatch = this.#state && mismatchOf(path, this.#state, journal)
+    if (!mismatch) return
+    if (!acceptJournal) throw mismatch
+    log.warn(`${mismatch.message} It is accepted.`)
     this.#state = undefined
-    this.#base = this.#options.views.snapshot()
+    this.#base = views.snapshot()
   }
 
   /** The last edit that was taken in, if the state file does not know of it: there was a crash right after. */
@@ -244,13 +223,14 @@ export class DataFile {
 
   async #takeIn(bytes: Buffer, content: Content): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
+    const { takeIn, journal } = this.#connected
     const origin = this.#origin?.position ?? 0
     let file: Snapshot
     let taken: Merged
     try {
       file = parseFile(bytes)
-      const base = this.#base ?? (await this.#stateAt(origin))
-      taken = await this.#connected.takeIn({ file, base }, content.hash)
+      const base = this.#base ?? (origin === views.position ? views.snapshot() : await snapshotAt(journal, origin))
+      taken = await takeIn({ file, base }, content.hash)
     } catch (error) {
       if (error instanceof Refusal) {
         this.#trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
@@ -275,14 +255,6 @@ export class DataFile {
     return this.#connection
   }
 
-  async #stateAt(position: Position): Promise<Snapshot> {
-    const { views } = this.#options
-    if (position === views.position) return views.snapshot()
-    const past = new Views()
-    for await (const recorded of this.#connected.journal.read(1, position)) past.apply(recorded)
-    return past.snapshot()
-  }
-
   #schedule(delayMs: number): void {
     if (this.#timer || this.#closed) return
     const wait = Math.max(delayMs, this.#notBefore - performance.now())
@@ -299,7 +271,7 @@ export class DataFile {
   }
 
   async #write(): Promise<void> {
-    const { views, log, path } = this.#options
+    const { views } = this.#options
     if (this.#trouble?.state === 'invalid') return
     const began = performance.now()
     try {
@@ -340,9 +312,6 @@ export class DataFile {
     this.#schedule(RETRY_MS)
   }
 
-  /** The position of the snapshot that is being written. */
-  #writing: Position = 0
-
   async #isUpToDate(): Promise<boolean> {
     const { files, path, views } = this.#options
     const isThere = (await files.stat(path)) !== undefined
@@ -377,10 +346,10 @@ export class DataFile {
     return true
   }
 
-  /** Whether the file is there and somebody else may have written to it. */
+  /** Whether somebody else may have written to the file, or removed it. */
   async #isTouched(): Promise<boolean> {
     const stat = await this.#options.files.stat(this.#options.path)
-    return stat !== undefined && stat.signature !== this.#adapter.content?.signature
+    return stat?.signature !== this.#adapter.content?.signature
   }
 
   /** Whether it is the known content, or the one that was to be put in place when that failed half-way. */
@@ -416,7 +385,7 @@ export class DataFile {
     this.#reloadTimer = schedule(async () => {
       this.#reloadTimer = undefined
       try {
-        if (!this.#closed && ((await this.#isTouched()) || this.#trouble)) await this.reload()
+        if (((await this.#isTouched()) || this.#trouble) && !this.#closed) await this.reload()
       } catch (error) {
         if (error instanceof Refusal) log.error(`The data file is not taken in: ${error.message}`)
         else log.error({ err: error }, 'the data file could not be taken in')
@@ -426,12 +395,3 @@ export class DataFile {
 }
 
 class EditedMeanwhile extends Error {}
-
-function lastOf(state: DataFileState | undefined): Position {
-  return Math.max(state?.confirmed?.position ?? 0, state?.pending?.position ?? 0)
-}
-
-function hasAllIds(file: Snapshot): boolean {
-  for (const items of file.values()) if (!items.every((item) => Object.hasOwn(item, 'id'))) return false
-  return true
-}

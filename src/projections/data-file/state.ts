@@ -1,4 +1,4 @@
-import { Corruption } from '../../errors.ts'
+import { Corruption, JournalMismatch } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import { directoryOf, type Files, replace } from '../../files/files.ts'
 
@@ -45,4 +45,33 @@ export async function readState(files: Files, dataFile: string): Promise<DataFil
 
 export async function writeState(files: Files, dataFile: string, state: DataFileState): Promise<void> {
   await replace(files, statePath(dataFile), Buffer.from(`${JSON.stringify(state)}\n`))
+}
+
+/** Refuses a journal that is gone although the data file was written from it. */
+export function missingJournal(dataFile: string, state: DataFileState): JournalMismatch {
+  return new JournalMismatch(
+    `${dataFile} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
+      'Put it back, or start with --accept-journal to begin a new one from the data file.',
+  )
+}
+
+/** A journal that is another one than the data file's, or has lost its end; undefined when it fits. */
+export function mismatchOf(
+  dataFile: string,
+  state: DataFileState,
+  journal: { readonly id: string; readonly head: Position },
+): JournalMismatch | undefined {
+  const isAnother = state.journal !== journal.id
+  const last = lastOf(state)
+  if (!isAnother && last <= journal.head) return undefined
+  const why = isAnother
+    ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
+    : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
+  return new JournalMismatch(
+    `${dataFile} ${why}. Put the right journal back, or start with --accept-journal to go on with this one: what the data file holds then becomes new events.`,
+  )
+}
+
+function lastOf({ confirmed, pending }: DataFileState): Position {
+  return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
 }

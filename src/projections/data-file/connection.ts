@@ -1,0 +1,23 @@
+import type { Snapshot } from '../../collections/snapshot.ts'
+import type { Position } from '../../events/event.ts'
+import type { Journal } from '../../events/journal.ts'
+
+/** What the data file needs once there is a journal. */
+export interface Connection {
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
+  /** Makes events of an edit; `hash` is that of the edited file. */
+  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, hash: string) => Promise<Merged>
+}
+
+export interface TakenInEdit {
+  /** Of the last event before the edit's own, which follow it. */
+  readonly basis: Position
+  readonly events: number
+  readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
+}
+
+/** What the commands make of an edit. */
+export interface Merged extends TakenInEdit {
+  /** The file with an id in every item. */
+  readonly file: Snapshot
+}
