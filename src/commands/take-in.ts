@@ -38,8 +38,8 @@ export function takeIn(edit: Edit, accepted: Accepted, rules: Rules): TakenIn {
     const merge = new CollectionMerge(accepted.collection(name), byKey(base ?? []), base !== undefined, rules)
     if (file) whole.set(name, merge.edited(file))
     else merge.removed()
-    events.push(...merge.events)
-    conflicts.push(...merge.conflicts)
+    for (const event of merge.events) events.push(event)
+    for (const conflict of merge.conflicts) conflicts.push(conflict)
   }
   return { events, conflicts, file: whole }
 }
