@@ -12,12 +12,22 @@ export function compileSchemas(
   for (const [collection, schema] of Object.entries(schemas)) compiled.set(collection, compile(schema))
   return (collection, item) => {
     const validate = compiled.get(collection)
-    if (!validate || validate(item)) return []
-    return (validate.errors ?? []).map((error) => ({
-      pointer: error.instancePath,
-      message: error.message ?? `fails "${error.keyword}"`,
-    }))
+    return validate ? faultsBy(validate, item) : []
   }
+}
+
+function faultsBy(validate: ValidateFunction, item: JsonObject): readonly Fault[] {
+  try {
+    if (validate(item)) return []
+  } catch (error) {
+    // Comparing values (const, enum, uniqueItems), ajv calls the valueOf or toString that an object brings along.
+    if (!(error instanceof TypeError)) throw error
+    return [{ pointer: '', message: `cannot be compared: ${error.message}` }]
+  }
+  return (validate.errors ?? []).map((error) => ({
+    pointer: error.instancePath,
+    message: error.message ?? `fails "${error.keyword}"`,
+  }))
 }
 
 function compile(schema: JsonValue): ValidateFunction {

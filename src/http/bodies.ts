@@ -42,6 +42,10 @@ export function bodyReader(types: readonly string[], limitBytes: number): (ctx: 
     const { headers } = ctx
     if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
     const type = typeOf(ctx, types)
+    // koa-body reads the length as 32 bits.
+    if (headers['content-encoding'] === undefined && Number(headers['content-length']) > limitBytes) {
+      throw new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
+    }
     try {
       await gather(ctx as Parameters<typeof gather>[0], nothing)
     } catch (error) {
@@ -69,11 +73,14 @@ function typeOf(ctx: Context, types: readonly string[]): string {
   return type
 }
 
+/** From zlib (gzip, deflate), from Brotli, and when the client goes away. */
+const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PREMATURE_CLOSE$)/
+
 function refusalOf(error: unknown, limitBytes: number): unknown {
   const { status, code, message } = error as { status?: number; code?: string; message: string }
   if (status === 413) return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
   if (status === 415) return new Refusal('UnsupportedMediaType', `The Content-Encoding is not supported: ${message}.`)
-  if (status === 400 || code?.startsWith('Z_') || code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE') {
+  if (status === 400 || (code !== undefined && UNREADABLE.test(code))) {
     return new Refusal('Invalid', `The body could not be read: ${message}.`)
   }
   return error

@@ -1,0 +1,302 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import type { OutgoingHttpHeaders } from 'node:http'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
+import { temporaryDirectory } from '../support/directory.ts'
+import { send, sendBytes, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const directory = await temporaryDirectory({ after })
+const schema = join(directory, 'people.schema.json')
+await writeFile(
+  schema,
+  JSON.stringify({
+    type: 'object',
+    required: ['name'],
+    properties: {
+      name: { type: 'string', minLength: 2 },
+      age: { type: 'integer', minimum: 0 },
+      address: { type: 'object', properties: { 'a/b~c': { type: 'number' } } },
+      mail: { type: 'string', format: 'email' },
+      kind: { enum: [{ a: 1 }, 'b'] },
+      tags: { type: 'array', uniqueItems: true },
+    },
+  }),
+)
+const draft7 = join(directory, 'draft7.json')
+await writeFile(
+  draft7,
+  JSON.stringify({
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    properties: { pair: { items: [{ type: 'number' }], additionalItems: false } },
+  }),
+)
+const { url, stderr } = await startServer(
+  { after },
+  {
+    directory,
+    data: { things: [{ id: 1, name: 'one' }], people: [{ id: 1, name: 'Bob' }], draft7: [] },
+    flags: ['--Api.Schemas.people', schema, '--Api.Schemas.draft7', draft7],
+  },
+)
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+const LIMIT = 1024 * 1024
+
+async function statusOf(
+  body: string | Uint8Array,
+  headers: OutgoingHttpHeaders = JSON_TYPE,
+  method = 'POST',
+  path = '/api/things',
+): Promise<number> {
+  return (await send(url, method, path, { headers, body })).status
+}
+
+/** Refused by POST, PUT and PATCH alike, and nothing is stored. */
+async function refusedEverywhere(
+  status: number,
+  body: string | Uint8Array,
+  headers?: OutgoingHttpHeaders,
+): Promise<void> {
+  const before = (await send(url, 'GET', '/events/1')).headers['journal-position']
+  const head = (await send(url, 'GET', '/api')).headers['journal-position']
+  for (const [method, path] of [
+    ['POST', '/api/things'],
+    ['PUT', '/api/things/1'],
+    ['PATCH', '/api/things/1'],
+  ] as const) {
+    assert.equal(await statusOf(body, headers, method, path), status, `${method} ${String(body).slice(0, 80)}`)
+  }
+  assert.equal((await send(url, 'GET', '/api')).headers['journal-position'], head)
+  assert.equal((await send(url, 'GET', '/events/1')).headers['journal-position'], before)
+}
+
+test('no body is 400, whatever its type', async () => {
+  for (const headers of [{}, JSON_TYPE, { 'Content-Type': 'text/plain' }]) {
+    await refusedEverywhere(400, '', { ...headers, 'Content-Length': 0 })
+  }
+  await refusedEverywhere(400, '', { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' })
+  await refusedEverywhere(400, gzipSync(''), { ...JSON_TYPE, 'Content-Encoding': 'gzip' })
+  await refusedEverywhere(400, '  \n')
+})
+
+test('null and malformed JSON are 400', async () => {
+  for (const body of ['null', '{', '{"a":1,}', "{'a':1}", '{} {}', 'undefined', '{"a":NaN}', '[1', '"', '{"a":01}']) {
+    await refusedEverywhere(400, body)
+  }
+})
+
+test('bytes that are not UTF-8 are 400', async () => {
+  await refusedEverywhere(400, Buffer.from('{"a":"\xff"}', 'latin1'))
+  await refusedEverywhere(400, Buffer.from('{"a":"é"}', 'latin1'))
+  await refusedEverywhere(400, Buffer.from('7b2261223a22eda080227d', 'hex'))
+  await refusedEverywhere(400, Buffer.from('{"a":1}', 'utf16le'))
+})
+
+test('text is stored as it was sent, in UTF-8 and in escapes', async () => {
+  const body = '{"text":"€ \u{1F600} é e\u0301 \\u20ac \\ud83d\\ude00 \\u0000 \\ud800 \\/"}'
+  const { headers } = await send(url, 'POST', '/api/things', { headers: JSON_TYPE, body })
+  const { text } = (await send(url, 'GET', headers.location ?? '')).json<{ text: string }>()
+  assert.equal(text, JSON.parse(body).text)
+})
+
+test('a byte order mark is no part of the JSON', async () => {
+  assert.equal(await statusOf('\ufeff{"a":1}'), 201)
+})
+
+test('a member __proto__ is 400, at any depth', async () => {
+  await refusedEverywhere(400, '{"__proto__":{"polluted":1}}')
+  await refusedEverywhere(400, '{"a":[{"__proto__":null}]}')
+  await refusedEverywhere(400, '{"\\u005f\\u005fproto__":1}')
+  assert.equal(await statusOf('{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2}'), 201)
+})
+
+test('nesting is accepted a hundred deep, and 400 beyond', async () => {
+  const nested = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`
+  assert.equal(await statusOf(nested(100)), 201)
+  await refusedEverywhere(400, nested(101))
+  await refusedEverywhere(400, `{"a":${'['.repeat(100)}${']'.repeat(100)}}`)
+  await refusedEverywhere(400, `{"a":${'['.repeat(400_000)}${']'.repeat(400_000)}}`)
+})
+
+test('a number that is not finite is 400, an integer that would be rounded 422', async () => {
+  await refusedEverywhere(400, '{"n":1e999}')
+  await refusedEverywhere(400, '{"n":[-1e999]}')
+  await refusedEverywhere(422, '{"n":9007199254740993}')
+  await refusedEverywhere(422, '{"n":-9007199254740993}')
+  await refusedEverywhere(422, '{"n":1e16}')
+  await refusedEverywhere(422, `{"n":1${'0'.repeat(25)}}`)
+  const { headers } = await send(url, 'POST', '/api/things', {
+    headers: JSON_TYPE,
+    body: '{"n":[9007199254740992,-9007199254740992,1e300,5e-324,0.1,-0.0]}',
+  })
+  const { text } = await send(url, 'GET', headers.location ?? '')
+  assert.match(text, /"n":\[9007199254740992,-9007199254740992,1e\+300,5e-324,0\.1,0\]/)
+})
+
+test('JSON that is no object is 422 as an item, and 400 as a merge patch', async () => {
+  for (const body of ['[]', '"text"', '7', 'true', '[{}]']) {
+    assert.equal(await statusOf(body), 422, body)
+    assert.equal(await statusOf(body, JSON_TYPE, 'PUT', '/api/things/1'), 422, body)
+    assert.equal(await statusOf(body, JSON_TYPE, 'PATCH', '/api/things/1'), 400, body)
+  }
+})
+
+test('a type that is missing or another one is 415', async () => {
+  for (const type of [
+    'text/plain',
+    'text/json',
+    'application/xml',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonp',
+    'application/vnd.api+json',
+    'application',
+    'application/',
+    '*/*',
+    ';',
+    'json',
+  ]) {
+    await refusedEverywhere(415, '{"a":1}', { 'Content-Type': type })
+  }
+  await refusedEverywhere(415, '{"a":1}', {})
+  for (const type of ['application/merge-patch+json', 'application/json+merge-patch', 'application/json-patch+json']) {
+    assert.equal(await statusOf('{"a":1}', { 'Content-Type': type }), 415, type)
+    assert.equal(await statusOf('{"a":1}', { 'Content-Type': type }, 'PUT', '/api/things/1'), 415, type)
+  }
+})
+
+test('a charset other than UTF-8 is 415', async () => {
+  for (const charset of ['iso-8859-1', 'utf-16', 'UTF-16LE', '"latin1"', 'ascii', '']) {
+    await refusedEverywhere(415, '{"a":1}', { 'Content-Type': `application/json; charset=${charset}` })
+  }
+})
+
+test('the type is read without regard to case, space and parameters', async () => {
+  for (const type of [
+    'application/json',
+    'APPLICATION/JSON',
+    'Application/Json;Charset=UTF-8',
+    'application/json ; charset="utf-8"',
+    'application/json;charset=utf8',
+    'application/json; profile="https://example.org/a"; charset=utf-8',
+    'application/json; charset=utf-8; version=1',
+    'application/json;',
+    'application/json; charset=utf-8;',
+    'application/json; a',
+  ]) {
+    assert.equal(await statusOf('{"a":1}', { 'Content-Type': type }), 201, type)
+  }
+})
+
+test('a body may be compressed', async () => {
+  const body = '{"a":"€"}'
+  for (const [encoding, bytes] of [
+    ['gzip', gzipSync(body)],
+    ['deflate', deflateSync(body)],
+    ['br', brotliCompressSync(body)],
+    ['identity', Buffer.from(body)],
+  ] as const) {
+    const sent = { headers: { ...JSON_TYPE, 'Content-Encoding': encoding }, body: bytes }
+    const { status, headers } = await send(url, 'POST', '/api/things', sent)
+    assert.equal(status, 201, encoding)
+    assert.equal((await send(url, 'GET', headers.location ?? '')).json<{ a: string }>().a, '€')
+  }
+})
+
+test('a compressed body that is damaged is 400', async () => {
+  const body = JSON.stringify({ text: 'some text that is long enough to be compressed, compressed, compressed' })
+  for (const [encoding, bytes] of [
+    ['gzip', gzipSync(body)],
+    ['deflate', deflateSync(body)],
+    ['br', brotliCompressSync(body)],
+  ] as const) {
+    const headers = { ...JSON_TYPE, 'Content-Encoding': encoding }
+    await refusedEverywhere(400, Buffer.from(body), headers)
+    await refusedEverywhere(400, bytes.subarray(0, bytes.length - 5), headers)
+    await refusedEverywhere(400, bytes.subarray(0, 1), headers)
+    const flipped = Buffer.from(bytes)
+    for (let index = 2; index < flipped.length; index += 3) flipped[index] = (flipped[index] ?? 0) ^ 0xff
+    await refusedEverywhere(400, flipped, headers)
+  }
+})
+
+test('an encoding that is not known is 415', async () => {
+  for (const encoding of ['zstd', 'compress', 'gzip, gzip', 'x', '__proto__']) {
+    await refusedEverywhere(415, '{"a":1}', { ...JSON_TYPE, 'Content-Encoding': encoding })
+  }
+})
+
+test('a body over the limit is 413, also when only its inflated size is', async () => {
+  const large = JSON.stringify({ text: 'x'.repeat(LIMIT) })
+  await refusedEverywhere(413, large)
+  await refusedEverywhere(413, large, { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' })
+  for (const compress of [gzipSync, brotliCompressSync]) {
+    const bytes = compress(JSON.stringify({ text: 'x'.repeat(50 * LIMIT) }))
+    assert.ok(bytes.length < LIMIT)
+    await refusedEverywhere(413, bytes, { ...JSON_TYPE, 'Content-Encoding': compress === gzipSync ? 'gzip' : 'br' })
+  }
+  const overhead = '{"id":1,"text":""}'.length
+  assert.equal(
+    await statusOf(`{"id":1,"text":"${'x'.repeat(LIMIT - overhead)}"}`, JSON_TYPE, 'PUT', '/api/things/1'),
+    204,
+  )
+  await refusedEverywhere(413, `{"id":1,"text":"${'x'.repeat(LIMIT - overhead + 1)}"}`)
+})
+
+test('a length that is announced too large is 413 before anything is sent', async () => {
+  const head = 'POST /api/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n'
+  assert.match(await sendBytes(url, `${head}Content-Length: ${LIMIT + 1}\r\n\r\n`), /^HTTP\/1\.1 413 /)
+  assert.match(await sendBytes(url, `${head}Content-Length: 3000000000\r\n\r\n`), /^HTTP\/1\.1 413 /)
+})
+
+test("an item that fails its collection's schema is 422 with each place, in every way to write it", async () => {
+  interface Problem {
+    readonly errors: readonly { readonly pointer: string; readonly message: string }[]
+  }
+  const bad = { name: 'B', age: -1.5, address: { 'a/b~c': 'x' }, mail: 'nobody' }
+  const pointers = ['/address/a~1b~0c', '/age', '/age', '/mail', '/name']
+  for (const [method, path, body] of [
+    ['POST', '/api/people', bad],
+    ['PUT', '/api/people/1', bad],
+    ['PATCH', '/api/people/1', bad],
+  ] as const) {
+    const reply = await sendJson(url, method, path, body)
+    assert.equal(reply.status, 422, method)
+    assert.deepEqual(
+      reply
+        .json<Problem>()
+        .errors.map(({ pointer }) => pointer)
+        .sort(),
+      pointers,
+    )
+  }
+  const missing = await sendJson(url, 'PUT', '/api/people/1', {})
+  assert.equal(missing.status, 422)
+  assert.equal(missing.json<Problem>().errors[0]?.pointer, '')
+  const patch = [{ op: 'remove', path: '/name' }]
+  const headers = { 'Content-Type': 'application/json-patch+json' }
+  assert.equal((await sendJson(url, 'PATCH', '/api/people/1', patch, headers)).status, 422)
+  assert.deepEqual((await send(url, 'GET', '/api/people')).json(), [{ id: 1, name: 'Bob' }])
+  assert.equal((await sendJson(url, 'PATCH', '/api/people/1', { age: 7, kind: { a: 1 } })).status, 204)
+  assert.equal((await sendJson(url, 'POST', '/api/people', { name: 'Al', more: true })).status, 201)
+})
+
+test('a schema of draft-07 is read as such', async () => {
+  assert.equal((await sendJson(url, 'POST', '/api/draft7', { pair: [1] })).status, 201)
+  assert.equal((await sendJson(url, 'POST', '/api/draft7', { pair: [1, 2] })).status, 422)
+})
+
+test('a value with the names of built-in methods is no way around a schema, nor into it', async () => {
+  for (const hostile of [{ valueOf: 1 }, { toString: 1 }, { constructor: 1 }, { hasOwnProperty: 1, valueOf: {} }]) {
+    assert.equal((await sendJson(url, 'POST', '/api/people', { name: 'Eve', kind: hostile })).status, 422)
+    const { status } = await sendJson(url, 'POST', '/api/people', { name: 'Eve', tags: [hostile, hostile] })
+    assert.equal(status, 422)
+  }
+})
+
+test('nothing of this was unexpected', () => {
+  assert.doesNotMatch(stderr(), /unexpectedly|an answer failed/)
+})
