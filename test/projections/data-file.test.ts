@@ -1,0 +1,486 @@
+import assert from 'node:assert/strict'
+import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, describe, type TestContext, test } from 'node:test'
+import type { Recorded } from '../../src/events/journal.ts'
+import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+type Data = Record<string, { [name: string]: unknown }[]>
+type Event = Recorded['events'][number] & { readonly position: number; readonly actor: string; readonly id?: unknown }
+
+const ANN = { id: 0, name: 'Ann' }
+const BOB = { id: 1, name: 'Bob' }
+
+const formatted = (data: unknown) => `${JSON.stringify(data, null, 2)}\n`
+
+async function edit(file: string, change: Data | string): Promise<void> {
+  await writeFile(file, typeof change === 'string' ? change : JSON.stringify(change))
+}
+
+async function get<T>(server: RunningServer, path: string): Promise<T> {
+  const response = await server.fetch(path)
+  assert.equal(response.status, 200, path)
+  return (await response.json()) as T
+}
+
+async function events(server: RunningServer, from = 1): Promise<Event[]> {
+  return get(server, `/events?from=${from}&limit=1000`)
+}
+
+/** What an edit became: type and id of each event. */
+async function madeByHand(server: RunningServer, from = 1): Promise<[string, unknown][]> {
+  const made = await events(server, from)
+  return made.filter(({ actor }) => actor === 'data-file').map(({ type, id }) => [type, id])
+}
+
+async function write(server: RunningServer, method: string, path: string, body?: unknown): Promise<number> {
+  const response = await server.fetch(path, body === undefined ? { method } : json(method, body))
+  assert.ok(response.ok, `${method} ${path}: ${response.status} ${await response.text()}`)
+  return Number(response.headers.get('Journal-Position'))
+}
+
+interface Health {
+  readonly status: string
+  readonly position: number
+  readonly dataFile: { readonly state: string; readonly position: number; readonly detail?: string }
+}
+
+const health = (server: RunningServer) => get<Health>(server, '/health')
+
+/** Waits until the file shows what the service serves. */
+async function written(server: RunningServer): Promise<Data> {
+  await until('the data file to be current', async () => {
+    const { position, dataFile } = await health(server)
+    return dataFile.state === 'current' && dataFile.position === position
+  })
+  const text = await readFile(server.file, 'utf8')
+  const data = JSON.parse(text) as Data
+  assert.equal(text, formatted(data))
+  return data
+}
+
+async function reload(
+  server: RunningServer,
+): Promise<{ status: number; body: { events: number; conflicts: unknown[] } }> {
+  const response = await server.fetch('/admin/reload', { method: 'POST' })
+  return { status: response.status, body: (await response.json()) as { events: number; conflicts: unknown[] } }
+}
+
+/** What a suite's tests share goes away with the suite, not with the test that made it. */
+function suiteScope(): Scope {
+  const ends: (() => Promise<unknown>)[] = []
+  after(async () => {
+    for (const end of ends.reverse()) await end()
+  })
+  return { after: (end) => ends.push(end) }
+}
+
+describe('the first items', () => {
+  test('a file becomes events, and is not touched as long as nothing is written', async (t) => {
+    const text = '{"things":[{"id":0,"name":"Ann"},\n{"id":"x"}],"none":[]}'
+    const directory = await temporaryDirectory(t)
+    await writeFile(join(directory, 'db.json'), text)
+    const server = await startServer(t, { directory })
+    assert.deepEqual(await get(server, '/api'), ['things', 'none'])
+    assert.deepEqual(await get(server, '/api/things'), [ANN, { id: 'x' }])
+    const all = await events(server)
+    assert.deepEqual(
+      all.map(({ type, actor }) => [type, actor]),
+      [
+        ['CollectionCreated', 'data-file'],
+        ['ItemCreated', 'data-file'],
+        ['ItemCreated', 'data-file'],
+        ['CollectionCreated', 'data-file'],
+      ],
+    )
+    assert.equal(await server.stop(), 0)
+    assert.equal(await readFile(server.file, 'utf8'), text)
+  })
+
+  test('items without an id get the next integers, and the file shows them', async (t) => {
+    const server = await startServer(t, { data: { things: [{ n: 1 }, { id: 4 }, { n: 2 }] } })
+    const expected = [{ id: 5, n: 1 }, { id: 4 }, { id: 6, n: 2 }]
+    assert.deepEqual(await get(server, '/api/things'), expected)
+    assert.deepEqual(await written(server), { things: expected })
+    await server.stop('SIGKILL')
+    const again = await startServer(t, { directory: server.directory })
+    assert.equal((await events(again)).length, 4)
+  })
+
+  test('a file that is missing is written anew: at first empty, later from the journal', async (t) => {
+    const server = await startServer(t)
+    assert.equal(await readFile(server.file, 'utf8'), '{}\n')
+    await write(server, 'POST', '/api/things', { n: 1 })
+    await rm(server.file)
+    await write(server, 'POST', '/api/things', { n: 2 })
+    await until('the file to be there again', () => stat(server.file).catch(() => undefined))
+    const things = [
+      { id: 0, n: 1 },
+      { id: 1, n: 2 },
+    ]
+    assert.deepEqual(await written(server), { things })
+    await rm(server.file)
+    assert.equal((await reload(server)).status, 200)
+    await until('the file to be there after a reload', () => stat(server.file).catch(() => undefined))
+    await server.stop()
+    await rm(server.file)
+    const again = await startServer(t, { directory: server.directory })
+    assert.equal(await readFile(server.file, 'utf8'), formatted({ things }))
+    assert.equal((await events(again)).length, 3)
+  })
+
+  const bad: [string, string | Buffer, RegExp][] = [
+    ['text that is no JSON', '{"a": [{"id": 1},\n  {"id": 2} {"id": 3}]}', /line 2, column 13/],
+    ['an empty file', '', /data file/i],
+    ['a trailing comma', '{"a": [],}', /line 1, column 10/],
+    ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), /UTF-8/],
+    ['a root that is an array', '[]', /root/],
+    ['a root that is null', 'null', /root/],
+    ['a collection that is an object', '{"a": {}}', /\/a\b/],
+    ['an item that is a number', '{"a": [{}, 1]}', /\/a\/1\b/],
+    ['an item that is null', '{"a": [null]}', /\/a\/0\b/],
+    ['two items of one id', '{"a": [{"id": 1}, {"id": 2}, {"id": 1}]}', /\/a\/2\/id.*"1"/],
+    ['ids that are one key', '{"a": [{"id": 1}, {"id": "1"}]}', /\/a\/1\/id.*"1"/],
+    ['an id that is null', '{"a": [{"id": null}]}', /\/a\/0\/id/],
+    ['an id that is empty', '{"a": [{"id": ""}]}', /\/a\/0\/id/],
+    ['an id with a lone surrogate', '{"a": [{"id": "\\ud800"}]}', /\/a\/0\/id/],
+    ['a collection without a name', '{"": []}', /name/],
+    ['a name with a lone surrogate', '{"\\udc00": []}', /name/],
+    ['a __proto__ member', '{"a": [{"b": {"__proto__": 1}}]}', /\/a\/0\/b\/__proto__/],
+    ['a number without end', '{"a": [{"b": [1e999]}]}', /\/a\/0\/b\/0/],
+    ['an integer that would be rounded', '{"a": [{"b": 9007199254740993}]}', /\/a\/0/],
+    ['nesting without end', `{"a": [{"b": ${'['.repeat(101)}${']'.repeat(101)}}]}`, /\/a\/0\/b/],
+  ]
+
+  test('what is not valid is refused with its place and exit code 2, and nothing is created', async (t) => {
+    const directory = await temporaryDirectory(t)
+    for (const [what, text, place] of bad) {
+      await writeFile(join(directory, 'db.json'), text)
+      const { code, stdout, stderr } = await runToEnd(t, directory, [
+        '--file',
+        'db.json',
+        '--urls',
+        'http://127.0.0.1:0',
+      ])
+      assert.equal(code, 2, `${what}: ${stderr}`)
+      assert.match(stderr, place, what)
+      assert.equal(stdout, '', what)
+      assert.doesNotMatch(stderr, /\n\s+at /, `${what}: no stack`)
+      assert.deepEqual(await readdir(directory), ['db.json'], what)
+    }
+  })
+
+  test('what a schema does not accept is refused like that, too', async (t) => {
+    const directory = await temporaryDirectory(t)
+    await edit(join(directory, 'db.json'), { a: [{ n: 1 }, { n: 'one' }] })
+    await writeFile(join(directory, 'schema.json'), '{"properties": {"n": {"type": "number"}}}')
+    const flags = ['--file', 'db.json', '--urls', 'http://127.0.0.1:0', '--Api.Schemas.a', 'schema.json']
+    const { code, stderr } = await runToEnd(t, directory, flags)
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, /\/a\/1\/n/)
+    assert.deepEqual((await readdir(directory)).sort(), ['db.json', 'schema.json'])
+  })
+})
+
+describe('the file', () => {
+  test('is JSON of two spaces and a newline, with its mode, whatever the items hold', async (t) => {
+    const server = await startServer(t, { data: { 'a b': [], ä: [{ id: 'x\n"y"\\', deep: [[], {}, [{}]] }] } })
+    await chmod(server.file, 0o600)
+    await write(server, 'POST', '/api/things', { text: 'line\nline\u2028😀', n: [1.5e300, -0.25, null, true], o: {} })
+    const data = await written(server)
+    assert.deepEqual(Object.keys(data), ['a b', 'ä', 'things'])
+    assert.equal((await stat(server.file)).mode & 0o777, 0o600)
+    const names = await readdir(server.directory)
+    assert.deepEqual(names.sort(), ['.db.json.recollect', 'db.journal', 'db.json'])
+  })
+
+  test('may be a symbolic link, which stays one', async (t) => {
+    const directory = await temporaryDirectory(t)
+    await mkdir(join(directory, 'real'))
+    await edit(join(directory, 'real', 'target.json'), { things: [ANN] })
+    await symlink(join('real', 'target.json'), join(directory, 'db.json'))
+    const server = await startServer(t, { directory })
+    await write(server, 'POST', '/api/things', { name: 'Bob' })
+    assert.deepEqual(await written(server), { things: [ANN, BOB] })
+    assert.ok((await lstat(server.file)).isSymbolicLink())
+    assert.equal(await readFile(join(directory, 'real', 'target.json'), 'utf8'), formatted({ things: [ANN, BOB] }))
+    await edit(join(directory, 'real', 'target.json'), { things: [ANN] })
+    assert.equal((await reload(server)).body.events, 1)
+  })
+})
+
+describe('an edit while it runs, without EagerDataReload', () => {
+  let server: RunningServer
+  const scope = suiteScope()
+
+  test('is not overwritten while writes go on; health says so, until a reload takes it in', async () => {
+    server = await startServer(scope, { data: { things: [ANN, BOB] } })
+    const mine = JSON.stringify({ things: [{ ...ANN, name: 'Anna' }, BOB] })
+    await edit(server.file, mine)
+    for (let n = 0; n < 5; n++) await write(server, 'PUT', '/api/things/1', { ...BOB, n })
+    const { status, dataFile } = await until('health to tell of the edit', async () => {
+      const state = await health(server)
+      return state.dataFile.state === 'edited' && state
+    })
+    assert.equal(status, 'degraded')
+    assert.match(dataFile.detail ?? '', /reload/)
+    for (let n = 5; n < 10; n++) await write(server, 'PUT', '/api/things/1', { ...BOB, n })
+    assert.equal(await readFile(server.file, 'utf8'), mine)
+    assert.deepEqual(await get(server, '/api/things/0'), ANN)
+    assert.match(server.stderr(), /edited by hand/)
+
+    const before = (await health(server)).position
+    const response = await server.fetch('/admin/reload', { method: 'POST' })
+    assert.equal(response.headers.get('Journal-Position'), String(before + 1))
+    assert.deepEqual(await response.json(), { position: before + 1, events: 1, conflicts: [] })
+    const merged = [
+      { id: 0, name: 'Anna' },
+      { ...BOB, n: 9 },
+    ]
+    assert.deepEqual(await get(server, '/api/things'), merged)
+    assert.deepEqual(await written(server), { things: merged })
+    assert.equal((await health(server)).status, 'ok')
+  })
+
+  test('that is undone before a reload leaves nothing behind', async () => {
+    const text = await readFile(server.file, 'utf8')
+    await edit(server.file, { things: [] })
+    const position = await write(server, 'POST', '/api/others', {})
+    await until('the edit to be seen', async () => (await health(server)).dataFile.state === 'edited')
+    await edit(server.file, text)
+    assert.deepEqual((await reload(server)).body.events, 0)
+    assert.equal((await health(server)).position, position)
+    await written(server)
+  })
+
+  test('of the format alone makes no event and stays', async () => {
+    const data = await written(server)
+    const { position } = await health(server)
+    const text = `${JSON.stringify(data)}   \n\n`
+    await edit(server.file, text)
+    assert.deepEqual((await reload(server)).body.events, 0)
+    assert.equal((await health(server)).position, position)
+    assert.equal((await health(server)).dataFile.state, 'current')
+    assert.equal(await readFile(server.file, 'utf8'), text)
+  })
+
+  test('of an item that was changed since wins, is reported, and both are in the journal', async () => {
+    await write(server, 'PUT', '/api/things/0', { name: 'Ann' })
+    const data = await written(server)
+    await edit(server.file, {
+      ...data,
+      things: [
+        { id: 0, name: 'by hand' },
+        { id: 1, name: 'Bob' },
+      ],
+    })
+    const position = await write(server, 'PUT', '/api/things/0', { name: 'by API' })
+    const { body } = await reload(server)
+    assert.deepEqual(body.conflicts, [{ collection: 'things', id: 0 }])
+    const since = await events(server, position)
+    assert.deepEqual(
+      since.map((event) => [event.actor, event.type, 'item' in event && event.item]),
+      [
+        ['anonymous', 'ItemReplaced', { id: 0, name: 'by API' }],
+        ['data-file', 'ItemReplaced', { id: 0, name: 'by hand' }],
+        ['data-file', 'ItemReplaced', { id: 1, name: 'Bob' }],
+      ],
+    )
+    assert.deepEqual((await written(server)).things, [{ id: 0, name: 'by hand' }, BOB])
+  })
+
+  test('deletes what was changed since, and brings back what was deleted since, both reported', async () => {
+    await written(server)
+    await edit(server.file, { things: [{ id: 0, name: 'changed by hand' }] })
+    const position = await write(server, 'DELETE', '/api/things/0')
+    await write(server, 'PUT', '/api/things/1', { name: 'changed by API' })
+    const { body } = await reload(server)
+    assert.deepEqual(body.conflicts, [
+      { collection: 'things', id: 1 },
+      { collection: 'things', id: 0 },
+    ])
+    assert.deepEqual(await madeByHand(server, position), [
+      ['ItemDeleted', 1],
+      ['ItemCreated', 0],
+      ['ItemDeleted', 0],
+      ['CollectionRemoved', undefined],
+    ])
+    assert.deepEqual(await written(server), { things: [{ id: 0, name: 'changed by hand' }] })
+  })
+
+  test('moves items, adds some without an id, adds and removes collections', async () => {
+    await edit(server.file, { things: [{ id: 'a' }, { id: 'b' }], old: [{ id: 1 }] })
+    await reload(server)
+    const { position } = await health(server)
+    await edit(server.file, { things: [{ id: 'b' }, { name: 'new' }, { id: 'a' }], fresh: [] })
+    assert.equal((await reload(server)).body.events, 5)
+    assert.deepEqual(await madeByHand(server, position + 1), [
+      ['ItemCreated', 2],
+      ['CollectionOrdered', undefined],
+      ['ItemDeleted', 1],
+      ['CollectionRemoved', undefined],
+      ['CollectionCreated', undefined],
+    ])
+    const things = [{ id: 'b' }, { id: 2, name: 'new' }, { id: 'a' }]
+    assert.deepEqual(await get(server, '/api/things'), things)
+    assert.deepEqual(await get(server, '/api'), ['things', 'fresh'])
+    assert.equal((await server.fetch('/api/old')).status, 404)
+    assert.deepEqual(await written(server), { things, fresh: [] })
+  })
+
+  test('that is not valid is refused with its place; the last good state is served, and the file is left alone', async () => {
+    const good = await written(server)
+    for (const broken of ['{"things": [', '{"things": {}}', '{"things": [{"id": 1}, {"id": 1}]}']) {
+      await edit(server.file, broken)
+      const { status, body } = await reload(server)
+      assert.equal(status, 422)
+      assert.match(JSON.stringify(body), /things|line 1, column 13/)
+      const { status: state, dataFile } = await health(server)
+      assert.deepEqual([state, dataFile.state], ['degraded', 'invalid'])
+      assert.deepEqual(await get(server, '/api/things'), good.things)
+      await write(server, 'PUT', '/api/fresh/x', { broken }).catch(() =>
+        write(server, 'POST', '/api/fresh', { broken }),
+      )
+      assert.equal(await readFile(server.file, 'utf8'), broken)
+    }
+    await edit(server.file, good as Data)
+    assert.equal((await reload(server)).status, 200)
+    assert.equal((await health(server)).status, 'ok')
+    const { fresh } = await written(server)
+    assert.equal(fresh?.length, 3, 'what was written meanwhile is still there')
+  })
+
+  test('that is not valid when it stops is served the last good state of at the next start', async (t) => {
+    const good = await written(server)
+    await edit(server.file, '{"things": [')
+    assert.equal(await server.stop(), 0)
+    assert.equal(await readFile(server.file, 'utf8'), '{"things": [')
+    const again = await startServer(t, { directory: server.directory })
+    assert.deepEqual(await get(again, '/api/things'), good.things)
+    assert.deepEqual([(await health(again)).status, (await health(again)).dataFile.state], ['degraded', 'invalid'])
+    assert.match(again.stderr(), /line 1, column 13/)
+    await write(again, 'POST', '/api/things', {})
+    assert.equal(await readFile(server.file, 'utf8'), '{"things": [')
+    await edit(server.file, { ...good, more: [] })
+    assert.equal((await reload(again)).body.events, 1)
+    assert.equal((await written(again)).things?.length, (good.things?.length ?? 0) + 1)
+  })
+})
+
+describe('an edit while it runs, with EagerDataReload', () => {
+  let server: RunningServer
+  const scope = suiteScope()
+
+  test('is taken in by itself, however the editor saves', async () => {
+    const flags = ['--Common.EagerDataReload', 'true']
+    server = await startServer(scope, { data: { things: [ANN] }, flags })
+    const shown = (name: string) =>
+      until(`${name} to be served`, async () => (await get<{ name: string }>(server, '/api/things/0')).name === name)
+    await edit(server.file, { things: [{ id: 0, name: 'in place' }] })
+    await shown('in place')
+    await edit(`${server.file}.swp`, { things: [{ id: 0, name: 'renamed' }] })
+    await rename(`${server.file}.swp`, server.file)
+    await shown('renamed')
+    await rename(server.file, `${server.file}~`)
+    await edit(server.file, { things: [{ id: 0, name: 'backed up' }] })
+    await shown('backed up')
+    await rm(`${server.file}~`)
+    assert.deepEqual(await madeByHand(server, 3), Array(3).fill(['ItemReplaced', 0]))
+  })
+
+  test('is taken in while writes go on, and none of either is lost', async () => {
+    const name = 'while writes go on'
+    let n = 0
+    await edit(server.file, { things: [{ id: 0, name }] })
+    await until('the edit to be taken in', async () => {
+      await write(server, 'POST', '/api/others', { n: n++ })
+      return (await get<{ name: string }>(server, '/api/things/0')).name === name
+    })
+    const data = await written(server)
+    assert.equal(data.others?.length, n)
+    assert.deepEqual(data.things, [{ id: 0, name }])
+  })
+
+  test('that is not valid is told of, and the next one is taken in', async () => {
+    await written(server)
+    await edit(server.file, '{"things": [')
+    await until('health to tell of it', async () => (await health(server)).dataFile.state === 'invalid')
+    await until('the log to tell of it', () => server.stderr().includes('line 1, column 13'))
+    await edit(server.file, { things: [{ id: 0, name: 'valid again' }] })
+    await until(
+      'it to be served',
+      async () => (await get<{ name: string }>(server, '/api/things/0')).name === 'valid again',
+    )
+    assert.equal((await health(server)).status, 'ok')
+  })
+
+  test('a file that is removed is written anew', async () => {
+    const data = JSON.parse(await readFile(server.file, 'utf8')) as Data
+    await rm(server.file)
+    await until('the file to be there', () => stat(server.file).catch(() => undefined))
+    assert.deepEqual(await written(server), data)
+  })
+
+  test('writing the file itself makes no event', async () => {
+    const { position } = await health(server)
+    for (let n = 0; n < 5; n++) {
+      await write(server, 'POST', '/api/things', { n })
+      await written(server)
+    }
+    assert.equal((await health(server)).position, position + 5)
+  })
+})
+
+describe('an edit while it is stopped', () => {
+  test('is taken in at the next start, and only what was edited', async (t) => {
+    const server = await startServer(t, { data: { things: [ANN, BOB] } })
+    await write(server, 'POST', '/api/things', { name: 'Eve' })
+    assert.equal(await server.stop(), 0)
+    await edit(server.file, { things: [{ id: 0, name: 'Anna' }, { id: 2, name: 'Eve' }, { name: 'new' }] })
+    const again = await startServer(t, { directory: server.directory })
+    assert.deepEqual(await madeByHand(again, 5), [
+      ['ItemDeleted', 1],
+      ['ItemReplaced', 0],
+      ['ItemCreated', 3],
+    ])
+    assert.deepEqual(await written(again), {
+      things: [
+        { id: 0, name: 'Anna' },
+        { id: 2, name: 'Eve' },
+        { id: 3, name: 'new' },
+      ],
+    })
+    await again.stop()
+    const third = await startServer(t, { directory: server.directory })
+    assert.equal((await events(third)).length, 7)
+  })
+
+  test('that was made before a write and never taken in is merged with it', async (t) => {
+    const server = await startServer(t, { data: { things: [ANN, BOB] } })
+    await edit(server.file, { things: [{ id: 0, name: 'by hand' }, BOB] })
+    await write(server, 'PUT', '/api/things/1', { name: 'by API' })
+    assert.equal(await server.stop(), 0)
+    const again = await startServer(t, { directory: server.directory })
+    const things = [
+      { id: 0, name: 'by hand' },
+      { id: 1, name: 'by API' },
+    ]
+    assert.deepEqual(await get(again, '/api/things'), things)
+    assert.deepEqual(await written(again), { things })
+  })
+
+  test('a start that follows a start with nothing in between changes neither file nor journal', async (t: TestContext) => {
+    const server = await startServer(t, { data: { things: [ANN, BOB] } })
+    await write(server, 'PUT', '/api/things/1', { name: 'Bill' })
+    await server.stop()
+    const text = await readFile(server.file, 'utf8')
+    for (let round = 0; round < 2; round++) {
+      const again = await startServer(t, { directory: server.directory })
+      assert.equal((await health(again)).position, 4)
+      await again.stop()
+      assert.equal(await readFile(server.file, 'utf8'), text)
+    }
+  })
+})

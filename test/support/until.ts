@@ -1,0 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const DEADLINE_MS = 30_000
+
+/** Asks again and again until the answer is neither false nor undefined; says after a while that it never came. */
+export async function until<T>(what: string, ask: () => T | Promise<T>): Promise<Exclude<T, false | undefined>> {
+  const deadline = Date.now() + DEADLINE_MS
+  for (;;) {
+    const answer = await ask()
+    if (answer !== false && answer !== undefined) return answer as Exclude<T, false | undefined>
+    if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`)
+    await sleep(10)
+  }
+}
