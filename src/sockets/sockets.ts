@@ -16,6 +16,7 @@ export class Sockets {
   readonly #io: Server<Record<string, never>, ServerMessages>
   readonly #plain = new WebSocketServer({ noServer: true, maxPayload: RECEIVED_BYTES, clientTracking: true })
   readonly #upgrades: Upgrades
+  #hasLooked = false
 
   constructor(http: HttpServer) {
     this.#io = new Server(http, { serveClient: true, maxHttpBufferSize: RECEIVED_BYTES, destroyUpgrade: false })
@@ -25,7 +26,6 @@ export class Sockets {
   }
 
   notify(recorded: Recorded): void {
-    // Looked at before more is sent: all that waits now has had its chance to go out.
     this.#dropWhoDoesNotRead()
     for (const updated of notificationsOf(recorded)) {
       this.#io.emit('updated', updated)
@@ -34,7 +34,13 @@ export class Sockets {
     }
   }
 
+  /** Once a turn of the event loop, before more is sent: all that waits then has had its chance to go out. */
   #dropWhoDoesNotRead(): void {
+    if (this.#hasLooked) return
+    this.#hasLooked = true
+    setImmediate(() => {
+      this.#hasLooked = false
+    })
     for (const client of this.#plain.clients) if (client.bufferedAmount > WAITING_BYTES) client.terminate()
     for (const socket of this.#io.sockets.sockets.values()) {
       const conn = socket.conn as unknown as Connection

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { test } from 'node:test'
+import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
+import { json, startServer } from '../support/server.ts'
+
+const DATA = { numbers: [{ id: 7 }] }
+const options = { timeout: 60_000 }
+
+test(
+  'a WebSocket anywhere else than at /ws and /socket.io/ is refused, and its connection ended',
+  options,
+  async (t) => {
+    const server = await startServer(t, { data: DATA })
+    const paths = [
+      '/',
+      '/ws/',
+      '/wsx',
+      '/ws/x',
+      '/WS',
+      '//ws',
+      '/x/ws',
+      '/ws%2F',
+      '/%77s',
+      '/api/numbers',
+      '/socket.io',
+      '/constructor',
+    ]
+    for (const path of paths) {
+      const socket = await rawUpgrade(t, server.url, path)
+      const answer = Buffer.concat(await socket.toArray()).toString()
+      assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n/, path)
+    }
+    for (const path of ['/ws', '/ws?a=b']) {
+      const socket = await rawUpgrade(t, server.url, path)
+      const [bytes] = await once(socket, 'data')
+      assert.match(String(bytes), /^HTTP\/1\.1 101 /, path)
+    }
+  },
+)
+
+test('a malformed handshake at /ws is refused', options, async (t) => {
+  const server = await startServer(t, { data: DATA })
+  const { hostname, port } = new URL(server.url)
+  for (const fields of [
+    'Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-WebSocket-Version: 13',
+  ]) {
+    const socket = connect(Number(port), hostname)
+    socket.write(`GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${fields}\r\n\r\n`)
+    assert.match(Buffer.concat(await socket.toArray()).toString(), /^HTTP\/1\.1 4\d\d /)
+  }
+  assert.equal((await server.fetch('/ws')).status, 404)
+})
+
+test(
+  'an offer of another protocol is declined: the request is answered, with its body, and the connection goes on',
+  options,
+  async (t) => {
+    const server = await startServer(t, { data: DATA })
+    const { hostname, port } = new URL(server.url)
+    const socket = connect(Number(port), hostname)
+    t.after(() => socket.destroy())
+    const fields =
+      'Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n'
+    const body = JSON.stringify({ text: 'é'.repeat(200_000) })
+    socket.write(`GET /api/numbers/7 HTTP/1.1\r\n${fields}\r\n`)
+    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\{"id":7\}$/)
+    socket.write(
+      `POST /api/numbers HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    )
+    await answered(socket, /^HTTP\/1\.1 201 Created\r\n(?:.*\r\n)*\{"id":8\}$/)
+    socket.write('GET /api HTTP/1.1\r\nHost: x\r\n\r\n')
+    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\["numbers"\]$/)
+    const { text } = (await (await server.fetch('/api/numbers/8')).json()) as { text: string }
+    assert.equal(text, 'é'.repeat(200_000))
+  },
+)
+
+test('a client that resets its connection in the middle of an upgrade does not end the server', options, async (t) => {
+  const server = await startServer(t, { data: DATA })
+  for (const path of [
+    '/nowhere',
+    '/ws',
+    '/socket.io/?EIO=4&transport=websocket',
+    '/socket.io/?EIO=4&transport=nonsense',
+  ]) {
+    for (let round = 0; round < 20; round++) {
+      const socket = await rawUpgrade(t, server.url, path)
+      socket.write('x'.repeat(100_000))
+      for (let turn = 0; turn < round % 5; turn++) await new Promise(setImmediate)
+      socket.resetAndDestroy()
+    }
+  }
+  assert.equal((await server.fetch('/api')).status, 200)
+})
+
+test('a client that never reads is let go, and keeps nobody else from being told', { timeout: 120_000 }, async (t) => {
+  const server = await startServer(t, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
+  const stuck = [
+    await rawUpgrade(t, server.url, '/ws'),
+    await rawUpgrade(t, server.url, '/socket.io/?EIO=4&transport=websocket'),
+  ]
+  for (const socket of stuck) await once(socket, 'data')
+  // The Socket.IO client joins the default namespace with the masked text frame "40".
+  stuck[1]?.write(Buffer.from([0x81, 0x82, 0, 0, 0, 0, 0x34, 0x30]))
+  await once(stuck[1] as NodeJS.EventEmitter, 'data')
+  for (const socket of stuck) socket.pause()
+  const listeners = [await socketIo(t, server.url), await plainSocket(t, server.url)]
+  const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+
+  const id = 'x'.repeat(14_000)
+  const writes = 1500
+  for (let written = 0; written < writes; written += 50) {
+    await Promise.all(Array.from({ length: 50 }, () => server.fetch(`/api/numbers/${id}`, json('PUT', { id }))))
+  }
+  for (const listener of listeners) {
+    const told = await listener.upTo(before + writes)
+    assert.deepEqual(
+      told.map(({ position }) => position),
+      Array.from({ length: writes }, (_, index) => before + 1 + index),
+    )
+  }
+  // What was on its way still arrives, far less than what was told, and then the end.
+  for (const socket of stuck) {
+    let received = 0
+    socket.on('data', (bytes) => {
+      received += bytes.length
+    })
+    socket.resume()
+    if (!socket.closed) await once(socket, 'close')
+    assert.ok(received < writes * id.length, `${received} bytes`)
+  }
+})
+
+test('an edit of many items reaches those who listen, who had no chance to read in between', options, async (t) => {
+  const server = await startServer(t, { data: { numbers: [] } })
+  const listeners = [
+    await socketIo(t, server.url),
+    await socketIo(t, server.url, 'polling'),
+    await plainSocket(t, server.url),
+  ]
+  const count = 20_000
+  await writeFile(server.file, JSON.stringify({ numbers: Array.from({ length: count }, (_, id) => ({ id })) }))
+  const answer = await server.fetch('/admin/reload', { method: 'POST' })
+  const { position, events } = (await answer.json()) as { position: number; events: number }
+  assert.equal(events, count)
+  for (const listener of listeners) assert.equal((await listener.upTo(position)).length, count)
+})
+
+test('the server ends within moments although clients hold on to their connections', options, async (t) => {
+  const server = await startServer(t, { data: DATA })
+  await socketIo(t, server.url)
+  await socketIo(t, server.url, 'polling')
+  const polite = await plainSocket(t, server.url)
+  const closed = once(polite.client, 'close')
+  for (const path of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/nowhere']) {
+    const socket = await rawUpgrade(t, server.url, path)
+    await once(socket, 'data')
+    socket.pause()
+  }
+  assert.equal(await server.stop(), 0)
+  assert.equal((await closed)[0], 1001)
+})
+
+/** Waits for an answer like that; a connection that ends before it is a failure. */
+async function answered(socket: Socket, pattern: RegExp): Promise<void> {
+  let text = ''
+  for await (const bytes of socket.iterator({ destroyOnReturn: false })) {
+    text += String(bytes)
+    if (pattern.test(text)) return
+  }
+  assert.match(text, pattern)
+}

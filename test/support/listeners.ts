@@ -1,0 +1,89 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+import { io } from 'socket.io-client'
+import { WebSocket } from 'ws'
+
+type Scope = Pick<TestContext, 'after'>
+
+/** As every client is told of an event. */
+export interface Updated {
+  readonly method: string
+  readonly path: string
+  readonly collection: string
+  readonly itemId: string | number | null
+  readonly position: number
+}
+
+/** What a client was told so far. */
+export interface Listener {
+  readonly told: readonly Updated[]
+  /** Waits until the client was told of that position, and gives all that it was told. */
+  upTo(position: number): Promise<readonly Updated[]>
+  /** Calls back the moment the client is told something. */
+  onTold(callback: (updated: Updated) => void): void
+}
+
+/** Listens with Socket.IO, by WebSocket or by polling. */
+export async function socketIo(t: Scope, url: string, transport: 'websocket' | 'polling' = 'websocket') {
+  const client = io(url, { transports: [transport], reconnection: false })
+  t.after(() => client.close())
+  const told = listener()
+  client.on('updated', told.take)
+  await new Promise<void>((resolve, reject) => {
+    client.once('connect', resolve)
+    client.once('connect_error', reject)
+  })
+  return { client, ...told }
+}
+
+/** Listens with a plain WebSocket. */
+export async function plainSocket(t: Scope, url: string, path = '/ws') {
+  const client = new WebSocket(url.replace('http', 'ws') + path)
+  t.after(() => client.terminate())
+  const told = listener()
+  client.on('message', (bytes, isBinary) => {
+    if (isBinary) throw new Error('a notification is a text frame')
+    told.take(JSON.parse(bytes.toString()))
+  })
+  await once(client, 'open')
+  return { client, ...told }
+}
+
+/** A connection that asks for an upgrade by hand, and does only what it is told to. */
+export async function rawUpgrade(t: Scope, url: string, target: string, protocol = 'websocket'): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  t.after(() => socket.destroy())
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  socket.write(
+    `GET ${target} HTTP/1.1\r\nHost: ${hostname}\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n` +
+      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+  )
+  return socket
+}
+
+function listener() {
+  const told: Updated[] = []
+  const callbacks: ((updated: Updated) => void)[] = []
+  return {
+    told,
+    take(updated: Updated) {
+      told.push(updated)
+      for (const callback of callbacks) callback(updated)
+    },
+    onTold(callback: (updated: Updated) => void) {
+      callbacks.push(callback)
+    },
+    upTo(position: number): Promise<readonly Updated[]> {
+      return new Promise((resolve) => {
+        const look = (): void => {
+          if ((told.at(-1)?.position ?? 0) >= position) resolve(told)
+        }
+        callbacks.push(look)
+        look()
+      })
+    },
+  }
+}
