@@ -20,7 +20,7 @@ export function apiSegments(ctx: Context): readonly string[] {
 
 /** Entity tags of If-Match or If-None-Match; what is not an entity tag matches nothing. */
 export function parseTags(header: string | undefined): Tags | undefined {
-  if (header === undefined || header === '') return undefined
+  if (header === undefined) return undefined
   return header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[^"]*"/g) ?? [])
 }
 

@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { temporaryDirectory } from '../support/directory.ts'
+import { type Reply, send, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const { url } = await startServer(
+  { after },
+  {
+    data: { things: [{ id: 1, name: 'one', inner: { a: [1] } }], others: [{ id: 1, name: 'one', inner: { a: [1] } }] },
+    flags: ['--Api.UpsertOnPut', 'true'],
+  },
+)
+
+async function get(path: string, ifNoneMatch?: string, method = 'GET'): Promise<Reply> {
+  return send(url, method, path, { headers: ifNoneMatch === undefined ? {} : { 'If-None-Match': ifNoneMatch } })
+}
+
+async function tagOf(path: string): Promise<string> {
+  return String((await get(path)).headers.etag)
+}
+
+/** A new item of a new id. */
+async function created(collection = 'things', body: unknown = { n: 0 }): Promise<{ path: string; tag: string }> {
+  const { status, headers } = await sendJson(url, 'POST', `/api/${collection}`, body)
+  assert.equal(status, 201)
+  return { path: String(headers.location), tag: String(headers.etag) }
+}
+
+for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/inner']) {
+  test(`GET and HEAD of ${path} have a strong ETag, and answer 304 to whoever has it`, async () => {
+    const tag = await tagOf(path)
+    assert.match(tag, /^"[\w+/=-]{16,}"$/)
+    assert.equal((await get(path, undefined, 'HEAD')).headers.etag, tag)
+    for (const match of [tag, `W/${tag}`, `"x", ${tag}`, `W/"x",${tag} , "y"`, '*']) {
+      for (const method of ['GET', 'HEAD']) {
+        const { status, headers, text } = await get(path, match, method)
+        assert.equal(status, 304, `${method} ${match}`)
+        assert.equal(headers.etag, tag)
+        assert.equal(text, '')
+        assert.match(String(headers['journal-position']), /^\d+$/)
+        assert.equal(headers['content-type'], undefined)
+      }
+    }
+    for (const other of [
+      '"x"',
+      'W/"x"',
+      tag.slice(1, -1),
+      `${tag.slice(0, -1)}x"`,
+      tag.toUpperCase(),
+      '',
+      'x',
+      '"x", "y"',
+    ]) {
+      assert.equal((await get(path, other)).status, 200, other)
+    }
+  })
+
+  test(`a match at ${path} is a 304 also under Cache-Control: no-cache, which fetch adds`, async () => {
+    const headers = { 'If-None-Match': await tagOf(path), 'Cache-Control': 'no-cache', Pragma: 'no-cache' }
+    assert.equal((await send(url, 'GET', path, { headers })).status, 304)
+    const fetched = await fetch(url + path, { headers: { 'If-None-Match': headers['If-None-Match'] } })
+    assert.equal(fetched.status, 304)
+    assert.equal(fetched.headers.get('etag'), headers['If-None-Match'])
+  })
+}
+
+test('what is missing stays missing, whatever the condition', async () => {
+  for (const [path, status] of [
+    ['/api/things/404', 404],
+    ['/api/unknown', 404],
+    ['/api/unknown/1', 400],
+  ] as const) {
+    assert.equal((await get(path, '*')).status, status, path)
+  }
+})
+
+test("an item's ETag is a hash of its data: the same data has the same tag, other data another", async () => {
+  assert.equal(await tagOf('/api/things/1'), await tagOf('/api/others/1'))
+  const { path, tag } = await created()
+  assert.equal(await tagOf(path), tag)
+  const replaced = await sendJson(url, 'PUT', path, { n: 1 })
+  assert.notEqual(replaced.headers.etag, tag)
+  assert.equal(await tagOf(path), replaced.headers.etag)
+  const patched = await sendJson(url, 'PATCH', path, { n: 0 })
+  assert.equal(await tagOf(path), patched.headers.etag)
+  assert.equal(patched.headers.etag, tag)
+})
+
+test("a collection's ETag changes with every event of it, and with none of another", async () => {
+  const { path } = await created('tagged')
+  const seen = new Set<string>()
+  const changed = async (): Promise<void> => {
+    const tag = await tagOf('/api/tagged')
+    assert.ok(!seen.has(tag), 'a new tag')
+    seen.add(tag)
+    assert.equal((await get('/api/tagged', tag)).status, 304)
+  }
+  await changed()
+  await sendJson(url, 'PUT', path, { n: 1 })
+  await changed()
+  await sendJson(url, 'PATCH', path, { n: 2 })
+  await changed()
+  await created('tagged')
+  await changed()
+  await send(url, 'DELETE', path)
+  await changed()
+  const before = await tagOf('/api/tagged')
+  await created('things')
+  assert.equal(await tagOf('/api/tagged'), before)
+})
+
+test('the tag of /api changes when a collection comes', async () => {
+  const tag = await tagOf('/api')
+  await created('things')
+  assert.equal(await tagOf('/api'), tag)
+  await created('newcomer')
+  assert.notEqual(await tagOf('/api'), tag)
+})
+
+test('the ETags are the same after a kill and a restart', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const first = await startServer(t, { directory, data: { things: [{ id: 1, text: '€', n: 1.5e300 }] } })
+  await sendJson(first.url, 'POST', '/api/things', { z: 1, a: { c: 1, b: 2 } })
+  await sendJson(first.url, 'PATCH', '/api/things/1', { more: [1, { x: null }] })
+  const paths = ['/api', '/api/things', '/api/things/1', '/api/things/2', '/api/things/2/a']
+  const tags = await Promise.all(paths.map(async (path) => (await send(first.url, 'GET', path)).headers.etag))
+  await first.stop('SIGKILL')
+  const second = await startServer(t, { directory })
+  for (const [index, path] of paths.entries()) {
+    const headers = { 'If-None-Match': String(tags[index]) }
+    const { status, headers: answered } = await send(second.url, 'GET', path, { headers })
+    assert.equal(status, 304, path)
+    assert.equal(answered.etag, tags[index])
+  }
+})
+
+const WRITES: readonly (readonly [string, unknown])[] = [
+  ['PUT', { n: 1 }],
+  ['PATCH', { n: 1 }],
+  ['DELETE', undefined],
+]
+
+function write(method: string, path: string, body: unknown, headers: Record<string, string>): Promise<Reply> {
+  return body === undefined ? send(url, method, path, { headers }) : sendJson(url, method, path, body, headers)
+}
+
+for (const [method, body] of WRITES) {
+  test(`${method} with an If-Match that does not match is 412 and changes nothing`, async () => {
+    const { path, tag } = await created()
+    const head = (await get('/api')).headers['journal-position']
+    for (const match of ['"x"', `W/${tag}`, `"x", W/${tag}`, tag.slice(1, -1), 'x', '', `"${tag}"`, '""']) {
+      const { status } = await write(method, path, body, { 'If-Match': match })
+      assert.equal(status, 412, `If-Match: ${match}`)
+    }
+    assert.equal((await get('/api')).headers['journal-position'], head)
+    assert.equal(await tagOf(path), tag)
+  })
+
+  test(`${method} with an If-Match that matches goes through`, async () => {
+    for (const match of ['tag', '*', 'list']) {
+      const { path, tag } = await created()
+      const sent = match === 'tag' ? tag : match === 'list' ? `"x", W/"y" ,${tag}` : match
+      assert.equal((await write(method, path, body, { 'If-Match': sent })).status, 204, match)
+    }
+  })
+
+  test(`${method} with If-Match of a missing item is 412, in an unknown collection too, and creates nothing`, async () => {
+    for (const path of ['/api/things/none', '/api/unknown/1']) {
+      for (const match of ['*', '"x"']) {
+        assert.equal((await write(method, path, body, { 'If-Match': match })).status, 412, path)
+      }
+    }
+    assert.equal((await get('/api/unknown')).status, 404)
+  })
+
+  test(`${method} with an If-None-Match that matches is 412`, async () => {
+    const { path, tag } = await created()
+    for (const match of ['*', tag, `W/${tag}`, `"x", ${tag}`]) {
+      assert.equal((await write(method, path, body, { 'If-None-Match': match })).status, 412, match)
+    }
+    assert.equal(await tagOf(path), tag)
+    assert.equal((await write(method, path, body, { 'If-None-Match': '"x"' })).status, 204)
+  })
+}
+
+test('PUT with If-None-Match: * creates an item, once', async () => {
+  const first = await sendJson(url, 'PUT', '/api/once/1', { n: 1 }, { 'If-None-Match': '*' })
+  assert.equal(first.status, 201)
+  assert.equal((await sendJson(url, 'PUT', '/api/once/1', { n: 2 }, { 'If-None-Match': '*' })).status, 412)
+  assert.deepEqual((await get('/api/once/1')).json(), { id: 1, n: 1 })
+})
+
+test('of two hundred writers with the same tag exactly one wins', async () => {
+  const { path, tag } = await created()
+  const replies = await Promise.all(
+    Array.from({ length: 200 }, (_, n) => {
+      const [method, body] = [
+        ['PUT', { n: n + 1 }],
+        ['PATCH', { n: n + 1 }],
+      ][n % 2] as [string, unknown]
+      return write(method, path, body, { 'If-Match': tag })
+    }),
+  )
+  const statuses = replies.map(({ status }) => status)
+  assert.equal(statuses.filter((status) => status === 204).length, 1)
+  assert.equal(statuses.filter((status) => status === 412).length, 199)
+  const winner = statuses.indexOf(204)
+  const { headers, json } = await get(path)
+  assert.equal(json<{ n: number }>().n, winner + 1)
+  assert.equal(headers.etag, replies[winner]?.headers.etag)
+})
+
+test('of many deleters exactly one wins, with and without a condition', async () => {
+  for (const conditional of [true, false]) {
+    const { path, tag } = await created()
+    const headers: Record<string, string> = conditional ? { 'If-Match': tag } : {}
+    const replies = await Promise.all(Array.from({ length: 50 }, () => send(url, 'DELETE', path, { headers })))
+    const statuses = replies.map(({ status }) => status)
+    assert.equal(statuses.filter((status) => status === 204).length, 1)
+    assert.equal(statuses.filter((status) => status === (conditional ? 412 : 404)).length, 49)
+  }
+})
+
+test('of many PUTs with If-None-Match: * exactly one creates the item', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 50 }, (_, n) => sendJson(url, 'PUT', '/api/creators/x', { n }, { 'If-None-Match': '*' })),
+  )
+  assert.equal(replies.filter(({ status }) => status === 201).length, 1)
+  assert.equal(replies.filter(({ status }) => status === 412).length, 49)
+})
+
+test('a counter that every client raises under If-Match loses no raise', async () => {
+  const { path } = await created()
+  const raise = async (): Promise<void> => {
+    for (;;) {
+      const { headers, json } = await get(path)
+      const n = json<{ n: number }>().n + 1
+      const { status } = await sendJson(url, 'PUT', path, { n }, { 'If-Match': String(headers.etag) })
+      if (status === 204) return
+      assert.equal(status, 412)
+    }
+  }
+  await Promise.all(Array.from({ length: 20 }, raise))
+  assert.equal((await get(path)).json<{ n: number }>().n, 20)
+})
+
+test('Prefer: return=representation answers a write with the item', async () => {
+  for (const prefer of ['return=representation', 'RETURN = "representation"', 'wait=5, return=representation; x=y']) {
+    const headers = { Prefer: prefer }
+    const post = await sendJson(url, 'POST', '/api/preferring', { n: 1 }, headers)
+    assert.equal(post.status, 201, prefer)
+    const path = String(post.headers.location)
+    const check = async (reply: Reply): Promise<void> => {
+      const got = await get(path)
+      assert.equal(reply.headers['content-type'], 'application/json')
+      assert.equal(reply.headers['preference-applied'], 'return=representation')
+      assert.equal(reply.headers.etag, got.headers.etag)
+      assert.equal(reply.text, got.text)
+    }
+    await check(post)
+    const put = await sendJson(url, 'PUT', path, { n: 2 }, headers)
+    assert.equal(put.status, 200)
+    assert.equal(put.headers.location, undefined)
+    await check(put)
+    const patch = await sendJson(url, 'PATCH', path, { m: 3 }, headers)
+    assert.equal(patch.status, 200)
+    await check(patch)
+    assert.equal((await send(url, 'DELETE', path, { headers })).status, 204)
+    const upsert = await sendJson(url, 'PUT', path, { n: 4 }, headers)
+    assert.equal(upsert.status, 201)
+    assert.equal(upsert.headers.location, path)
+    await check(upsert)
+  }
+})
+
+test('any other preference is ignored', async () => {
+  for (const prefer of ['return=minimal', 'representation', 'return=representations', 'xreturn=representation', '']) {
+    const post = await sendJson(url, 'POST', '/api/preferring', { n: 1 }, { Prefer: prefer })
+    assert.equal(post.status, 201)
+    assert.deepEqual(Object.keys(post.json<object>()), ['id'], prefer)
+    assert.equal(post.headers['preference-applied'], undefined)
+    assert.equal((await sendJson(url, 'PUT', String(post.headers.location), {}, { Prefer: prefer })).status, 204)
+  }
+})

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { type Reply, send, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const { url, stderr } = await startServer({ after }, { data: { things: [] } })
+
+const OPERATIONS = { 'Content-Type': 'application/json-patch+json' }
+const MERGE_TYPES = ['application/merge-patch+json', 'application/json+merge-patch', 'application/json']
+
+async function created(body: object): Promise<string> {
+  return String((await sendJson(url, 'POST', '/api/things', body)).headers.location)
+}
+
+async function read(path: string): Promise<Record<string, unknown>> {
+  const { id: _, ...rest } = (await send(url, 'GET', path)).json<Record<string, unknown>>()
+  return rest
+}
+
+/** Refused, and neither item nor journal changed. */
+async function refused(path: string, status: number, patch: unknown, headers = OPERATIONS): Promise<Reply> {
+  const before = await send(url, 'GET', path)
+  const reply = await sendJson(url, 'PATCH', path, patch, headers)
+  assert.equal(reply.status, status, `${JSON.stringify(patch).slice(0, 200)}: ${reply.text}`)
+  const now = await send(url, 'GET', path)
+  assert.equal(now.text, before.text)
+  assert.equal(now.headers.etag, before.headers.etag)
+  assert.equal(now.headers['journal-position'], before.headers['journal-position'])
+  return reply
+}
+
+for (const type of MERGE_TYPES) {
+  test(`a patch of the type ${type} is merged`, async () => {
+    const path = await created({
+      title: 'Goodbye!',
+      author: { given: 'John', family: 'Doe' },
+      tags: ['a', 'b'],
+      n: null,
+    })
+    const patch = { title: 'Hello!', phone: '+01', author: { family: null }, tags: ['a'] }
+    const reply = await sendJson(url, 'PATCH', path, patch, { 'Content-Type': type })
+    assert.equal(reply.status, 204)
+    const result = { title: 'Hello!', author: { given: 'John' }, tags: ['a'], n: null, phone: '+01' }
+    assert.deepEqual(await read(path), result)
+    assert.equal((await send(url, 'GET', path)).headers.etag, reply.headers.etag)
+  })
+
+  test(`an empty patch of the type ${type}, or one that is no object, is 400`, async () => {
+    const path = await created({ a: 1 })
+    for (const patch of [{}, null, [], [{ op: 'remove', path: '/a' }], 'text', 7, true]) {
+      await refused(path, 400, patch, { 'Content-Type': type })
+    }
+  })
+
+  test(`a patch of the type ${type} that changes or removes the id is 409`, async () => {
+    const path = await created({ a: 1 })
+    for (const id of [null, 'other', 12345, {}, []]) await refused(path, 409, { id, a: 2 }, { 'Content-Type': type })
+  })
+}
+
+test('every operation of RFC 6902 works on an item', async () => {
+  const path = await created({ foo: ['bar', 'baz'], waldo: 'fred', o: { n: 1 }, '~1': 10 })
+  const patch = [
+    { op: 'test', path: '/foo/0', value: 'bar' },
+    { op: 'test', path: '/~01', value: 10 },
+    { op: 'add', path: '/foo/1', value: 'qux' },
+    { op: 'add', path: '/foo/-', value: { deep: [1] } },
+    { op: 'remove', path: '/foo/0' },
+    { op: 'replace', path: 'waldo', value: null },
+    { op: 'move', from: '/o/n', path: '/moved' },
+    { op: 'copy', from: '/foo/2', path: '/copied' },
+    { op: 'replace', path: '/copied/deep/0', value: 2 },
+  ]
+  assert.equal((await sendJson(url, 'PATCH', path, patch, OPERATIONS)).status, 204)
+  assert.deepEqual(await read(path), {
+    foo: ['qux', 'baz', { deep: [1] }],
+    waldo: null,
+    o: {},
+    '~1': 10,
+    moved: 1,
+    copied: { deep: [2] },
+  })
+})
+
+test('a malformed patch is 400', async () => {
+  const path = await created({ a: 1 })
+  for (const patch of [
+    [],
+    {},
+    null,
+    'x',
+    [null],
+    [{ op: 'spam', path: '/a' }],
+    [{ op: 'add', path: '/a' }],
+    [{ op: 'remove' }],
+    [{ op: 'remove', path: 1 }],
+    [{ op: 'move', path: '/a' }],
+    [{ op: 'remove', path: '/~2' }],
+    [
+      { op: 'replace', path: '/a', value: 2 },
+      { op: 'replace', path: '/a' },
+    ],
+  ]) {
+    await refused(path, 400, patch)
+  }
+})
+
+test('all operations are applied or none, whichever one fails', async () => {
+  const path = await created({ a: 1, list: [1, 2], o: { n: 1 } })
+  const fine = [
+    { op: 'replace', path: '/a', value: 2 },
+    { op: 'add', path: '/list/0', value: 0 },
+    { op: 'remove', path: '/o/n' },
+  ]
+  for (const bad of [
+    { op: 'remove', path: '/missing' },
+    { op: 'replace', path: '/missing', value: 1 },
+    { op: 'add', path: '/missing/x', value: 1 },
+    { op: 'add', path: '/list/9', value: 1 },
+    { op: 'move', from: '/missing', path: '/x' },
+    { op: 'copy', from: '/missing', path: '/x' },
+    { op: 'move', from: '/o', path: '/o/x' },
+    { op: 'remove', path: '' },
+    { op: 'replace', path: '', value: [] },
+    { op: 'replace', path: '', value: null },
+  ]) {
+    await refused(path, 422, [...fine, bad])
+    await refused(path, 422, [bad, ...fine])
+  }
+  await refused(path, 409, [...fine, { op: 'test', path: '/a', value: 1 }])
+  await refused(path, 409, [{ op: 'test', path: '/a', value: '1' }, ...fine])
+})
+
+test('a patch that touches the id is 409, one that leaves it as it is goes through', async () => {
+  const path = await created({ a: 'text' })
+  const { id } = (await send(url, 'GET', path)).json<{ id: number }>()
+  for (const operation of [
+    { op: 'replace', path: '/id', value: 'other' },
+    { op: 'remove', path: '/id' },
+    { op: 'move', from: '/id', path: '/was' },
+    { op: 'move', from: '/a', path: '/id' },
+    { op: 'replace', path: '', value: { a: 1 } },
+    { op: 'add', path: '', value: { id: 'other' } },
+  ]) {
+    await refused(path, 409, [operation])
+  }
+  const whole = [{ op: 'replace', path: '', value: { id, b: 2 } }]
+  assert.equal((await sendJson(url, 'PATCH', path, whole, OPERATIONS)).status, 204)
+  assert.deepEqual(await read(path), { b: 2 })
+  const there = [
+    { op: 'replace', path: '/id', value: 'other' },
+    { op: 'replace', path: '/id', value: String(id) },
+  ]
+  assert.equal((await sendJson(url, 'PATCH', path, there, OPERATIONS)).status, 204)
+  assert.equal((await send(url, 'GET', path)).json<{ id: unknown }>().id, id)
+})
+
+test('a pointer at what values inherit is 422, and the server goes on as before', async () => {
+  const path = await created({ a: 1, l: [1], o: {} })
+  for (const pointer of [
+    '/__proto__',
+    '/__proto__/polluted',
+    '/constructor/prototype/x',
+    '/toString/call',
+    '/hasOwnProperty/call',
+    '/o/__proto__/polluted',
+    '/l/__proto__/polluted',
+    '/l/push/call',
+    '__proto__/polluted',
+  ]) {
+    for (const operation of [
+      { op: 'add', path: pointer, value: 1 },
+      { op: 'replace', path: pointer, value: 1 },
+      { op: 'remove', path: pointer },
+      { op: 'copy', from: '/a', path: pointer },
+      { op: 'move', from: '/a', path: pointer },
+      { op: 'copy', from: pointer, path: '/b' },
+    ]) {
+      const reply = await refused(path, 422, [{ op: 'add', path: '/first', value: 1 }, operation])
+      assert.equal(reply.json<{ errors: { pointer: string }[] }>().errors[0]?.pointer, '/1')
+    }
+  }
+  assert.equal(
+    (await sendJson(url, 'PATCH', path, [{ op: 'add', path: '/~1__proto__', value: 1 }], OPERATIONS)).status,
+    204,
+  )
+  assert.deepEqual(await read(path), { a: 1, l: [1], o: {}, '/__proto__': 1 })
+})
+
+test('a result that is too large, too deep or too much is 422, however small the patch', async () => {
+  const path = await created({ a: { text: 'x'.repeat(1000) }, d: {}, n: 1 })
+  await refused(
+    path,
+    422,
+    Array.from({ length: 40 }, (_, index) => ({ op: 'copy', from: '', path: `/c${index}` })),
+  )
+  let depth = 1
+  const deeper = Array.from({ length: 14 }, () => {
+    const operation = { op: 'copy', from: '/d', path: `${'/d'.repeat(depth)}/d` }
+    depth *= 2
+    return operation
+  })
+  await refused(path, 422, deeper)
+  await refused(path, 422, deeper.slice(0, 7))
+  assert.equal((await sendJson(url, 'PATCH', path, deeper.slice(0, 6), OPERATIONS)).status, 204)
+  await refused(
+    path,
+    422,
+    Array.from({ length: 1001 }, () => ({ op: 'test', path: '/n', value: 1 })),
+  )
+  const large = await created({ text: 'x'.repeat(600 * 1024) })
+  await refused(large, 422, { more: 'x'.repeat(600 * 1024) }, { 'Content-Type': 'application/json' })
+})
+
+test('a value that claims to be an array or a date is kept as it was sent', async () => {
+  const path = await created({})
+  for (const native of ['Array', 'Date']) {
+    const value = { constructor: `function ${native}() { [native code] }`, length: 4e9, valueOf: 1 }
+    const patch = [{ op: 'add', path: '/v', value }]
+    assert.equal((await sendJson(url, 'PATCH', path, patch, OPERATIONS)).status, 204)
+    assert.deepEqual(await read(path), { v: value })
+  }
+})
+
+test('patches at once are applied one after the other', async () => {
+  const path = await created({ list: [] })
+  const replies = await Promise.all(
+    Array.from({ length: 50 }, (_, n) =>
+      sendJson(url, 'PATCH', path, [{ op: 'add', path: '/list/-', value: n }], OPERATIONS),
+    ),
+  )
+  assert.ok(replies.every(({ status }) => status === 204))
+  const list = (await read(path)).list as number[]
+  assert.deepEqual(
+    list.toSorted((a, b) => a - b),
+    Array.from({ length: 50 }, (_, n) => n),
+  )
+})
+
+test('nothing of this was unexpected', () => {
+  assert.doesNotMatch(stderr(), /unexpectedly|an answer failed/)
+})
