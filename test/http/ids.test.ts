@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { temporaryDirectory } from '../support/directory.ts'
-import { type Reply, send, sendJson } from '../support/requests.ts'
+import { type Reply, send, sendBytes, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
 const HIGHEST = 2 ** 52
@@ -192,6 +192,12 @@ describe('with Api.UpsertOnPut', async () => {
       assert.equal((await send(url, 'GET', `/api/names/${segment}`)).status, 404)
     })
   }
+
+  test('a path that is not percent-encoded is 400 and never another id', async () => {
+    const head = 'HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: '
+    assert.match(await sendBytes(url, `PUT /api/raw/€ ${head}7\r\n\r\n{"a":1}`), /^HTTP\/1\.1 400 /)
+    assert.equal((await send(url, 'GET', '/api/raw')).status, 404)
+  })
 
   test('ids that differ in case, form or spelling are different items', async () => {
     const segments = ['A', 'a', '%C3%A9', 'e%CC%81', '7', '07', '%2F', '%252F']
