@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { JsonObject } from '../../src/json/value.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+import { History } from './history.ts'
+import { Load } from './load.ts'
+import { spawnServer } from './program.ts'
+
+const KILLS = Number(process.env.KILLS ?? 8)
+/** After so many kills another journal is begun: starting takes as long as the journal is. */
+const KILLS_A_JOURNAL = 50
+const TERMINATIONS = Number(process.env.TERMINATIONS ?? 5)
+const WRITERS = 32
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
+/** Small segments, so that kills come while one is begun. */
+const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '300000', '--Logging.Level', 'warn']
+
+test('killed at any moment under load: nothing acknowledged is lost or changed, nothing is invented', async (t) => {
+  const random = new Random(seedFor('kills'))
+  let acknowledged = 0
+  let unanswered = 0
+  let starting = 0
+  for (let done = 0; done < KILLS; ) {
+    const directory = await temporaryDirectory(t)
+    const history = new History()
+    let load = new Load(random, `k${done}`)
+    for (const end = Math.min(KILLS, done + KILLS_A_JOURNAL); done < end; done++) {
+      if (random.chance(0.15)) {
+        await killWhileStarting(t, directory, random.integer(400))
+        starting++
+        continue
+      }
+      const server = await startServer(t, { directory, flags: FLAGS, data: {} })
+      await history.check(server.url, load)
+      if (done % 10 === 0) await history.checkAll(server.url)
+      load = new Load(random, `k${done}`)
+      const working = load.run(server.url, WRITERS)
+      await sleep(20 + random.integer(500))
+      await server.stop('SIGKILL')
+      await working
+      acknowledged += load.acknowledged
+      unanswered += load.unanswered
+      assert.deepEqual(statusesBeyond(load), [])
+    }
+    const server = await startServer(t, { directory, flags: FLAGS })
+    await history.check(server.url, load)
+    await history.checkAll(server.url)
+    assert.equal(await server.stop(), 0)
+  }
+  t.diagnostic(
+    `${KILLS} kills (${starting} while starting), ${acknowledged} acknowledged, ${unanswered} requests unanswered: 0 lost, 0 changed, 0 invented`,
+  )
+  assert.ok(acknowledged > 0 && unanswered > 0)
+})
+
+async function killWhileStarting(t: TestContext, directory: string, afterMs: number): Promise<void> {
+  const server = spawnServer(t, directory, { flags: FLAGS })
+  await Promise.race([sleep(afterMs), server.ended])
+  server.process.kill('SIGKILL')
+  assert.equal((await server.ended).signal, 'SIGKILL', server.stderr())
+}
+
+test('SIGTERM under load: what was accepted is answered and kept, what is not answered did not happen, exit 0', async (t) => {
+  const random = new Random(seedFor('terminations'))
+  const directory = await temporaryDirectory(t)
+  const history = new History()
+  let acknowledged = 0
+  let slowestMs = 0
+  for (let round = 0; round < TERMINATIONS; round++) {
+    const load = new Load(random, `t${round}`)
+    const server = await startServer(t, { directory, flags: FLAGS, data: {} })
+    const working = load.run(server.url, WRITERS)
+    await sleep(20 + random.integer(400))
+    const began = performance.now()
+    assert.equal(await server.stop('SIGTERM'), 0, server.stderr())
+    slowestMs = Math.max(slowestMs, performance.now() - began)
+    await working
+    acknowledged += load.acknowledged
+    assert.deepEqual(statusesBeyond(load), [])
+
+    const again = await startServer(t, { directory, flags: FLAGS })
+    const { unanswered } = await history.check(again.url, load)
+    assert.deepEqual(unanswered, [], 'a request that left an event got an answer')
+    assert.equal(await again.stop(), 0)
+    const written = JSON.parse(await readFile(again.file, 'utf8'))
+    assert.deepEqual(byKey(written), byKey(history.state), 'the data file is current after a clean end')
+  }
+  t.diagnostic(
+    `${TERMINATIONS} SIGTERMs, ${acknowledged} acknowledged, the slowest end took ${Math.round(slowestMs)} ms`,
+  )
+  assert.ok(acknowledged > 0)
+  assert.ok(slowestMs < 10_000, `an end took ${slowestMs} ms`)
+})
+
+/** Without the order of the items, which the history does not keep. */
+function byKey(state: JsonObject): unknown {
+  return Object.entries(state).map(([name, items]) => [
+    name,
+    new Map((items as readonly JsonObject[]).map((item) => [String(item.id), item])),
+  ])
+}
+
+/** The load provokes 404; any other refusal is one too many. */
+function statusesBeyond(load: Load): readonly number[] {
+  return [...load.answers.keys()].filter((status) => status >= 300 && status !== 404)
+}
+
+test('while it drains, answers carry Connection: close, and a request whose body is still coming is answered', async (t) => {
+  const server = await startServer(t, { data: { a: [] } })
+  const open = await openRequest(server.url, '{"n":1}')
+  server.process.kill('SIGTERM')
+  await until('the server is ending', () => server.stderr().includes('ending'))
+  open.socket.write('}')
+  const answer = await open.answer
+  assert.match(answer, /^HTTP\/1\.1 201 /)
+  assert.match(answer, /^connection: close\r$/im)
+  await until('the process has ended', () => server.process.exitCode !== null)
+  assert.equal(server.process.exitCode, 0)
+  assert.deepEqual(JSON.parse(await readFile(server.file, 'utf8')), { a: [{ id: 0, n: 1 }] })
+})
+
+test('a request that never comes to its end holds the end for less than ten seconds', async (t) => {
+  const server = await startServer(t, { data: { a: [] } })
+  await openRequest(server.url, '{"n":1}')
+  const began = performance.now()
+  assert.equal(await server.stop('SIGTERM'), 0, server.stderr())
+  assert.ok(performance.now() - began < 10_000)
+})
+
+test('a second SIGTERM ends at once, without waiting for what is still open', async (t) => {
+  const server = await startServer(t, { data: { a: [] } })
+  await openRequest(server.url, '{"n":1}')
+  server.process.kill('SIGTERM')
+  await until('the server is ending', () => server.stderr().includes('ending'))
+  assert.equal(await server.stop('SIGTERM'), 1)
+  const again = await startServer(t, { directory: server.directory })
+  assert.deepEqual(await (await again.fetch('/api/a')).json(), [])
+  assert.equal(await again.stop(), 0)
+})
+
+/** A POST whose body lacks its last byte: the server has begun with it, and asked for the body. */
+async function openRequest(
+  url: string,
+  body: string,
+): Promise<{ readonly socket: Socket; readonly answer: Promise<string> }> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.setEncoding('latin1')
+  let text = ''
+  socket.on('data', (part) => {
+    text += part
+  })
+  const answer = new Promise<string>((resolve) => {
+    socket.on('error', () => {})
+    socket.on('close', () => resolve(text.replace(CONTINUE, '')))
+  })
+  const head = ['POST /api/a HTTP/1.1', `Host: ${hostname}`, 'Content-Type: application/json', 'Expect: 100-continue']
+  socket.write(`${head.join('\r\n')}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, -1)}`)
+  await until('the server has begun with the request', () => text.startsWith(CONTINUE))
+  return { socket, answer }
+}
