@@ -62,9 +62,14 @@ export class Views {
   }
 }
 
-/** The items as they were right after an event, folded from the journal's beginning. */
-export async function snapshotAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Snapshot> {
+/** The items as they were right after an event, and of what came later only what `later` says. */
+export async function snapshotAt(
+  journal: Pick<Journal, 'read'>,
+  position: Position,
+  later: (recorded: Recorded) => boolean,
+): Promise<Snapshot> {
   const past = new Views()
   for await (const recorded of journal.read(1, position)) past.apply(recorded)
+  for await (const recorded of journal.read(position + 1)) if (later(recorded)) past.apply(recorded)
   return past.snapshot()
 }

@@ -66,11 +66,10 @@ export class DataFile {
   #origin: Mark | undefined
   /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
   #base: Snapshot | undefined
-  /** `after` is the position before the edit's first event. */
-  #lastTakenIn: (Mark & { readonly after: Position }) | undefined
+  #lastTakenIn: Mark | undefined
   #trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
-  #timer: { cancel(): void } | undefined
-  #reloadTimer: { cancel(): void } | undefined
+  #timer: ReturnType<Schedule> | undefined
+  #reloadTimer: ReturnType<Schedule> | undefined
   #notBefore = 0
   /** The position of the snapshot that is being written. */
   #writing: Position = 0
@@ -111,10 +110,7 @@ export class DataFile {
 
   /** A write that the journal held when it was opened; the views have it. */
   replay(recorded: Recorded): void {
-    if (recorded.actor === DATA_FILE_ACTOR && recorded.key !== undefined) {
-      const { position, key } = recorded
-      this.#lastTakenIn = { position: lastPosition(recorded), hash: key, after: position - 1 }
-    }
+    if (isTakenIn(recorded)) this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
   }
 
   /** Takes in what was edited while nothing ran, and from now on keeps the file up to date. */
@@ -124,18 +120,24 @@ export class DataFile {
   }
 
   async #begin(journal: Connection['journal']): Promise<void> {
-    const { files, path, eager, log } = this.#options
-    this.#checkFits(journal)
+    const { files, path, eager, log, acceptJournal, views } = this.#options
+    const mismatch = this.#state && mismatchOf(path, this.#state, journal)
+    if (mismatch) {
+      if (!acceptJournal) throw mismatch
+      log.warn(`${mismatch.message} It is accepted.`)
+      this.#state = undefined
+      this.#base = views.snapshot()
+    }
     const found = await readContent(files, path)
-    const hash = found?.content.hash
-    this.#origin = await this.#originOf(hash)
+    const known = this.#written(found?.content.hash)
+    this.#origin = known && known !== this.#lastTakenIn ? known : await this.#editedFrom()
     // What --accept-journal goes on with is compared, whatever it is.
-    this.#known = this.#base ? undefined : [this.#origin, this.#takenInSince()].find((mark) => mark?.hash === hash)
+    this.#known = this.#base ? undefined : known
     if (found && this.#known) {
       const { confirmed, pending } = this.#state ?? {}
       this.#adapter.content = found.content
       if (this.#known === pending) await this.#confirm(pending)
-      else if (this.#known !== confirmed) this.#base = parseFile(found.bytes)
+      else if (this.#known !== confirmed) this.#base = await this.#baseOf(this.#origin?.position ?? 0)
     } else if (found) {
       try {
         await this.#takeIn(found.bytes, found.content)
@@ -190,47 +192,43 @@ export class DataFile {
     this.#timer?.cancel()
   }
 
-  #checkFits(journal: Connection['journal']): void {
-    const { acceptJournal, path, log, views } = this.#options
-    const mismatch = this.#state && mismatchOf(path, this.#state, journal)
-    if (!mismatch) return
-    if (!acceptJournal) throw mismatch
-    log.warn(`${mismatch.message} It is accepted.`)
-    this.#state = undefined
-    this.#base = views.snapshot()
-  }
-
-  /** The last edit that was taken in, if the state file does not know of it: there was a crash right after. */
-  #takenInSince(): (Mark & { readonly after: Position }) | undefined {
-    const taken = this.#lastTakenIn
-    return taken && taken.position > (this.#state?.confirmed?.position ?? 0) ? taken : undefined
-  }
-
   /**
-   * The content of ours that the file has, or was edited from. A pending content was put in place unless it still
-   * waits under its temporary name. An edit that was taken in is one of ours when nothing else had been written.
+   * The mark of this content. An edit that was taken in, when the state file does not know of it because of a crash,
+   * came after what it knows: who brings that back has edited the file again.
    */
-  async #originOf(hash: string | undefined): Promise<Mark | undefined> {
+  #written(hash: string | undefined): Mark | undefined {
+    const { confirmed, pending } = this.#state ?? {}
+    const taken = this.#lastTakenIn
+    if (!taken || taken.position <= (confirmed?.position ?? 0)) {
+      return [confirmed, pending].find((mark) => mark?.hash === hash)
+    }
+    return [taken, pending].find((mark) => mark?.hash === hash && mark !== undefined && mark.position >= taken.position)
+  }
+
+  /** A pending content was put in place unless it still waits under its temporary name. */
+  async #editedFrom(): Promise<Mark | undefined> {
     const { files, path } = this.#options
     const { confirmed, pending } = this.#state ?? {}
-    const written = [confirmed, pending].find((mark) => mark?.hash === hash)
-    if (written) return written
-    const waiting = pending && (await readContent(files, temporaryPath(path)))
-    const last = waiting?.content.hash === pending?.hash ? confirmed : pending
-    const taken = this.#takenInSince()
-    return taken?.after === (last?.position ?? 0) ? taken : last
+    if (!pending) return confirmed
+    const waiting = await readContent(files, temporaryPath(path))
+    return waiting?.content.hash === pending.hash ? confirmed : pending
+  }
+
+  /** What the file said before it was edited: a state of the journal's, and any edit that was taken in since. */
+  async #baseOf(origin: Position): Promise<Snapshot> {
+    if (this.#base) return this.#base
+    const { views } = this.#options
+    return origin === views.position ? views.snapshot() : snapshotAt(this.#connected.journal, origin, isTakenIn)
   }
 
   async #takeIn(bytes: Buffer, content: Content): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
-    const { takeIn, journal } = this.#connected
     const origin = this.#origin?.position ?? 0
     let file: Snapshot
     let taken: Merged
     try {
       file = parseFile(bytes)
-      const base = this.#base ?? (origin === views.position ? views.snapshot() : await snapshotAt(journal, origin))
-      taken = await takeIn({ file, base }, content.hash)
+      taken = await this.#connected.takeIn({ file, base: await this.#baseOf(origin) }, content.hash)
     } catch (error) {
       if (error instanceof Refusal) {
         this.#trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
@@ -392,6 +390,10 @@ export class DataFile {
       }
     }, DEBOUNCE_MS)
   }
+}
+
+function isTakenIn(recorded: Recorded): recorded is Recorded & { readonly key: string } {
+  return recorded.actor === DATA_FILE_ACTOR && recorded.key !== undefined
 }
 
 class EditedMeanwhile extends Error {}

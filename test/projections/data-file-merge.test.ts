@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Engine } from '../../src/engine.ts'
+import { Refusal } from '../../src/errors.ts'
+import { isItemEvent } from '../../src/events/event.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+
+type Item = JsonObject & { readonly id?: string | number; readonly v: number }
+
+/** The editor changes only these, clients change only the others: so nothing that either writes may ever be lost. */
+const EDITED: readonly unknown[] = ['e0', 'e1', 'e2', 'e3']
+const SENT = ['a0', 'a1', 'a2']
+
+const FIRST = {
+  things: [...EDITED.slice(0, 2), ...SENT].map((id) => ({ id, v: 0 })),
+}
+
+function itemsIn(bytes: Buffer | undefined): Item[] {
+  return bytes ? ((JSON.parse(bytes.toString()) as { things?: Item[] }).things ?? []) : []
+}
+
+/** One editor and one client at work on one data file, through crashes. */
+class Work {
+  readonly random: Random
+  readonly eager: boolean
+  disk = new SimulatedDisk()
+  /** What the editor last saved. */
+  readonly saved = new Map<unknown, number>()
+  /** The values of items that the editor added without an id. */
+  readonly added = new Set<number>()
+  /** What was acknowledged last and what was sent since: after a crash any of it may be there. */
+  readonly possible = new Map<string, Set<number>>()
+  #value = 0
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+    this.eager = this.random.chance(0.3)
+    this.disk.put(DATA_FILE, Buffer.from(JSON.stringify(FIRST)))
+    for (const id of EDITED.slice(0, 2)) this.saved.set(id, 0)
+    for (const id of SENT) this.possible.set(id, new Set([0]))
+  }
+
+  /** The editor reads the file, changes an item of its own, and saves. */
+  edit(): void {
+    const bytes = this.disk.bytes(DATA_FILE)
+    if (!bytes) return
+    this.checkSaved(itemsIn(bytes))
+    const id = this.random.pick(EDITED) as string
+    const items = itemsIn(bytes).filter((item) => item.id !== id || this.random.chance(0.7))
+    const at = items.findIndex((item) => item.id === id)
+    const item = { id, v: ++this.#value }
+    if (at >= 0) items[at] = item
+    else if (this.random.chance(0.5)) items.push(item)
+    if (this.random.chance(0.3)) {
+      items.splice(this.random.integer(items.length + 1), 0, { v: ++this.#value })
+      this.added.add(this.#value)
+    }
+    if (items.some((other) => other.id === id)) this.saved.set(id, item.v)
+    else this.saved.delete(id)
+    this.disk.put(DATA_FILE, Buffer.from(JSON.stringify({ things: items })))
+  }
+
+  checkSaved(items: readonly Item[]): void {
+    const edited = items.filter(({ id }) => EDITED.includes(id)).map(({ id, v }) => [id, v] as const)
+    assert.deepEqual(new Map([...edited].sort()), new Map([...this.saved].sort()))
+    const added = items.filter(({ id }) => typeof id !== 'string').map(({ v }) => v)
+    assert.deepEqual(added.sort(), [...this.added].sort(), 'an item without an id is there once')
+  }
+
+  /** One life of the service, which ends well or at any system call; the editor saves in between any two. */
+  async live(): Promise<void> {
+    const { random, disk } = this
+    const last = random.chance(0.7) ? 5 + random.integer(160) : Number.POSITIVE_INFINITY
+    const edits = new Set(Array.from({ length: random.integer(4) }, () => random.integer(160)))
+    const files = disk.files((operation, path, call) => {
+      if (call >= last) return { type: 'stop' }
+      // Between the last look at the file and the rename there is no room for a third look.
+      const isLastMoment = operation === 'rename' && path.endsWith('.new')
+      if (edits.has(call) && !isLastMoment && disk === this.disk) this.edit()
+      return undefined
+    })
+    const life = async (): Promise<void> => {
+      const { engine } = await openTestEngine(files, { common: { eagerDataReload: this.eager } })
+      for (let step = random.integer(20); step > 0; step--) await this.#step(engine)
+      await engine.close()
+    }
+    await Promise.race([life(), files.stopped])
+    this.disk = disk.killed()
+    if (random.chance(0.4)) this.edit()
+  }
+
+  async #step(engine: Engine): Promise<void> {
+    const { random } = this
+    if (random.chance(0.5)) {
+      const key = random.pick(SENT)
+      const v = ++this.#value
+      this.possible.get(key)?.add(v)
+      const command = { type: 'ReplaceItem', collection: 'things', key, item: { id: key, v } } as const
+      await engine.handler.handle(command, { actor: 'client', requestId: 'r' })
+      this.possible.set(key, new Set([v]))
+    } else if (random.chance(0.3)) {
+      assert.deepEqual((await engine.dataFile.reload()).conflicts, [])
+    } else {
+      for (let turns = random.integer(6); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  /** What a last start makes of it all. */
+  async check(): Promise<void> {
+    const { engine } = await openTestEngine(this.disk.files())
+    await engine.dataFile.reload()
+    await engine.close()
+    const things = (engine.views.snapshot().get('things') ?? []) as readonly Item[]
+    this.checkSaved(things)
+    this.checkSaved(itemsIn(this.disk.bytes(DATA_FILE)))
+    for (const [key, possible] of this.possible) {
+      const v = things.find(({ id }) => id === key)?.v
+      assert.ok(v !== undefined && possible.has(v), `${key} is ${v}, one of ${[...possible]} was expected`)
+    }
+    let isFirst = true
+    for await (const { actor, events } of engine.journal.read(1)) {
+      const ids = events.filter(isItemEvent).map(({ id }) => id)
+      const others = ids.filter((id) => actor === 'data-file' && SENT.includes(String(id)))
+      if (!isFirst) assert.deepEqual(others, [], 'an edit that nobody made')
+      isFirst = false
+    }
+    assert.equal(engine.dataFile.status.state, 'current')
+    assert.deepEqual(itemsIn(this.disk.bytes(DATA_FILE)), things)
+  }
+}
+
+test('through any crash no edit is overwritten, no write is taken back, and no edit is seen that nobody made', async () => {
+  const seed = seedFor('merge')
+  const rounds = Number(process.env.MERGE_ROUNDS ?? 400)
+  for (let round = 0; round < rounds; round++) {
+    try {
+      const work = new Work(seed + round)
+      for (let lives = 1 + work.random.integer(5); lives > 0; lives--) await work.live()
+      await work.check()
+    } catch (error) {
+      if (error instanceof Refusal) error.message += ` (MERGE_SEED=${seed + round})`
+      else (error as Error).message = `MERGE_SEED=${seed + round}: ${(error as Error).message}`
+      throw error
+    }
+  }
+})
