@@ -2,6 +2,8 @@
 export type RefusalCode =
   | 'Invalid'
   | 'UnknownParent'
+  | 'Unauthenticated'
+  | 'Forbidden'
   | 'NotFound'
   | 'MethodNotAllowed'
   | 'NotAcceptable'
@@ -10,6 +12,7 @@ export type RefusalCode =
   | 'TooLarge'
   | 'UnsupportedMediaType'
   | 'Unprocessable'
+  | 'TooManyRequests'
   | 'Unavailable'
   | 'DiskFull'
 

@@ -2,8 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { destination, pino } from 'pino'
+import { hashPassword } from './access/passwords.ts'
 import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
 import { run } from './cli/run.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './errors.ts'
@@ -27,6 +29,7 @@ function invocation(): Invocation {
 
 async function main(): Promise<void> {
   const [name, ...flags] = process.argv.slice(2)
+  if (name === 'hash-password') return printHash(flags)
   if (isCliCommand(name)) {
     const command = parseCliCommand(name, flags, (path) => resolve(path))
     process.exitCode = await run(command, nodeFiles, {
@@ -84,6 +87,15 @@ async function main(): Promise<void> {
   }
   process.on('SIGTERM', end)
   process.on('SIGINT', end)
+}
+
+/** The hash of the password in the first line of standard input: an argument would be seen by others. */
+async function printHash(flags: readonly string[]): Promise<void> {
+  if (flags.length > 0) throw new BadSettings(['recollect hash-password reads the password from standard input.'])
+  if (process.stdin.isTTY) process.stderr.write('Password: ')
+  const [password = ''] = (await text(process.stdin)).split(/\r?\n/)
+  if (password === '') throw new BadSettings(['The password is empty.'])
+  process.stdout.write(`${await hashPassword(password)}\n`)
 }
 
 main().catch((error: unknown) => {

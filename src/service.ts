@@ -1,9 +1,11 @@
-import { createServer, type Server, type ServerResponse } from 'node:http'
-import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
+import { createServer } from 'node:http'
 import { type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
-import type { Address, Settings } from './settings.ts'
+import { answerClientError } from './http/client-error.ts'
+import { listen } from './listening.ts'
+import { openGate, warningsOf } from './open-gate.ts'
+import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
 
 export interface Surroundings extends EngineSurroundings {
@@ -18,6 +20,9 @@ export interface Service {
   /** Answers what was accepted, writes what is to be written, and lets go of everything. */
   close(): Promise<void>
 }
+
+/** How often slow requests are looked for. */
+const TIMEOUT_CHECK_MS = 1000
 
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
@@ -36,19 +41,35 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
       dataFile: dataFile.status,
     }
   }
-  const limits = { parameters: settings.limits.queryParameters, pageSize: settings.limits.pageSize }
+  const { limits, cors } = settings
+  const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
   try {
+    const gate = await openGate(settings, surroundings.files, surroundings.now)
+    const warnings = warningsOf(settings)
+    for (const warning of warnings) log.warn(warning)
     const app = createApp({
-      items: { views, handler, journalId: journal.id, bodyBytes: settings.limits.bodyBytes, limits },
-      events: { journal, limits },
-      admin: { health, reload: () => dataFile.reload() },
-      docs: { version, views, swaggerAssets },
+      items: { views, handler, journalId: journal.id, bodyBytes: limits.bodyBytes, limits: query },
+      events: { journal, limits: query },
+      admin: { health, warnings, reload: () => dataFile.reload() },
+      docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [] },
+      gate,
+      corsCredentials: cors.credentials,
+      contentSecurityPolicy: settings.contentSecurityPolicy,
       wwwroot,
       log,
       newId,
     })
-    const http = createServer(app.callback())
-    const sockets = new Sockets(http)
+    const http = createServer(
+      {
+        maxHeaderSize: limits.headerBytes,
+        headersTimeout: limits.headerSeconds * 1000,
+        requestTimeout: limits.requestSeconds * 1000,
+        connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      },
+      app.callback(),
+    )
+    http.on('clientError', answerClientError)
+    const sockets = new Sockets(http, { gate, perAddress: limits.socketsPerAddress, corsCredentials: cors.credentials })
     bus.subscribe((recorded) => sockets.notify(recorded))
     const listening = await listen(http, settings.urls)
     return {
@@ -64,90 +85,4 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     await engine.close()
     throw error
   }
-}
-
-interface Listening {
-  readonly urls: readonly string[]
-  /** Takes nothing new, answers what was accepted; `letGo` ends the connections that are no requests. */
-  close(letGo: () => Promise<void>): Promise<void>
-}
-
-/** So long are connections still served that were being opened when the end was asked for. */
-const GRACE_MS = 100
-/** Requests that are not answered by then are cut off. */
-const DRAIN_MS = 8000
-
-/**
- * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
- * connections of the others.
- */
-async function listen(http: Server, addresses: readonly Address[]): Promise<Listening> {
-  const servers: (Server | NetServer)[] = []
-  const urls: string[] = []
-  try {
-    for (const { host, port } of addresses) {
-      let bound = port
-      for (const [index, numeric] of hostsOf(host).entries()) {
-        const server = servers.length === 0 ? http : createNetServer((socket) => http.emit('connection', socket))
-        try {
-          await listenOn(server, numeric, bound)
-        } catch (error) {
-          const { code } = error as NodeJS.ErrnoException
-          if (index > 0 && (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT')) continue
-          throw error
-        }
-        servers.push(server)
-        bound = (server.address() as AddressInfo).port
-      }
-      const shown = host ?? '[::]'
-      urls.push(`http://${shown.includes(':') && host ? `[${shown}]` : shown}:${bound}`)
-    }
-  } catch (error) {
-    for (const server of servers) server.close()
-    throw error
-  }
-  const drain = drainOf(http)
-  return {
-    urls,
-    async close(letGo) {
-      drain()
-      await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
-      const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
-      http.closeIdleConnections()
-      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
-      await letGo()
-      await Promise.all(closed)
-      clearTimeout(cutOff)
-    },
-  }
-}
-
-/** From its call on every answer, also to a request that is here already, is its connection's last. */
-function drainOf(http: Server): () => void {
-  const answering = new Set<ServerResponse>()
-  let isDraining = false
-  http.prependListener('request', (_request, response: ServerResponse) => {
-    response.shouldKeepAlive &&= !isDraining
-    answering.add(response)
-    response.once('close', () => answering.delete(response))
-  })
-  return () => {
-    isDraining = true
-    for (const response of answering) response.shouldKeepAlive = false
-  }
-}
-
-/** `localhost` is both loopback addresses, as a client may try either. */
-function hostsOf(host: string | undefined): readonly (string | undefined)[] {
-  return host === 'localhost' ? ['127.0.0.1', '::1'] : [host]
-}
-
-function listenOn(server: Server | NetServer, host: string | undefined, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ port, ...(host !== undefined && { host }) }, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
 }

@@ -1,11 +1,9 @@
-import minimist from 'minimist'
-import { isObject, type JsonObject, type JsonValue } from './json/value.ts'
-
-/** An address to listen on; no host means every interface. */
-export interface Address {
-  readonly host: string | undefined
-  readonly port: number
-}
+import { TrustedProxies } from './access/addresses.ts'
+import { isObject, type JsonValue } from './json/value.ts'
+import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
+import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type ValueOf } from './settings/keys.ts'
+import { environmentSource, fileSource, flagSource, parseObject, type Source } from './settings/sources.ts'
+import { type Address, DEFAULT_URL, parseUrls } from './settings/urls.ts'
 
 export interface Settings {
   /** The data file. */
@@ -24,11 +22,26 @@ export interface Settings {
     /** JSON Schemas by collection. */
     readonly schemas: Readonly<Record<string, JsonValue>>
   }
+  readonly authentication: AuthenticationSettings
+  readonly cors: {
+    /** Undefined: the pages of this machine. */
+    readonly origins: readonly string[] | undefined
+    readonly credentials: boolean
+  }
+  /** Of pages; empty for none. */
+  readonly contentSecurityPolicy: string
   readonly limits: {
     readonly bodyBytes: number
-    readonly pageSize: number
+    readonly headerBytes: number
+    readonly headerSeconds: number
+    readonly requestSeconds: number
+    readonly queryBytes: number
     readonly queryParameters: number
+    readonly pageSize: number
     readonly patchOperations: number
+    readonly socketsPerAddress: number
+    readonly failuresPerMinute: number
+    readonly trustedProxies: readonly string[]
   }
   readonly segmentBytes: number
   readonly logLevel: string
@@ -57,51 +70,12 @@ export interface Surroundings {
   readonly readText: (path: string) => string | undefined
 }
 
-export const DEFAULT_URL = 'http://localhost:57602'
 export const DEFAULT_FILE = 'data/datastore.json'
 
 /** Where a data file's journal is, unless it is named. */
 export function journalOf(file: string): string {
   return `${file.replace(/\.json$/i, '')}.journal`
 }
-
-type Key =
-  | { readonly type: 'boolean'; readonly otherwise: boolean; readonly about: string }
-  | { readonly type: 'integer'; readonly otherwise: number; readonly least: number; readonly about: string }
-  | { readonly type: 'choice'; readonly otherwise: string; readonly choices: readonly string[]; readonly about: string }
-
-const KEYS = {
-  'Common.EagerDataReload': boolean('take in edits of the data file as soon as it changes'),
-  'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
-  'Api.ClientIdsOnPost': boolean('POST keeps the id that the client sends'),
-  'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item'),
-  'Limits.PageSize': integer(10_000, 1, 'items of a page'),
-  'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
-  'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
-  'Logging.Level': {
-    type: 'choice',
-    otherwise: 'info',
-    choices: ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],
-    about: 'what is logged; debug has a line a request',
-  },
-  'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
-} as const satisfies Readonly<Record<string, Key>>
-
-type KeyName = keyof typeof KEYS
-const KEY_NAMES = Object.keys(KEYS) as KeyName[]
-const SCHEMAS = 'Api.Schemas'
-const SECTIONS = [...new Set(KEY_NAMES.map((name) => name.split('.')[0] as string))]
-
-function boolean(about: string): Key & { type: 'boolean' } {
-  return { type: 'boolean', otherwise: false, about }
-}
-
-function integer(otherwise: number, least: number, about: string): Key & { type: 'integer' } {
-  return { type: 'integer', otherwise, least, about }
-}
-
-const PATH_FLAGS = ['file', 'journal', 'settings', 'urls'] as const
-const SWITCHES = ['accept-journal', 'help', 'version'] as const
 
 export type Invocation =
   | { readonly type: 'serve'; readonly settings: Settings }
@@ -111,34 +85,49 @@ export type Invocation =
 /** Flag, then environment, then configuration file, then default. Throws BadSettings with every mistake; touches nothing. */
 export function readSettings(surroundings: Surroundings): Invocation {
   const mistakes: string[] = []
-  const flags = parseFlags(surroundings.argv, mistakes)
+  const flags = flagSource(surroundings.argv, mistakes)
   if (mistakes.length === 0 && flags.switches.has('help')) return { type: 'help' }
   if (mistakes.length === 0 && flags.switches.has('version')) return { type: 'version' }
   const { absolute } = surroundings
-  const values = new Map<KeyName, Value>()
+  const values = new Map<KeyName, unknown>()
   const schemas: Record<string, JsonValue> = {}
-  const sources: readonly Source[] = [
-    fileSource(surroundings, flags.named.get('settings'), mistakes),
+  for (const source of [
+    configuration(surroundings, flags.named.get('settings'), mistakes),
     environmentSource(surroundings.env, mistakes),
-    { isText: true, where: 'flag --', entries: flags.keys, schemas: flags.schemas },
-  ]
-  for (const source of sources) {
+    flags,
+  ]) {
     for (const [name, value] of source.entries) {
-      const read = readValue(name, value, source, mistakes)
+      const read = KEYS[name].read(value, source.isText)
       if (read !== undefined) values.set(name, read)
+      else mistakes.push(wrongValue(name, value, source))
     }
     for (const [collection, schema] of source.schemas) {
       const read = readSchema(collection, schema, source, surroundings, mistakes)
       if (read !== undefined) schemas[collection] = read
     }
   }
+  const get = <Name extends KeyName>(name: Name) => (values.get(name) ?? KEYS[name].otherwise) as ValueOf<Name>
   const urls = parseUrls(flags.named.get('urls') ?? DEFAULT_URL, mistakes)
+  const authentication = parseAuthentication(
+    {
+      enabled: get('Authentication.Enabled'),
+      types: get('Authentication.AuthenticationType') ?? [],
+      users: get('Authentication.Users'),
+      apiKey: get('Authentication.ApiKey'),
+      apiKeys: get('Authentication.ApiKeys'),
+      secret: get('Authentication.Token.Secret'),
+      expiresInSeconds: get('Authentication.Token.ExpiresInSeconds'),
+    },
+    mistakes,
+  )
+  const cors = { origins: get('Cors.Origins'), credentials: get('Cors.Credentials') }
+  checkOrigins(cors, mistakes)
+  const trustedProxies = get('Limits.TrustedProxies') ?? []
+  checkProxies(trustedProxies, mistakes)
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
   const named = flags.named.get('file')
   const file = absolute(named ?? DEFAULT_FILE)
-  const isOn = (name: KeyName): boolean => (values.get(name) ?? KEYS[name].otherwise) === true
-  const numberOf = (name: KeyName): number => Number(values.get(name) ?? KEYS[name].otherwise)
   return {
     type: 'serve',
     settings: deepFreeze({
@@ -147,173 +136,61 @@ export function readSettings(surroundings: Surroundings): Invocation {
       journal: absolute(flags.named.get('journal') ?? journalOf(file)),
       acceptJournal: flags.switches.has('accept-journal'),
       urls,
-      common: { eagerDataReload: isOn('Common.EagerDataReload') },
-      api: { upsertOnPut: isOn('Api.UpsertOnPut'), clientIdsOnPost: isOn('Api.ClientIdsOnPost'), schemas },
+      common: { eagerDataReload: get('Common.EagerDataReload') },
+      api: { upsertOnPut: get('Api.UpsertOnPut'), clientIdsOnPost: get('Api.ClientIdsOnPost'), schemas },
+      authentication,
+      cors,
+      contentSecurityPolicy: get('Http.ContentSecurityPolicy'),
       limits: {
-        bodyBytes: numberOf('Limits.BodyBytes'),
-        pageSize: numberOf('Limits.PageSize'),
-        queryParameters: numberOf('Limits.QueryParameters'),
-        patchOperations: numberOf('Limits.PatchOperations'),
+        bodyBytes: get('Limits.BodyBytes'),
+        headerBytes: get('Limits.HeaderBytes'),
+        headerSeconds: get('Limits.HeaderSeconds'),
+        requestSeconds: get('Limits.RequestSeconds'),
+        queryBytes: get('Limits.QueryBytes'),
+        queryParameters: get('Limits.QueryParameters'),
+        pageSize: get('Limits.PageSize'),
+        patchOperations: get('Limits.PatchOperations'),
+        socketsPerAddress: get('Limits.SocketsPerAddress'),
+        failuresPerMinute: get('Limits.FailuresPerMinute'),
+        trustedProxies,
       },
-      segmentBytes: numberOf('Journal.SegmentBytes'),
-      logLevel: String(values.get('Logging.Level') ?? KEYS['Logging.Level'].otherwise),
+      segmentBytes: get('Journal.SegmentBytes'),
+      logLevel: get('Log.Level'),
     }),
   }
 }
 
-interface Source {
-  /** Its values are text, whatever they are to be. */
-  readonly isText: boolean
-  /** Stands before a key's name in a message. */
-  readonly where: string
-  readonly entries: ReadonlyMap<KeyName, JsonValue>
-  readonly schemas: ReadonlyMap<string, JsonValue>
-}
-
-interface Flags {
-  readonly named: ReadonlyMap<(typeof PATH_FLAGS)[number], string>
-  readonly switches: ReadonlySet<(typeof SWITCHES)[number]>
-  readonly keys: ReadonlyMap<KeyName, string>
-  readonly schemas: ReadonlyMap<string, string>
-}
-
-function parseFlags(argv: readonly string[], mistakes: string[]): Flags {
-  const schemaFlags = argv.flatMap((argument) => /^--(Api\.Schemas\.[^=]+)/.exec(argument)?.[1] ?? [])
-  const parsed = minimist([...argv], {
-    string: [...PATH_FLAGS, ...KEY_NAMES, ...schemaFlags],
-    boolean: [...SWITCHES],
-    unknown: (argument) => {
-      mistakes.push(
-        argument.startsWith('-')
-          ? `Unknown flag ${argument}; the known ones are listed by --help.`
-          : `Unexpected argument ${JSON.stringify(argument)}.`,
-      )
-      return false
-    },
-  })
-  const text = (name: string, value: unknown): string | undefined => {
-    if (typeof value === 'string' && value !== '') return value
-    if (Array.isArray(value)) mistakes.push(`The flag --${name} is given more than once.`)
-    else mistakes.push(`The flag --${name} needs a value.`)
-    return undefined
-  }
-  const collect = <Name extends string>(names: readonly Name[]): Map<Name, string> => {
-    const found = new Map<Name, string>()
-    for (const name of new Set(names)) {
-      const value = name.split('.').reduce<unknown>((inner, part) => (inner as Record<string, unknown>)?.[part], parsed)
-      const read = value === undefined ? undefined : text(name, value)
-      if (read !== undefined) found.set(name, read)
-    }
-    return found
-  }
-  return {
-    named: collect(PATH_FLAGS),
-    switches: new Set(SWITCHES.filter((name) => parsed[name] === true)),
-    keys: collect(KEY_NAMES),
-    schemas: new Map([...collect(schemaFlags)].map(([name, value]) => [name.slice(SCHEMAS.length + 1), value])),
-  }
-}
-
-function environmentSource(env: Surroundings['env'], mistakes: string[]): Source {
-  const entries = new Map<KeyName, JsonValue>()
-  const schemas = new Map<string, JsonValue>()
-  for (const [variable, value] of Object.entries(env)) {
-    const [section, ...rest] = variable.split('__')
-    if (value === undefined || rest.length === 0 || !SECTIONS.includes(section as string)) continue
-    const name = [section, ...rest].join('.')
-    if (name.startsWith(`${SCHEMAS}.`)) schemas.set(name.slice(SCHEMAS.length + 1), value)
-    else if (isKey(name)) entries.set(name, value)
-    else mistakes.push(`The environment variable ${variable} names no setting; ${knownKeys(section as string)}.`)
-  }
-  return { isText: true, where: 'environment variable for ', entries, schemas }
-}
-
-function fileSource(surroundings: Surroundings, named: string | undefined, mistakes: string[]): Source {
+/** The named configuration file, else the one in the working directory, else the packaged one. */
+function configuration(surroundings: Surroundings, named: string | undefined, mistakes: string[]): Source {
   const { absolute, readText, packagedSettings } = surroundings
-  const entries = new Map<KeyName, JsonValue>()
-  const schemas = new Map<string, JsonValue>()
   const own = absolute(named ?? 'appsettings.json')
   const text = readText(own)
-  if (text === undefined && named !== undefined) mistakes.push(`The settings file ${own} does not exist.`)
-  const path = text === undefined ? packagedSettings : own
-  const source: Source = { isText: false, where: `${path}: `, entries, schemas }
-  const root = parseObject(text ?? readText(packagedSettings) ?? '{}', path, mistakes)
-  for (const [section, keys] of Object.entries(root ?? {}) as [string, JsonValue][]) {
-    if (!SECTIONS.includes(section)) {
-      mistakes.push(`${path}: unknown section ${JSON.stringify(section)}; there are ${SECTIONS.join(', ')}.`)
-    } else if (!isObject(keys)) {
-      mistakes.push(`${path}: the section ${section} must be an object.`)
-    } else {
-      for (const [key, value] of Object.entries(keys) as [string, JsonValue][]) {
-        const name = `${section}.${key}`
-        if (isKey(name)) entries.set(name, value)
-        else if (name !== SCHEMAS) mistakes.push(`${path}: unknown key ${name}; ${knownKeys(section)}.`)
-        else if (!isObject(value)) mistakes.push(`${path}: ${SCHEMAS} must be an object of schemas by collection.`)
-        else for (const [collection, schema] of Object.entries(value)) schemas.set(collection, schema as JsonValue)
-      }
+  if (text !== undefined) return fileSource(own, text, mistakes)
+  if (named !== undefined) mistakes.push(`The settings file ${own} does not exist.`)
+  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes)
+}
+
+function wrongValue(name: KeyName, value: JsonValue, { where }: Source): string {
+  const { expects, isSecret } = KEYS[name] as (typeof KEYS)[KeyName] & { readonly isSecret?: true }
+  return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
+}
+
+function checkOrigins({ origins = [], credentials }: Settings['cors'], mistakes: string[]): void {
+  for (const origin of origins) {
+    if (origin === '*' && credentials) {
+      mistakes.push('Cors.Origins must not be * together with Cors.Credentials: every page could act as its visitor.')
+    }
+    if (origin !== '*' && !(URL.canParse(origin) && new URL(origin).origin === origin)) {
+      mistakes.push(`Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}.`)
     }
   }
-  return source
 }
 
-function parseObject(text: string, path: string, mistakes: string[]): JsonObject | undefined {
+function checkProxies(entries: readonly string[], mistakes: string[]): void {
   try {
-    const root = JSON.parse(text) as JsonValue
-    if (isObject(root)) return root
-    mistakes.push(`${path}: the root must be an object.`)
+    new TrustedProxies(entries)
   } catch (error) {
-    mistakes.push(`${path}: not well-formed JSON: ${(error as Error).message}.`)
-  }
-  return undefined
-}
-
-function isKey(name: string): name is KeyName {
-  return Object.hasOwn(KEYS, name)
-}
-
-function knownKeys(section: string): string {
-  const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
-  return `there are ${[...names, ...(section === 'Api' ? [`${SCHEMAS}.<collection>`] : [])].join(', ')}`
-}
-
-type Value = boolean | number | string
-
-function readValue(name: KeyName, value: JsonValue, { where, isText }: Source, mistakes: string[]): Value | undefined {
-  const key: Key = KEYS[name]
-  const read = isText ? readText(key, String(value)) : value
-  switch (key.type) {
-    case 'boolean':
-      if (typeof read === 'boolean') return read
-      break
-    case 'integer':
-      if (Number.isSafeInteger(read) && (read as number) >= key.least) return read as number
-      break
-    case 'choice':
-      if (key.choices.includes(read as string)) return read as string
-      break
-    default:
-      return key satisfies never
-  }
-  mistakes.push(`The ${where}${name} must be ${expectation(key)}, not ${JSON.stringify(value)}.`)
-  return undefined
-}
-
-/** A flag or an environment variable is text; the configuration file has JSON's types. */
-function readText(key: Key, text: string): JsonValue {
-  if (key.type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
-  return key.type === 'integer' && /^\d+$/.test(text) ? Number(text) : text
-}
-
-function expectation(key: Key): string {
-  switch (key.type) {
-    case 'boolean':
-      return 'true or false'
-    case 'integer':
-      return `an integer of at least ${key.least}`
-    case 'choice':
-      return `one of ${key.choices.join(', ')}`
-    default:
-      return key satisfies never
+    mistakes.push(`Limits.TrustedProxies: ${(error as Error).message}.`)
   }
 }
 
@@ -332,33 +209,9 @@ function readSchema(
   }
   const path = absolute(schema)
   const text = readText(path)
-  if (text !== undefined) return parseObject(text, path, mistakes)
+  if (text !== undefined) return parseObject(path, text, mistakes)
   mistakes.push(`The ${where}${SCHEMAS}.${collection} names ${path}, which does not exist.`)
   return undefined
-}
-
-function parseUrls(list: string, mistakes: string[]): readonly Address[] {
-  const addresses: Address[] = []
-  for (const text of list.split(';').filter((piece) => piece.trim() !== '')) {
-    const isEvery = /^http:\/\/[*+](?=[:/]|$)/i.test(text.trim())
-    const url = parseUrl(isEvery ? text.trim().replace(/[*+]/, 'localhost') : text.trim())
-    if (url?.protocol !== 'http:' || url.pathname !== '/' || url.search || url.hash || url.username) {
-      mistakes.push(`The flag --urls must hold addresses such as ${DEFAULT_URL}, not ${JSON.stringify(text)}.`)
-    } else {
-      const host = isEvery ? undefined : url.hostname.replace(/^\[|\]$/g, '')
-      addresses.push({ host, port: url.port === '' ? 80 : Number(url.port) })
-    }
-  }
-  if (addresses.length === 0 && mistakes.length === 0) mistakes.push('The flag --urls needs an address.')
-  return addresses
-}
-
-function parseUrl(text: string): URL | undefined {
-  try {
-    return new URL(text)
-  } catch {
-    return undefined
-  }
 }
 
 function deepFreeze<T>(value: T): T {
@@ -370,15 +223,21 @@ function deepFreeze<T>(value: T): T {
 }
 
 export function helpText(): string {
-  const keys = KEY_NAMES.map(
-    (name) => `${`  --${name} <${KEYS[name].type}>`.padEnd(38)}${KEYS[name].about} (${KEYS[name].otherwise})`,
-  )
+  const keys = KEY_NAMES.map((name) => {
+    const { type, about, otherwise } = KEYS[name]
+    const stated =
+      typeof otherwise === 'object' || otherwise === undefined || name === 'Http.ContentSecurityPolicy'
+        ? ''
+        : ` (${otherwise})`
+    return `${`  --${name} <${type}>`.padEnd(50)} ${about}${stated}`
+  })
   return `Serves the collections of a JSON file over REST and remembers every change.
 
 Usage: recollect [flags]
        recollect verify [--file <path>] [--journal <path>] [--json]
        recollect replay --to <position|time> --out <file> [--file <path>] [--journal <path>]
        recollect backup --out <directory> [--file <path>] [--journal <path>]
+       recollect hash-password < <file with the password>
 
   --file <path>                       the JSON data file; created when missing (${DEFAULT_FILE})
   --urls <url>[;<url>]                listening addresses; the hosts * and + mean every interface (${DEFAULT_URL})
@@ -390,6 +249,6 @@ Usage: recollect [flags]
 Settings, also in the configuration file and as environment variables (Section__Key):
 
 ${keys.join('\n')}
-  --Api.Schemas.<collection> <path>   a JSON Schema that the collection's items must satisfy
+  --Api.Schemas.<collection> <path>                a JSON Schema that the collection's items must satisfy
 `
 }

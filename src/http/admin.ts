@@ -1,6 +1,7 @@
 import Router from '@koa/router'
 import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { sendJson } from './answers.ts'
+import { principalOf } from './guard.ts'
 import { resource } from './resource.ts'
 
 export interface Health {
@@ -10,17 +11,24 @@ export interface Health {
 
 export interface AdminOptions {
   readonly health: () => Health
+  /** What only admins are shown of it. */
+  readonly warnings: readonly string[]
   readonly reload: () => Promise<TakenInEdit>
 }
 
-export function adminRoutes({ health, reload }: AdminOptions): Router {
+export function adminRoutes({ health, warnings, reload }: AdminOptions): Router {
   const router = new Router({ sensitive: true })
 
   resource(router, '/health', {
     GET: (ctx) => {
       const state = health()
       ctx.set('Cache-Control', 'no-store')
-      sendJson(ctx, JSON.stringify(state), state.status === 'unavailable' ? 503 : 200)
+      const isAdmin = principalOf(ctx)?.role === 'admin'
+      sendJson(
+        ctx,
+        JSON.stringify(isAdmin ? { ...state, warnings } : state),
+        state.status === 'unavailable' ? 503 : 200,
+      )
     },
   })
 

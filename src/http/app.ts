@@ -1,18 +1,25 @@
 import type Router from '@koa/router'
 import Koa, { type Middleware } from 'koa'
 import type { Logger } from 'pino'
+import type { Gate } from '../access/gate.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
 import { type DocsOptions, docRoutes } from './docs.ts'
 import { type EventsOptions, eventRoutes } from './events.ts'
+import { crossOrigin, guard, principalOf } from './guard.ts'
+import { securityHeaders } from './headers.ts'
 import { type ItemsOptions, itemRoutes } from './items.ts'
 import { problems } from './problems.ts'
 import { statics } from './statics.ts'
+import { tokenRoutes } from './tokens.ts'
 
 export interface AppOptions {
   readonly items: ItemsOptions
   readonly events: EventsOptions
   readonly admin: AdminOptions
   readonly docs: DocsOptions
+  readonly gate: Gate
+  readonly corsCredentials: boolean
+  readonly contentSecurityPolicy: string
   readonly wwwroot: string
   readonly log: Logger
   readonly newId: () => string
@@ -22,20 +29,24 @@ const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
 
 export function createApp(options: AppOptions): Koa {
   const app = new Koa()
-  const { log, newId, items } = options
+  const { log, newId, items, gate } = options
   app.on('error', (error: Error & { code?: string }) => {
     if (!isClientGone(error)) log.error({ err: error }, 'an answer failed')
   })
   app.use(originForm)
   app.use(identify(newId))
   app.use(logged(log))
+  app.use(securityHeaders(options.contentSecurityPolicy))
+  app.use(crossOrigin(gate, options.corsCredentials))
   app.use(journalPosition(() => items.views.position))
   app.use(problems(log))
+  app.use(guard(gate))
   for (const routes of [
     itemRoutes(items),
     eventRoutes(options.events),
     adminRoutes(options.admin),
     docRoutes(options.docs),
+    tokenRoutes(gate),
   ] satisfies Router[]) {
     app.use(routes.routes() as unknown as Middleware)
   }
@@ -81,11 +92,12 @@ function logged(log: Logger): Middleware {
   }
 }
 
-/** Every answer under /api says which position it reflects; a write says its own. */
+/** Every answer under /api to somebody who may in says which position it reflects; a write says its own. */
 function journalPosition(position: () => number): Middleware {
   return async (ctx, next) => {
     await next()
-    if ((ctx.path === '/api' || ctx.path.startsWith('/api/')) && !ctx.response.get('Journal-Position')) {
+    const isApi = ctx.path === '/api' || ctx.path.startsWith('/api/')
+    if (isApi && principalOf(ctx) && !ctx.response.get('Journal-Position')) {
       ctx.set('Journal-Position', String(position()))
     }
   }

@@ -49,7 +49,7 @@ export function bodyReader(types: readonly string[], limitBytes: number): (ctx: 
     try {
       await gather(ctx as Parameters<typeof gather>[0], nothing)
     } catch (error) {
-      throw refusalOf(error, limitBytes)
+      throw bodyRefusal(error, limitBytes)
     }
     const bytes = Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
     if (bytes.length === 0) throw noBody()
@@ -76,7 +76,8 @@ function typeOf(ctx: Context, types: readonly string[]): string {
 /** From zlib (gzip, deflate), from Brotli, and when the client goes away. */
 const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PREMATURE_CLOSE$)/
 
-function refusalOf(error: unknown, limitBytes: number): unknown {
+/** What a failure to read a body means for the client; a failure that is not the client's comes back as it is. */
+export function bodyRefusal(error: unknown, limitBytes: number): unknown {
   const { status, code, message } = error as { status?: number; code?: string; message: string }
   if (status === 413) return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
   if (status === 415) return new Refusal('UnsupportedMediaType', `The Content-Encoding is not supported: ${message}.`)

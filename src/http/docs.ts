@@ -1,9 +1,11 @@
+import { hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import Router from '@koa/router'
 import type { Middleware } from 'koa'
 import { koaSwagger } from 'koa2-swagger-ui'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
+import { CONTENT_SECURITY_POLICY } from './headers.ts'
 import { type OpenApiOptions, openApi } from './openapi.ts'
 import { resource } from './resource.ts'
 
@@ -46,7 +48,9 @@ export function docRoutes(options: DocsOptions): Router {
   resource(router, '/swagger/', {
     GET: async (ctx) => {
       await page(ctx, async () => {})
-      ctx.body = String(ctx.body).replace(/<link href="https:[^>]*>/g, '')
+      const html = String(ctx.body).replace(/<link href="https:[^>]*>/g, '')
+      ctx.body = html
+      ctx.set('Content-Security-Policy', policyFor(html))
     },
   })
 
@@ -62,4 +66,12 @@ export function docRoutes(options: DocsOptions): Router {
   })
 
   return router
+}
+
+/** The page's own script stands within it: it is allowed by its hash, and no other is. */
+function policyFor(html: string): string {
+  const hashes = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
+    ([, script = '']) => `'sha256-${hash('sha256', script, 'base64')}'`,
+  )
+  return CONTENT_SECURITY_POLICY.replace("script-src 'self'", ["script-src 'self'", ...hashes].join(' '))
 }

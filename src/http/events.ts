@@ -4,13 +4,14 @@ import { Refusal } from '../errors.ts'
 import { type DomainEvent, isEventType, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant, readInstant } from '../projections/query/instant.ts'
-import { type Parameter, parseParameters, type QueryLimits } from '../projections/query/query.ts'
+import type { Parameter, QueryLimits } from '../projections/query/query.ts'
 import { sendJson } from './answers.ts'
+import { type HttpQueryLimits, parametersOf } from './requests.ts'
 import { resource } from './resource.ts'
 
 export interface EventsOptions {
   readonly journal: Pick<Journal, 'head' | 'read'>
-  readonly limits: QueryLimits
+  readonly limits: HttpQueryLimits
 }
 
 const JSON_PAGE = 'application/json'
@@ -26,7 +27,7 @@ export function eventRoutes({ journal, limits }: EventsOptions): Router {
       const type = ctx.accepts(JSON_PAGE, NDJSON)
       if (!type) throw new Refusal('NotAcceptable', `Events come as ${JSON_PAGE} or ${NDJSON}.`)
       ctx.vary('Accept')
-      const parameters = parseParameters(ctx.querystring, limits.parameters)
+      const parameters = parametersOf(ctx, limits)
       const wanted = parseWanted(parameters, limits)
       const { head } = journal
       ctx.set('Journal-Position', String(head))
@@ -35,10 +36,11 @@ export function eventRoutes({ journal, limits }: EventsOptions): Router {
         ctx.body = Readable.from(lines(journal, wanted, head))
         return
       }
+      const limit = wanted.limit ?? Math.min(DEFAULT_LIMIT, limits.pageSize)
       const events: string[] = []
       let next: Position | undefined
       for await (const { position, text } of matching(journal, wanted, head)) {
-        if (events.length === (wanted.limit ?? DEFAULT_LIMIT)) {
+        if (events.length === limit) {
           next = position
           break
         }

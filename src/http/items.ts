@@ -7,11 +7,18 @@ import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import { answer } from '../projections/query/answer.ts'
-import { pageLinks, parseParameters, parseQuery, type QueryLimits } from '../projections/query/query.ts'
+import { pageLinks, parseQuery } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { isNotModified, sendJson } from './answers.ts'
 import { type Body, bodyReader, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem } from './bodies.ts'
-import { apiSegments, originOf, parseTags, wantsRepresentation } from './requests.ts'
+import {
+  apiSegments,
+  type HttpQueryLimits,
+  originOf,
+  parametersOf,
+  parseTags,
+  wantsRepresentation,
+} from './requests.ts'
 import { resource } from './resource.ts'
 
 export interface ItemsOptions {
@@ -20,7 +27,7 @@ export interface ItemsOptions {
   /** The journal's UUID. */
   readonly journalId: string
   readonly bodyBytes: number
-  readonly limits: QueryLimits
+  readonly limits: HttpQueryLimits
 }
 
 /** `/api`: the collections and their items. */
@@ -41,7 +48,7 @@ export function itemRoutes({ views, handler, journalId, bodyBytes, limits }: Ite
       const [name] = apiSegments(ctx) as [string]
       const collection = views.find(name)
       if (!collection) throw new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
-      const parameters = parseParameters(ctx.querystring, limits.parameters)
+      const parameters = parametersOf(ctx, limits)
       const query = parseQuery(parameters, limits)
       // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
       if (isNotModified(ctx, `"${collection.position}-${journalId}"`)) return

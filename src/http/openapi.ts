@@ -1,6 +1,8 @@
+import type { Scheme } from '../access/access.ts'
 import type { JsonObject } from '../json/value.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { Views } from '../projections/views.ts'
+import { secured } from './openapi/access.ts'
 import { headers, parameters, ref, responses, schemas } from './openapi/components.ts'
 import { itemPaths, namesPath, valuePath } from './openapi/item-paths.ts'
 import { schemaOf } from './openapi/schema-of.ts'
@@ -9,6 +11,8 @@ import { servicePaths } from './openapi/service-paths.ts'
 export interface OpenApiOptions {
   readonly version: string
   readonly views: Pick<Views, 'names' | 'find'>
+  /** The ways to say who one is; none where everybody may in. */
+  readonly schemes: readonly Scheme[]
 }
 
 /** Collections that get paths of their own, as many as the page shows without a wait, and the items of each that are looked at. */
@@ -34,12 +38,12 @@ const TAGS = [
 ]
 
 /** The service as it is now, in OpenAPI 3.1: each collection with the fields that its first items have. */
-export function openApi({ version, views }: OpenApiOptions): JsonObject {
+export function openApi({ version, views, schemes }: OpenApiOptions): JsonObject {
   const collections = views
     .names()
     .slice(0, COLLECTIONS)
     .map((name) => describe(name, views))
-  return {
+  const document = {
     openapi: '3.1.0',
     info: { title: 'Recollect', version, description: DESCRIPTION },
     tags: [...collections.map(({ path }) => ({ name: path })), ...TAGS],
@@ -63,6 +67,7 @@ export function openApi({ version, views }: OpenApiOptions): JsonObject {
       responses,
     },
   }
+  return secured(document, schemes)
 }
 
 /** Its tag is its path: whatever the name, that is no other tag. */

@@ -11,6 +11,8 @@ export interface Answered {
 export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   Invalid: { status: 400, title: 'The request is not valid' },
   UnknownParent: { status: 400, title: 'The parent does not exist' },
+  Unauthenticated: { status: 401, title: 'Credentials are needed' },
+  Forbidden: { status: 403, title: 'Not allowed' },
   NotFound: { status: 404, title: 'Not found' },
   MethodNotAllowed: { status: 405, title: 'Method not allowed' },
   NotAcceptable: { status: 406, title: 'Not acceptable' },
@@ -19,6 +21,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   TooLarge: { status: 413, title: 'The body is too large' },
   UnsupportedMediaType: { status: 415, title: 'Unsupported media type' },
   Unprocessable: { status: 422, title: 'Understood, but not processable' },
+  TooManyRequests: { status: 429, title: 'Too many wrong attempts' },
   Unavailable: { status: 503, title: 'Writing is not possible at the moment' },
   DiskFull: { status: 507, title: 'The disk is full' },
 }

@@ -4,6 +4,7 @@ import type { Context } from 'koa'
 import type { Tags } from '../commands/command.ts'
 import { Refusal } from '../errors.ts'
 import type { Origin } from '../events/journal.ts'
+import { type Parameter, parseParameters, type QueryLimits } from '../projections/query/query.ts'
 
 /** The path's segments after `/api`, each decoded once; a trailing slash says nothing. */
 export function apiSegments(ctx: Context): readonly string[] {
@@ -51,4 +52,14 @@ export function originOf(ctx: Context, body: Uint8Array): Origin {
     Buffer.from(body).toString('latin1'),
   ]
   return { ...origin, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
+}
+
+export interface HttpQueryLimits extends QueryLimits {
+  /** Of the query string. */
+  readonly bytes: number
+}
+
+export function parametersOf(ctx: Context, { bytes, parameters }: HttpQueryLimits): readonly Parameter[] {
+  if (ctx.querystring.length > bytes) throw new Refusal('Invalid', `The query is longer than ${bytes} bytes.`)
+  return parseParameters(ctx.querystring, parameters)
 }

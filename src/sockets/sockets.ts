@@ -1,28 +1,113 @@
-import type { Server as HttpServer } from 'node:http'
+import type { Server as HttpServer, IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { Server } from 'socket.io'
 import { type WebSocket, WebSocketServer } from 'ws'
+import type { Principal } from '../access/access.ts'
+import type { Gate } from '../access/gate.ts'
 import type { Recorded } from '../events/journal.ts'
 import { notificationsOf } from '../projections/notifications.ts'
+import { Door } from './door.ts'
 import type { ServerMessages } from './protocol.ts'
-import { Upgrades } from './upgrades.ts'
+import { refuse, Upgrades } from './upgrades.ts'
 
 /** A client that does not read what it is sent is let go when this much waits for it. */
 const WAITING_BYTES = 1024 * 1024
 /** Clients have nothing to send yet. */
 const RECEIVED_BYTES = 16 * 1024
+/** So long a Socket.IO client has to say who it is. */
+const CONNECT_MS = 10_000
+/** How often is looked whose token has ended. */
+const EXPIRY_MS = 500
+/** RFC 6455 §7.4.1. */
+const POLICY_VIOLATION = 1008
+
+interface SocketData {
+  principal: Principal
+}
+
+export interface SocketsOptions {
+  readonly gate: Gate
+  /** Sockets that one address may hold open. */
+  readonly perAddress: number
+  readonly corsCredentials: boolean
+}
 
 /** Tells every connected client of every event: Socket.IO, and plain WebSocket at `/ws`. */
 export class Sockets {
-  readonly #io: Server<Record<string, never>, ServerMessages>
+  readonly #io: Server<Record<string, never>, ServerMessages, Record<string, never>, SocketData>
   readonly #plain = new WebSocketServer({ noServer: true, maxPayload: RECEIVED_BYTES, clientTracking: true })
+  readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
+  readonly #door: Door
+  readonly #gate: Gate
+  readonly #expiry: NodeJS.Timeout
   #hasLooked = false
 
-  constructor(http: HttpServer) {
-    this.#io = new Server(http, { serveClient: true, maxHttpBufferSize: RECEIVED_BYTES, destroyUpgrade: false })
-    this.#upgrades = new Upgrades(http, {
-      '/ws': (request, socket, head) => this.#plain.handleUpgrade(request, socket, head, keepQuiet),
+  constructor(http: HttpServer, { gate, perAddress, corsCredentials }: SocketsOptions) {
+    this.#gate = gate
+    this.#door = new Door(gate, perAddress)
+    this.#io = new Server(http, {
+      serveClient: true,
+      maxHttpBufferSize: RECEIVED_BYTES,
+      destroyUpgrade: false,
+      connectTimeout: CONNECT_MS,
+      cors: {
+        origin: (origin, answer) => answer(null, origin !== undefined && gate.origins.allows(origin, undefined)),
+        credentials: corsCredentials,
+      },
+      allowRequest: (request, answer) => {
+        this.#door.open(request).then(
+          (opened) => answer(opened.type === 'refused' ? opened.reason : undefined, opened.type !== 'refused'),
+          () => answer('unexpected', false),
+        )
+      },
     })
+    this.#io.engine.on(
+      'connection',
+      (conn: { request: IncomingMessage; once(name: 'close', done: () => void): void }) => {
+        conn.once('close', this.#door.enter(conn.request))
+      },
+    )
+    this.#io.use((socket, next) => {
+      this.#door.identify(socket.request, socket.handshake.auth).then((principal) => {
+        if (principal) {
+          socket.data.principal = principal
+          next()
+          return
+        }
+        next(new Error('Unauthenticated'))
+        // Socket.IO would keep the connection open, for nothing.
+        setImmediate(() => socket.conn.close())
+      }, next)
+    })
+    this.#upgrades = new Upgrades(http, {
+      '/ws': (request, socket, head) => void this.#openPlain(request, socket, head),
+    })
+    this.#expiry = setInterval(() => this.#dropWhoMayNoLonger(), EXPIRY_MS).unref()
+  }
+
+  async #openPlain(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const opened = await this.#door.open(request)
+    const principal = opened.type === 'opened' ? opened.principal : undefined
+    if (!principal) {
+      refuse(socket, opened.type === 'refused' ? opened.status : '401 Unauthorized')
+      return
+    }
+    this.#plain.handleUpgrade(request, socket, head, (client) => {
+      keepQuiet(client)
+      this.#plainPrincipals.set(client, principal)
+      client.once('close', this.#door.enter(request))
+    })
+  }
+
+  #dropWhoMayNoLonger(): void {
+    for (const client of this.#plain.clients) {
+      const principal = this.#plainPrincipals.get(client)
+      if (principal && !this.#gate.isValid(principal)) client.close(POLICY_VIOLATION, 'The token has ended.')
+    }
+    for (const socket of this.#io.sockets.sockets.values()) {
+      if (!this.#gate.isValid(socket.data.principal)) socket.disconnect(true)
+    }
   }
 
   notify(recorded: Recorded): void {
@@ -51,6 +136,7 @@ export class Sockets {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#expiry)
     for (const client of this.#plain.clients) client.close(1001, 'The server is ending.')
     this.#plain.close()
     const left = this.#upgrades.close()

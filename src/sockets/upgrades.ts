@@ -34,7 +34,7 @@ export class Upgrades {
       if (isSocketIo) return
       const accept = Object.hasOwn(doors, path) ? doors[path] : undefined
       if (accept) accept(request, socket, head)
-      else refuse(socket)
+      else refuse(socket, '404 Not Found')
     })
   }
 
@@ -59,7 +59,8 @@ export class Upgrades {
   }
 }
 
-function refuse(socket: Duplex): void {
+/** Answers an upgrade with a status instead. */
+export function refuse(socket: Duplex, status: string): void {
   socket.once('finish', () => socket.destroy())
-  socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
 }

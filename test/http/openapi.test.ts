@@ -6,6 +6,10 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import fc from 'fast-check'
 import { pino } from 'pino'
+import { TrustedProxies } from '../../src/access/addresses.ts'
+import { Failures } from '../../src/access/failures.ts'
+import { Gate } from '../../src/access/gate.ts'
+import { Origins } from '../../src/access/origins.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
@@ -350,15 +354,19 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
-  const limits = { parameters: 1, pageSize: 1 }
+  const limits = { bytes: 1, parameters: 1, pageSize: 1 }
   const app = createApp({
     items: { views, handler, journalId: journal.id, bodyBytes: 1, limits },
     events: { journal, limits },
     admin: {
       health: () => ({ status: 'ok' }),
+      warnings: [],
       reload: async () => ({ basis: 0, events: 0, conflicts: [] }),
     },
-    docs: { version: '0', views, swaggerAssets: '' },
+    docs: { version: '0', views, swaggerAssets: '', schemes: [] },
+    gate: openToAll(),
+    corsCredentials: false,
+    contentSecurityPolicy: '',
     wwwroot: '.',
     log: pino({ level: 'silent' }),
     newId: () => '',
@@ -374,4 +382,13 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     }
   }
   return new Map([...routes].map(([path, methods]) => [path, [...new Set(methods)].sort().join()]))
+}
+
+function openToAll(): Gate {
+  return new Gate({
+    access: undefined,
+    failures: new Failures(1, () => new Date()),
+    proxies: new TrustedProxies([]),
+    origins: new Origins(undefined),
+  })
 }

@@ -228,7 +228,14 @@ const PROBLEMS = {
   507: 'The disk is full. Nothing was written.',
 } as const
 
-export type ProblemStatus = keyof typeof PROBLEMS
+/** The same where not everybody may in. */
+const ACCESS_PROBLEMS = {
+  401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` has the ways to say who one is.',
+  403: 'The role of whoever asks does not allow this.',
+  429: 'Too many wrong credentials came from this address.',
+} as const
+
+export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS
 
 /** Shown by the first refusal that has the status. */
 function problem(status: number, description: string, names: readonly HeaderName[] = []): JsonObject {
@@ -248,15 +255,21 @@ function problem(status: number, description: string, names: readonly HeaderName
 }
 
 export const responses: Named = {
-  ...Object.fromEntries(
-    Object.entries(PROBLEMS).map(([status, description]) => [
-      problemName(status),
-      problem(Number(status), description, status === '503' ? ['Retry-After'] : []),
-    ]),
-  ),
+  ...named(PROBLEMS),
   Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
     'Allow',
   ]),
+}
+
+export const accessResponses: Named = named(ACCESS_PROBLEMS)
+
+function named(descriptions: Readonly<Record<number, string>>): Named {
+  return Object.fromEntries(
+    Object.entries(descriptions).map(([status, description]) => [
+      problemName(status),
+      problem(Number(status), description, status === '503' || status === '429' ? ['Retry-After'] : []),
+    ]),
+  )
 }
 
 function problemName(status: string | number): string {

@@ -1,0 +1,146 @@
+import { createHmac, randomBytes } from 'node:crypto'
+import { hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
+import type { Role } from './roles.ts'
+import type { Token, Tokens } from './tokens.ts'
+
+export const SCHEMES = ['token', 'basic', 'apikey'] as const
+export type Scheme = (typeof SCHEMES)[number]
+
+export interface User {
+  readonly name: string
+  /** A hash, or, with a warning, plain text. */
+  readonly password: string
+  readonly role: Role
+}
+
+export interface ApiKey {
+  readonly name: string
+  readonly key: string
+  readonly role: Role
+}
+
+/** Who asks. */
+export interface Principal {
+  /** As every event of theirs records it. */
+  readonly actor: string
+  readonly role: Role
+  /** What they came with, where that can end before they do. */
+  readonly token?: Token
+}
+
+/** What a request or a socket brings; each undefined when it brings none. */
+export interface Credentials {
+  readonly authorization?: string | undefined
+  readonly apiKey?: string | undefined
+  /** A bearer token from a place other than the Authorization header. */
+  readonly accessToken?: string | undefined
+}
+
+/** Everybody, where authentication is off. */
+export const ANYBODY: Principal = { actor: 'anonymous', role: 'admin' }
+
+export interface AccessOptions {
+  readonly schemes: readonly Scheme[]
+  readonly users: readonly User[]
+  readonly apiKeys: readonly ApiKey[]
+  readonly tokens: Tokens
+}
+
+const REMEMBERED = 1000
+
+/** Tells who somebody is by what they bring. Every comparison takes as long for a wrong guess as for an unknown name. */
+export class Access {
+  readonly schemes: readonly Scheme[]
+  readonly tokens: Tokens
+  readonly #users: ReadonlyMap<string, User>
+  readonly #apiKeys: readonly ApiKey[]
+  /** A hash of a password that nobody knows, for names that nobody has. */
+  readonly #decoy: string
+  /** Passwords that were right, by a keyed digest: a hash is made to be slow, and is not computed for each request. */
+  readonly #remembered = new Set<string>()
+  readonly #digestKey = randomBytes(32)
+
+  private constructor({ schemes, users, apiKeys, tokens }: AccessOptions, decoy: string) {
+    this.schemes = schemes
+    this.tokens = tokens
+    this.#users = new Map(users.map((user) => [user.name, user]))
+    this.#apiKeys = apiKeys
+    this.#decoy = decoy
+  }
+
+  static async open(options: AccessOptions): Promise<Access> {
+    const users = await Promise.all(
+      options.users.map(async (user) =>
+        isPasswordHash(user.password) ? user : { ...user, password: await hashPassword(user.password) },
+      ),
+    )
+    return new Access({ ...options, users }, await hashPassword(randomBytes(16).toString('hex')))
+  }
+
+  /** Undefined when nothing that was brought is right for an active scheme. */
+  async identify({ authorization, apiKey, accessToken }: Credentials): Promise<Principal | undefined> {
+    if (apiKey !== undefined && this.#has('apikey')) return this.#byKey(apiKey)
+    const [, scheme = '', rest = ''] = /^([A-Za-z]+) +(.*)$/s.exec(authorization ?? '') ?? []
+    switch (scheme.toLowerCase()) {
+      case 'basic':
+        return this.#has('basic') ? this.#byBasic(rest) : undefined
+      case 'bearer':
+        return this.#byToken(rest)
+      default:
+        return accessToken === undefined ? undefined : this.#byToken(accessToken)
+    }
+  }
+
+  /** The user of that name and password. */
+  async byPassword(name: string, password: string): Promise<Principal | undefined> {
+    const user = this.#users.get(name)
+    const digest = createHmac('sha256', this.#digestKey)
+      .update(JSON.stringify([name, password]))
+      .digest('base64')
+    if (user && this.#remembered.has(digest)) return { actor: user.name, role: user.role }
+    const isRight = await verifyPassword(password, user?.password ?? this.#decoy)
+    if (!user || !isRight) return undefined
+    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
+    this.#remembered.add(digest)
+    return { actor: user.name, role: user.role }
+  }
+
+  /** Whether somebody who was identified still is who they were. */
+  isValid({ token }: Principal): boolean {
+    return token === undefined || this.tokens.isValid(token)
+  }
+
+  /** One challenge a scheme (RFC 9110 §11.6.1). */
+  challenges(): readonly string[] {
+    const challenge = {
+      token: 'Bearer realm="Recollect"',
+      basic: 'Basic realm="Recollect", charset="UTF-8"',
+      apikey: 'ApiKey realm="Recollect"',
+    }
+    return this.schemes.map((scheme) => challenge[scheme])
+  }
+
+  #has(scheme: Scheme): boolean {
+    return this.schemes.includes(scheme)
+  }
+
+  #byKey(brought: string): Principal | undefined {
+    let found: ApiKey | undefined
+    for (const apiKey of this.#apiKeys) if (sameSecret(apiKey.key, brought)) found ??= apiKey
+    return found && { actor: found.name, role: found.role }
+  }
+
+  async #byBasic(encoded: string): Promise<Principal | undefined> {
+    if (!/^[A-Za-z\d+/]+=*$/.test(encoded)) return undefined
+    const text = Buffer.from(encoded, 'base64').toString()
+    const colon = text.indexOf(':')
+    return colon < 0 ? undefined : this.byPassword(text.slice(0, colon), text.slice(colon + 1))
+  }
+
+  async #byToken(jwt: string): Promise<Principal | undefined> {
+    if (!this.#has('token')) return undefined
+    const token = await this.tokens.verify(jwt)
+    const user = token && this.#users.get(token.user)
+    return user && { actor: user.name, role: user.role, token }
+  }
+}

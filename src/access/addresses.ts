@@ -1,0 +1,40 @@
+import { BlockList, isIP } from 'node:net'
+
+/** Whose word about a client's address counts: addresses and networks (`10.0.0.0/8`). Throws on anything else. */
+export class TrustedProxies {
+  readonly #list = new BlockList()
+
+  constructor(entries: readonly string[]) {
+    for (const entry of entries) {
+      const [address = '', prefix] = entry.split('/')
+      const version = isIP(address)
+      const bits = version === 4 ? 32 : 128
+      const length = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Number.NaN
+      if (version === 0 || !(length <= bits)) throw new Error(`${entry} is neither an address nor a network`)
+      this.#list.addSubnet(address, length, version === 4 ? 'ipv4' : 'ipv6')
+    }
+  }
+
+  /**
+   * The client's address: the connection's, or, when that is a trusted proxy's, the last one in X-Forwarded-For
+   * that is not.
+   */
+  clientOf(remote: string | undefined, forwardedFor: string | undefined): string {
+    const chain = [...(forwardedFor ?? '').split(',').map((part) => part.trim()), plain(remote ?? '')]
+    for (let index = chain.length - 1; index > 0; index--) {
+      if (!this.#trusts(chain[index] as string)) return chain[index] as string
+      if (isIP(chain[index - 1] as string) === 0) return chain[index] as string
+    }
+    return chain[0] as string
+  }
+
+  #trusts(address: string): boolean {
+    const version = isIP(address)
+    return version !== 0 && this.#list.check(address, version === 4 ? 'ipv4' : 'ipv6')
+  }
+}
+
+/** An IPv4 address without the IPv6 coat that a dual-stack socket gives it. */
+function plain(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, '')
+}

@@ -1,0 +1,37 @@
+const WINDOW_MS = 60_000
+const ADDRESSES = 10_000
+
+/** Counts what an address got wrong within a minute; remembers a bounded number of addresses. */
+export class Failures {
+  readonly #limit: number
+  readonly #now: () => Date
+  readonly #times = new Map<string, number[]>()
+
+  constructor(limit: number, now: () => Date) {
+    this.#limit = limit
+    this.#now = now
+  }
+
+  add(address: string): void {
+    const times = [...this.#recent(address), this.#now().getTime()].slice(-this.#limit)
+    this.#times.delete(address)
+    this.#times.set(address, times)
+    for (const oldest of this.#times.keys()) {
+      if (this.#times.size <= ADDRESSES) break
+      this.#times.delete(oldest)
+    }
+  }
+
+  /** Seconds until the address may try again; 0 when it may now. */
+  waitSeconds(address: string): number {
+    const recent = this.#recent(address)
+    const [oldest] = recent
+    if (oldest === undefined || recent.length < this.#limit) return 0
+    return Math.max(1, Math.ceil((oldest + WINDOW_MS - this.#now().getTime()) / 1000))
+  }
+
+  #recent(address: string): readonly number[] {
+    const since = this.#now().getTime() - WINDOW_MS
+    return (this.#times.get(address) ?? []).filter((time) => time > since)
+  }
+}

@@ -1,0 +1,33 @@
+/** Each may do what the one before it may. */
+export const ROLES = ['reader', 'writer', 'admin'] as const
+export type Role = (typeof ROLES)[number]
+
+export function includes(role: Role, needed: Role): boolean {
+  return ROLES.indexOf(role) >= ROLES.indexOf(needed)
+}
+
+const SAFE = ['GET', 'HEAD', 'OPTIONS']
+
+interface Surface {
+  readonly path: RegExp
+  readonly safe: Role
+  readonly unsafe: Role
+}
+
+/**
+ * The one list of what is not public. All else (static files, the API's description, /health, /token) is, and tells
+ * nothing of the collections' items.
+ */
+const SURFACES: readonly Surface[] = [
+  { path: /^\/api(\/|$)/i, safe: 'reader', unsafe: 'writer' },
+  { path: /^\/events(\/|$)/i, safe: 'reader', unsafe: 'reader' },
+  { path: /^\/metrics(\/|$)/i, safe: 'reader', unsafe: 'reader' },
+  { path: /^\/logout(\/|$)/i, safe: 'reader', unsafe: 'reader' },
+  { path: /^\/admin(\/|$)/i, safe: 'admin', unsafe: 'admin' },
+]
+
+/** The role that a request needs; undefined for what is public. */
+export function neededRole(method: string, path: string): Role | undefined {
+  const surface = SURFACES.find((one) => one.path.test(path))
+  return surface && (SAFE.includes(method) ? surface.safe : surface.unsafe)
+}

@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto'
+import { jwtVerify, SignJWT } from 'jose'
+
+export interface Token {
+  readonly id: string
+  readonly user: string
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** Where revocations outlive the process. */
+export interface RevocationStore {
+  read(): Promise<readonly Revocation[]>
+  write(revocations: readonly Revocation[]): Promise<void>
+}
+
+export interface Revocation {
+  readonly id: string
+  readonly expiresAt: number
+}
+
+const ALGORITHM = 'HS256'
+const ISSUER = 'recollect'
+
+/** Access tokens (RFC 7519): one algorithm, always with an expiry, revocable. */
+export class Tokens {
+  readonly expiresInSeconds: number
+  readonly #secret: Uint8Array
+  readonly #now: () => Date
+  readonly #store: RevocationStore
+  readonly #revoked = new Map<string, number>()
+  #written: Promise<void> = Promise.resolve()
+
+  private constructor(secret: Uint8Array, expiresInSeconds: number, now: () => Date, store: RevocationStore) {
+    this.#secret = secret
+    this.expiresInSeconds = expiresInSeconds
+    this.#now = now
+    this.#store = store
+  }
+
+  static async open(
+    secret: Uint8Array,
+    expiresInSeconds: number,
+    now: () => Date,
+    store: RevocationStore,
+  ): Promise<Tokens> {
+    const tokens = new Tokens(secret, expiresInSeconds, now, store)
+    for (const { id, expiresAt } of await store.read()) tokens.#revoked.set(id, expiresAt)
+    return tokens
+  }
+
+  issue(user: string): Promise<string> {
+    const seconds = Math.floor(this.#now().getTime() / 1000)
+    return new SignJWT({})
+      .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT' })
+      .setIssuer(ISSUER)
+      .setSubject(user)
+      .setJti(randomUUID())
+      .setIssuedAt(seconds)
+      .setExpirationTime(seconds + this.expiresInSeconds)
+      .sign(this.#secret)
+  }
+
+  /** Undefined for a token that is forged, expired, revoked, or no token of ours at all. */
+  async verify(jwt: string): Promise<Token | undefined> {
+    try {
+      const { payload } = await jwtVerify(jwt, this.#secret, {
+        algorithms: [ALGORITHM],
+        issuer: ISSUER,
+        requiredClaims: ['exp', 'jti', 'sub'],
+        currentDate: this.#now(),
+      })
+      const token = {
+        id: payload.jti as string,
+        user: payload.sub as string,
+        expiresAt: (payload.exp as number) * 1000,
+      }
+      return this.isValid(token) ? token : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  isValid({ id, expiresAt }: Token): boolean {
+    return expiresAt > this.#now().getTime() && !this.#revoked.has(id)
+  }
+
+  /** Resolves when the revocation is durable. */
+  async revoke({ id, expiresAt }: Token): Promise<void> {
+    const now = this.#now().getTime()
+    this.#revoked.set(id, expiresAt)
+    for (const [old, until] of this.#revoked) if (until <= now) this.#revoked.delete(old)
+    this.#written = this.#written
+      .catch(() => {})
+      .then(() => this.#store.write(Array.from(this.#revoked, ([one, until]) => ({ id: one, expiresAt: until }))))
+    await this.#written
+  }
+}

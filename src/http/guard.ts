@@ -1,0 +1,74 @@
+import cors from '@koa/cors'
+import type { Context, Middleware } from 'koa'
+import type { Principal } from '../access/access.ts'
+import { credentialsOf, type Gate, isRefused, type Refused } from '../access/gate.ts'
+import { includes, neededRole } from '../access/roles.ts'
+import { Refusal } from '../errors.ts'
+
+/** What a page of another origin may read of an answer. */
+const EXPOSED = [
+  'ETag',
+  'Link',
+  'Location',
+  'Journal-Position',
+  'Preference-Applied',
+  'Retry-After',
+  'X-Request-Id',
+  'X-Total-Count',
+]
+
+/** Lets the pages of allowed origins call; for all others the browser's own rule stands. */
+export function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
+  return cors({
+    origin: (ctx: Context) => (origins.allows(ctx.get('Origin'), ctx.host) ? ctx.get('Origin') : ''),
+    allowMethods: ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'PATCH'],
+    exposeHeaders: EXPOSED,
+    credentials,
+    maxAge: 600,
+  }) as unknown as Middleware
+}
+
+/** Where who asks makes a difference although nobody has to say. */
+const OPTIONAL = ['/health']
+
+/** Lets in who may: before any route, so that none can be forgotten. */
+export function guard(gate: Gate): Middleware {
+  return async (ctx, next) => {
+    ctx.state.address = gate.addressOf(ctx.req.socket.remoteAddress, ctx.headers)
+    const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
+    if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
+    const admitted = await gate.admit(credentialsOf(ctx.headers), ctx.state.address as string)
+    if (isRefused(admitted)) {
+      if (needed !== undefined) throw refusalOf(ctx, gate, admitted)
+      return next()
+    }
+    ctx.state.principal = admitted
+    ctx.state.actor = admitted.actor
+    if (needed !== undefined && !includes(admitted.role, needed)) {
+      throw new Refusal('Forbidden', `The role ${admitted.role} does not allow this; ${needed} is needed.`)
+    }
+    return next()
+  }
+}
+
+export function principalOf(ctx: Context): Principal | undefined {
+  return ctx.state.principal as Principal | undefined
+}
+
+/** The refusal, with the headers that it comes with. */
+export function refusalOf(ctx: Context, { access }: Gate, refused: Refused): Refusal {
+  if (refused.refused === 'TooManyRequests') {
+    ctx.set('Retry-After', String(refused.waitSeconds))
+    return new Refusal(
+      'TooManyRequests',
+      `Too many wrong credentials came from this address; try again in ${refused.waitSeconds} s.`,
+    )
+  }
+  const challenges = access?.challenges() ?? []
+  ctx.set('WWW-Authenticate', [...challenges])
+  return new Refusal('Unauthenticated', `Say who you are, by one of: ${access?.schemes.join(', ')}.`)
+}
+
+function isPreflight(ctx: Context): boolean {
+  return ctx.method === 'OPTIONS' && ctx.get('Origin') !== '' && ctx.get('Access-Control-Request-Method') !== ''
+}

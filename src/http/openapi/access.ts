@@ -1,0 +1,101 @@
+import type { Scheme } from '../../access/access.ts'
+import { neededRole } from '../../access/roles.ts'
+import { isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
+import { JSON_TYPE } from '../bodies.ts'
+import { accessResponses, content, problems } from './components.ts'
+import { pathItem } from './operations.ts'
+
+const SECURITY: Readonly<Record<Scheme, JsonObject>> = {
+  token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+  basic: { type: 'http', scheme: 'basic' },
+  apikey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+}
+
+const CREDENTIALS = {
+  type: 'object',
+  properties: {
+    username: { type: 'string' },
+    password: { type: 'string' },
+    grant_type: { type: 'string', enum: ['client_credentials'] },
+    client_id: { type: 'string' },
+    client_secret: { type: 'string' },
+  },
+}
+
+const TOKEN = {
+  type: 'object',
+  required: ['access_token', 'token_type', 'expires_in'],
+  properties: {
+    access_token: { type: 'string' },
+    token_type: { type: 'string', enum: ['Bearer'] },
+    expires_in: { type: 'integer', description: 'Seconds.' },
+  },
+}
+
+/** The ways to a token; there are none unless tokens are in use. */
+const tokenPaths: JsonObject = {
+  '/token': pathItem('/token', {
+    tag: 'Service',
+    name: 'Token',
+    operations: {
+      POST: {
+        summary: 'A token for a name and a password',
+        requestBody: {
+          required: true,
+          content: content(CREDENTIALS, JSON_TYPE, 'application/x-www-form-urlencoded', 'multipart/form-data'),
+        },
+        responses: {
+          200: { description: 'The token.', headers: ['Cache-Control'], content: content(TOKEN, JSON_TYPE) },
+        },
+        problems: [400, 401, 413, 415, 429],
+      },
+    },
+  }),
+  '/logout': pathItem('/logout', {
+    tag: 'Service',
+    name: 'Logout',
+    operations: {
+      POST: {
+        summary: 'Ends the token that it comes with',
+        responses: { 204: { description: 'The token is not valid any more.' } },
+        problems: [400],
+      },
+    },
+  }),
+}
+
+/** What a document says besides when not everybody may in. */
+export function secured(document: JsonObject, schemes: readonly Scheme[]): JsonObject {
+  if (schemes.length === 0) return document
+  const paths = { ...(document.paths as JsonObject), ...(schemes.includes('token') ? tokenPaths : {}) }
+  const components = document.components as JsonObject
+  return {
+    ...document,
+    paths: Object.fromEntries(
+      Object.entries(paths).map(([path, item]) => [path, isObject(item) ? securedItem(path, item, schemes) : item]),
+    ),
+    components: {
+      ...components,
+      responses: { ...(components.responses as JsonObject), ...accessResponses },
+      securitySchemes: Object.fromEntries(schemes.map((scheme) => [scheme, SECURITY[scheme]])),
+    },
+  }
+}
+
+function securedItem(path: string, item: JsonObject, schemes: readonly Scheme[]): JsonObject {
+  return Object.fromEntries(
+    Object.entries(item).map(([method, operation]): [string, JsonValue] => {
+      const role = neededRole(method.toUpperCase(), path)
+      if (role === undefined || !isObject(operation)) return [method, operation]
+      return [
+        method,
+        {
+          ...operation,
+          description: `${operation.description ?? ''}\n\nNeeds the role \`${role}\`.`.trim(),
+          security: schemes.map((scheme) => ({ [scheme]: [] })),
+          responses: { ...(operation.responses as JsonObject), ...problems(401, 403, 429) },
+        },
+      ]
+    }),
+  )
+}

@@ -1,0 +1,82 @@
+import Router from '@koa/router'
+import type { Context } from 'koa'
+import { koaBody } from 'koa-body'
+import { type Gate, isRefused } from '../access/gate.ts'
+import { Refusal } from '../errors.ts'
+import { sendJson } from './answers.ts'
+import { bodyRefusal } from './bodies.ts'
+import { principalOf, refusalOf } from './guard.ts'
+import { resource } from './resource.ts'
+
+const BODY_BYTES = 16 * 1024
+
+/** `/token` and `/logout`; there are none unless tokens are in use. */
+export function tokenRoutes(gate: Gate): Router {
+  const router = new Router({ sensitive: true })
+  const { access } = gate
+  if (!access?.schemes.includes('token')) return router
+  const { tokens } = access
+
+  resource(router, '/token', {
+    POST: async (ctx) => {
+      const { name, password } = await readCredentials(ctx)
+      const admitted = await gate.attempt(ctx.state.address as string, () => access.byPassword(name, password))
+      ctx.set('Cache-Control', 'no-store')
+      if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)
+      const answer = {
+        access_token: await tokens.issue(admitted.actor),
+        token_type: 'Bearer',
+        expires_in: tokens.expiresInSeconds,
+      }
+      sendJson(ctx, JSON.stringify(answer))
+    },
+  })
+
+  resource(router, '/logout', {
+    POST: async (ctx) => {
+      const token = principalOf(ctx)?.token
+      if (!token) throw new Refusal('Invalid', 'Only a token can be revoked, and none was sent.')
+      await tokens.revoke(token)
+      ctx.status = 204
+    },
+  })
+
+  return router
+}
+
+const gather = koaBody({
+  json: true,
+  urlencoded: true,
+  multipart: true,
+  text: false,
+  jsonLimit: BODY_BYTES,
+  formLimit: BODY_BYTES,
+  formidable: { maxFields: 10, maxFieldsSize: BODY_BYTES, maxFiles: 1, filter: () => false },
+  patchNode: false,
+})
+
+/** `username` and `password`, or OAuth 2's client credentials (RFC 6749 §4.4), as JSON, form or multipart. */
+async function readCredentials(ctx: Context): Promise<{ name: string; password: string }> {
+  try {
+    await gather(ctx as Parameters<typeof gather>[0], async () => {})
+  } catch (error) {
+    throw bodyRefusal(error, BODY_BYTES)
+  }
+  const body: unknown = (ctx.request as { body?: unknown }).body
+  if (typeof body !== 'object' || body === null) {
+    throw new Refusal('UnsupportedMediaType', 'Send username and password as JSON, as a form or as multipart.')
+  }
+  const fields = body as Record<string, unknown>
+  const field = (name: string): string | undefined => {
+    const value = Object.hasOwn(fields, name) ? fields[name] : undefined
+    return typeof value === 'string' ? value : undefined
+  }
+  const isClient = field('grant_type') === 'client_credentials'
+  const name = field(isClient ? 'client_id' : 'username')
+  const password = field(isClient ? 'client_secret' : 'password')
+  if (name !== undefined && password !== undefined) return { name, password }
+  throw new Refusal(
+    'Invalid',
+    'username and password are needed, or grant_type=client_credentials with client_id and client_secret.',
+  )
+}

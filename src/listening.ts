@@ -1,0 +1,89 @@
+import type { Server, ServerResponse } from 'node:http'
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
+import type { Address } from './settings/urls.ts'
+
+export interface Listening {
+  readonly urls: readonly string[]
+  /** Takes nothing new, answers what was accepted; `letGo` ends the connections that are no requests. */
+  close(letGo: () => Promise<void>): Promise<void>
+}
+
+/** So long are connections still served that were being opened when the end was asked for. */
+const GRACE_MS = 100
+/** Requests that are not answered by then are cut off. */
+const DRAIN_MS = 8000
+
+/**
+ * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
+ * connections of the others.
+ */
+export async function listen(http: Server, addresses: readonly Address[]): Promise<Listening> {
+  const servers: (Server | NetServer)[] = []
+  const urls: string[] = []
+  try {
+    for (const { host, port } of addresses) {
+      let bound = port
+      for (const [index, numeric] of hostsOf(host).entries()) {
+        const server = servers.length === 0 ? http : createNetServer((socket) => http.emit('connection', socket))
+        try {
+          await listenOn(server, numeric, bound)
+        } catch (error) {
+          const { code } = error as NodeJS.ErrnoException
+          if (index > 0 && (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT')) continue
+          throw error
+        }
+        servers.push(server)
+        bound = (server.address() as AddressInfo).port
+      }
+      const shown = host ?? '[::]'
+      urls.push(`http://${shown.includes(':') && host ? `[${shown}]` : shown}:${bound}`)
+    }
+  } catch (error) {
+    for (const server of servers) server.close()
+    throw error
+  }
+  const drain = drainOf(http)
+  return {
+    urls,
+    async close(letGo) {
+      drain()
+      await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
+      const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
+      http.closeIdleConnections()
+      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
+      await letGo()
+      await Promise.all(closed)
+      clearTimeout(cutOff)
+    },
+  }
+}
+
+/** From its call on every answer, also to a request that is here already, is its connection's last. */
+function drainOf(http: Server): () => void {
+  const answering = new Set<ServerResponse>()
+  let isDraining = false
+  http.prependListener('request', (_request, response: ServerResponse) => {
+    response.shouldKeepAlive &&= !isDraining
+    answering.add(response)
+    response.once('close', () => answering.delete(response))
+  })
+  return () => {
+    isDraining = true
+    for (const response of answering) response.shouldKeepAlive = false
+  }
+}
+
+/** `localhost` is both loopback addresses, as a client may try either. */
+function hostsOf(host: string | undefined): readonly (string | undefined)[] {
+  return host === 'localhost' ? ['127.0.0.1', '::1'] : [host]
+}
+
+function listenOn(server: Server | NetServer, host: string | undefined, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ port, ...(host !== undefined && { host }) }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}

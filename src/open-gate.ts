@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto'
+import { Access } from './access/access.ts'
+import { TrustedProxies } from './access/addresses.ts'
+import { Failures } from './access/failures.ts'
+import { Gate } from './access/gate.ts'
+import { Origins } from './access/origins.ts'
+import { isPasswordHash } from './access/passwords.ts'
+import { type RevocationStore, Tokens } from './access/tokens.ts'
+import { Corruption } from './errors.ts'
+import { type Files, replace } from './files/files.ts'
+import { isPublic } from './settings/urls.ts'
+import type { Settings } from './settings.ts'
+
+const OWNER_ONLY = 0o600
+const SECRET_BYTES = 32
+
+/** The gate that the settings describe; the tokens' secret and revocations are kept in the journal's directory. */
+export async function openGate(settings: Settings, files: Files, now: () => Date): Promise<Gate> {
+  const { authentication, cors, limits, journal } = settings
+  const { enabled, schemes, users, apiKeys, token } = authentication
+  const tokens = async (): Promise<Tokens> => {
+    const secret =
+      token.secret === undefined ? await keptSecret(files, `${journal}/token.secret`) : Buffer.from(token.secret)
+    return Tokens.open(secret, token.expiresInSeconds, now, revocations(files, `${journal}/revoked.json`))
+  }
+  return new Gate({
+    access: enabled ? await Access.open({ schemes, users, apiKeys, tokens: await tokens() }) : undefined,
+    failures: new Failures(limits.failuresPerMinute, now),
+    proxies: new TrustedProxies(limits.trustedProxies),
+    origins: new Origins(cors.origins),
+  })
+}
+
+/** What whoever runs the server should know before strangers find it out. */
+export function warningsOf({ authentication, urls }: Settings): readonly string[] {
+  const warnings: string[] = []
+  if (!authentication.enabled && urls.some(isPublic)) {
+    warnings.push(
+      'Authentication is off on an address that others can reach: everybody there may read and change everything.',
+    )
+  }
+  for (const { name, password } of authentication.enabled ? authentication.users : []) {
+    if (isPasswordHash(password)) continue
+    warnings.push(
+      `The password of ${name} stands in the settings in plain text; recollect hash-password makes a hash of it.`,
+    )
+  }
+  return warnings
+}
+
+async function keptSecret(files: Files, path: string): Promise<Uint8Array> {
+  const kept = await files.read(path)
+  if (kept && kept.length >= SECRET_BYTES) return kept
+  if (kept)
+    throw new Corruption(`${path} is too short for a secret. Remove it to have a new one made; all tokens end then.`)
+  const secret = Buffer.from(randomBytes(SECRET_BYTES).toString('base64url'))
+  await replace(files, path, secret, OWNER_ONLY)
+  return secret
+}
+
+function revocations(files: Files, path: string): RevocationStore {
+  return {
+    async read() {
+      const bytes = await files.read(path)
+      if (!bytes) return []
+      try {
+        return JSON.parse(bytes.toString())
+      } catch {
+        throw new Corruption(
+          `${path} is damaged: it is not known any more which tokens were revoked. Remove it and ${path.replace(/revoked\.json$/, 'token.secret')} to end all tokens.`,
+        )
+      }
+    },
+    write: (list) => replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`), OWNER_ONLY),
+  }
+}

@@ -1,0 +1,85 @@
+import { type ApiKey, SCHEMES, type Scheme, type User } from '../access/access.ts'
+import { ROLES, type Role } from '../access/roles.ts'
+import type { JsonObject, JsonValue } from '../json/value.ts'
+
+export interface AuthenticationSettings {
+  readonly enabled: boolean
+  readonly schemes: readonly Scheme[]
+  readonly users: readonly User[]
+  readonly apiKeys: readonly ApiKey[]
+  readonly token: { readonly secret: string | undefined; readonly expiresInSeconds: number }
+}
+
+export interface RawAuthentication {
+  readonly enabled: boolean
+  readonly types: readonly string[]
+  readonly users: readonly JsonValue[]
+  readonly apiKey: string | undefined
+  readonly apiKeys: readonly JsonValue[]
+  readonly secret: string | undefined
+  readonly expiresInSeconds: number
+}
+
+const SECRET_BYTES = 32
+/** What events are recorded with when nobody in particular wrote. */
+const RESERVED = ['anonymous', 'data-file']
+
+/** Checks that what is said of authentication fits together. No message shows a secret. */
+export function parseAuthentication(raw: RawAuthentication, mistakes: string[]): AuthenticationSettings {
+  const schemes = raw.types.flatMap((type) => SCHEMES.find((scheme) => scheme === type.toLowerCase()) ?? [])
+  if (schemes.length < raw.types.length || schemes.length === 0) {
+    mistakes.push(`Authentication.AuthenticationType must be of ${SCHEMES.join(', ')}, not ${raw.types.join(', ')}.`)
+  }
+  const users = raw.users.map((entry, index): User => {
+    const { name, secret, role } = parseEntry(entry, `Authentication.Users[${index}]`, 'Username', 'Password', mistakes)
+    return { name, password: secret, role }
+  })
+  const apiKeys = raw.apiKeys.map((entry, index): ApiKey => {
+    const { name, secret, role } = parseEntry(entry, `Authentication.ApiKeys[${index}]`, 'Name', 'Key', mistakes)
+    return { name, key: secret, role }
+  })
+  if (raw.apiKey !== undefined) apiKeys.push({ name: 'apikey', key: raw.apiKey, role: 'admin' })
+  for (const [what, names] of [
+    ['Users', users.map(({ name }) => name)],
+    ['ApiKeys', apiKeys.map(({ name }) => name)],
+  ] as const) {
+    for (const name of names.filter((one, index) => names.indexOf(one) !== index || RESERVED.includes(one))) {
+      mistakes.push(`Authentication.${what}: the name ${JSON.stringify(name)} is used twice, or is a reserved one.`)
+    }
+  }
+  if (raw.secret !== undefined && Buffer.byteLength(raw.secret) < SECRET_BYTES) {
+    mistakes.push(`Authentication.Token.Secret must have at least ${SECRET_BYTES} bytes.`)
+  }
+  if (raw.enabled) {
+    const needsUsers = schemes.some((scheme) => scheme !== 'apikey')
+    if (needsUsers && users.length === 0)
+      mistakes.push('Authentication.Users is needed for the schemes token and basic.')
+    if (schemes.includes('apikey') && apiKeys.length === 0) {
+      mistakes.push('Authentication.ApiKey or Authentication.ApiKeys is needed for the scheme apikey.')
+    }
+  }
+  const token = { secret: raw.secret, expiresInSeconds: raw.expiresInSeconds }
+  return { enabled: raw.enabled, schemes: [...new Set(schemes)], users, apiKeys, token }
+}
+
+function parseEntry(
+  entry: JsonValue,
+  where: string,
+  nameKey: string,
+  secretKey: string,
+  mistakes: string[],
+): { name: string; secret: string; role: Role } {
+  const { [nameKey]: name, [secretKey]: secret, Role: role = 'admin', ...others } = entry as JsonObject
+  for (const [key, value] of [
+    [nameKey, name],
+    [secretKey, secret],
+  ]) {
+    if (typeof value !== 'string' || value === '') mistakes.push(`${where}.${key} must be text.`)
+  }
+  const found = ROLES.find((one) => one === role)
+  if (!found) mistakes.push(`${where}.Role must be one of ${ROLES.join(', ')}.`)
+  const [other] = Object.keys(others)
+  if (other !== undefined)
+    mistakes.push(`${where} has an unknown key ${other}; there are ${nameKey}, ${secretKey}, Role.`)
+  return { name: String(name), secret: String(secret), role: found ?? 'reader' }
+}

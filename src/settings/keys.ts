@@ -1,0 +1,167 @@
+import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
+import { isArray, isObject, type JsonValue } from '../json/value.ts'
+
+/** A setting: what it is for, what it is when nobody says, and how its value is read. */
+export interface Key<Value> {
+  /** As --help shows it. */
+  readonly type: string
+  readonly otherwise: Value
+  readonly about: string
+  /** What a right value is, for the message about a wrong one. */
+  readonly expects: string
+  /** The value must not be shown. */
+  readonly isSecret?: true
+  /** Undefined for a wrong value. `isText` says that it came from a flag or the environment, where all is text. */
+  readonly read: (value: JsonValue, isText: boolean) => Value | undefined
+}
+
+function boolean(about: string): Key<boolean> {
+  return {
+    type: 'boolean',
+    otherwise: false,
+    about,
+    expects: 'true or false',
+    read: (value, isText) => {
+      const read = isText && (value === 'true' || value === 'false') ? value === 'true' : value
+      return typeof read === 'boolean' ? read : undefined
+    },
+  }
+}
+
+function integer(otherwise: number, least: number, about: string): Key<number> {
+  return {
+    type: 'integer',
+    otherwise,
+    about,
+    expects: `an integer of at least ${least}`,
+    read: (value, isText) => {
+      const read = isText && typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value
+      return typeof read === 'number' && Number.isSafeInteger(read) && read >= least ? read : undefined
+    },
+  }
+}
+
+function choice<Choice extends string>(otherwise: Choice, choices: readonly Choice[], about: string): Key<Choice> {
+  return {
+    type: choices.join('|'),
+    otherwise,
+    about,
+    expects: `one of ${choices.join(', ')}`,
+    read: (value) => choices.find((one) => one === value),
+  }
+}
+
+/** An array of texts, or texts separated by commas. */
+function texts(otherwise: readonly string[] | undefined, about: string): Key<readonly string[] | undefined> {
+  return {
+    type: 'list',
+    otherwise,
+    about,
+    expects: 'a list of texts',
+    read: (value) => {
+      const list = typeof value === 'string' ? value.split(',').map((piece) => piece.trim()) : value
+      return isArray(list) && list.every((one) => typeof one === 'string' && one !== '')
+        ? (list as string[])
+        : undefined
+    },
+  }
+}
+
+function text(otherwise: string, about: string): Key<string> {
+  return {
+    type: 'text',
+    otherwise,
+    about,
+    expects: 'text in one line',
+    read: (value) => (typeof value === 'string' && !/[\r\n]/.test(value) ? value : undefined),
+  }
+}
+
+function secret(about: string): Key<string | undefined> {
+  return {
+    type: 'text',
+    otherwise: undefined,
+    about,
+    expects: 'text',
+    isSecret: true,
+    read: (value) => (typeof value === 'string' && value !== '' ? value : undefined),
+  }
+}
+
+/** An array of objects; as text, the JSON of one. */
+function objects(about: string): Key<readonly JsonValue[]> {
+  return {
+    type: 'json',
+    otherwise: [],
+    about,
+    expects: 'an array of objects',
+    isSecret: true,
+    read: (value, isText) => {
+      const list = isText ? parsed(String(value)) : value
+      return isArray(list) && list.every(isObject) ? list : undefined
+    },
+  }
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue
+  } catch {
+    return undefined
+  }
+}
+
+export const KEYS = {
+  'Common.EagerDataReload': boolean('take in edits of the data file as soon as it changes'),
+  'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
+  'Api.ClientIdsOnPost': boolean('POST keeps the id that the client sends'),
+  'Authentication.Enabled': boolean('only those may in who say who they are'),
+  'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them'),
+  'Authentication.Users': objects('Username, Password (a hash of recollect hash-password) and Role of each'),
+  'Authentication.ApiKey': secret('an API key with the role admin'),
+  'Authentication.ApiKeys': objects('Name, Key and Role of each'),
+  'Authentication.Token.Secret': secret('signs the tokens, at least 32 bytes; made and kept when there is none'),
+  'Authentication.Token.ExpiresInSeconds': integer(3600, 1, 'seconds that a token is valid'),
+  'Cors.Origins': texts(undefined, 'whose pages may call; when not given, those of this machine'),
+  'Cors.Credentials': boolean('browsers may send the credentials that they hold themselves'),
+  'Http.ContentSecurityPolicy': text(CONTENT_SECURITY_POLICY, 'what pages may load; empty for no policy'),
+  'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item'),
+  'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
+  'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
+  'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),
+  'Limits.QueryBytes': integer(8 * 1024, 1, 'bytes of a query string'),
+  'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
+  'Limits.PageSize': integer(10_000, 1, 'items of a page'),
+  'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
+  'Limits.SocketsPerAddress': integer(256, 1, 'open sockets of one address'),
+  'Limits.FailuresPerMinute': integer(20, 1, 'wrong credentials of one address in a minute'),
+  'Limits.TrustedProxies': texts([], 'addresses and networks whose X-Forwarded-For counts'),
+  'Log.Level': choice(
+    'info',
+    ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],
+    'what is logged; debug has a line a request',
+  ),
+  'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
+} as const satisfies Readonly<Record<string, Key<unknown>>>
+
+export type KeyName = keyof typeof KEYS
+export type ValueOf<Name extends KeyName> = (typeof KEYS)[Name]['otherwise']
+export const KEY_NAMES = Object.keys(KEYS) as KeyName[]
+
+/** JSON Schemas, one a collection: the one setting whose keys are not known in advance. */
+export const SCHEMAS = 'Api.Schemas'
+export const SECTIONS = [...new Set(KEY_NAMES.map((name) => name.split('.')[0] as string))]
+
+export function isKey(name: string): name is KeyName {
+  return Object.hasOwn(KEYS, name)
+}
+
+/** Whether the name stands for several keys, as `Authentication.Token` does. */
+export function isGroup(name: string): boolean {
+  return KEY_NAMES.some((key) => key.startsWith(`${name}.`))
+}
+
+export function knownKeys(section: string): string {
+  const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
+  return `there are ${[...names, ...(section === 'Api' ? [`${SCHEMAS}.<collection>`] : [])].join(', ')}`
+}
