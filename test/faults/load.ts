@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:http'
 import type { JsonObject } from '../../src/json/value.ts'
 import type { Random } from '../support/random.ts'
+import { until } from '../support/until.ts'
 
 export const COLLECTIONS = ['a', 'b', 'c'] as const
 
@@ -50,6 +51,11 @@ export class Load {
     const agent = new Agent({ keepAlive: true, maxSockets: writers })
     await Promise.all(Array.from({ length: writers }, () => this.#writer(url, agent)))
     agent.destroy()
+  }
+
+  /** Resolves when so many writes have been acknowledged. */
+  async reached(acknowledged: number): Promise<void> {
+    await until(`${acknowledged} acknowledgements`, () => this.acknowledged >= acknowledged)
   }
 
   end(): void {
