@@ -90,7 +90,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
   if (mistakes.length === 0 && flags.switches.has('version')) return { type: 'version' }
   const { absolute } = surroundings
   const values = new Map<KeyName, unknown>()
-  const schemas: Record<string, JsonValue> = {}
+  const schemas = new Map<string, JsonValue>()
   for (const source of [
     configuration(surroundings, flags.named.get('settings'), mistakes),
     environmentSource(surroundings.env, mistakes),
@@ -103,7 +103,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
     }
     for (const [collection, schema] of source.schemas) {
       const read = readSchema(collection, schema, source, surroundings, mistakes)
-      if (read !== undefined) schemas[collection] = read
+      if (read !== undefined) schemas.set(collection, read)
     }
   }
   const get = <Name extends KeyName>(name: Name) => (values.get(name) ?? KEYS[name].otherwise) as ValueOf<Name>
@@ -137,7 +137,11 @@ export function readSettings(surroundings: Surroundings): Invocation {
       acceptJournal: flags.switches.has('accept-journal'),
       urls,
       common: { eagerDataReload: get('Common.EagerDataReload') },
-      api: { upsertOnPut: get('Api.UpsertOnPut'), clientIdsOnPost: get('Api.ClientIdsOnPost'), schemas },
+      api: {
+        upsertOnPut: get('Api.UpsertOnPut'),
+        clientIdsOnPost: get('Api.ClientIdsOnPost'),
+        schemas: Object.fromEntries(schemas),
+      },
       authentication,
       cors,
       contentSecurityPolicy: get('Http.ContentSecurityPolicy'),

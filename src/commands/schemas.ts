@@ -1,15 +1,23 @@
 import { Ajv, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import type { Fault } from '../errors.ts'
+import { type Fault, Refusal } from '../errors.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 
-/** Compiles the schemas (draft-07 where `$schema` says so, else 2020-12) of the named collections; throws on a bad one. */
+/** Compiles the schemas (draft-07 where `$schema` says so, else 2020-12) of the named collections; refuses bad ones. */
 export function compileSchemas(
   schemas: Readonly<Record<string, JsonValue>>,
 ): (collection: string, item: JsonObject) => readonly Fault[] {
   const compiled = new Map<string, ValidateFunction>()
-  for (const [collection, schema] of Object.entries(schemas)) compiled.set(collection, compile(schema))
+  const mistakes: string[] = []
+  for (const [collection, schema] of Object.entries(schemas)) {
+    try {
+      compiled.set(collection, compile(schema))
+    } catch (error) {
+      mistakes.push(`Api.Schemas.${collection} is not a JSON Schema that can be used: ${(error as Error).message}.`)
+    }
+  }
+  if (mistakes.length > 0) throw new Refusal('Invalid', mistakes.join('\n'))
   return (collection, item) => {
     const validate = compiled.get(collection)
     return validate ? faultsBy(validate, item) : []

@@ -35,6 +35,8 @@ export function flagSource(argv: readonly string[], mistakes: string[]): Flags {
       return false
     },
   })
+  for (const argument of parsed._) mistakes.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+  for (const name of SWITCHES) checkSwitch(name, argv, mistakes)
   const text = (name: string, value: unknown): string | undefined => {
     if (typeof value === 'string' && value !== '') return value
     if (Array.isArray(value)) mistakes.push(`The flag --${name} is given more than once.`)
@@ -58,6 +60,14 @@ export function flagSource(argv: readonly string[], mistakes: string[]): Flags {
     entries: collect(KEY_NAMES),
     schemas: new Map([...collect(schemaFlags)].map(([name, value]) => [name.slice(SCHEMAS.length + 1), value])),
   }
+}
+
+/** What minimist lets through: a switch twice, with a value, or turned off. */
+function checkSwitch(name: (typeof SWITCHES)[number], argv: readonly string[], mistakes: string[]): void {
+  const given = argv.filter((argument) => argument === `--${name}` || argument.startsWith(`--${name}=`))
+  if (given.length > 1) mistakes.push(`The flag --${name} is given more than once.`)
+  if (given.some((argument) => argument.includes('='))) mistakes.push(`The flag --${name} has no value.`)
+  if (argv.includes(`--no-${name}`)) mistakes.push(`Unknown flag --no-${name}; the known ones are listed by --help.`)
 }
 
 /** `Section__Key`; other variables, and other sections, are somebody else's. */

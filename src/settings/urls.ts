@@ -12,7 +12,7 @@ export function parseUrls(list: string, mistakes: string[]): readonly Address[] 
     const isEvery = /^http:\/\/[*+](?=[:/]|$)/i.test(text.trim())
     const named = isEvery ? text.trim().replace(/[*+]/, 'localhost') : text.trim()
     const url = URL.canParse(named) ? new URL(named) : undefined
-    if (url?.protocol !== 'http:' || url.pathname !== '/' || url.search || url.hash || url.username) {
+    if (url?.protocol !== 'http:' || url.pathname !== '/' || /[?#@]/.test(named) || /[*+]/.test(url.hostname)) {
       mistakes.push(`The flag --urls must hold addresses such as ${DEFAULT_URL}, not ${JSON.stringify(text)}.`)
     } else {
       const host = isEvery ? undefined : url.hostname.replace(/^\[|\]$/g, '')

@@ -1,0 +1,312 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { BadSettings, helpText, readSettings, type Settings } from '../src/settings.ts'
+
+interface Given {
+  readonly argv?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  /** The text of files by their path; `/work` is the working directory. */
+  readonly files?: Readonly<Record<string, unknown>>
+}
+
+const PACKAGED = '/package/appsettings.json'
+
+function read({ argv = [], env = {}, files = {} }: Given) {
+  return readSettings({
+    argv,
+    env: { PATH: '/bin', HOME: '/root', npm_package_version: '1', Unknown__Key: 'x', ...env },
+    absolute: (path) => (path.startsWith('/') ? path : `/work/${path}`),
+    packagedSettings: PACKAGED,
+    readText: (path) => {
+      const content = files[path]
+      return content === undefined || typeof content === 'string' ? content : JSON.stringify(content)
+    },
+  })
+}
+
+function settings(given: Given = {}): Settings {
+  const invocation = read(given)
+  assert.ok(invocation.type === 'serve')
+  return invocation.settings
+}
+
+/** Every mistake matches its pattern, in any order, and there is none else. */
+function mistakes(given: Given, ...patterns: readonly RegExp[]): void {
+  assert.throws(
+    () => read(given),
+    (error: unknown) => {
+      assert.ok(error instanceof BadSettings, String(error))
+      for (const pattern of patterns) assert.match(error.message, pattern)
+      assert.equal(error.mistakes.length, patterns.length, error.message)
+      return true
+    },
+  )
+}
+
+/** Settings with a default, another value as text, and where they are found. */
+const KEYS: readonly [string, boolean | number, string, (settings: Settings) => unknown][] = [
+  ['Common.EagerDataReload', false, 'true', ({ common }) => common.eagerDataReload],
+  ['Api.UpsertOnPut', false, 'true', ({ api }) => api.upsertOnPut],
+  ['Api.ClientIdsOnPost', false, 'true', ({ api }) => api.clientIdsOnPost],
+  ['Limits.BodyBytes', 1024 * 1024, '4096', ({ limits }) => limits.bodyBytes],
+  ['Limits.PageSize', 10_000, '20', ({ limits }) => limits.pageSize],
+  ['Limits.QueryParameters', 1000, '7', ({ limits }) => limits.queryParameters],
+  ['Limits.PatchOperations', 1000, '3', ({ limits }) => limits.patchOperations],
+  ['Journal.SegmentBytes', 64 * 1024 * 1024, '2048', ({ segmentBytes }) => segmentBytes],
+]
+
+const inFile = (key: string, value: unknown) => {
+  const [section = '', name = ''] = key.split('.')
+  return { [section]: { [name]: value } }
+}
+const asVariable = (key: string) => key.replace('.', '__')
+
+test('without flags, variables and files there are the defaults', () => {
+  const { file, isSample, journal, acceptJournal, urls, ...others } = settings()
+  assert.deepEqual(
+    { file, isSample, journal, acceptJournal, urls },
+    {
+      file: '/work/data/datastore.json',
+      isSample: true,
+      journal: '/work/data/datastore.journal',
+      acceptJournal: false,
+      urls: [{ host: 'localhost', port: 57602 }],
+    },
+  )
+  assert.deepEqual(others.api.schemas, {})
+  for (const [key, otherwise, , get] of KEYS) assert.equal(get(settings()), otherwise, key)
+})
+
+test('a setting is taken from the flag, else the environment, else the file, else the default', () => {
+  for (const [key, otherwise, text, get] of KEYS) {
+    const value = JSON.parse(text) as boolean | number
+    const other = typeof value === 'boolean' ? false : 5000
+    const files = { '/work/appsettings.json': inFile(key, value) }
+    assert.notEqual(value, otherwise)
+    assert.equal(get(settings({ files })), value, `${key} of the file`)
+    assert.equal(get(settings({ env: { [asVariable(key)]: text } })), value, `${key} of the environment`)
+    assert.equal(get(settings({ argv: [`--${key}`, text] })), value, `${key} of the flag`)
+    assert.equal(get(settings({ argv: [`--${key}=${text}`] })), value, `${key} of the flag with =`)
+    const env = { [asVariable(key)]: String(other) }
+    assert.equal(get(settings({ files, env })), other, `${key}: environment over file`)
+    assert.equal(get(settings({ files, env, argv: [`--${key}`, text] })), value, `${key}: flag over both`)
+  }
+})
+
+test('the file is the named one, else appsettings.json of the working directory, else the packaged one', () => {
+  const files = {
+    '/work/named.json': { Limits: { PageSize: 1 } },
+    '/work/appsettings.json': { Limits: { PageSize: 2 } },
+    [PACKAGED]: { Limits: { PageSize: 3 } },
+  }
+  const pageSize = (given: Given) => settings(given).limits.pageSize
+  assert.equal(pageSize({ files, argv: ['--settings', 'named.json'] }), 1)
+  assert.equal(pageSize({ files }), 2)
+  assert.equal(pageSize({ files: { [PACKAGED]: files[PACKAGED] } }), 3)
+})
+
+test('the journal lies beside the data file, unless it is named', () => {
+  assert.equal(settings({ argv: ['--file', 'a/b.json'] }).journal, '/work/a/b.journal')
+  assert.equal(settings({ argv: ['--file', '/a/b.JSON'] }).journal, '/a/b.journal')
+  assert.equal(settings({ argv: ['--file', 'b.data'] }).journal, '/work/b.data.journal')
+  assert.equal(settings({ argv: ['--file', 'b.json', '--journal', '/j'] }).journal, '/j')
+})
+
+test('a data file that is named is no sample, whatever its name', () => {
+  assert.equal(settings({ argv: ['--file', 'data/datastore.json'] }).isSample, false)
+})
+
+test('a value that looks like a number is a path all the same', () => {
+  assert.equal(settings({ argv: ['--file', '00123'] }).file, '/work/00123')
+  assert.equal(settings({ argv: ['--file=1e3', '--journal', '007'] }).journal, '/work/007')
+})
+
+test('addresses may be several, of every interface, of IPv6, without a port', () => {
+  const urls = (text: string) => settings({ argv: ['--urls', text] }).urls
+  assert.deepEqual(urls('http://0.0.0.0:57602'), [{ host: '0.0.0.0', port: 57602 }])
+  assert.deepEqual(urls('http://*:0;http://+:81/'), [
+    { host: undefined, port: 0 },
+    { host: undefined, port: 81 },
+  ])
+  assert.deepEqual(urls(' http://[::1]:5000 ; HTTP://example.org;'), [
+    { host: '::1', port: 5000 },
+    { host: 'example.org', port: 80 },
+  ])
+})
+
+test('an address that is none is a mistake', () => {
+  for (const text of [
+    'localhost:57602',
+    '57602',
+    'https://localhost:1',
+    'ftp://localhost',
+    'http://',
+    'http://localhost:99999',
+    'http://localhost:-1',
+    'http://localhost:1/path',
+    'http://localhost:1?x',
+    'http://user@localhost:1',
+    'http://**:1',
+  ]) {
+    mistakes({ argv: ['--urls', text] }, /--urls/)
+    mistakes({ argv: ['--urls', `http://localhost:1;${text}`] }, /--urls/)
+  }
+  mistakes({ argv: ['--urls', ';'] }, /--urls/)
+})
+
+test('an unknown flag, an argument without a flag, and everything behind -- are mistakes', () => {
+  mistakes({ argv: ['--prot', '1'] }, /--prot\b/)
+  mistakes({ argv: ['--prot=1'] }, /--prot\b/)
+  mistakes({ argv: ['-f', 'x'] }, /-f\b/)
+  mistakes({ argv: ['db.json'] }, /"db\.json"/)
+  mistakes({ argv: ['--', 'db.json'] }, /"db\.json"/)
+  mistakes({ argv: ['--File', 'x'] }, /--File\b/)
+  mistakes({ argv: ['--api.UpsertOnPut=true'] }, /--api\.UpsertOnPut/)
+  mistakes({ argv: ['--Api.Upsert=true'] }, /--Api\.Upsert\b/)
+  mistakes({ argv: ['--no-accept-journal'] }, /--no-accept-journal/)
+  mistakes({ argv: ['--no-file'] }, /--file/)
+  mistakes({ argv: ['--accept-journal=yes'] }, /--accept-journal has no value/)
+})
+
+test('a flag without its value is a mistake', () => {
+  for (const flag of ['file', 'urls', 'journal', 'settings', 'Api.UpsertOnPut', 'Limits.PageSize']) {
+    mistakes({ argv: [`--${flag}`] }, new RegExp(`--${flag} needs a value`))
+    mistakes({ argv: [`--${flag}=`] }, new RegExp(`--${flag} needs a value`))
+    mistakes({ argv: [`--${flag}`, '--accept-journal'] }, new RegExp(`--${flag} needs a value`))
+  }
+})
+
+test('a repeated flag is a mistake, also with the same value', () => {
+  for (const flag of ['file', 'urls', 'journal', 'settings', 'Limits.PageSize']) {
+    mistakes({ argv: [`--${flag}`, '1', `--${flag}=1`] }, new RegExp(`--${flag} is given more than once`))
+  }
+  mistakes({ argv: ['--accept-journal', '--accept-journal'] }, /--accept-journal is given more than once/)
+})
+
+test('a value of the wrong type is a mistake that says what was expected', () => {
+  for (const [key, otherwise] of KEYS) {
+    const expected = typeof otherwise === 'boolean' ? /true or false/ : /integer/
+    const wrong =
+      typeof otherwise === 'boolean'
+        ? ['yes', '1', 'True', '']
+        : ['many', '-1', '1.5', '1e3', '0x10', '', ' ', '9007199254740993', 'true']
+    for (const text of wrong) {
+      if (text !== '') mistakes({ argv: [`--${key}=${text}`] }, expected)
+      mistakes({ env: { [asVariable(key)]: text } }, expected)
+    }
+    for (const value of [null, [], {}, 'true', '1', typeof otherwise === 'boolean' ? 1 : 1.5]) {
+      mistakes({ files: { '/work/appsettings.json': inFile(key, value) } }, expected)
+    }
+  }
+  mistakes({ argv: ['--Limits.PageSize', '0'] }, /Limits\.PageSize.*at least 1\b/)
+})
+
+test('unknown keys and sections of the file are mistakes that name what there is', () => {
+  const file = (content: unknown): Given => ({ files: { '/work/appsettings.json': content } })
+  mistakes(file({ Api: { UpsertOnPost: true } }), /Api\.UpsertOnPost.*Api\.UpsertOnPut/)
+  mistakes(file({ api: { UpsertOnPut: true } }), /"api".*Api/)
+  mistakes(file({ Api: { upsertOnPut: true } }), /Api\.upsertOnPut/)
+  mistakes(file({ Api: true }), /Api/)
+  mistakes(file([]), /root/)
+  mistakes(file('{"Api": '), /appsettings\.json.*JSON/)
+  mistakes(file(''), /appsettings\.json.*JSON/)
+})
+
+test('a settings file that is named and does not exist is a mistake', () => {
+  mistakes({ argv: ['--settings', 'nowhere.json'], files: { [PACKAGED]: {} } }, /\/work\/nowhere\.json/)
+})
+
+test('variables of known sections are looked at, others are left alone', () => {
+  mistakes({ env: { Api__Upsert: 'true' } }, /Api__Upsert\b/)
+  mistakes({ env: { Limits__: '1' } }, /Limits__/)
+  settings({
+    env: { Apis__UpsertOnPut: 'x', api__UpsertOnPut: 'x', Api_UpsertOnPut: 'x', Api: 'x', LIMITS__PageSize: 'x' },
+  })
+})
+
+test('a schema is given in the file, or as the path of one anywhere', () => {
+  const schema = { type: 'object', required: ['name'] }
+  const files = {
+    '/work/appsettings.json': { Api: { Schemas: { inline: schema, byPath: 'schema.json', any: true } } },
+    '/work/schema.json': schema,
+  }
+  const env = { Api__Schemas__sent: '/work/schema.json' }
+  const argv = ['--Api.Schemas.things', 'schema.json', '--Api.Schemas.a.b=schema.json']
+  assert.deepEqual(settings({ files, env, argv }).api.schemas, {
+    inline: schema,
+    byPath: schema,
+    any: true,
+    sent: schema,
+    things: schema,
+    'a.b': schema,
+  })
+})
+
+test('a collection may be named like anything that objects inherit', () => {
+  const files = {
+    '/work/appsettings.json': '{"Api": {"Schemas": {"__proto__": {"required": ["a"]}, "toString": true}}}',
+  }
+  assert.deepEqual(Object.entries(settings({ files }).api.schemas), [
+    ['__proto__', { required: ['a'] }],
+    ['toString', true],
+  ])
+})
+
+test('a schema that cannot be read is a mistake', () => {
+  const file = (value: unknown): Given => ({
+    files: { '/work/appsettings.json': { Api: { Schemas: value } }, '/work/bad.json': '{' },
+  })
+  mistakes({ argv: ['--Api.Schemas.things', 'nowhere.json'] }, /Api\.Schemas\.things.*\/work\/nowhere\.json/)
+  mistakes({ argv: ['--Api.Schemas.things'] }, /Api\.Schemas\.things needs a value/)
+  mistakes(file({ things: 'nowhere.json' }), /Api\.Schemas\.things.*\/work\/nowhere\.json/)
+  mistakes(file({ things: 'bad.json' }), /\/work\/bad\.json.*JSON/)
+  mistakes(file({ things: 5 }), /Api\.Schemas\.things/)
+  mistakes(file([]), /Api\.Schemas/)
+})
+
+test('every mistake is told at once', () => {
+  mistakes(
+    {
+      argv: ['--prot', '--file', 'a', '--file', 'b', '--urls', 'nowhere', '--Limits.PageSize', 'many', 'stray'],
+      env: { Api__UpsertOnPut: 'maybe', Api__Nothing: '1' },
+      files: { '/work/appsettings.json': { Common: { Eager: true }, Other: {}, Limits: { BodyBytes: 'big' } } },
+    },
+    /--prot/,
+    /--file is given more than once/,
+    /--urls/,
+    /Limits\.PageSize/,
+    /"stray"/,
+    /Api\.UpsertOnPut/,
+    /Api__Nothing/,
+    /Common\.Eager/,
+    /"Other"/,
+    /Limits\.BodyBytes/,
+  )
+})
+
+test('--help and --version are asked alone', () => {
+  assert.deepEqual(read({ argv: ['--help'] }), { type: 'help' })
+  assert.deepEqual(read({ argv: ['--version'] }), { type: 'version' })
+  assert.deepEqual(read({ argv: ['--file', 'x', '--help'] }), { type: 'help' })
+  mistakes({ argv: ['--help', '--prot=1'] }, /--prot/)
+})
+
+test('help names every flag and every setting with its default', () => {
+  const help = helpText()
+  for (const flag of ['--file', '--urls', '--journal', '--settings', '--accept-journal', '--help', '--version']) {
+    assert.ok(help.includes(flag), flag)
+  }
+  for (const [key, otherwise] of KEYS) {
+    const line = help.split('\n').find((one) => one.includes(`--${key} `))
+    assert.ok(line?.includes(String(otherwise)), key)
+  }
+  assert.ok(help.includes('--Api.Schemas.<collection>'))
+})
+
+test('settings are frozen all the way down', () => {
+  const files = { '/work/appsettings.json': { Api: { Schemas: { things: { properties: { a: {} } } } } } }
+  const isFrozen = (value: unknown): boolean =>
+    typeof value !== 'object' || value === null || (Object.isFrozen(value) && Object.values(value).every(isFrozen))
+  assert.ok(isFrozen(settings({ files })))
+  assert.throws(() => Object.assign(settings().limits, { pageSize: 1 }), TypeError)
+})
