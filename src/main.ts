@@ -71,8 +71,6 @@ async function main(): Promise<void> {
       process.exit(1)
     },
   })
-  process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
-
   let ending = false
   const end = (): void => {
     if (ending) process.exit(1)
@@ -87,6 +85,7 @@ async function main(): Promise<void> {
   }
   process.on('SIGTERM', end)
   process.on('SIGINT', end)
+  process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
 }
 
 /** The hash of the password in the first line of standard input: an argument would be seen by others. */
