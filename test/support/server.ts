@@ -28,6 +28,8 @@ export interface ServerOptions {
   /** Written to the data file unless that exists. */
   readonly data?: unknown
   readonly flags?: readonly string[]
+  /** No flags but the given ones; the data file and the address are the program's own choice. */
+  readonly isBare?: boolean
   readonly env?: NodeJS.ProcessEnv
 }
 
@@ -36,12 +38,8 @@ export async function startServer(t: Scope, options: ServerOptions = {}): Promis
   const directory = options.directory ?? (await temporaryDirectory(t))
   const file = join(directory, 'db.json')
   if (options.data !== undefined && !existsSync(file)) await writeFile(file, JSON.stringify(options.data))
-  const started = run(
-    t,
-    directory,
-    ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
-    options.env,
-  )
+  const own = options.isBare ? [] : ['--file', file, '--urls', 'http://127.0.0.1:0']
+  const started = run(t, directory, [...own, ...(options.flags ?? [])], options.env)
   const address = await Promise.race([started.listening, started.ended])
   if (typeof address !== 'string') {
     throw new Error(`the server ended with ${address.code} before it listened:\n${started.stderr()}`)

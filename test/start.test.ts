@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { temporaryDirectory } from './support/directory.ts'
+import { json, runToEnd, startServer } from './support/server.ts'
+
+const packaged = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
+const ANY_PORT = ['--urls', 'http://127.0.0.1:0']
+
+test('--help says how, --version which, on standard output, and nothing is touched', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const help = await runToEnd(t, directory, ['--help'])
+  assert.deepEqual([help.code, help.stderr], [0, ''])
+  assert.match(help.stdout, /--file <path>/)
+  const version = await runToEnd(t, directory, ['--version'])
+  const { version: expected } = JSON.parse(await readFile(packaged('package.json'), 'utf8')) as { version: string }
+  assert.deepEqual(version, { code: 0, stdout: `${expected}\n`, stderr: '' })
+  assert.deepEqual(await readdir(directory), [])
+})
+
+test('mistakes in flags, environment and file are all named on standard error, with exit code 2; nothing is touched', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writeFile(join(directory, 'appsettings.json'), '{"Common": {"EagerDataReload": "yes"}, "Others": {}}')
+  const flags = ['--file', 'a.json', '--file', 'b.json', '--prot=1', '--urls', 'nowhere', 'stray']
+  const { code, stdout, stderr } = await runToEnd(t, directory, flags, { Limits__PageSize: 'many' })
+  assert.equal(code, 2)
+  assert.equal(stdout, '')
+  for (const mistake of ['--file', '--prot', '--urls', 'stray', 'Limits.PageSize', 'EagerDataReload', 'Others']) {
+    assert.ok(stderr.includes(mistake), `${mistake} in ${stderr}`)
+  }
+  assert.equal(stderr.trimEnd().split('\n').length, 7)
+  assert.deepEqual(await readdir(directory), ['appsettings.json'])
+})
+
+test('a schema that is none is named, with exit code 2; nothing is touched', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writeFile(join(directory, 'schema.json'), '{"type": "objekt"}')
+  const flags = [...ANY_PORT, '--Api.Schemas.sensors', 'schema.json', '--Api.Schemas.others=schema.json']
+  const { code, stderr } = await runToEnd(t, directory, flags)
+  assert.equal(code, 2)
+  assert.match(stderr, /Api\.Schemas\.sensors/)
+  assert.match(stderr, /Api\.Schemas\.others/)
+  assert.doesNotMatch(stderr, /\n\s+at /)
+  assert.deepEqual(await readdir(directory), ['schema.json'])
+})
+
+test('a bare start serves a copy of the packaged sample, which is its data file from then on', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const sample = await readFile(packaged('data/sensors.json'), 'utf8')
+  const serve = () => startServer(t, { directory, isBare: true, flags: ANY_PORT })
+  const server = await serve()
+  const file = join(directory, 'data', 'datastore.json')
+  assert.equal(await readFile(file, 'utf8'), sample)
+  assert.deepEqual(await (await server.fetch('/api')).json(), Object.keys(JSON.parse(sample) as object))
+  assert.equal((await server.fetch('/api/more', json('POST', {}))).status, 201)
+  assert.equal(await server.stop(), 0)
+  assert.deepEqual((await readdir(join(directory, 'data'))).sort(), [
+    '.datastore.json.recollect',
+    'datastore.journal',
+    'datastore.json',
+  ])
+  const again = await serve()
+  const collections = (await (await again.fetch('/api')).json()) as string[]
+  assert.ok(collections.includes('more'))
+  assert.equal(await readFile(packaged('data/sensors.json'), 'utf8'), sample)
+})
+
+test('a file that is named and missing begins empty, in directories that are made', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const flags = [...ANY_PORT, '--file', 'a/b/db.json', '--journal', 'c/d']
+  const server = await startServer(t, { directory, isBare: true, flags })
+  assert.deepEqual(await (await server.fetch('/api')).json(), [])
+  assert.equal(await readFile(join(directory, 'a/b/db.json'), 'utf8'), '{}\n')
+  assert.ok((await readdir(join(directory, 'c/d'))).includes('00000000000000000001.ndjson'))
+})
+
+test('settings come from flag, environment and the file of the working directory, in this order', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writeFile(join(directory, 'appsettings.json'), '{"Api": {"UpsertOnPut": true}, "Limits": {"PageSize": 5}}')
+  const env = { Api__ClientIdsOnPost: 'true', Limits__PageSize: '6' }
+  const server = await startServer(t, { directory, env, flags: ['--Limits.PageSize', '7'] })
+  assert.equal((await server.fetch('/api/things/a', json('PUT', {}))).status, 201)
+  assert.deepEqual(await (await server.fetch('/api/things', json('POST', { id: 'b' }))).json(), { id: 'b' })
+  assert.equal((await server.fetch('/api/things?page=1&pageSize=7')).status, 200)
+  assert.equal((await server.fetch('/api/things?page=1&pageSize=8')).status, 400)
+})
+
+test('one line says where it listens, with the ports that it got, and every address serves the same', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const urls = 'http://127.0.0.1:0;http://127.0.0.2:0;http://*:0'
+  const server = await startServer(t, { directory, isBare: true, flags: ['--file', 'db.json', '--urls', urls] })
+  const lines = server.stdout().split('\n')
+  assert.equal(lines.length, 2)
+  const [first = '', second = '', every = '', ...others] = lines[0]?.match(/http:\/\/\S+/g) ?? []
+  assert.deepEqual(others, [])
+  assert.match(first, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
+  assert.match(second, /^http:\/\/127\.0\.0\.2:[1-9]\d*$/)
+  const { port } = new URL(every)
+  assert.equal((await fetch(`${first}/api/things`, json('POST', { n: 1 }))).status, 201)
+  for (const url of [first, second, `http://127.0.0.1:${port}`, `http://127.0.0.3:${port}`]) {
+    assert.equal((await fetch(`${url}/api/things/0`)).status, 200, url)
+  }
+  await assert.rejects(fetch(`http://127.0.0.3:${new URL(first).port}/`), 'an address that was not asked for')
+})
+
+test('a port that is in use is told, with exit code 1, and the journal is free again', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const other = createServer()
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+  const { port } = other.address() as AddressInfo
+  const flags = ['--file', 'db.json', '--urls']
+  const { code, stdout, stderr } = await runToEnd(t, directory, [
+    ...flags,
+    `http://127.0.0.1:0;http://127.0.0.1:${port}`,
+  ])
+  await new Promise((resolve) => other.close(resolve))
+  assert.equal(code, 1)
+  assert.equal(stdout, '')
+  assert.match(stderr, new RegExp(`address already in use.*127\\.0\\.0\\.1:${port}`))
+  assert.doesNotMatch(stderr, /\n\s+at /)
+  const server = await startServer(t, { directory, isBare: true, flags: [...flags, `http://127.0.0.1:${port}`] })
+  assert.equal(server.url, `http://127.0.0.1:${port}`)
+})
+
+test('wwwroot of the working directory is served; without one, the packaged one', async (t) => {
+  const server = await startServer(t)
+  assert.equal(await (await server.fetch('/')).text(), await readFile(packaged('wwwroot/index.html'), 'utf8'))
+  const directory = await temporaryDirectory(t)
+  await mkdir(join(directory, 'wwwroot'))
+  await writeFile(join(directory, 'wwwroot', 'index.html'), '<p>mine</p>')
+  const own = await startServer(t, { directory })
+  assert.equal(await (await own.fetch('/')).text(), '<p>mine</p>')
+})
+
+test('a data file that is a directory is told, and nothing more is created', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await mkdir(join(directory, 'db.json'))
+  const { code, stderr } = await runToEnd(t, directory, [...ANY_PORT, '--file', 'db.json'])
+  assert.ok(code === 1 || code === 2, `${code}`)
+  assert.match(stderr, /directory/i)
+  assert.doesNotMatch(stderr, /\n\s+at /)
+  assert.deepEqual(await readdir(directory), ['db.json'])
+})
