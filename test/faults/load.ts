@@ -31,14 +31,14 @@ export class Load {
   unanswered = 0
   /** The highest position that any answer spoke of: whoever saw it may rely on it. */
   seen = 0
+  readonly name: string
   readonly #random: Random
-  readonly #name: string
   #count = 0
   #ending = false
 
   constructor(random: Random, name: string) {
     this.#random = random
-    this.#name = name
+    this.name = name
   }
 
   get acknowledged(): number {
@@ -66,7 +66,7 @@ export class Load {
     const own: unknown[] = []
     while (!this.#ending) {
       const sent = this.#next(own)
-      const id = `${this.#name}-${this.#count++}`
+      const id = `${this.name}-${this.#count++}`
       this.sent.set(id, sent)
       try {
         await this.#send(url, agent, id, sent)

@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { open, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { segmentName, walk } from '../../src/events/walk.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+import { History } from './history.ts'
+import { Load } from './load.ts'
+import { spawnServer } from './program.ts'
+
+const ROUNDS = Number(process.env.DISK_ROUNDS ?? 3)
+const SYNCS = Number(process.env.SYNCS ?? 3)
+const RESUMES_WITHIN_MS = 5000
+const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '60000', '--Logging.Level', 'warn']
+
+interface Health {
+  readonly status: string
+  readonly journal: { readonly writable: boolean }
+  readonly dataFile: { readonly state: string; readonly detail?: string }
+}
+
+test('on a full disk reads go on, writes are 507, nothing is damaged, and with space again it resumes by itself', async (t) => {
+  const disk = await mountSmallDisk(t)
+  if ('missing' in disk) return t.skip(disk.missing)
+  try {
+    await fillAndFree(t, disk.directory)
+  } finally {
+    disk.unmount()
+  }
+})
+
+async function fillAndFree(t: Scope & { diagnostic(message: string): void }, directory: string): Promise<void> {
+  const random = new Random(seedFor('disk'))
+  const filler = join(directory, 'filler')
+  const history = new History()
+  let server = await startServer(t, { directory, flags: FLAGS, data: { a: [], b: [], c: [] } })
+  await history.skip(server.url)
+  let refused = 0
+  let slowestMs = 0
+  let reads = 0
+  for (let round = 0; round < ROUNDS; round++) {
+    const load = new Load(random, `d${round}`)
+    const working = load.run(server.url, 4)
+    await load.reached(50)
+    const reading = readOn(server)
+    await fill(filler)
+    await until('writes are refused', () => (load.answers.get(507) ?? 0) > 20)
+    load.end()
+    await working
+
+    await checkFull(server, filler, load)
+    reads += await reading.end()
+    if (round % 3 !== 0) {
+      if (round % 3 === 1) await server.stop('SIGKILL')
+      else assert.equal(await server.stop('SIGTERM'), 0, server.stderr())
+      server = await startServer(t, { directory, flags: FLAGS })
+      assert.equal((await server.fetch('/api/a')).status, 200)
+      await checkFull(server, filler, load)
+    }
+
+    await rm(filler)
+    const began = performance.now()
+    const again = load.acknowledged
+    const resuming = load.run(server.url, 4)
+    await load.reached(again + 1)
+    slowestMs = Math.max(slowestMs, performance.now() - began)
+    await load.reached(again + 50)
+    load.end()
+    await resuming
+    await until('all is well again', async () => {
+      const { status, dataFile } = await healthOf(server)
+      return status === 'ok' && dataFile.state === 'current'
+    })
+    assert.deepEqual(
+      [...load.answers.keys()].filter((status) => status >= 300 && status !== 404 && status !== 507),
+      [],
+    )
+    refused += load.answers.get(507) ?? 0
+    await history.check(server.url, load)
+  }
+  await history.checkAll(server.url)
+  assert.equal(await server.stop(), 0)
+  const verified = await runToEnd(t, directory, ['verify', '--file', server.file, '--json'])
+  assert.equal(verified.code, 0, verified.stdout)
+  assert.equal(JSON.parse(verified.stdout).dataFile, 'current')
+  assert.ok(slowestMs < RESUMES_WITHIN_MS, `it resumed after ${slowestMs} ms`)
+  t.diagnostic(
+    `${ROUNDS} full disks: ${refused} writes refused with 507, ${reads} reads answered, resumed after ${Math.round(slowestMs)} ms at most`,
+  )
+}
+
+/** What is promised while there is no space; more of it is taken when some was given back meanwhile. */
+async function checkFull(server: RunningServer, filler: string, load: Load): Promise<void> {
+  const body = { n: 1, text: 'x'.repeat(20_000) }
+  let attempts = 0
+  const refusal = await until('a write is refused', async () => {
+    await fill(filler)
+    const id = `${load.name}-full-${attempts++}`
+    const answer = await server.fetch('/api/a/k0', json('PUT', body, { 'X-Request-Id': id }))
+    if (answer.status >= 300) return answer
+    const position = Number(answer.headers.get('Journal-Position'))
+    load.sent.set(id, { method: 'PUT', collection: 'a', key: 'k0', body, acknowledged: { position, id: 'k0' } })
+    return undefined
+  })
+  assert.equal(refusal.status, 507)
+  assert.equal(refusal.headers.get('Content-Type'), 'application/problem+json')
+  const problem = (await refusal.json()) as { type: string; status: number; instance: string }
+  assert.equal(problem.type, 'urn:recollect:problem:DiskFull')
+  assert.equal(problem.status, 507)
+  assert.equal(problem.instance, '/api/a/k0')
+  const { status, journal } = await healthOf(server)
+  assert.deepEqual({ status, writable: journal.writable }, { status: 'unavailable', writable: false })
+  await until('the data file is told to be failing', async () => {
+    await fill(filler)
+    const { dataFile } = await healthOf(server)
+    return dataFile.state === 'failing' && /ENOSPC/.test(dataFile.detail ?? '')
+  })
+  JSON.parse(await readFile(server.file, 'utf8'))
+}
+
+async function healthOf(server: RunningServer): Promise<Health> {
+  return (await (await server.fetch('/health')).json()) as Health
+}
+
+/** Reads without a pause; every answer must be 200. */
+function readOn(server: RunningServer): { end(): Promise<number> } {
+  let isEnding = false
+  let reads = 0
+  const reading = (async () => {
+    while (!isEnding) {
+      for (const path of ['/api', '/api/a', '/api/b?sort=n_desc', '/events?limit=5']) {
+        const answer = await server.fetch(path)
+        await answer.arrayBuffer()
+        assert.equal(answer.status, 200, path)
+        reads++
+      }
+    }
+    return reads
+  })()
+  return {
+    end() {
+      isEnding = true
+      return reading
+    },
+  }
+}
+
+/** Takes all the space that is left. */
+async function fill(path: string): Promise<void> {
+  const file = await open(path, 'a')
+  try {
+    const page = Buffer.alloc(4096, 'f')
+    for (;;) await file.write(page)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+  } finally {
+    await file.close()
+  }
+}
+
+/** A disk of 3 MiB; only root may mount one. */
+async function mountSmallDisk(
+  t: Scope,
+): Promise<{ readonly directory: string; unmount(): void } | { readonly missing: string }> {
+  const directory = await temporaryDirectory(t)
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', directory], { encoding: 'utf8' })
+  if (mounted.status === 0) {
+    return {
+      directory,
+      // Lazily: a server that is to be killed at the end of the test may still have it open.
+      unmount: () => void spawnSync('umount', ['-l', directory]),
+    }
+  }
+  const missing = `a small disk cannot be mounted (it takes root): ${mounted.stderr || mounted.error?.message}`.trim()
+  if (process.env.CI === 'true') throw new Error(missing)
+  return { missing }
+}
+
+const STRACE = process.env.STRACE ?? '/usr/bin/strace'
+const withoutStrace = existsSync(STRACE) ? false : 'strace is missing'
+
+/** Lets the nth sync of one file fail. One thread for the file system: strace counts per thread. */
+function failingSync(path: string, nth: number) {
+  const inject = `inject=fdatasync:error=EIO:when=${nth}`
+  return {
+    under: [STRACE, '-f', '-qqq', '-o', '/dev/null', '-P', path, '-e', 'trace=fdatasync', '-e', inject],
+    env: { UV_THREADPOOL_SIZE: '1' },
+  }
+}
+
+test('a sync of the journal that fails ends the process; nothing is acknowledged by it or after it', {
+  skip: withoutStrace,
+}, async (t) => {
+  const seed = seedFor('syncs')
+  const random = new Random(seed)
+  for (let round = 0; round < SYNCS; round++) {
+    const context = `SYNCS_SEED=${seed}, round ${round}`
+    const first = await startServer(t, { data: {}, flags: FLAGS.slice(0, 2) })
+    assert.equal(await first.stop(), 0)
+    const { directory } = first
+    const journal = join(directory, 'db.journal')
+    const nth = 2 + random.integer(30)
+    const server = spawnServer(t, directory, {
+      ...failingSync(join(journal, segmentName(1)), nth),
+      flags: FLAGS.slice(0, 2),
+    })
+    const url = await server.listening
+    assert.ok(url, server.stderr())
+    const load = new Load(random, `s${round}`)
+    await load.run(url, 8)
+    assert.deepEqual(await server.ended, { code: 1, signal: null }, context)
+    assert.match(server.stderr(), /EIO/, context)
+
+    // The first sync is that of opening; every later one is a write batch.
+    const batches = new Set<number>()
+    const batchOf = new Map<string, number>()
+    await walk(nodeFiles, journal, (recorded) => {
+      batches.add((recorded as { flush?: number }).flush ?? 0)
+      batchOf.set(recorded.requestId, batches.size)
+    })
+    assert.ok([nth - 2, nth - 1].includes(batches.size), `${context}: ${batches.size} batches, sync ${nth} failed`)
+    for (const [id, { acknowledged }] of load.sent) {
+      if (!acknowledged) continue
+      const batch = batchOf.get(id)
+      assert.ok(batch !== undefined && batch < nth - 1, `${context}: ${id} was acknowledged, sync ${nth} failed`)
+    }
+    assert.ok(load.acknowledged > 0 || nth === 2, context)
+
+    const again = await startServer(t, { directory })
+    await new History().check(again.url, load)
+    assert.equal(await again.stop(), 0)
+  }
+  t.diagnostic(`${SYNCS} failed syncs, the process ended each time`)
+})
+
+test('when the first sync, that of opening, fails there is no start', { skip: withoutStrace }, async (t) => {
+  const first = await startServer(t, { data: {} })
+  assert.equal(await first.stop(), 0)
+  const segment = join(first.directory, 'db.journal', segmentName(1))
+  const server = spawnServer(t, first.directory, failingSync(segment, 1))
+  assert.equal(await server.listening, undefined)
+  assert.equal((await server.ended).code, 1)
+})
