@@ -142,7 +142,7 @@ export class FileJournal implements Journal {
         const { expected, ...rest } = waiting.draft
         time = nextTime(time, this.#options.now())
         for (const line of encodeWrite({ position, previous, flush, time }, waiting.draft, waiting.texts)) {
-          starts.push([position, size])
+          starts.push([line.position, size])
           lines.push(line)
           size += line.bytes.length
           previous = line.crc

@@ -44,6 +44,11 @@ export interface Line {
   readonly crc: string
 }
 
+/** A record; `position` is that of its first event. */
+export interface RecordLine extends Line {
+  readonly position: Position
+}
+
 /** Frames a JSON object's text. */
 function frame(json: string): Line {
   const rest = json.slice(1)
@@ -75,8 +80,8 @@ export interface RecordStart {
 /**
  * One write as lines of at most RECORD_BYTES, each knowing the one before; `texts` are its events as JSON.
  */
-export function encodeWrite(start: RecordStart, origin: Origin, texts: readonly string[]): readonly Line[] {
-  const lines: Line[] = []
+export function encodeWrite(start: RecordStart, origin: Origin, texts: readonly string[]): readonly RecordLine[] {
+  const lines: RecordLine[] = []
   let { position, previous } = start
   for (let from = 0; from < texts.length; ) {
     let to = from
@@ -97,7 +102,7 @@ export function encodeWrite(start: RecordStart, origin: Origin, texts: readonly 
       ...(to < texts.length && { more: true }),
     })
     const line = frame(`${head.slice(0, -1)},"events":[${texts.slice(from, to).join(',')}]}`)
-    lines.push(line)
+    lines.push({ ...line, position })
     previous = line.crc
     position += to - from
     from = to

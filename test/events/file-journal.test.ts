@@ -137,6 +137,30 @@ test('a write of many events spans records of at most 512 KiB, and is read as on
   await again.close()
 })
 
+test('a write that spans records is read from any position in it, also right after it was written', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const { journal } = await openJournal(nodeFiles, directory)
+  const padding = 'x'.repeat(100 * 1024)
+  await journal.append(draft(1, ...Array.from({ length: 20 }, (_, n) => created(n, { padding }))))
+  await journal.append(draft(21, created(20)))
+  const check = async (read: Journal['read']): Promise<void> => {
+    for (let from = 1; from <= 21; from++) {
+      const positions: number[] = []
+      for await (const { position, events } of read(from))
+        for (const index of events.keys()) positions.push(position + index)
+      assert.deepEqual(
+        positions,
+        Array.from({ length: 22 - from }, (_, index) => from + index),
+      )
+    }
+  }
+  await check((from) => journal.read(from))
+  await journal.close()
+  const { journal: again } = await openJournal(nodeFiles, directory)
+  await check((from) => again.read(from))
+  await again.close()
+})
+
 test('a full segment is followed by a new one, whose header knows the record before', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory, { segmentBytes: 2000 })
