@@ -32,16 +32,17 @@ export function parseCliCommand(
 ): CliCommand {
   const mistakes: string[] = []
   const flags = FLAGS[type]
-  const parsed = minimist([...argv], {
-    string: [...flags],
-    boolean: type === 'verify' ? ['json'] : [],
-    unknown: (argument) => {
-      mistakes.push(
-        `recollect ${type} does not know ${argument}; it takes ${flags.map((flag) => `--${flag}`).join(', ')}.`,
-      )
-      return false
-    },
-  }) as Readonly<Record<string, unknown>>
+  const switches = type === 'verify' ? ['json'] : []
+  const unknown = (argument: string): false => {
+    const known = [...flags, ...switches].map((flag) => `--${flag}`).join(', ')
+    mistakes.push(`recollect ${type} does not know ${argument}; it takes ${known}.`)
+    return false
+  }
+  const parsed = minimist([...argv], { string: [...flags], boolean: switches, unknown }) as Readonly<
+    Record<string, unknown>
+  > & { readonly _: readonly string[] }
+  // What follows a lone -- is not asked about.
+  for (const argument of parsed._) unknown(argument)
   for (const flag of flags) {
     const value = parsed[flag]
     if (Array.isArray(value)) mistakes.push(`The flag --${flag} is given more than once.`)

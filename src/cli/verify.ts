@@ -23,9 +23,10 @@ export interface Verified {
 
 /** Checks frames, checksums, positions, chain and segment headers, and the data file against the folded state. */
 export async function verify(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
-  const known = await knownContent(files, file)
+  let known: Known
   let folded: Awaited<ReturnType<typeof fold>>
   try {
+    known = await knownContent(files, await files.resolve(file))
     folded = await fold(files, journal, { position: known.position ?? 0 }, progress)
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
@@ -45,7 +46,12 @@ export async function verify(files: Files, journal: string, file: string, progre
       return 'ahead'
     }
     if (!known.bytes) return 'missing'
-    if (known.position === undefined) return isValid(known.bytes) ? 'edited' : 'invalid'
+    if (known.position === undefined) {
+      const why = whyInvalid(known.bytes)
+      if (why === undefined) return 'edited'
+      problems.push(`${file} is no data file: ${why}`)
+      return 'invalid'
+    }
     if (!sameSnapshot(parseFile(known.bytes), folded.views.snapshot())) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
@@ -86,12 +92,12 @@ async function knownContent(files: Files, file: string): Promise<Known> {
   }
 }
 
-function isValid(bytes: Buffer): boolean {
+function whyInvalid(bytes: Buffer): string | undefined {
   try {
     parseFile(bytes)
-    return true
+    return undefined
   } catch (error) {
-    if (error instanceof Refusal) return false
+    if (error instanceof Refusal) return error.message
     throw error
   }
 }

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { cp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { picture } from '../faults/program.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { json, startServer } from '../support/server.ts'
+import { edit, recollect, segmentOf, startWritten } from './recollect.ts'
+
+interface Verified {
+  readonly ok: boolean
+  readonly id?: string
+  readonly head?: number
+  readonly segments?: number
+  readonly unfinishedBytes?: number
+  readonly dataFile?: string
+  readonly problems: readonly string[]
+}
+
+/** Copies of one stopped server's directory, each to be damaged in its own way. */
+async function stopped(t: TestContext): Promise<() => Promise<string>> {
+  const server = await startWritten(t, 20)
+  assert.equal(await server.stop(), 0)
+  return async () => {
+    const copy = await temporaryDirectory(t)
+    await cp(server.directory, copy, { recursive: true })
+    return copy
+  }
+}
+
+/** Verifies, and holds it to changing nothing. */
+async function verify(t: TestContext, directory: string): Promise<Verified & { readonly code: number | null }> {
+  const before = await picture(directory)
+  const { code, stdout, stderr } = await recollect(t, directory, 'verify', '--json')
+  assert.equal(stderr, '')
+  assert.deepEqual(await picture(directory), before)
+  return { ...(JSON.parse(stdout) as Verified), code }
+}
+
+test('verify finds what is wrong with a journal or its data file, and changes nothing', async (t) => {
+  const copy = await stopped(t)
+  const whole = await copy()
+  const { head = 0, segments = 0, id } = await verify(t, whole)
+  assert.ok(head > 40 && segments > 3)
+  const names = (await readdir(join(whole, 'db.journal'))).filter((name) => name.endsWith('.ndjson')).sort()
+  const last = Number((names.at(-1) as string).slice(0, 20))
+
+  await t.test('a whole journal: exit 0, in words and as JSON', async (inner) => {
+    const found = await verify(inner, whole)
+    assert.deepEqual(
+      { ...found, id: typeof found.id, journal: '' },
+      {
+        ok: true,
+        code: 0,
+        journal: '',
+        id: 'string',
+        head,
+        segments,
+        unfinishedBytes: 0,
+        dataFile: 'current',
+        problems: [],
+      },
+    )
+    const { code, stdout } = await recollect(inner, whole, 'verify')
+    assert.equal(code, 0)
+    assert.equal(
+      stdout,
+      `The journal ${id} is whole: ${head} events in ${segments} segments; the data file is current.\n`,
+    )
+  })
+
+  await t.test('a torn tail is none of a whole journal: exit 0, and its bytes are told', async (inner) => {
+    const directory = await copy()
+    await edit(segmentOf(directory, last), (bytes) => Buffer.concat([bytes, Buffer.from('{"frame":"0123')]))
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.ok, found.unfinishedBytes, found.head], [0, true, 14, head])
+    const { code, stdout } = await recollect(inner, directory, 'verify')
+    assert.equal(code, 0)
+    assert.match(stdout, /Its last 14 bytes are no whole write, or not yet\./)
+  })
+
+  await t.test('a flipped bit: exit 1, with segment, offset and position', async (inner) => {
+    const directory = await copy()
+    await edit(segmentOf(directory, last), (bytes) => {
+      bytes[200] = (bytes[200] as number) ^ 1
+      return bytes
+    })
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.ok, found.problems.length], [1, false, 1])
+    assert.match(
+      found.problems[0] as string,
+      new RegExp(`^${segmentOf(directory, last)}, offset \\d+, position ${last}: `),
+    )
+    const { code, stdout } = await recollect(inner, directory, 'verify')
+    assert.deepEqual([code, stdout], [1, `${found.problems[0]}\n`])
+  })
+
+  await t.test('a chain broken by a record or a segment that is missing: exit 1', async (inner) => {
+    const directory = await copy()
+    await edit(segmentOf(directory, last), (bytes) => {
+      const lines = bytes.toString().split('\n')
+      lines.splice(1, 1)
+      return lines.join('\n')
+    })
+    assert.equal((await verify(inner, directory)).code, 1)
+    const another = await copy()
+    await rm(join(another, 'db.journal', names[1] as string))
+    const found = await verify(inner, another)
+    assert.equal(found.code, 1)
+    assert.match(found.problems.join(), /is missing/)
+  })
+
+  await t.test('a journal that lost its end behind the data file is told by the data file: exit 1', async (inner) => {
+    const directory = await copy()
+    await rm(join(directory, 'db.journal', names.at(-1) as string))
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile, found.head], [1, 'ahead', last - 1])
+    assert.match(found.problems.join(), new RegExp(`shows position ${head}, and the journal ends at ${last - 1}`))
+  })
+
+  await t.test('the journal of another data file: exit 1', async (inner) => {
+    const other = await startWritten(inner, 3)
+    await other.stop()
+    const directory = await copy()
+    await rm(join(directory, 'db.journal'), { recursive: true })
+    await cp(join(other.directory, 'db.journal'), join(directory, 'db.journal'), { recursive: true })
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile], [1, 'different'])
+    assert.match(found.problems.join(), new RegExp(`was written from the journal ${id}`))
+  })
+
+  await t.test('an edit by hand that was not taken in yet is no damage: exit 0', async (inner) => {
+    const directory = await copy()
+    await writeFile(join(directory, 'db.json'), '{"a": []}')
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile], [0, 'edited'])
+  })
+
+  await t.test('a data file that is no data file: exit 1, with its place', async (inner) => {
+    const directory = await copy()
+    await writeFile(join(directory, 'db.json'), '{"a": [,]}')
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile], [1, 'invalid'])
+    assert.match(found.problems.join(), /line 1, column/)
+  })
+
+  await t.test('a missing data file can be written anew: exit 0', async (inner) => {
+    const directory = await copy()
+    await rm(join(directory, 'db.json'))
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile], [0, 'missing'])
+  })
+
+  await t.test('a data file that does not show what its mark says: exit 1', async (inner) => {
+    const directory = await copy()
+    const state = join(directory, '.db.json.recollect')
+    await edit(state, (bytes) => bytes.toString().replace(/"position":\d+/, '"position":5'))
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile], [1, 'different'])
+    assert.match(found.problems.join(), /up to position 5/)
+  })
+
+  await t.test('a damaged mark of the data file: exit 1', async (inner) => {
+    const directory = await copy()
+    await writeFile(join(directory, '.db.json.recollect'), '{"journal')
+    const found = await verify(inner, directory)
+    assert.equal(found.code, 1)
+    assert.match(found.problems.join(), /\.db\.json\.recollect is damaged/)
+  })
+
+  await t.test('the data file may be named by a symbolic link, as for serving', async (inner) => {
+    const directory = await copy()
+    await rename(join(directory, 'db.json'), join(directory, 'real.json'))
+    await rename(join(directory, '.db.json.recollect'), join(directory, '.real.json.recollect'))
+    await symlink('real.json', join(directory, 'db.json'))
+    const found = await verify(inner, directory)
+    assert.deepEqual([found.code, found.dataFile], [0, 'current'])
+  })
+
+  await t.test('a journal that is not there: exit 1, and it is not made', async (inner) => {
+    const directory = await temporaryDirectory(inner)
+    const found = await verify(inner, directory)
+    assert.equal(found.code, 1)
+    assert.deepEqual(found.problems, [`There is no journal in ${join(directory, 'db.journal')}.`])
+  })
+
+  await t.test('bad flags: exit 2, each one told', async (inner) => {
+    const { code, stdout, stderr } = await recollect(
+      inner,
+      whole,
+      'verify',
+      '--jsno',
+      '--journal',
+      '',
+      'more',
+      '--',
+      'x',
+    )
+    assert.equal(code, 2)
+    assert.equal(stdout, '')
+    for (const mistake of ['--jsno', '--journal needs a value', 'more', ' x'])
+      assert.ok(stderr.includes(mistake), stderr)
+  })
+})
+
+test('verify looks at the journal of a running server while it is being written to', async (t) => {
+  const server = await startServer(t, { data: { a: [] }, flags: ['--Journal.SegmentBytes', '4000'] })
+  let isEnding = false
+  let written = 0
+  const writing = Array.from({ length: 4 }, async () => {
+    while (!isEnding) {
+      assert.equal((await server.fetch('/api/a', json('POST', { text: 'x'.repeat(200) }))).status, 201)
+      written++
+    }
+  })
+  let before = 0
+  for (let look = 0; look < 5; look++) {
+    const least = written
+    const { code, stdout, stderr } = await recollect(t, server.directory, 'verify', '--json')
+    assert.equal(code, 0, stdout + stderr)
+    const { head = 0 } = JSON.parse(stdout) as Verified
+    assert.ok(head >= before && head > least, `${head} events, ${least} were acknowledged before`)
+    before = head
+  }
+  isEnding = true
+  await Promise.all(writing)
+  assert.equal(await server.stop(), 0)
+  assert.equal((await readFile(server.file, 'utf8')).match(/"id"/g)?.length, written)
+})
