@@ -1,0 +1,85 @@
+// The fault tests at full size, one at a time: `npm run torture -- kills`. Without a name: what there is.
+// A size is an environment variable; one that is set already is kept, so KILLS=100 npm run torture -- kills works too.
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+const RUNS = {
+  kills: {
+    about: 'SIGKILL at random moments under 32 writers: nothing acknowledged lost or changed, nothing invented',
+    file: 'test/faults/kills.test.ts',
+    test: '^killed',
+    size: { KILLS: 1000 },
+  },
+  terminations: {
+    about: 'SIGTERM under 32 writers: what was accepted is answered, what was not answered did not happen',
+    file: 'test/faults/kills.test.ts',
+    test: '^SIGTERM',
+    size: { TERMINATIONS: 100 },
+  },
+  owners: {
+    about: 'two processes race for one journal; an owner is killed and another started at once',
+    file: 'test/faults/owners.test.ts',
+    size: { RACES: 1000, RESTARTS: 100 },
+  },
+  bits: {
+    about: 'every bit of a journal flipped, every sector zeroed, every record moved, by the reader',
+    file: 'test/faults/bits.test.ts',
+    test: '^(any|zeroed|records)',
+    size: { RECORDS: 1000, WALKS: 10_000 },
+  },
+  starts: {
+    about: 'the program started on a damaged journal: refused with the place, not a byte changed',
+    file: 'test/faults/bits.test.ts',
+    test: '^a ',
+    size: { RECORDS: 1000, STARTS: 1000 },
+  },
+  disk: {
+    about: 'a real disk filled up and freed again, with kills while it is full; needs root',
+    file: 'test/faults/disks.test.ts',
+    test: '^on a full disk',
+    size: { DISK_ROUNDS: 50 },
+  },
+  syncs: {
+    about: 'a real fdatasync fails; needs strace',
+    file: 'test/faults/disks.test.ts',
+    test: 'sync',
+    size: { SYNCS: 100 },
+  },
+  power: {
+    about: 'power lost at a random call of a simulated disk, with any subset of what was not synced',
+    file: 'test/faults/stops.test.ts',
+    size: { POWER_SEEDS: 10_000 },
+  },
+  model: {
+    about: 'random requests against a naive model, through restarts and edits by hand',
+    file: 'test/model/model.test.ts',
+    size: { MODEL_REQUESTS: 1_000_000 },
+  },
+}
+
+const [name, ...rest] = process.argv.slice(2)
+if (name === undefined) {
+  process.stdout.write('npm run torture -- <name>, with\n\n')
+  for (const [known, { about, size }] of Object.entries(RUNS)) {
+    const sizes = Object.entries(size).map(([variable, value]) => `${variable}=${value}`)
+    process.stdout.write(`  ${known.padEnd(13)} ${about} (${sizes.join(', ')})\n`)
+  }
+} else if (!Object.hasOwn(RUNS, name) || rest.length > 0) {
+  process.stderr.write(`torture takes one of ${Object.keys(RUNS).join(', ')}\n`)
+  process.exitCode = 2
+} else {
+  process.exitCode = run(RUNS[name])
+}
+
+function run({ file, test, size }) {
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  const env = {
+    ...Object.fromEntries(Object.entries(size).map(([key, value]) => [key, String(value)])),
+    ...process.env,
+  }
+  const built = spawnSync(process.execPath, ['scripts/build.js'], { cwd: root, stdio: 'inherit' })
+  if (built.status !== 0) return built.status ?? 1
+  const pattern = test === undefined ? [] : ['--test-name-pattern', test]
+  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', ...pattern, file]
+  return spawnSync(process.execPath, flags, { cwd: root, stdio: 'inherit', env }).status ?? 1
+}
