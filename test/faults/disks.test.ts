@@ -17,7 +17,7 @@ import { spawnServer } from './program.ts'
 const ROUNDS = Number(process.env.DISK_ROUNDS ?? 3)
 const SYNCS = Number(process.env.SYNCS ?? 3)
 const RESUMES_WITHIN_MS = 5000
-const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '60000', '--Logging.Level', 'warn']
+const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '60000']
 
 interface Health {
   readonly status: string
