@@ -9,6 +9,8 @@ import { FileJournal, journalExists } from './events/file-journal.ts'
 import type { Recorded } from './events/journal.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import { DATA_FILE_ACTOR, DataFile, type Schedule } from './projections/data-file/data-file.ts'
+import { History } from './projections/history.ts'
+import { Past } from './projections/past.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
@@ -28,6 +30,7 @@ export interface EngineSurroundings {
 export interface Engine {
   readonly journal: FileJournal
   readonly views: Views
+  readonly past: Past
   readonly handler: CommandHandler
   readonly dataFile: DataFile
   readonly bus: EventBus
@@ -40,6 +43,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   const faultsOf = compileSchemas(settings.api.schemas)
   const path = await prepareFile(settings, surroundings)
   const views = new Views()
+  const history = new History(views)
   const dataFile = new DataFile({
     files,
     path,
@@ -73,6 +77,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     locked: () => dataFile.prepare(),
     replay: (recorded) => {
       views.apply(recorded)
+      history.apply(recorded)
       dataFile.replay(recorded)
       if (recorded.key !== undefined) answered.push(recorded)
     },
@@ -90,6 +95,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
 
     const bus = new EventBus()
     bus.subscribe((recorded) => views.apply(recorded))
+    bus.subscribe((recorded) => history.apply(recorded))
     bus.subscribe((recorded) => handler.settle(recorded))
     bus.subscribe(() => dataFile.changed())
     journal.follow((recorded) => bus.publish(recorded))
@@ -100,6 +106,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     return {
       journal,
       views,
+      past: new Past(journal, views, history),
       handler,
       dataFile,
       bus,

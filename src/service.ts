@@ -26,9 +26,9 @@ const TIMEOUT_CHECK_MS = 1000
 
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { log, newId, version, wwwroot, swaggerAssets } = surroundings
+  const { log, now, newId, version, wwwroot, swaggerAssets } = surroundings
   const engine = await openEngine(settings, surroundings)
-  const { journal, views, handler, dataFile, bus } = engine
+  const { journal, views, past, handler, dataFile, bus } = engine
   const began = performance.now()
   const health = (): Health => {
     const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
@@ -48,7 +48,7 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     const warnings = warningsOf(settings)
     for (const warning of warnings) log.warn(warning)
     const app = createApp({
-      items: { views, handler, journalId: journal.id, bodyBytes: limits.bodyBytes, limits: query },
+      items: { views, past, handler, journal, now, bodyBytes: limits.bodyBytes, limits: query },
       events: { journal, limits: query },
       admin: { health, warnings, reload: () => dataFile.reload() },
       docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [] },

@@ -104,6 +104,18 @@ export class Collection implements FoldTarget {
     this.#gone.set(key, gone)
   }
 
+  /** Another collection in the same state; what is folded into one is not seen in the other. */
+  copy(): Collection {
+    const copy = new Collection(this.name)
+    copy.exists = this.exists
+    copy.nextId = this.nextId
+    copy.textIds = this.textIds
+    copy.position = this.position
+    for (const [key, item] of this.#items) copy.#items.set(key, item)
+    for (const [key, gone] of this.#gone) copy.#gone.set(key, gone)
+    return copy
+  }
+
   /** The named items in this order, then any others as they were. */
   order(keys: readonly string[]): void {
     const before = this.#items

@@ -3,13 +3,17 @@ import type { Context } from 'koa'
 import type { Command } from '../commands/command.ts'
 import type { CommandHandler, Outcome } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
 import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
+import type { Past } from '../projections/past.ts'
 import { answer } from '../projections/query/answer.ts'
 import { pageLinks, parseQuery } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { isNotModified, sendJson } from './answers.ts'
+import { parseAsOf } from './as-of.ts'
 import { type Body, bodyReader, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem } from './bodies.ts'
 import {
   apiSegments,
@@ -24,34 +28,38 @@ import { resource } from './resource.ts'
 export interface ItemsOptions {
   readonly views: Views
   readonly handler: CommandHandler
-  /** The journal's UUID. */
-  readonly journalId: string
+  readonly past: Past
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
+  readonly now: () => Date
   readonly bodyBytes: number
   readonly limits: HttpQueryLimits
 }
 
 /** `/api`: the collections and their items. */
-export function itemRoutes({ views, handler, journalId, bodyBytes, limits }: ItemsOptions): Router {
+export function itemRoutes({ views, handler, past, journal, now, bodyBytes, limits }: ItemsOptions): Router {
   const router = new Router({ sensitive: true })
   const readItem = bodyReader([JSON_TYPE], bodyBytes)
   const readPatch = bodyReader(PATCH_TYPES, bodyBytes)
 
   resource(router, '/api', {
-    GET: (ctx) => {
-      const names = JSON.stringify(views.names())
+    GET: async (ctx) => {
+      const at = await momentOf(ctx)
+      const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
       if (!isNotModified(ctx, tagOf(names))) sendJson(ctx, names)
     },
   })
 
   resource(router, '/api/:collection', {
-    GET: (ctx) => {
+    GET: async (ctx) => {
       const [name] = apiSegments(ctx) as [string]
-      const collection = views.find(name)
+      const at = await momentOf(ctx)
+      const collection =
+        at === undefined ? views.find(name) : past.existed(name, at) && (await past.collection(name, at))
       if (!collection) throw new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
       const parameters = parametersOf(ctx, limits)
       const query = parseQuery(parameters, limits)
       // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
-      if (isNotModified(ctx, `"${collection.position}-${journalId}"`)) return
+      if (isNotModified(ctx, `"${collection.position}-${journal.id}"`)) return
       const { text, total } = answer(collection.items(), query)
       ctx.set('X-Total-Count', String(total))
       const links = pageLinks(parameters, query.page, total)
@@ -67,8 +75,8 @@ export function itemRoutes({ views, handler, journalId, bodyBytes, limits }: Ite
   })
 
   resource(router, '/api/:collection/:id', {
-    GET: (ctx) => {
-      const { item } = find(ctx)
+    GET: async (ctx) => {
+      const { item } = await find(ctx)
       if (!isNotModified(ctx, item.tag)) sendJson(ctx, item.text)
     },
     PUT: async (ctx) => {
@@ -83,8 +91,8 @@ export function itemRoutes({ views, handler, journalId, bodyBytes, limits }: Ite
   })
 
   resource(router, '/api/:collection/:id/*rest', {
-    GET: (ctx) => {
-      const { item, rest } = find(ctx, 'UnknownParent')
+    GET: async (ctx) => {
+      const { item, rest } = await find(ctx, 'UnknownParent')
       const value = valueAt(item.value, rest)
       if (value === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
       const text = JSON.stringify(value)
@@ -94,11 +102,20 @@ export function itemRoutes({ views, handler, journalId, bodyBytes, limits }: Ite
 
   return router
 
-  function find(ctx: Context, otherwise: 'NotFound' | 'UnknownParent' = 'NotFound') {
+  /** The position to read at; undefined for now. Says it in the answer, as what is read next belongs to it. */
+  async function momentOf(ctx: Context): Promise<Position | undefined> {
+    const at = ctx.querystring === '' ? undefined : await parseAsOf(parametersOf(ctx, limits), journal, now)
+    ctx.set('Journal-Position', String(at ?? views.position))
+    if (at !== undefined) ctx.set('Cache-Control', 'private, no-cache')
+    return at
+  }
+
+  async function find(ctx: Context, otherwise: 'NotFound' | 'UnknownParent' = 'NotFound') {
     const [name, key, ...rest] = apiSegments(ctx) as [string, string, ...string[]]
-    const collection = views.find(name)
-    if (!collection) throw new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
-    const item = collection.item(key)
+    const at = await momentOf(ctx)
+    const isThere = at === undefined ? views.find(name) !== undefined : past.existed(name, at)
+    if (!isThere) throw new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
+    const item = at === undefined ? views.find(name)?.item(key) : await past.item(name, key, at)
     if (!item) throw new Refusal(otherwise, `There is no item ${JSON.stringify(key)} in "${name}".`)
     return { item, rest }
   }

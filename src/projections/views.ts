@@ -47,6 +47,11 @@ export class Views {
     return Array.from(this.#existing(), (collection) => collection.name)
   }
 
+  /** The same, with those that are no more. */
+  namesEver(): string[] {
+    return [...this.#collections.keys()]
+  }
+
   /** The items of now; later events leave it as it is. */
   snapshot(): Snapshot {
     return new Map(

@@ -15,6 +15,8 @@ import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
 import { schemaOf } from '../../src/http/openapi/schema-of.ts'
 import type { JsonValue } from '../../src/json/value.ts'
+import { History } from '../../src/projections/history.ts'
+import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { seedFor } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
@@ -356,7 +358,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
   const limits = { bytes: 1, parameters: 1, pageSize: 1 }
   const app = createApp({
-    items: { views, handler, journalId: journal.id, bodyBytes: 1, limits },
+    items: { views, past: new Past(journal, views, new History(views)), handler, journal, now, bodyBytes: 1, limits },
     events: { journal, limits },
     admin: {
       health: () => ({ status: 'ok' }),

@@ -470,8 +470,6 @@ describe('a query that is not one', () => {
     await isRefused(`many?${'a=&'.repeat(1001)}`)
   })
 
-  test('asOf is refused as long as it is not served', () => isRefused('many?asOf=1'))
-
   test('it is refused before anything else is looked at, a matching tag included', async () => {
     const { headers } = await ask('many')
     const reply = await send(server.url, 'GET', '/api/many?page=0', { headers: { 'If-None-Match': headers.etag } })

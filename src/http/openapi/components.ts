@@ -184,6 +184,10 @@ export const parameters = {
   offset: query('offset', 'How many items to pass over. With `limit`.', fromZero),
   limit: query('limit', 'How many items to answer with.', fromOne),
   fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
+  asOf: query(
+    'asOf',
+    'The answer as it was right after the event at this position, or after the last event up to this ISO 8601 instant. Beyond the last position, or in the future, is refused.',
+  ),
   from: query('from', 'The first position, 1 when nothing is said.', fromZero),
   events: query('limit', `How many events; ${DEFAULT_PAGE_SIZE} when nothing is said, all of them as NDJSON.`, fromOne),
   eventsCollection: query('collection', 'Only events of this collection.'),

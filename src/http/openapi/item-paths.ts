@@ -51,6 +51,7 @@ function list(item: JsonObject): Operation {
       'offset',
       'limit',
       'fields',
+      'asOf',
       'If-None-Match',
     ],
     responses: {
@@ -88,7 +89,7 @@ function created(item: JsonObject): Response {
 function read(item: JsonObject): Operation {
   return {
     summary: 'An item',
-    parameters: ['If-None-Match'],
+    parameters: ['asOf', 'If-None-Match'],
     responses: {
       200: { description: 'The item.', headers: ['ETag'], content: content(item, JSON_TYPE) },
       304: NOT_MODIFIED,
@@ -151,7 +152,7 @@ export const namesPath = pathItem('/api', {
   operations: {
     GET: {
       summary: 'The names of the collections',
-      parameters: ['If-None-Match'],
+      parameters: ['asOf', 'If-None-Match'],
       responses: {
         200: {
           description: 'In the order of their creation.',
@@ -160,6 +161,7 @@ export const namesPath = pathItem('/api', {
         },
         304: NOT_MODIFIED,
       },
+      problems: [400],
     },
   },
 })
@@ -172,7 +174,7 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
     GET: {
       summary: 'A value inside an item',
       description: 'An unknown collection or item is a 400; an item that has nothing there a 404.',
-      parameters: ['If-None-Match'],
+      parameters: ['asOf', 'If-None-Match'],
       responses: {
         200: { description: 'Any JSON value.', headers: ['ETag'], content: content({}, JSON_TYPE) },
         304: NOT_MODIFIED,

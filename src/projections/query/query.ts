@@ -77,6 +77,9 @@ function decode(text: string): string {
   }
 }
 
+/** Says of which moment a query is to be answered, not what. */
+export const AS_OF = 'asOf'
+
 const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits): Query {
@@ -89,7 +92,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     if (name === 'q') mentioned.push(fold(value))
     else if (name === 'sort') sort.push(...pieces(value).map(parseSort))
     else if (name === 'fields') fields.push(...pieces(value).map(parsePath))
-    else if (name === 'asOf') throw new Refusal('Invalid', 'asOf is not served by this version.')
+    else if (name === AS_OF) continue
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
       paging.set(name, value)

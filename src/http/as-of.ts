@@ -1,0 +1,29 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import { positionAt } from '../projections/past.ts'
+import { readInstant } from '../projections/query/instant.ts'
+import { AS_OF, type Parameter } from '../projections/query/query.ts'
+
+/** The position that `asOf` asks for; undefined when the present is asked for. Beyond the head or in the future: refused. */
+export async function parseAsOf(
+  parameters: readonly Parameter[],
+  journal: Pick<Journal, 'head' | 'read'>,
+  now: () => Date,
+): Promise<Position | undefined> {
+  const asked = parameters.filter(({ name }) => name === AS_OF)
+  const [first] = asked
+  if (!first) return undefined
+  if (asked.length > 1) throw new Refusal('Invalid', 'The parameter asOf must be given once.')
+  const { value } = first
+  if (/^\d{1,15}$/.test(value)) {
+    const position = Number(value)
+    if (position <= journal.head) return position
+    throw new Refusal('Invalid', `asOf=${value} is beyond the last position, ${journal.head}.`)
+  }
+  const instant = readInstant(value)
+  if (!instant)
+    throw new Refusal('Invalid', `asOf must be a position or an ISO 8601 date-time, not ${JSON.stringify(value)}.`)
+  if (instant.ms > now().getTime()) throw new Refusal('Invalid', `asOf=${value} is in the future.`)
+  return positionAt(journal, instant.ms)
+}

@@ -1,0 +1,121 @@
+import { Collection, evolve, isItem } from '../collections/collection.ts'
+import { Item } from '../collections/item.ts'
+import { isItemEvent, type Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import type { History } from './history.ts'
+import type { Views } from './views.ts'
+
+/** Items that past states may hold in memory together; the newest state is kept in any case. */
+const KEPT_ITEMS = 200_000
+
+interface KeptState {
+  readonly name: string
+  readonly at: Position
+  readonly state: Promise<Collection>
+  /** How many it holds; 0 until that is known. */
+  items: number
+}
+
+/**
+ * What was. An item is read back from the journal, at a position that its history knows; a collection's past
+ * state is folded again, in slices that hold nobody, and kept for a while.
+ */
+export class Past {
+  readonly #journal: Pick<Journal, 'read'>
+  readonly #views: Views
+  readonly #history: History
+  /** The least recently asked first. */
+  readonly #states = new Map<string, KeptState>()
+
+  constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
+    this.#journal = journal
+    this.#views = views
+    this.#history = history
+  }
+
+  /** Whether the collection existed right after an event. */
+  existed(name: string, at: Position): boolean {
+    return this.#history.existed(name, at)
+  }
+
+  /** The collections' names as they were right after an event. */
+  names(at: Position): readonly string[] {
+    return this.#views.namesEver().filter((name) => this.existed(name, at))
+  }
+
+  /** The item as it was right after an event. */
+  async item(collection: string, key: string, at: Position): Promise<Item | undefined> {
+    const position = this.#history.lastOf(collection, key, at)
+    if (position === undefined) return undefined
+    const now = this.#views.any(collection)?.get(key)
+    if (isItem(now) && now.position === position) return now
+    for await (const { events } of this.#journal.read(position, position)) {
+      const [event] = events
+      if (event && isItemEvent(event) && event.type !== 'ItemDeleted') {
+        return new Item(event.id, event.item, event.revision, position)
+      }
+    }
+    return undefined
+  }
+
+  /** The collection as it was right after an event; to be read at once, and not to be changed. */
+  async collection(name: string, at: Position): Promise<Collection> {
+    const now = this.#views.any(name)
+    if (now && now.position <= at) return now
+    const key = `${at} ${name}`
+    const kept = this.#states.get(key) ?? { name, at, state: this.#fold(name, at), items: 0 }
+    this.#states.delete(key)
+    this.#states.set(key, kept)
+    try {
+      const state = await kept.state
+      kept.items = state.size
+      this.#forgetOldest()
+      return state
+    } catch (error) {
+      this.#states.delete(key)
+      throw error
+    }
+  }
+
+  /** From the nearest state before, if one is kept. */
+  async #fold(name: string, at: Position): Promise<Collection> {
+    let nearest: KeptState | undefined
+    for (const kept of this.#states.values()) {
+      if (kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
+    }
+    const state = nearest ? (await nearest.state).copy() : new Collection(name)
+    for await (const recorded of this.#journal.read((nearest?.at ?? 0) + 1, at)) {
+      for (const [index, event] of recorded.events.entries()) {
+        if (event.collection === name) evolve(state, event, recorded.position + index)
+      }
+    }
+    return state
+  }
+
+  #forgetOldest(): void {
+    const all = [...this.#states]
+    let total = all.reduce((sum, [, { items }]) => sum + items, 0)
+    for (const [key, { items }] of all.slice(0, -1)) {
+      if (total <= KEPT_ITEMS) return
+      this.#states.delete(key)
+      total -= items
+    }
+  }
+}
+
+/** The position of the last event up to an instant, in milliseconds since 1970; 0 when there is none. */
+export async function positionAt(journal: Pick<Journal, 'head' | 'read'>, ms: number): Promise<Position> {
+  let low = 0
+  let high = journal.head
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2)
+    if ((await timeAt(journal, middle)) <= ms) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+async function timeAt(journal: Pick<Journal, 'read'>, position: Position): Promise<number> {
+  for await (const { time } of journal.read(position, position)) return Date.parse(time)
+  throw new Error(`the journal has no event at position ${position}`)
+}
