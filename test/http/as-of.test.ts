@@ -94,7 +94,8 @@ describe('asOf', () => {
     const times: string[] = []
     for (let n = 0; n < 3; n++) {
       await server.fetch('/api/a', json('POST', { n }))
-      const [event] = (await (await server.fetch('/events?from=2')).json()).slice(-1) as [{ time: string }]
+      const events = (await (await server.fetch('/events?from=2')).json()) as { time: string }[]
+      const event = events.at(-1) as { time: string }
       times.push(event.time)
       const before = event.time
       while (new Date().toISOString() <= before) await new Promise((resolve) => setImmediate(resolve))
@@ -142,7 +143,7 @@ describe('asOf', () => {
       for (const path of ['/api', '/api/a', '/api/a/0', '/api/a/0/id']) {
         const answer = await server.fetch(`${path}?asOf=${value}`)
         assert.equal(answer.status, 400, path)
-        assert.match((await answer.json()).detail, why)
+        assert.match(((await answer.json()) as { detail: string }).detail, why)
       }
     })
   }
