@@ -1,6 +1,6 @@
-// Compiles src/ into dist/ and puts Swagger UI's files beside it.
+// Compiles src/ into dist/ and puts Swagger UI's files beside it. What was built before stays until all of it is done.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,14 +8,19 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
 const compiler = join(dirname(require.resolve('typescript/package.json')), 'bin', 'tsc')
+const built = join(root, `dist.${process.pid}`)
 
-rmSync(join(root, 'dist'), { recursive: true, force: true })
-const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' })
-if (compiled.status !== 0) process.exit(compiled.status ?? 1)
-chmodSync(join(root, 'dist', 'main.js'), 0o755)
+const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json'), '--outDir', built], {
+  stdio: 'inherit',
+})
+if (compiled.status !== 0) {
+  rmSync(built, { recursive: true, force: true })
+  process.exit(compiled.status ?? 1)
+}
+chmodSync(join(built, 'main.js'), 0o755)
 
 const swagger = dirname(require.resolve('swagger-ui-dist/package.json'))
-mkdirSync(join(root, 'dist', 'swagger'), { recursive: true })
+mkdirSync(join(built, 'swagger'))
 for (const file of [
   'swagger-ui.css',
   'swagger-ui-bundle.js',
@@ -23,5 +28,8 @@ for (const file of [
   'favicon-32x32.png',
   'LICENSE',
 ]) {
-  copyFileSync(join(swagger, file), join(root, 'dist', 'swagger', file))
+  copyFileSync(join(swagger, file), join(built, 'swagger', file))
 }
+
+rmSync(join(root, 'dist'), { recursive: true, force: true })
+renameSync(built, join(root, 'dist'))

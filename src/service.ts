@@ -50,7 +50,17 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     const app = createApp({
       items: { views, past, handler, journal, now, bodyBytes: limits.bodyBytes, limits: query },
       events: { journal, limits: query },
-      admin: { health, warnings, reload: () => dataFile.reload() },
+      admin: {
+        health,
+        warnings,
+        reload: () => dataFile.reload(),
+        handler,
+        views,
+        past,
+        journal,
+        now,
+        bodyBytes: limits.bodyBytes,
+      },
       docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [] },
       gate,
       corsCredentials: cors.credentials,
@@ -69,6 +79,8 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
       app.callback(),
     )
     http.on('clientError', answerClientError)
+    // Node would answer an expectation that it does not know with an empty 417; RFC 9110 §10.1.1 lets it be passed over.
+    http.on('checkExpectation', (request, response) => http.emit('request', request, response))
     const sockets = new Sockets(http, { gate, perAddress: limits.socketsPerAddress, corsCredentials: cors.credentials })
     bus.subscribe((recorded) => sockets.notify(recorded))
     const listening = await listen(http, settings.urls)

@@ -7,6 +7,7 @@ import { type Journal, lastPosition, type Origin, type Recorded } from '../event
 import { Answered, type AnsweredRequest, nameOf } from './answered.ts'
 import type { Command } from './command.ts'
 import { decide } from './decide.ts'
+import { type Restoration, restore } from './restore.ts'
 import type { Rules } from './rules.ts'
 import { type Edit, type MergeConflict, takeIn } from './take-in.ts'
 
@@ -27,6 +28,13 @@ export interface TakeInOutcome {
   readonly conflicts: readonly MergeConflict[]
   /** The file with an id in every item. */
   readonly file: Snapshot
+}
+
+export interface RestoreOutcome {
+  /** Of the last event, or of the state that was looked at when there is none. */
+  readonly position: Position
+  /** Those appended, or that would be. */
+  readonly events: readonly DomainEvent[]
 }
 
 export interface HandlerOptions {
@@ -96,6 +104,18 @@ export class CommandHandler {
     if (events.length > 0) await this.#append(events, origin)
     else await this.#inFlight.at(-1)?.appended
     return { basis, events: events.length, conflicts, file }
+  }
+
+  /** Brings back what was; all its events are one write. With `isDryRun` nothing is written. */
+  async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
+    const { head } = this.#overlay
+    const decided = this.#decided(() => restore(restoration, this.#overlay, this.#rules))
+    const { events } = decided instanceof Promise ? await decided : decided
+    if (isDryRun || events.length === 0) {
+      await this.#inFlight.at(-1)?.appended
+      return { position: head, events }
+    }
+    return { position: lastPosition(await this.#append(events, origin)), events }
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {

@@ -1,7 +1,18 @@
 import Router from '@koa/router'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { Restoration } from '../commands/restore.ts'
+import { type Fault, Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import type { TakenInEdit } from '../projections/data-file/connection.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
 import { sendJson } from './answers.ts'
+import { parseMoment } from './as-of.ts'
+import { bodyReader, JSON_TYPE } from './bodies.ts'
 import { principalOf } from './guard.ts'
+import { authorOf } from './requests.ts'
 import { resource } from './resource.ts'
 
 export interface Health {
@@ -14,10 +25,18 @@ export interface AdminOptions {
   /** What only admins are shown of it. */
   readonly warnings: readonly string[]
   readonly reload: () => Promise<TakenInEdit>
+  readonly handler: Pick<CommandHandler, 'restore'>
+  readonly views: Views
+  readonly past: Past
+  readonly journal: Pick<Journal, 'head' | 'read'>
+  readonly now: () => Date
+  readonly bodyBytes: number
 }
 
-export function adminRoutes({ health, warnings, reload }: AdminOptions): Router {
+export function adminRoutes(options: AdminOptions): Router {
+  const { health, warnings, reload, handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
+  const readRequest = bodyReader([JSON_TYPE], bodyBytes)
 
   resource(router, '/health', {
     GET: (ctx) => {
@@ -40,5 +59,75 @@ export function adminRoutes({ health, warnings, reload }: AdminOptions): Router 
     },
   })
 
+  resource(router, '/admin/restore', {
+    POST: async (ctx) => {
+      const { json } = await readRequest(ctx)
+      const wanted = await parseRestore(json, { journal, now })
+      const { position, events } = await handler.restore(await restorationOf(wanted), authorOf(ctx), wanted.dryRun)
+      ctx.set('Journal-Position', String(position))
+      const changes = events.map(({ type, collection, ...event }) => ({
+        type,
+        collection,
+        ...('id' in event && { id: event.id }),
+      }))
+      sendJson(
+        ctx,
+        JSON.stringify({ position, dryRun: wanted.dryRun, events: changes.length, changes: changes.slice(0, CHANGES) }),
+      )
+    },
+  })
+
   return router
+
+  async function restorationOf({ to, collection, key }: RestoreRequest): Promise<Restoration> {
+    if (collection !== undefined && !views.any(collection)) {
+      throw new Refusal('Unprocessable', `There never was a collection ${JSON.stringify(collection)}.`, [
+        { pointer: '/collection', message: 'must name a collection' },
+      ])
+    }
+    if (collection !== undefined && key !== undefined) {
+      return { type: 'item', collection, key, item: (await past.item(collection, key, to))?.value }
+    }
+    const collections = new Map<string, readonly JsonObject[] | undefined>()
+    for (const name of collection === undefined ? views.namesEver() : [collection]) {
+      const items = past.existed(name, to) ? (await past.collection(name, to)).items() : undefined
+      collections.set(name, items && Array.from(items, ({ value }) => value))
+    }
+    return { type: 'collections', collections }
+  }
+}
+
+/** How many changes the answer lists; all of them are in the journal. */
+const CHANGES = 1000
+
+interface RestoreRequest {
+  readonly to: Position
+  readonly collection?: string
+  readonly key?: string
+  readonly dryRun: boolean
+}
+
+async function parseRestore(
+  json: JsonValue,
+  { journal, now }: Pick<AdminOptions, 'journal' | 'now'>,
+): Promise<RestoreRequest> {
+  if (!isObject(json)) throw new Refusal('Unprocessable', 'The request must be an object, such as {"to": 42}.')
+  const { to, collection, id, dryRun = false, ...others } = json
+  const faults: Fault[] = []
+  const check = (isRight: boolean, name: string, message: string): void => {
+    if (!isRight) faults.push({ pointer: `/${name}`, message })
+  }
+  check(typeof to === 'string' || typeof to === 'number', 'to', 'must be a position or an ISO 8601 date-time')
+  check(collection === undefined || typeof collection === 'string', 'collection', 'must be text')
+  check(id === undefined || typeof id === 'string' || typeof id === 'number', 'id', 'must be text or a number')
+  check(id === undefined || collection !== undefined, 'id', 'needs the collection, too')
+  check(typeof dryRun === 'boolean', 'dryRun', 'must be true or false')
+  for (const name of Object.keys(others)) check(false, name, 'is not known; there are to, collection, id and dryRun')
+  if (faults.length > 0) throw new Refusal('Unprocessable', 'The request is not one to restore.', faults)
+  return {
+    to: await parseMoment(String(to), 'to', journal, now),
+    dryRun: dryRun === true,
+    ...(typeof collection === 'string' && { collection }),
+    ...(id !== undefined && { key: String(id) }),
+  }
 }

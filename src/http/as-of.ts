@@ -15,15 +15,25 @@ export async function parseAsOf(
   const [first] = asked
   if (!first) return undefined
   if (asked.length > 1) throw new Refusal('Invalid', 'The parameter asOf must be given once.')
-  const { value } = first
-  if (/^\d{1,15}$/.test(value)) {
-    const position = Number(value)
+  return parseMoment(first.value, AS_OF, journal, now)
+}
+
+/** The position that a text names, itself or by an instant; `what` is what the client calls it. */
+export async function parseMoment(
+  text: string,
+  what: string,
+  journal: Pick<Journal, 'head' | 'read'>,
+  now: () => Date,
+): Promise<Position> {
+  if (/^\d{1,15}$/.test(text)) {
+    const position = Number(text)
     if (position <= journal.head) return position
-    throw new Refusal('Invalid', `asOf=${value} is beyond the last position, ${journal.head}.`)
+    throw new Refusal('Invalid', `${what}=${text} is beyond the last position, ${journal.head}.`)
   }
-  const instant = readInstant(value)
-  if (!instant)
-    throw new Refusal('Invalid', `asOf must be a position or an ISO 8601 date-time, not ${JSON.stringify(value)}.`)
-  if (instant.ms > now().getTime()) throw new Refusal('Invalid', `asOf=${value} is in the future.`)
+  const instant = readInstant(text)
+  if (!instant) {
+    throw new Refusal('Invalid', `${what} must be a position or an ISO 8601 date-time, not ${JSON.stringify(text)}.`)
+  }
+  if (instant.ms > now().getTime()) throw new Refusal('Invalid', `${what}=${text} is in the future.`)
   return positionAt(journal, instant.ms)
 }

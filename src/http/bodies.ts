@@ -78,13 +78,29 @@ const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PRE
 
 /** What a failure to read a body means for the client; a failure that is not the client's comes back as it is. */
 export function bodyRefusal(error: unknown, limitBytes: number): unknown {
-  const { status, code, message } = error as { status?: number; code?: string; message: string }
+  const { code, message } = error as BodyError
+  const status = statusOf(error as BodyError)
   if (status === 413) return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
   if (status === 415) return new Refusal('UnsupportedMediaType', `The Content-Encoding is not supported: ${message}.`)
-  if (status === 400 || (code !== undefined && UNREADABLE.test(code))) {
+  if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
     return new Refusal('Invalid', `The body could not be read: ${message}.`)
   }
   return error
+}
+
+/** raw-body makes a 500 of a client that is gone already; formidable (multipart) makes 500, 501 and others of what the client sent. */
+function statusOf({ status, httpCode, type }: BodyError): number | undefined {
+  if (type === 'stream.not.readable') return 400
+  if (httpCode === undefined) return status
+  return httpCode === 413 || httpCode === 415 ? httpCode : 400
+}
+
+interface BodyError {
+  readonly status?: number
+  readonly httpCode?: number
+  readonly type?: string
+  readonly code?: string | number
+  readonly message: string
 }
 
 export function parseItem({ json }: Body): JsonObject {

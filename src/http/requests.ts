@@ -34,9 +34,13 @@ export function wantsRepresentation(ctx: Context): boolean {
 
 const KEY_BYTES = 255
 
+export function authorOf(ctx: Context): Origin {
+  return { actor: ctx.state.actor as string, requestId: ctx.state.requestId as string }
+}
+
 /** Who writes, and by what a retry of the request is known. */
 export function originOf(ctx: Context, body: Uint8Array): Origin {
-  const origin = { actor: ctx.state.actor as string, requestId: ctx.state.requestId as string }
+  const origin = authorOf(ctx)
   if (ctx.headers['idempotency-key'] === undefined) return origin
   const key = ctx.get('Idempotency-Key')
   if (key === '' || Buffer.byteLength(key, 'latin1') > KEY_BYTES) {

@@ -363,6 +363,12 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     admin: {
       health: () => ({ status: 'ok' }),
       warnings: [],
+      handler,
+      views,
+      past: new Past(journal, views, new History(views)),
+      journal,
+      now,
+      bodyBytes: 1,
       reload: async () => ({ basis: 0, events: 0, conflicts: [] }),
     },
     docs: { version: '0', views, swaggerAssets: '', schemes: [] },

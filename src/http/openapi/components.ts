@@ -83,6 +83,28 @@ export const schemas = {
     },
     ['status', 'position', 'uptime', 'version'],
   ),
+  Restore: {
+    type: 'object',
+    required: ['to'],
+    additionalProperties: false,
+    properties: {
+      to: { type: ['integer', 'string'], description: 'A position, or an ISO 8601 instant.' },
+      collection: { ...text, description: 'Only this collection.' },
+      id: { ...id, description: 'Only this item of it.' },
+      dryRun: { type: 'boolean', description: 'Only say what would change.' },
+    },
+    examples: [{ to: 42, collection: 'sensors', dryRun: true }],
+  },
+  Restored: object({
+    position: { ...position, description: 'Of the last event.' },
+    dryRun: { type: 'boolean' },
+    events: { type: 'integer', minimum: 0, description: 'How many events there are, or would be.' },
+    changes: {
+      type: 'array',
+      description: 'The first of them.',
+      items: object({ type: { enum: [...EVENT_TYPES] }, collection: text, id }, ['type', 'collection']),
+    },
+  }),
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
     events: { type: 'integer', minimum: 0, description: 'How many events the edit became.' },

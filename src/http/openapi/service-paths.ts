@@ -90,6 +90,26 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       },
     },
   },
+  '/admin/restore': {
+    tag: 'Service',
+    name: 'Restore',
+    operations: {
+      POST: {
+        summary: 'Bring back what was',
+        description:
+          'Appends the events that make an item, a collection or everything what it was: nothing is unmade, and the restoring can be restored.',
+        requestBody: { required: true, content: content(ref('schemas', 'Restore'), JSON_TYPE) },
+        responses: {
+          200: {
+            description: 'What was changed, or would be.',
+            headers: ['Journal-Position'],
+            content: content(ref('schemas', 'Restored'), JSON_TYPE),
+          },
+        },
+        problems: [400, 413, 415, 422, 503, 507],
+      },
+    },
+  },
   '/openapi.json': {
     tag: 'Documentation',
     name: 'OpenApi',

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { WebSocket } from 'ws'
+import { Random, seedFor } from '../support/random.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+
+interface Restored {
+  readonly position: number
+  readonly dryRun: boolean
+  readonly events: number
+  readonly changes: readonly { readonly type: string; readonly collection: string; readonly id?: unknown }[]
+}
+
+async function restore(server: RunningServer, body: object): Promise<Restored> {
+  const answer = await server.fetch('/admin/restore', json('POST', body))
+  assert.equal(answer.status, 200, await answer.clone().text())
+  return (await answer.json()) as Restored
+}
+
+/** Every collection as it is, or was. */
+async function stateOf(server: RunningServer, at?: number): Promise<Record<string, string>> {
+  const suffix = at === undefined ? '' : `asOf=${at}`
+  const names = (await (await server.fetch(`/api?${suffix}`)).json()) as string[]
+  const entries = await Promise.all(
+    names.sort().map(async (name) => [name, await (await server.fetch(`/api/${name}?${suffix}`)).text()] as const),
+  )
+  return Object.fromEntries(entries)
+}
+
+async function head(server: RunningServer): Promise<number> {
+  return Number((await server.fetch('/api')).headers.get('Journal-Position'))
+}
+
+async function change(server: RunningServer, random: Random, steps: number): Promise<void> {
+  for (let step = 0; step < steps; step++) {
+    const collection = random.pick(['a', 'b', 'c'])
+    const path = `/api/${collection}/${random.integer(5)}`
+    const kind = random.integer(5)
+    if (kind === 0) await server.fetch(path, { method: 'DELETE' })
+    else if (kind === 1) await server.fetch(`/api/${collection}`, json('POST', { n: random.integer(100) }))
+    else await server.fetch(path, json('PUT', { n: random.integer(100) }))
+  }
+}
+
+describe('POST /admin/restore', () => {
+  test('to a position, everything is as asOf says it was; restoring that brings everything back', async (t) => {
+    const seed = seedFor('restore')
+    const random = new Random(seed)
+    const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
+    for (let round = 0; round < 12; round++) {
+      await change(server, random, 25)
+      const before = await head(server)
+      const to = random.integer(before + 1)
+      const dry = await restore(server, { to, dryRun: true })
+      assert.equal(await head(server), before, 'a dry run writes nothing')
+      const done = await restore(server, { to })
+      const context = `RESTORE_SEED=${seed}, round ${round}, to ${to}`
+      assert.deepEqual(await stateOf(server), await stateOf(server, to), context)
+      assert.deepEqual(done.changes, dry.changes, context)
+      assert.equal(done.position, before + done.events, context)
+      if (!random.chance(0.5)) continue
+      await restore(server, { to: before })
+      assert.deepEqual(await stateOf(server), await stateOf(server, before), `${context}: restored again`)
+    }
+    const events = (await (await server.fetch('/events?limit=10000')).json()) as { position: number }[]
+    assert.deepEqual(
+      events.map(({ position }) => position),
+      events.map((_, index) => index + 1),
+      'the journal has all of it',
+    )
+  })
+
+  test('one collection, or one item, leaves the others as they are', async (t) => {
+    const server = await startServer(t, {
+      data: {
+        a: [
+          { id: 0, n: 1 },
+          { id: 1, n: 1 },
+        ],
+        b: [{ id: 0, n: 1 }],
+      },
+    })
+    const to = await head(server)
+    for (const path of ['a/0', 'a/1', 'b/0']) await server.fetch(`/api/${path}`, json('PUT', { n: 2 }))
+    assert.deepEqual((await restore(server, { to, collection: 'a', id: 1 })).changes, [
+      { type: 'ItemReplaced', collection: 'a', id: 1 },
+    ])
+    assert.equal(await (await server.fetch('/api/a/0/n')).text(), '2')
+    assert.equal(await (await server.fetch('/api/a/1/n')).text(), '1')
+    await restore(server, { to, collection: 'b' })
+    assert.equal(await (await server.fetch('/api/b/0/n')).text(), '1')
+    assert.equal(await (await server.fetch('/api/a/0/n')).text(), '2')
+  })
+
+  test('a deleted item comes back, and one that was not there yet goes', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0, n: 1 }] } })
+    const to = await head(server)
+    await server.fetch('/api/a', json('POST', { n: 5 }))
+    await server.fetch('/api/a/0', { method: 'DELETE' })
+    assert.equal((await restore(server, { to, collection: 'a', id: '0' })).changes[0]?.type, 'ItemCreated')
+    assert.equal((await restore(server, { to, collection: 'a', id: 1 })).changes[0]?.type, 'ItemDeleted')
+    assert.equal(await (await server.fetch('/api/a')).text(), '[{"id":0,"n":1}]')
+    assert.equal((await restore(server, { to })).events, 0, 'there is nothing left to do')
+  })
+
+  test('its events carry who restored, and notify like any other write', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0, n: 1 }] } })
+    await server.fetch('/api/a/0', json('PUT', { n: 2 }))
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/ws`)
+    t.after(() => socket.close())
+    await once(socket, 'open')
+    const told = once(socket, 'message')
+    const { position } = await restore(server, { to: 2 })
+    assert.equal(JSON.parse(String((await told)[0])).position, position)
+    const event = (await (await server.fetch(`/events/${position}`)).json()) as { actor: string; type: string }
+    assert.equal(event.actor, 'anonymous')
+    assert.equal(event.type, 'ItemReplaced')
+  })
+
+  for (const [what, body, status] of [
+    ['nothing', {}, 422],
+    ['a position beyond the head', { to: 99 }, 400],
+    ['the future', { to: '2999-01-01' }, 400],
+    ['no moment', { to: 'yesterday' }, 400],
+    ['a fraction', { to: 1.5 }, 400],
+    ['an item of no collection', { to: 1, id: 0 }, 422],
+    ['an unknown collection', { to: 1, collection: 'x' }, 422],
+    ['an unknown member', { to: 1, really: true }, 422],
+    ['an array', [1], 422],
+  ] as const) {
+    test(`${what} is refused, and nothing is written`, async (t) => {
+      const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+      const before = await head(server)
+      const answer = await server.fetch('/admin/restore', json('POST', body))
+      assert.equal(answer.status, status, await answer.text())
+      assert.equal(await head(server), before)
+    })
+  }
+})
