@@ -30,6 +30,7 @@ export interface EngineSurroundings {
 export interface Engine {
   readonly journal: FileJournal
   readonly views: Views
+  readonly history: History
   readonly past: Past
   readonly handler: CommandHandler
   readonly dataFile: DataFile
@@ -106,6 +107,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     return {
       journal,
       views,
+      history,
       past: new Past(journal, views, history),
       handler,
       dataFile,

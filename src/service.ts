@@ -5,6 +5,7 @@ import { createApp } from './http/app.ts'
 import { answerClientError } from './http/client-error.ts'
 import { listen } from './listening.ts'
 import { openGate, warningsOf } from './open-gate.ts'
+import { Arrivals } from './projections/arrivals.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
 
@@ -28,7 +29,7 @@ const TIMEOUT_CHECK_MS = 1000
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
   const { log, now, newId, version, wwwroot, swaggerAssets } = surroundings
   const engine = await openEngine(settings, surroundings)
-  const { journal, views, past, handler, dataFile, bus } = engine
+  const { journal, views, history, past, handler, dataFile, bus } = engine
   const began = performance.now()
   const health = (): Health => {
     const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
@@ -47,9 +48,10 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     const gate = await openGate(settings, surroundings.files, surroundings.now)
     const warnings = warningsOf(settings)
     for (const warning of warnings) log.warn(warning)
+    const arrivals = new Arrivals()
     const app = createApp({
       items: { views, past, handler, journal, now, bodyBytes: limits.bodyBytes, limits: query },
-      events: { journal, limits: query },
+      events: { journal, history, arrivals, gate, limits: query },
       admin: {
         health,
         warnings,
@@ -83,12 +85,16 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     http.on('checkExpectation', (request, response) => http.emit('request', request, response))
     const sockets = new Sockets(http, { gate, perAddress: limits.socketsPerAddress, corsCredentials: cors.credentials })
     bus.subscribe((recorded) => sockets.notify(recorded))
+    bus.subscribe(() => arrivals.notify())
     const listening = await listen(http, settings.urls)
     return {
       urls: listening.urls,
       async close() {
         log.info('ending: what was accepted is still answered')
-        await listening.close(() => sockets.close())
+        await listening.close(() => {
+          arrivals.end()
+          return sockets.close()
+        })
         await engine.close()
         log.info({ position: views.position }, 'ended')
       },

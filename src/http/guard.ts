@@ -37,7 +37,7 @@ export function guard(gate: Gate): Middleware {
     ctx.state.address = gate.addressOf(ctx.req.socket.remoteAddress, ctx.headers)
     const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
     if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
-    const admitted = await gate.admit(credentialsOf(ctx.headers), ctx.state.address as string)
+    const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), ctx.state.address as string)
     if (isRefused(admitted)) {
       if (needed !== undefined) throw refusalOf(ctx, gate, admitted)
       return next()
@@ -49,6 +49,14 @@ export function guard(gate: Gate): Middleware {
     }
     return next()
   }
+}
+
+/** The parameter in which a browser's EventSource, which cannot set headers, brings its token. */
+export const ACCESS_TOKEN = 'access_token'
+
+function tokenInQuery(ctx: Context): string | undefined {
+  if (ctx.path !== '/events' || !ctx.get('Accept').includes('text/event-stream')) return undefined
+  return new URLSearchParams(ctx.querystring).get(ACCESS_TOKEN) ?? undefined
 }
 
 export function principalOf(ctx: Context): Principal | undefined {

@@ -47,16 +47,26 @@ export class Upgrades {
     clearTimeout(impatient)
   }
 
-  /** Node hands over a request with an Upgrade field unread: it goes back in without that field. */
+  /** Node hands over a request with an Upgrade field unread: it goes back in without that field and what belongs to it. */
   #answerWithout({ method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
     const lines = [`${method} ${url} HTTP/${httpVersion}`]
     for (let index = 0; index < rawHeaders.length; index += 2) {
-      const name = rawHeaders[index] ?? ''
-      if (!/^(?:upgrade|connection|http2-settings)$/i.test(name)) lines.push(`${name}: ${rawHeaders[index + 1]}`)
+      const [name = '', value = ''] = rawHeaders.slice(index, index + 2)
+      if (/^connection$/i.test(name)) lines.push(`${name}: ${withoutOffer(value)}`)
+      else if (!/^(?:upgrade|http2-settings)$/i.test(name)) lines.push(`${name}: ${value}`)
     }
     socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
     this.#http.emit('connection', socket)
   }
+}
+
+/** The Connection field's options but for those of the offer; `close` is meant all the same. */
+function withoutOffer(options: string): string {
+  return options
+    .split(',')
+    .map((option) => option.trim())
+    .filter((option) => !/^(?:upgrade|http2-settings)$/i.test(option))
+    .join(', ')
 }
 
 /** Answers an upgrade with a status instead. */

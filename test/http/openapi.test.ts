@@ -15,6 +15,7 @@ import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
 import { schemaOf } from '../../src/http/openapi/schema-of.ts'
 import type { JsonValue } from '../../src/json/value.ts'
+import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
@@ -359,7 +360,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const limits = { bytes: 1, parameters: 1, pageSize: 1 }
   const app = createApp({
     items: { views, past: new Past(journal, views, new History(views)), handler, journal, now, bodyBytes: 1, limits },
-    events: { journal, limits },
+    events: { journal, history: new History(views), arrivals: new Arrivals(), gate: openToAll(), limits },
     admin: {
       health: () => ({ status: 'ok' }),
       warnings: [],

@@ -231,6 +231,7 @@ export const parameters = {
     { type: 'string', minLength: 1, maxLength: 255 },
   ),
   Prefer: requestHeader('Prefer', '`return=representation`: answer with the item (RFC 7240).'),
+  'Last-Event-ID': requestHeader('Last-Event-ID', 'As `text/event-stream`: go on after this position.'),
   'X-Request-Id': requestHeader(
     'X-Request-Id',
     'By which the request is to be found in the journal and in the log. One of another form is passed over.',

@@ -17,15 +17,30 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     operations: {
       GET: {
         summary: 'The events, oldest first',
-        description: 'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`.',
-        parameters: ['from', 'events', 'eventsCollection', 'eventsId', 'type', 'actor', 'since', 'until'],
+        description:
+          'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`; all that match and then those to come as `text/event-stream`, where `Last-Event-ID` resumes.',
+        parameters: [
+          'Last-Event-ID',
+          'from',
+          'events',
+          'eventsCollection',
+          'eventsId',
+          'type',
+          'actor',
+          'since',
+          'until',
+        ],
         responses: {
           200: {
             description: 'The events that match. `Link` has the next page, while there is one.',
-            headers: ['Link', 'Journal-Position', 'Vary'],
+            headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
             content: {
               ...content({ type: 'array', items: ref('schemas', 'Event') }, JSON_TYPE),
               ...content({ type: 'string', description: 'An event a line.' }, NDJSON),
+              ...content(
+                { type: 'string', description: 'An event a message, its id the position.' },
+                'text/event-stream',
+              ),
             },
           },
         },

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import { temporaryDirectory } from '../support/directory.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+
+interface Message {
+  readonly id: number
+  readonly event: { readonly position: number; readonly type: string; readonly id?: unknown }
+}
+
+/** A reader of server-sent events, as EventSource is one. */
+async function listen(t: TestContext, server: RunningServer, path: string, headers: Record<string, string> = {}) {
+  const ending = new AbortController()
+  t.after(() => ending.abort())
+  const answer = await server.fetch(path, {
+    headers: { Accept: 'text/event-stream', ...headers },
+    signal: ending.signal,
+  })
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  return {
+    answer,
+    /** The next messages; fewer when the stream ends. */
+    async take(count: number): Promise<Message[]> {
+      const messages: Message[] = []
+      while (messages.length < count) {
+        const end = text.indexOf('\n\n')
+        if (end < 0) {
+          const { value, done } = (await reader?.read()) ?? { value: undefined, done: true }
+          if (done) return messages
+          text += value
+          continue
+        }
+        const [, id, data] = /^id: (\d+)\ndata: (.*)$/.exec(text.slice(0, end)) ?? []
+        text = text.slice(end + 2)
+        if (id !== undefined) messages.push({ id: Number(id), event: JSON.parse(data as string) })
+      }
+      return messages
+    },
+    stop: () => ending.abort(),
+  }
+}
+
+const positions = (messages: readonly Message[]): number[] => messages.map(({ id }) => id)
+
+describe('GET /events as text/event-stream', () => {
+  test('sends all that happened, then what happens, each with its position as id', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0 }, { id: 1 }] } })
+    const stream = await listen(t, server, '/events')
+    assert.equal(stream.answer.headers.get('Content-Type'), 'text/event-stream')
+    assert.equal(stream.answer.headers.get('Cache-Control'), 'no-store')
+    assert.deepEqual(positions(await stream.take(3)), [1, 2, 3])
+    for (let n = 0; n < 20; n++) await server.fetch('/api/a', json('POST', { n }))
+    const live = await stream.take(20)
+    assert.deepEqual(
+      positions(live),
+      Array.from({ length: 20 }, (_, n) => 4 + n),
+    )
+    for (const { id, event } of live) assert.equal(event.position, id)
+  })
+
+  test('Last-Event-ID goes on after a position, also after a restart of the server', async (t) => {
+    let server = await startServer(t, { data: { a: [] } })
+    for (let n = 0; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))
+    const first = await listen(t, server, '/events')
+    const seen = positions(await first.take(3))
+    await server.stop('SIGKILL')
+    server = await startServer(t, { directory: server.directory })
+    const again = await listen(t, server, '/events', { 'Last-Event-ID': String(seen.at(-1)) })
+    await server.fetch('/api/a', json('POST', { n: 5 }))
+    assert.deepEqual([...seen, ...positions(await again.take(4))], [1, 2, 3, 4, 5, 6, 7])
+  })
+
+  test('filters hold for the past and for what comes', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0 }, { id: 1 }], b: [{ id: 1 }] } })
+    const stream = await listen(t, server, '/events?collection=a&id=1')
+    assert.deepEqual(positions(await stream.take(1)), [3])
+    await server.fetch('/api/b/1', json('PUT', { n: 1 }))
+    await server.fetch('/api/a/1', json('PUT', { n: 1 }))
+    await server.fetch('/api/a/0', json('PUT', { n: 1 }))
+    await server.fetch('/api/a/1', { method: 'DELETE' })
+    const live = await stream.take(2)
+    assert.deepEqual(
+      live.map(({ event }) => [event.type, event.id]),
+      [
+        ['ItemReplaced', 1],
+        ['ItemDeleted', 1],
+      ],
+    )
+    const limited = await listen(t, server, '/events?collection=a&limit=2')
+    assert.deepEqual(positions(await limited.take(99)), [1, 2], 'a limit ends the stream')
+  })
+
+  test('a reader that stops reading for a while misses nothing', async (t) => {
+    const server = await startServer(t, { data: { a: [] } })
+    const stream = await listen(t, server, '/events')
+    await stream.take(1)
+    const text = 'x'.repeat(20_000)
+    for (let batch = 0; batch < 10; batch++) {
+      await Promise.all(Array.from({ length: 50 }, () => server.fetch('/api/a', json('POST', { text }))))
+    }
+    assert.deepEqual(
+      positions(await stream.take(500)),
+      Array.from({ length: 500 }, (_, n) => 2 + n),
+    )
+  })
+
+  test('what cannot be resumed from is a 400', async (t) => {
+    const server = await startServer(t, { data: { a: [] } })
+    const { answer } = await listen(t, server, '/events', { 'Last-Event-ID': 'yesterday' })
+    assert.equal(answer.status, 400)
+  })
+
+  test('when the server ends, so do its streams, and it does not wait for them', async (t) => {
+    const server = await startServer(t, { data: { a: [] } })
+    const stream = await listen(t, server, '/events')
+    await stream.take(1)
+    const rest = stream.take(99)
+    assert.equal(await server.stop('SIGTERM'), 0)
+    assert.deepEqual(await rest, [])
+  })
+
+  test('with authentication it takes a token in the query, and ends with it', async (t) => {
+    const directory = await temporaryDirectory(t)
+    const settings = join(directory, 'settings.json')
+    const users = [{ Username: 'ada', Password: 'sesame', Role: 'reader' }]
+    await writeFile(settings, JSON.stringify({ Authentication: { Enabled: true, Users: users } }))
+    const server = await startServer(t, { directory, data: { a: [] }, flags: ['--settings', settings] })
+    assert.equal((await listen(t, server, '/events')).answer.status, 401)
+    const granted = await server.fetch('/token', json('POST', { username: 'ada', password: 'sesame' }))
+    const { access_token: token } = (await granted.json()) as { access_token: string }
+    assert.equal((await server.fetch(`/events?access_token=${token}`)).status, 401, 'only where no header can be set')
+    const stream = await listen(t, server, `/events?access_token=${token}`)
+    assert.deepEqual(positions(await stream.take(1)), [1])
+    const rest = stream.take(1)
+    const bearer = { Authorization: `Bearer ${token}` }
+    assert.equal((await server.fetch('/logout', { method: 'POST', headers: bearer })).status, 204)
+    assert.deepEqual(await rest, [])
+  })
+})
