@@ -76,6 +76,8 @@ test(
     await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\["numbers"\]$/)
     const { text } = (await (await server.fetch('/api/numbers/8')).json()) as { text: string }
     assert.equal(text, 'é'.repeat(200_000))
+    socket.write('GET /api HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n')
+    await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*Connection: close\r\n/)
   },
 )
 
