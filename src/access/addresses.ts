@@ -6,11 +6,12 @@ export class TrustedProxies {
 
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
-      const [address = '', prefix] = entry.split('/')
+      const [address = '', prefix, ...others] = entry.split('/')
       const version = isIP(address)
       const bits = version === 4 ? 32 : 128
       const length = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Number.NaN
-      if (version === 0 || !(length <= bits)) throw new Error(`${entry} is neither an address nor a network`)
+      if (version === 0 || !(length <= bits) || others.length > 0)
+        throw new Error(`${entry} is neither an address nor a network`)
       this.#list.addSubnet(address, length, version === 4 ? 'ipv4' : 'ipv6')
     }
   }
@@ -20,7 +21,7 @@ export class TrustedProxies {
    * that is not.
    */
   clientOf(remote: string | undefined, forwardedFor: string | undefined): string {
-    const chain = [...(forwardedFor ?? '').split(',').map((part) => part.trim()), plain(remote ?? '')]
+    const chain = [...(forwardedFor ?? '').split(',').map((part) => plain(part.trim())), plain(remote ?? '')]
     for (let index = chain.length - 1; index > 0; index--) {
       if (!this.#trusts(chain[index] as string)) return chain[index] as string
       if (isIP(chain[index - 1] as string) === 0) return chain[index] as string

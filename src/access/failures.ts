@@ -22,6 +22,11 @@ export class Failures {
     }
   }
 
+  /** How often the address may still be wrong. */
+  left(address: string): number {
+    return Math.max(0, this.#limit - this.#recent(address).length)
+  }
+
   /** Seconds until the address may try again; 0 when it may now. */
   waitSeconds(address: string): number {
     const recent = this.#recent(address)

@@ -17,6 +17,8 @@ export type Refused =
   /** Too much was wrong lately from this address. */
   | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
 
+const UNAUTHENTICATED: Refused = { refused: 'Unauthenticated' }
+
 export interface GateOptions {
   /** Undefined: everybody may in. */
   readonly access: Access | undefined
@@ -31,6 +33,8 @@ export class Gate {
   readonly origins: Origins
   readonly #failures: Failures
   readonly #proxies: TrustedProxies
+  /** The checks of an address that are under way. */
+  readonly #running = new Map<string, Set<Promise<unknown>>>()
 
   constructor({ access, failures, proxies, origins }: GateOptions) {
     this.access = access
@@ -49,18 +53,45 @@ export class Gate {
     return this.attempt(address, () => access.identify(credentials), isAnything(credentials))
   }
 
-  /** Runs a check of credentials; one that fails counts against the address when something was brought. */
+  /**
+   * Runs a check of credentials; one that fails counts against the address when something was brought. Of any number
+   * that come at once no more run than may still fail: the others wait, so that none is looked at beyond the limit.
+   */
   async attempt(
     address: string,
     check: () => Promise<Principal | undefined>,
     counts = true,
   ): Promise<Principal | Refused> {
-    const waitSeconds = counts ? this.#failures.waitSeconds(address) : 0
-    if (waitSeconds > 0) return { refused: 'TooManyRequests', waitSeconds }
-    const principal = await check()
-    if (principal) return principal
-    if (counts) this.#failures.add(address)
-    return { refused: 'Unauthenticated' }
+    if (!counts) return (await check()) ?? UNAUTHENTICATED
+    for (;;) {
+      const waitSeconds = this.#failures.waitSeconds(address)
+      if (waitSeconds > 0) return { refused: 'TooManyRequests', waitSeconds }
+      const running = this.#running.get(address)
+      if (!running || running.size < this.#failures.left(address)) break
+      await Promise.race(running)
+    }
+    return this.#run(address, async () => {
+      const principal = await check()
+      if (!principal) this.#failures.add(address)
+      return principal ?? UNAUTHENTICATED
+    })
+  }
+
+  async #run<T>(address: string, check: () => Promise<T>): Promise<T> {
+    const running = this.#running.get(address) ?? new Set()
+    this.#running.set(address, running)
+    const result = check()
+    const ended = result.then(
+      () => {},
+      () => {},
+    )
+    running.add(ended)
+    try {
+      return await result
+    } finally {
+      running.delete(ended)
+      if (running.size === 0) this.#running.delete(address)
+    }
   }
 
   isValid(principal: Principal): boolean {

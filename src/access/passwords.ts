@@ -4,10 +4,37 @@ const COST = 2 ** 15
 const BLOCK_SIZE = 8
 const PARALLEL = 1
 const KEY_BYTES = 32
-/** 128 × cost × block size is what scrypt needs; a hash of a higher cost than this is not computed. */
-const MEMORY_BYTES = 256 * 1024 * 1024
+/** Of cost × block size × parallelism: eight times what `hashPassword` asks for. A login must not hold up the server. */
+const HIGHEST_WORK = 8 * COST * BLOCK_SIZE * PARALLEL
+/** scrypt needs 128 bytes for each unit of work at most, and a little more. */
+const MEMORY_BYTES = 129 * HIGHEST_WORK
 
 const FORMAT = /^scrypt\$(\d+)\$(\d+)\$(\d+)\$([\w-]+)\$([\w-]+)$/
+
+interface Hash {
+  readonly cost: number
+  readonly blockSize: number
+  readonly parallel: number
+  readonly salt: Buffer
+  readonly key: Buffer
+}
+
+/** Undefined for what is no hash, or none that can be checked, or only at an absurd cost. */
+function parseHash(text: string): Hash | undefined {
+  const [, cost, blockSize, parallel, salt = '', key = ''] = FORMAT.exec(text) ?? []
+  const hash = {
+    cost: Number(cost),
+    blockSize: Number(blockSize),
+    parallel: Number(parallel),
+    salt: Buffer.from(salt, 'base64url'),
+    key: Buffer.from(key, 'base64url'),
+  }
+  const isPossible = hash.cost > 1 && Number.isInteger(Math.log2(hash.cost)) && hash.blockSize > 0 && hash.parallel > 0
+  // RFC 7914 §6: the cost is below 2^(128 × block size ÷ 8).
+  const isLegal = isPossible && Math.log2(hash.cost) < 16 * hash.blockSize
+  const isBearable = hash.cost * hash.blockSize * hash.parallel <= HIGHEST_WORK
+  return isLegal && isBearable && hash.key.length === KEY_BYTES ? hash : undefined
+}
 
 /** `scrypt$<cost>$<block size>$<parallelism>$<salt>$<key>`, salt and key in base64url. */
 export async function hashPassword(password: string): Promise<string> {
@@ -16,22 +43,21 @@ export async function hashPassword(password: string): Promise<string> {
   return ['scrypt', COST, BLOCK_SIZE, PARALLEL, salt.toString('base64url'), key.toString('base64url')].join('$')
 }
 
+/** Whether `verifyPassword` can check it; other text that begins like a hash is none. */
 export function isPasswordHash(text: string): boolean {
-  return FORMAT.test(text)
+  return parseHash(text) !== undefined
+}
+
+/** Whether it is meant to be a hash, right or wrong. */
+export function looksLikeHash(text: string): boolean {
+  return text.startsWith('scrypt$')
 }
 
 /** Whether the password is the one that the hash was made of. */
-export async function verifyPassword(password: string, hash: string): Promise<boolean> {
-  const [, cost, blockSize, parallel, salt = '', key = ''] = FORMAT.exec(hash) ?? []
-  const expected = Buffer.from(key, 'base64url')
-  const derived = await derive(
-    password,
-    Buffer.from(salt, 'base64url'),
-    Number(cost),
-    Number(blockSize),
-    Number(parallel),
-  )
-  return sameSecret(derived, expected)
+export async function verifyPassword(password: string, text: string): Promise<boolean> {
+  const hash = parseHash(text)
+  if (!hash) return false
+  return sameSecret(await derive(password, hash.salt, hash.cost, hash.blockSize, hash.parallel), hash.key)
 }
 
 /** Compares by digest, in a time that does not depend on where the two differ, nor on their lengths. */

@@ -1,4 +1,5 @@
 import { type ApiKey, SCHEMES, type Scheme, type User } from '../access/access.ts'
+import { isPasswordHash, looksLikeHash } from '../access/passwords.ts'
 import { ROLES, type Role } from '../access/roles.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
 
@@ -32,6 +33,9 @@ export function parseAuthentication(raw: RawAuthentication, mistakes: string[]):
   }
   const users = raw.users.map((entry, index): User => {
     const { name, secret, role } = parseEntry(entry, `Authentication.Users[${index}]`, 'Username', 'Password', mistakes)
+    if (looksLikeHash(secret) && !isPasswordHash(secret)) {
+      mistakes.push(`Authentication.Users[${index}].Password is no hash that can be checked, or one of an absurd cost.`)
+    }
     return { name, password: secret, role }
   })
   const apiKeys = raw.apiKeys.map((entry, index): ApiKey => {

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { TrustedProxies } from '../../src/access/addresses.ts'
+
+const PROXY = '127.0.0.1'
+const proxies = new TrustedProxies([PROXY, '10.0.0.0/8', '::1', 'fd00::/8'])
+
+function check(
+  rows: readonly (readonly [remote: string | undefined, forwarded: string | undefined, client: string])[],
+) {
+  for (const [remote, forwarded, client] of rows) {
+    assert.equal(proxies.clientOf(remote, forwarded), client, `${remote} for ${forwarded}`)
+  }
+}
+
+test('a client that nobody vouches for is its own address, whatever it says', () => {
+  check([
+    ['203.0.113.9', undefined, '203.0.113.9'],
+    ['203.0.113.9', '198.51.100.1', '203.0.113.9'],
+    ['203.0.113.9', '127.0.0.1', '203.0.113.9'],
+    ['2001:db8::9', '198.51.100.1, 10.0.0.1', '2001:db8::9'],
+  ])
+  const none = new TrustedProxies([])
+  assert.equal(none.clientOf(PROXY, '198.51.100.1'), PROXY)
+})
+
+test('behind a trusted proxy the client is the last address that is not trusted itself', () => {
+  check([
+    [PROXY, '198.51.100.1', '198.51.100.1'],
+    [PROXY, '198.51.100.1, 10.1.2.3', '198.51.100.1'],
+    [PROXY, '198.51.100.1, 10.1.2.3, 10.4.5.6', '198.51.100.1'],
+    ['10.1.2.3', '198.51.100.1', '198.51.100.1'],
+    [PROXY, ' 198.51.100.1 ,10.1.2.3 ', '198.51.100.1'],
+  ])
+})
+
+test('what a client has written in front of the chain itself does not count', () => {
+  check([
+    [PROXY, '1.1.1.1, 198.51.100.1', '198.51.100.1'],
+    [PROXY, '10.0.0.7, 198.51.100.1', '198.51.100.1'],
+    [PROXY, '1.1.1.1, 198.51.100.1, 10.1.2.3', '198.51.100.1'],
+    [PROXY, 'garbage, 198.51.100.1', '198.51.100.1'],
+  ])
+})
+
+test('when all of the chain is trusted, its beginning is the client', () => {
+  check([
+    [PROXY, '10.1.1.1, 10.2.2.2', '10.1.1.1'],
+    [PROXY, undefined, PROXY],
+  ])
+})
+
+test('the chain ends where it holds no address: the one who wrote it is as far as it can be trusted', () => {
+  check([
+    [PROXY, '', PROXY],
+    [PROXY, ',', PROXY],
+    [PROXY, 'unknown', PROXY],
+    [PROXY, '198.51.100.1, unknown', PROXY],
+    [PROXY, '198.51.100.1, , 10.1.2.3', '10.1.2.3'],
+    [PROXY, '198.51.100.1:8080', PROXY],
+    [PROXY, '[2001:db8::1]:8080', PROXY],
+    [PROXY, '999.1.1.1', PROXY],
+    [PROXY, '0x7f.1', PROXY],
+    [PROXY, '\u0000', PROXY],
+    [PROXY, 'x'.repeat(10_000), PROXY],
+    [undefined, '198.51.100.1', ''],
+    [undefined, undefined, ''],
+  ])
+})
+
+test('IPv6 proxies and clients', () => {
+  check([
+    ['::1', '2001:db8::9', '2001:db8::9'],
+    ['fd12::1', '2001:db8::9, fd00::5', '2001:db8::9'],
+    ['fe80::1%eth0', '198.51.100.1', 'fe80::1%eth0'],
+    [PROXY, '198.51.100.1, fe80::1%eth0', 'fe80::1%eth0'],
+  ])
+})
+
+test('an IPv4 address is the same one in the coat that a dual-stack socket gives it', () => {
+  check([
+    ['::ffff:127.0.0.1', '198.51.100.1', '198.51.100.1'],
+    ['::ffff:203.0.113.9', '198.51.100.1', '203.0.113.9'],
+    ['::FFFF:127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
+    [PROXY, '198.51.100.1, ::ffff:10.1.2.3', '198.51.100.1'],
+  ])
+})
+
+test('a chain of any length comes to an end', () => {
+  check([[PROXY, `198.51.100.1${', 10.0.0.1'.repeat(50_000)}`, '198.51.100.1']])
+})
+
+test('what is neither an address nor a network is refused, by name', () => {
+  for (const entry of [
+    '',
+    'proxy.example',
+    '10.0.0.0/33',
+    '10.0.0.0/-1',
+    '10.0.0.0/',
+    '10.0.0.0/8/8',
+    '::1/129',
+    '10.0.0',
+    '*',
+  ]) {
+    assert.throws(() => new TrustedProxies([PROXY, entry]), { message: `${entry} is neither an address nor a network` })
+  }
+})

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Origins } from '../../src/access/origins.ts'
+
+const HOST = 'data.example:57602'
+/** What no setting lets in, except `*`. */
+const STRANGE = [
+  'null',
+  '',
+  'data.example',
+  'https://',
+  'file://',
+  'file:///index.html',
+  'data:text/html,x',
+  'http://[',
+  'http://evil.example',
+  'http://data.example',
+  'http://data.example:57602.evil.example',
+  'http://evil.example/data.example:57602',
+  'http://localhost.evil.example',
+  'http://evil.example#http://localhost',
+]
+
+test('who is no page, or one of the same origin, may always call', () => {
+  for (const origins of [new Origins(undefined), new Origins([]), new Origins(['https://app.example'])]) {
+    assert.ok(origins.allows(undefined, HOST))
+    assert.ok(origins.allows('http://data.example:57602', HOST))
+    assert.ok(origins.allows('https://data.example', 'data.example'), 'a proxy may have ended TLS')
+  }
+})
+
+test('when nothing is set, the pages of this machine may call, on any port', () => {
+  const origins = new Origins(undefined)
+  for (const origin of ['http://localhost', 'http://localhost:3000', 'https://127.0.0.1:8443', 'http://[::1]:5173']) {
+    assert.ok(origins.allows(origin, HOST), origin)
+  }
+  for (const origin of STRANGE) assert.equal(origins.allows(origin, HOST), false, origin)
+})
+
+test('when origins are named, those may call and no others, not even this machine', () => {
+  const origins = new Origins(['https://app.example', 'http://localhost:3000'])
+  assert.ok(origins.allows('https://app.example', HOST))
+  assert.ok(origins.allows('https://app.example:443', HOST), 'the same origin, written out')
+  assert.ok(origins.allows('http://localhost:3000', HOST))
+  for (const origin of [
+    'http://app.example',
+    'https://app.example:8443',
+    'https://sub.app.example',
+    'http://localhost:3001',
+    ...STRANGE,
+  ]) {
+    assert.equal(origins.allows(origin, HOST), false, origin)
+  }
+  assert.equal(new Origins([]).allows('http://localhost', HOST), false)
+})
+
+test('with * every page may call', () => {
+  for (const origin of ['https://app.example', ...STRANGE]) assert.ok(new Origins(['*']).allows(origin, HOST), origin)
+})
+
+test('without a Host there is no same origin', () => {
+  assert.equal(new Origins([]).allows('http://data.example', undefined), false)
+})

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { AuthenticationSettings, RawAuthentication } from '../../src/settings/authentication.ts'
+import { parseAuthentication } from '../../src/settings/authentication.ts'
+
+const HASH = `scrypt$32768$8$1$${'s'.repeat(22)}$${'k'.repeat(43)}`
+const ANNA = { Username: 'anna', Password: HASH }
+
+function parse(raw: Partial<RawAuthentication>): { settings: AuthenticationSettings; mistakes: readonly string[] } {
+  const mistakes: string[] = []
+  const settings = parseAuthentication(
+    {
+      enabled: true,
+      types: ['token'],
+      users: [ANNA],
+      apiKey: undefined,
+      apiKeys: [],
+      secret: undefined,
+      expiresInSeconds: 1,
+      ...raw,
+    },
+    mistakes,
+  )
+  return { settings, mistakes }
+}
+
+test('a user without a role is an admin', () => {
+  const { settings, mistakes } = parse({})
+  assert.deepEqual(mistakes, [])
+  assert.deepEqual(settings.users, [{ name: 'anna', password: HASH, role: 'admin' }])
+})
+
+test('a hash that cannot be checked, or only at an absurd cost, is refused at the start, and not at a login', () => {
+  for (const Password of [
+    HASH.replace('32768', '1073741824'),
+    HASH.replace('$8$1$', '$8$999999$'),
+    'scrypt$',
+    HASH.slice(0, -1),
+  ]) {
+    const { mistakes } = parse({ users: [{ ...ANNA, Password }] })
+    assert.equal(mistakes.length, 1, Password)
+    assert.match(String(mistakes[0]), /^Authentication\.Users\[0\]\.Password /)
+  }
+})
+
+test('each mistake is named by its place', () => {
+  const rows: readonly (readonly [raw: Partial<RawAuthentication>, place: RegExp])[] = [
+    [{ types: ['oauth'] }, /^Authentication\.AuthenticationType /],
+    [{ types: [] }, /^Authentication\.AuthenticationType /],
+    [{ users: [] }, /^Authentication\.Users is needed/],
+    [{ types: ['apikey'] }, /^Authentication\.ApiKey or Authentication\.ApiKeys is needed/],
+    [{ users: [ANNA, ANNA] }, /^Authentication\.Users: the name "anna" /],
+    [{ users: [{ ...ANNA, Username: 'data-file' }] }, /^Authentication\.Users: the name "data-file" /],
+    [{ users: [{ ...ANNA, Username: 'anonymous' }] }, /^Authentication\.Users: the name "anonymous" /],
+    [{ users: [{ ...ANNA, Username: '' }] }, /^Authentication\.Users\[0\]\.Username /],
+    [{ users: [{ Username: 'anna' }] }, /^Authentication\.Users\[0\]\.Password /],
+    [{ users: [{ ...ANNA, Role: 'owner' }] }, /^Authentication\.Users\[0\]\.Role /],
+    [{ users: [{ ...ANNA, Rolle: 'reader' }] }, /^Authentication\.Users\[0\] has an unknown key Rolle/],
+    [{ apiKeys: [{ Name: 'a', Key: 7 }] }, /^Authentication\.ApiKeys\[0\]\.Key /],
+    [{ secret: 'x'.repeat(31) }, /^Authentication\.Token\.Secret /],
+  ]
+  for (const [raw, place] of rows) {
+    const { mistakes } = parse(raw)
+    assert.equal(mistakes.length, 1, `${place}: ${mistakes}`)
+    assert.match(String(mistakes[0]), place)
+  }
+})
+
+test('no mistake shows a secret', () => {
+  const secrets = {
+    users: [{ ...ANNA, Password: 'scrypt$secret', Role: 'x' }],
+    apiKeys: [{ Name: 'anna', Key: 's3cret', x: 1 }],
+    secret: 's3cret',
+  }
+  const { mistakes } = parse(secrets)
+  assert.equal(mistakes.length, 4)
+  assert.doesNotMatch(mistakes.join(), /s3cret|scrypt\$/)
+})
+
+test('the schemes may be written in any letters, and twice', () => {
+  assert.deepEqual(parse({ types: ['Token', 'BASIC', 'token'] }).settings.schemes, ['token', 'basic'])
+})

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SignJWT } from 'jose'
+import { type Revocation, type RevocationStore, type Token, Tokens } from '../../src/access/tokens.ts'
+import { clock } from './clock.ts'
+
+const SECRET = Buffer.from('a secret of at least 32 bytes, as is asked for')
+const OTHER_SECRET = Buffer.from('another one of at least 32 bytes, as is asked')
+
+/** Where revocations are kept, and what it takes to have a write fail. */
+function store() {
+  let kept: readonly Revocation[] = []
+  const writes: (readonly Revocation[])[] = []
+  const state = { failure: undefined as Error | undefined }
+  const revocations: RevocationStore = {
+    read: async () => kept,
+    write: async (list) => {
+      if (state.failure) throw state.failure
+      writes.push(list)
+      kept = list
+    },
+  }
+  return { ...revocations, writes, state }
+}
+
+async function opened({ seconds = 100, time = clock(), kept = store(), secret = SECRET } = {}) {
+  return { tokens: await Tokens.open(secret, seconds, time.now, kept), time, kept }
+}
+
+async function issued(tokens: Tokens, user = 'anna'): Promise<{ readonly jwt: string; readonly token: Token }> {
+  const jwt = await tokens.issue(user)
+  const token = await tokens.verify(jwt)
+  assert.ok(token)
+  return { jwt, token }
+}
+
+test('a token names who it was issued to, and no two are the same', async () => {
+  const { tokens } = await opened()
+  const [one, other] = [await issued(tokens), await issued(tokens)]
+  assert.equal(one.token.user, 'anna')
+  assert.notEqual(one.token.id, other.token.id)
+  assert.notEqual(one.jwt, other.jwt)
+})
+
+test('a token is good until it expires, and not a moment longer', async () => {
+  const { tokens, time } = await opened({ seconds: 100 })
+  const { jwt, token } = await issued(tokens)
+  time.pass(99_999)
+  assert.ok(await tokens.verify(jwt))
+  assert.ok(tokens.isValid(token))
+  time.pass(1)
+  assert.equal(await tokens.verify(jwt), undefined)
+  assert.equal(tokens.isValid(token), false)
+})
+
+test('a token outlives a restart with the same secret, and no other', async () => {
+  const { tokens, time } = await opened()
+  const { jwt } = await issued(tokens)
+  assert.ok(await (await opened({ time })).tokens.verify(jwt))
+  assert.equal(await (await opened({ time, secret: OTHER_SECRET })).tokens.verify(jwt), undefined)
+})
+
+test('what is forged, cut, unsigned, of another algorithm or of another issuer is no token', async () => {
+  const { tokens, time } = await opened()
+  const { jwt } = await issued(tokens)
+  const [header = '', payload = '', signature = ''] = jwt.split('.')
+  const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>
+  const signed = (change: Record<string, unknown>, alg = 'HS256', secret = SECRET) => {
+    const changed = Object.fromEntries(Object.entries({ ...claims, ...change }).filter(([, value]) => value !== null))
+    return new SignJWT(changed).setProtectedHeader({ alg }).sign(secret)
+  }
+  assert.ok(await tokens.verify(await signed({})), 'the claims are good as they are')
+  for (const bad of [
+    '',
+    'a.b.c',
+    `${header}.${payload}`,
+    `${header}.${payload}.`,
+    `${header}.${encoded({ ...claims, sub: 'admin' })}.${signature}`,
+    `${encoded({ alg: 'none' })}.${payload}.`,
+    `${encoded({ alg: 'none' })}.${payload}.${signature}`,
+    `${jwt}x`,
+    `${jwt}.x`,
+    await signed({}, 'HS384'),
+    await signed({}, 'HS512'),
+    await signed({}, 'HS256', OTHER_SECRET),
+    await signed({ iss: 'somebody' }),
+    await signed({ iss: null }),
+    await signed({ exp: null }),
+    await signed({ jti: null }),
+    await signed({ sub: null }),
+    await signed({ exp: Math.floor(time.now().getTime() / 1000) }),
+    await signed({ exp: 'never' }),
+    await signed({ nbf: Math.floor(time.now().getTime() / 1000) + 60 }),
+  ]) {
+    assert.equal(await tokens.verify(bad), undefined, bad)
+  }
+})
+
+test('a revoked token is none any more, also after a restart; others go on', async () => {
+  const { tokens, time, kept } = await opened()
+  const [one, other] = [await issued(tokens), await issued(tokens)]
+  await tokens.revoke(one.token)
+  for (const now of [tokens, (await opened({ time, kept })).tokens]) {
+    assert.equal(await now.verify(one.jwt), undefined)
+    assert.equal(now.isValid(one.token), false)
+    assert.ok(await now.verify(other.jwt))
+  }
+})
+
+test('a revocation is forgotten when the token would have expired: the list does not grow for ever', async () => {
+  const { tokens, time, kept } = await opened({ seconds: 100 })
+  for (let count = 0; count < 5; count++) await tokens.revoke((await issued(tokens)).token)
+  time.pass(100_000)
+  const last = await issued(tokens)
+  await tokens.revoke(last.token)
+  assert.deepEqual(kept.writes.at(-1), [{ id: last.token.id, expiresAt: last.token.expiresAt }])
+})
+
+test('of revocations at the same time none is lost', async () => {
+  const { tokens, time, kept } = await opened()
+  const all = await Promise.all(Array.from({ length: 20 }, () => issued(tokens)))
+  await Promise.all(all.map(({ token }) => tokens.revoke(token)))
+  const { tokens: later } = await opened({ time, kept })
+  for (const { jwt } of all) assert.equal(await later.verify(jwt), undefined)
+})
+
+test('when a revocation cannot be kept, whoever asked for it learns so; the token is not valid here all the same', async () => {
+  const { tokens, time, kept } = await opened()
+  const [one, other] = [await issued(tokens), await issued(tokens)]
+  kept.state.failure = new Error('the disk is full')
+  await assert.rejects(tokens.revoke(one.token), { message: 'the disk is full' })
+  assert.equal(await tokens.verify(one.jwt), undefined)
+
+  kept.state.failure = undefined
+  await tokens.revoke(other.token)
+  const { tokens: later } = await opened({ time, kept })
+  assert.equal(await later.verify(one.jwt), undefined, 'the next one that can be kept keeps it, too')
+  assert.equal(await later.verify(other.jwt), undefined)
+})
+
+test('revocations that cannot be read refuse the start: it would make revoked tokens valid again', async () => {
+  const time = clock()
+  const read = () => Promise.reject(new Error('it is damaged'))
+  await assert.rejects(Tokens.open(SECRET, 100, time.now, { ...store(), read }), { message: 'it is damaged' })
+})
