@@ -50,6 +50,11 @@ const RUNS = {
     file: 'test/faults/stops.test.ts',
     size: { POWER_SEEDS: 10_000 },
   },
+  fuzz: {
+    about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",
+    file: 'test/security/fuzz.test.ts',
+    size: { FUZZ_REQUESTS: 100_000 },
+  },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',
