@@ -116,18 +116,20 @@ export const schemas = {
   }),
   Problem: object(
     {
-      type: { enum: [...Object.keys(ANSWERS), 'Unexpected'].map((code) => `urn:recollect:problem:${code}`) },
+      type: {
+        enum: [...Object.keys(ANSWERS), 'Malformed', 'Unexpected'].map((code) => `urn:recollect:problem:${code}`),
+      },
       title: text,
       status: { type: 'integer' },
       detail: text,
-      instance: { ...text, description: "The request's path." },
+      instance: { ...text, description: "The request's path; left out when it could not be read." },
       errors: {
         type: 'array',
         description: 'With 422: what is wrong inside the body.',
         items: object({ pointer: { ...text, format: 'json-pointer' }, message: text }),
       },
     },
-    ['type', 'title', 'status', 'detail', 'instance'],
+    ['type', 'title', 'status', 'detail'],
   ),
 } as const satisfies Named
 
