@@ -83,7 +83,19 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
     http.on('clientError', answerClientError)
     // Node would answer an expectation that it does not know with an empty 417; RFC 9110 §10.1.1 lets it be passed over.
     http.on('checkExpectation', (request, response) => http.emit('request', request, response))
-    const sockets = new Sockets(http, { gate, perAddress: limits.socketsPerAddress, corsCredentials: cors.credentials })
+    const sockets = new Sockets(http, {
+      gate,
+      perAddress: limits.socketsPerAddress,
+      corsCredentials: cors.credentials,
+      subscriptions: {
+        views,
+        past,
+        journal,
+        log,
+        items: limits.subscriptionItems,
+        perClient: limits.subscriptionsPerSocket,
+      },
+    })
     bus.subscribe((recorded) => sockets.notify(recorded))
     bus.subscribe(() => arrivals.notify())
     const listening = await listen(http, settings.urls)

@@ -40,6 +40,8 @@ export interface Settings {
     readonly pageSize: number
     readonly patchOperations: number
     readonly socketsPerAddress: number
+    readonly subscriptionItems: number
+    readonly subscriptionsPerSocket: number
     readonly failuresPerMinute: number
     readonly trustedProxies: readonly string[]
   }
@@ -155,6 +157,8 @@ export function readSettings(surroundings: Surroundings): Invocation {
         pageSize: get('Limits.PageSize'),
         patchOperations: get('Limits.PatchOperations'),
         socketsPerAddress: get('Limits.SocketsPerAddress'),
+        subscriptionItems: get('Limits.SubscriptionItems'),
+        subscriptionsPerSocket: get('Limits.SubscriptionsPerSocket'),
         failuresPerMinute: get('Limits.FailuresPerMinute'),
         trustedProxies,
       },

@@ -134,6 +134,8 @@ export const KEYS = {
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.SocketsPerAddress': integer(256, 1, 'open sockets of one address'),
+  'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),
+  'Limits.SubscriptionsPerSocket': integer(100, 1, 'subscriptions of one socket'),
   'Limits.FailuresPerMinute': integer(20, 1, 'wrong credentials of one address in a minute'),
   'Limits.TrustedProxies': texts([], 'addresses and networks whose X-Forwarded-For counts'),
   'Log.Level': choice(

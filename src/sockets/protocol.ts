@@ -1,6 +1,54 @@
 import type { Updated } from '../projections/notifications.ts'
 
-/** What a Socket.IO client is sent. Plain WebSocket clients get the same object as a text frame. */
+type ItemId = string | number
+type Item = Readonly<Record<string, unknown>>
+
+/** What a Socket.IO client is sent. Plain WebSocket clients get `updated` alone, as a text frame. */
 export interface ServerMessages {
   updated: (updated: Updated) => void
+  change: (change: Change) => void
+  /** The client does not keep up: from here on it gets only the latest change of each item. */
+  lagging: (lagging: { readonly subscription: string; readonly position: number }) => void
+}
+
+/** What a Socket.IO client sends. */
+export interface ClientMessages {
+  subscribe: (wanted: Subscribe, answer: (answered: Subscribed) => void) => void
+  unsubscribe: (
+    which: { readonly subscription: string },
+    answer?: (answered: { readonly ended: boolean }) => void,
+  ) => void
+}
+
+export interface Subscribe {
+  readonly collection: string
+  /** Filters, as a query string or as an object of parameters. */
+  readonly query?: string | Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>>
+  /** The last position seen, of the journal of this UUID: what was missed since then follows. */
+  readonly after?: number
+  readonly journal?: string
+}
+
+export type Subscribed =
+  | {
+      readonly subscription: string
+      /** UUID. */
+      readonly journal: string
+      readonly position: number
+      /** Those that match at `position`; none when the missed changes follow instead. */
+      readonly items?: readonly Item[]
+      /** What was missed is not known any more: forget what there was, and begin with `items`. */
+      readonly reset?: true
+    }
+  | { readonly error: 'Invalid' | 'TooLarge' | 'TooMany'; readonly message: string; readonly position?: number }
+
+/** In the order of positions, none missing, none twice. */
+export interface Change {
+  readonly subscription: string
+  readonly position: number
+  /** Of the item, as seen through the subscription's filters. */
+  readonly kind: 'enter' | 'update' | 'leave'
+  readonly id: ItemId
+  /** As it is after the change; not with `leave`. */
+  readonly item?: Item
 }

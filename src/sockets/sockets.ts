@@ -7,12 +7,14 @@ import type { Gate } from '../access/gate.ts'
 import type { Recorded } from '../events/journal.ts'
 import { notificationsOf } from '../projections/notifications.ts'
 import { Door } from './door.ts'
-import type { ServerMessages } from './protocol.ts'
+import type { ClientMessages, ServerMessages } from './protocol.ts'
+import { bytesWaiting, type Connection, serveSubscriptions } from './subscriber.ts'
+import { Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { refuse, Upgrades } from './upgrades.ts'
 
 /** A client that does not read what it is sent is let go when this much waits for it. */
 const WAITING_BYTES = 1024 * 1024
-/** Clients have nothing to send yet. */
+/** Of a message: clients send little more than what they subscribe to. */
 const RECEIVED_BYTES = 16 * 1024
 /** So long a Socket.IO client has to say who it is. */
 const CONNECT_MS = 10_000
@@ -30,11 +32,13 @@ export interface SocketsOptions {
   /** Sockets that one address may hold open. */
   readonly perAddress: number
   readonly corsCredentials: boolean
+  readonly subscriptions: SubscriptionsOptions
 }
 
 /** Tells every connected client of every event: Socket.IO, and plain WebSocket at `/ws`. */
 export class Sockets {
-  readonly #io: Server<Record<string, never>, ServerMessages, Record<string, never>, SocketData>
+  readonly #io: Server<ClientMessages, ServerMessages, Record<string, never>, SocketData>
+  readonly #subscriptions: Subscriptions
   readonly #plain = new WebSocketServer({ noServer: true, maxPayload: RECEIVED_BYTES, clientTracking: true })
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
@@ -43,8 +47,9 @@ export class Sockets {
   readonly #expiry: NodeJS.Timeout
   #hasLooked = false
 
-  constructor(http: HttpServer, { gate, perAddress, corsCredentials }: SocketsOptions) {
+  constructor(http: HttpServer, { gate, perAddress, corsCredentials, subscriptions }: SocketsOptions) {
     this.#gate = gate
+    this.#subscriptions = new Subscriptions(subscriptions)
     this.#door = new Door(gate, perAddress)
     this.#io = new Server(http, {
       serveClient: true,
@@ -80,6 +85,7 @@ export class Sockets {
         setImmediate(() => socket.conn.close())
       }, next)
     })
+    this.#io.on('connection', (socket) => serveSubscriptions(socket, this.#subscriptions))
     this.#upgrades = new Upgrades(http, {
       '/ws': (request, socket, head) => void this.#openPlain(request, socket, head),
     })
@@ -112,6 +118,7 @@ export class Sockets {
 
   notify(recorded: Recorded): void {
     this.#dropWhoDoesNotRead()
+    this.#subscriptions.apply(recorded)
     for (const updated of notificationsOf(recorded)) {
       this.#io.emit('updated', updated)
       const text = JSON.stringify(updated)
@@ -143,18 +150,6 @@ export class Sockets {
     await this.#io.close()
     await left
   }
-}
-
-/** What Socket.IO does not tell of its connections, and what is needed to bound them. */
-interface Connection {
-  readonly writeBuffer: readonly { readonly data?: unknown }[]
-  /** The socket is there with the WebSocket transport. */
-  readonly transport: { readonly socket?: WebSocket }
-  close(discard: boolean): void
-}
-
-function bytesWaiting({ writeBuffer }: Connection): number {
-  return writeBuffer.reduce((sum, { data }) => sum + (typeof data === 'string' ? data.length : 0), 0)
 }
 
 function keepQuiet(client: WebSocket): void {

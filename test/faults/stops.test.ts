@@ -51,11 +51,12 @@ function newDisk(): SimulatedDisk {
 
 test('stopped at any system call, it recovers to a prefix that holds every acknowledgement', async () => {
   const seed = seedFor('stops')
-  const { calls, done } = await runUntil(newDisk(), seed, 200, () => undefined)
-  assert.ok(done && calls > 300, `${calls} calls`)
+  const operations = Number(process.env.STOPS_OPERATIONS ?? 60)
+  const { calls, done } = await runUntil(newDisk(), seed, operations, () => undefined)
+  assert.ok(done && calls > 100, `${calls} calls`)
   for (let stop = 1; stop <= calls; stop++) {
     const disk = newDisk()
-    const { run } = await runUntil(disk, seed, 200, (_operation, _path, call) =>
+    const { run } = await runUntil(disk, seed, operations, (_operation, _path, call) =>
       call === stop ? { type: 'stop' } : undefined,
     )
     await checkAfter(disk.killed(), run, `STOPS_SEED=${seed}, stopped at call ${stop}`)
@@ -64,7 +65,7 @@ test('stopped at any system call, it recovers to a prefix that holds every ackno
 
 test('after a power loss every acknowledged write is there, whatever unsynced sectors and entries survived', async () => {
   const first = seedFor('power')
-  const seeds = Number(process.env.POWER_SEEDS ?? 200)
+  const seeds = Number(process.env.POWER_SEEDS ?? 100)
   for (let seed = first; seed < first + seeds; seed++) {
     const random = new Random(seed)
     const stop = 5 + random.integer(250)

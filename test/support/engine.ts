@@ -33,6 +33,8 @@ export const SETTINGS: Settings = {
     pageSize: 10_000,
     patchOperations: 1000,
     socketsPerAddress: 256,
+    subscriptionItems: 10_000,
+    subscriptionsPerSocket: 100,
     failuresPerMinute: 20,
     trustedProxies: [],
   },

@@ -1,0 +1,42 @@
+import { Refusal } from '../../errors.ts'
+import type { JsonObject } from '../../json/value.ts'
+import { type Filter, matches, mentions } from './filter.ts'
+import { AS_OF, type Parameter, parseParameters, parseQuery } from './query.ts'
+
+/** The part of a query that says which items it concerns: the filters, without sort, page or fields. */
+export interface Watch {
+  readonly filters: readonly Filter[]
+  readonly concerns: (item: JsonObject) => boolean
+}
+
+const NOT_FOR_A_WATCH = ['sort', 'fields', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit', AS_OF]
+const LIMITS = { parameters: 100, pageSize: 1 }
+
+/** Reads the filters of a subscription: a query string, or an object of parameters. */
+export function parseWatch(query: unknown): Watch {
+  const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
+  const unfit = parameters.find(({ name }) => NOT_FOR_A_WATCH.includes(name))
+  if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
+  const { filters, mentioned } = parseQuery(parameters, LIMITS)
+  return {
+    filters,
+    concerns: (item) =>
+      filters.every((filter) => matches(item, filter)) && (mentioned.length === 0 || mentions(item, mentioned)),
+  }
+}
+
+function parametersOf(query: unknown): readonly Parameter[] {
+  if (typeof query !== 'object' || query === null || Array.isArray(query)) {
+    throw new Refusal('Invalid', 'The query of a subscription is a query string, or an object of parameters.')
+  }
+  const parameters = Object.entries(query).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((one: unknown): Parameter => {
+      if (typeof one !== 'string' && typeof one !== 'number' && typeof one !== 'boolean') {
+        throw new Refusal('Invalid', `The parameter ${name} must be text, a number, a boolean, or several of them.`)
+      }
+      return { raw: '', name, value: String(one) }
+    }),
+  )
+  if (parameters.length > LIMITS.parameters) throw new Refusal('Invalid', 'The subscription has too many parameters.')
+  return parameters
+}

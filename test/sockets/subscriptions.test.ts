@@ -1,0 +1,288 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { io, type Socket } from 'socket.io-client'
+import type { Change, Subscribe, Subscribed } from '../../src/sockets/protocol.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+type Item = Record<string, unknown>
+
+/** A list that is kept right by what the server sends: the client of every test. */
+class Follower {
+  readonly wanted: Subscribe
+  readonly items = new Map<string, Item>()
+  position = 0
+  journal = ''
+  lags = 0
+  readonly faults: string[] = []
+  #socket: Socket | undefined
+  #subscription = ''
+  #early: Change[] = []
+
+  constructor(wanted: Subscribe) {
+    this.wanted = wanted
+  }
+
+  async connect(t: TestContext, url: string, resume = true): Promise<Subscribed> {
+    const socket = io(url, { transports: ['websocket'], forceNew: true, reconnection: false })
+    t.after(() => socket.close())
+    this.#socket = socket
+    this.#subscription = ''
+    this.#early = []
+    socket.on('change', (change: Change) => this.#take(change))
+    socket.on('lagging', () => this.lags++)
+    const again = resume && this.journal !== '' ? { after: this.position, journal: this.journal } : {}
+    const answered: Subscribed = await socket.emitWithAck('subscribe', { ...this.wanted, ...again })
+    if ('error' in answered) return answered
+    if (answered.items) {
+      this.items.clear()
+      for (const item of answered.items) this.items.set(String(item.id), item as Item)
+    }
+    this.position = answered.position
+    this.journal = answered.journal
+    this.#subscription = answered.subscription
+    for (const change of this.#early) this.#apply(change)
+    return answered
+  }
+
+  #take(change: Change): void {
+    if (this.#subscription === '') this.#early.push(change)
+    else this.#apply(change)
+  }
+
+  #apply({ subscription, position, kind, id, item }: Change): void {
+    if (subscription !== this.#subscription) return
+    const key = String(id)
+    if (position <= this.position) this.faults.push(`position ${position} after ${this.position}`)
+    if ((kind === 'enter') === this.items.has(key)) this.faults.push(`${kind} of ${key} at ${position}`)
+    this.position = position
+    if (kind === 'leave') this.items.delete(key)
+    else this.items.set(key, item as Item)
+  }
+
+  cut(): void {
+    this.#socket?.close()
+  }
+
+  /** The socket, as it is under Socket.IO, stops or goes on reading. */
+  get raw(): { pause(): void; resume(): void } {
+    const transport = this.#socket?.io.engine.transport as unknown as {
+      ws: { _socket: { pause(): void; resume(): void } }
+    }
+    return transport.ws._socket
+  }
+
+  emit(name: string, ...args: unknown[]): Promise<unknown> {
+    return this.#socket?.emitWithAck(name, ...args) as Promise<unknown>
+  }
+}
+
+async function expected(server: RunningServer, { collection, query = '' }: Subscribe): Promise<Item[]> {
+  const answer = await server.fetch(`/api/${collection}?pageSize=10000&${query}`)
+  return answer.status === 404 ? [] : ((await answer.json()) as Item[])
+}
+
+/** Waits until the list is what a GET answers, and says how they differ if it never is. */
+async function agree(server: RunningServer, follower: Follower, context: string): Promise<void> {
+  const byId = (items: Iterable<Item>): string =>
+    JSON.stringify([...items].sort((a, b) => (String(a.id) < String(b.id) ? -1 : 1)))
+  let [left, right] = ['', '']
+  await until(`${context}: ${JSON.stringify(follower.wanted)}`, async () => {
+    left = byId(follower.items.values())
+    right = byId(await expected(server, follower.wanted))
+    return left === right
+  })
+  assert.equal(left, right)
+  assert.deepEqual(follower.faults, [], context)
+}
+
+const QUERIES = [
+  '',
+  'n_gt=50',
+  'n_lte=20',
+  'kind=x',
+  'kind=y&n_gt=30',
+  'kind_ne=x',
+  'q=7',
+  'tags=red',
+  'kind=x&kind=y',
+  'n=5',
+]
+
+function randomItem(random: Random): Item {
+  return {
+    n: random.integer(100),
+    ...(random.chance(0.9) && { kind: random.pick(['x', 'y', 'z']) }),
+    tags: random.chance(0.5) ? ['red'] : ['blue', 'green'],
+  }
+}
+
+async function write(server: RunningServer, random: Random): Promise<void> {
+  const collection = random.pick(['a', 'b'])
+  const path = `/api/${collection}/${random.integer(12)}`
+  const kind = random.integer(10)
+  if (kind < 2) await server.fetch(path, { method: 'DELETE' })
+  else if (kind < 4) await server.fetch(`/api/${collection}`, json('POST', randomItem(random)))
+  else if (kind < 6) await server.fetch(path, json('PATCH', { n: random.integer(100) }))
+  else await server.fetch(path, json('PUT', randomItem(random)))
+}
+
+describe('subscriptions over Socket.IO', () => {
+  test('begin with the items that match, then say what enters, changes and leaves', async (t) => {
+    const server = await startServer(t, {
+      data: {
+        a: [
+          { id: 1, n: 5 },
+          { id: 2, n: 50 },
+        ],
+      },
+    })
+    const follower = new Follower({ collection: 'a', query: 'n_gt=10' })
+    const answered = await follower.connect(t, server.url)
+    assert.deepEqual('items' in answered && answered.items, [{ id: 2, n: 50 }])
+    assert.equal('position' in answered && answered.position, 3)
+    for (const [path, n] of [
+      ['1', 20],
+      ['2', 60],
+      ['1', 1],
+      ['1', 2],
+    ] as const) {
+      await server.fetch(`/api/a/${path}`, json('PUT', { n }))
+    }
+    await server.fetch('/api/a/2', { method: 'DELETE' })
+    await agree(server, follower, 'after changes')
+    assert.equal(follower.position, 8, 'a change that is none of its business is not sent')
+  })
+
+  test('lists stay right through writes, dropped connections and restarts', async (t) => {
+    const seed = seedFor('subscriptions')
+    const random = new Random(seed)
+    const flags = ['--Api.UpsertOnPut', 'true']
+    let server = await startServer(t, { data: { a: [{ id: 0, n: 1 }], b: [] }, flags })
+    const followers = Array.from({ length: 24 }, (_, index) => {
+      return new Follower({ collection: random.pick(['a', 'b']), query: QUERIES[index % QUERIES.length] as string })
+    })
+    for (const follower of followers) await follower.connect(t, server.url)
+    for (let round = 0; round < 4; round++) {
+      for (let burst = 0; burst < 12; burst++) {
+        await Promise.all(Array.from({ length: 8 }, () => write(server, random)))
+        for (const follower of followers) {
+          if (!random.chance(0.15)) continue
+          follower.cut()
+          const answered = await follower.connect(t, server.url)
+          assert.ok(!('reset' in answered), 'what was missed is known')
+        }
+      }
+      await server.stop(random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
+      server = await startServer(t, { directory: server.directory, flags })
+      await Promise.all(Array.from({ length: 8 }, () => write(server, random)))
+      await Promise.all(followers.map((follower) => follower.connect(t, server.url)))
+      for (const follower of followers) await agree(server, follower, `SUBSCRIPTIONS_SEED=${seed}, round ${round}`)
+    }
+  })
+
+  test('a client that subscribes in the middle of writes gets no gap and no double', async (t) => {
+    const seed = seedFor('subscribe')
+    const random = new Random(seed)
+    const server = await startServer(t, { data: { a: [], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
+    let left = 300
+    const writer = async (): Promise<void> => {
+      while (left-- > 0) await write(server, random)
+    }
+    const writers = Array.from({ length: 6 }, writer)
+    const followers: Follower[] = []
+    while (left > 0) {
+      const follower = new Follower({ collection: 'a', query: random.pick(QUERIES) })
+      await follower.connect(t, server.url)
+      followers.push(follower)
+    }
+    await Promise.all(writers)
+    assert.ok(followers.length > 3)
+    for (const follower of followers) await agree(server, follower, `SUBSCRIBE_SEED=${seed}`)
+  })
+
+  test('a client that does not keep up is told so, and ends with the right list', async (t) => {
+    const server = await startServer(t, { data: { a: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
+    const follower = new Follower({ collection: 'a' })
+    await follower.connect(t, server.url)
+    follower.raw.pause()
+    const text = 'x'.repeat(100_000)
+    // More than the buffers of both kernels hold; the waiting part stays below what drops a client.
+    for (let n = 0; n < 160; n++) await server.fetch(`/api/a/${n % 7}`, json('PUT', { n, text }))
+    follower.raw.resume()
+    await agree(server, follower, 'after it has read again')
+    assert.ok(follower.lags > 0, 'it was told')
+    assert.deepEqual(follower.items.get('5'), { id: 5, n: 159 - ((159 - 5) % 7), text })
+  })
+
+  test('another journal, or a position that is not there, means a reset', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+    for (const stale of [{ after: 1, journal: '00000000-0000-4000-8000-000000000000' }, { after: 1 }, { after: 99 }]) {
+      const follower = new Follower({ collection: 'a', ...stale })
+      const answered = await follower.connect(t, server.url)
+      assert.ok('reset' in answered && answered.reset, JSON.stringify(stale))
+      assert.deepEqual(answered.items, [{ id: 0 }])
+    }
+  })
+
+  test('too many items are refused with the position to page through and go on after', async (t) => {
+    const data = { a: Array.from({ length: 20 }, (_, id) => ({ id })) }
+    const server = await startServer(t, { data, flags: ['--Limits.SubscriptionItems', '10'] })
+    const follower = new Follower({ collection: 'a' })
+    const answered = await follower.connect(t, server.url)
+    assert.ok('error' in answered && answered.error === 'TooLarge')
+    const position = answered.position as number
+    const first = await server.fetch(`/api/a?asOf=${position}`)
+    for (const item of (await first.json()) as Item[]) follower.items.set(String(item.id), item)
+    await server.fetch('/api/a', json('POST', {}))
+    await server.fetch('/api/a/3', { method: 'DELETE' })
+    const { journal } = (await (await server.fetch('/health')).json()) as { journal: { id: string } }
+    follower.journal = journal.id
+    follower.position = position
+    const resumed = await follower.connect(t, server.url)
+    assert.ok(!('error' in resumed) && resumed.items === undefined)
+    await agree(server, follower, 'after paging')
+  })
+
+  test('what is no subscription is refused, and the client stays connected', async (t) => {
+    const server = await startServer(t, { data: { a: [] }, flags: ['--Limits.SubscriptionsPerSocket', '2'] })
+    const follower = new Follower({ collection: 'a' })
+    await follower.connect(t, server.url)
+    for (const wrong of [
+      null,
+      7,
+      {},
+      { collection: '' },
+      { collection: 'a', after: -1 },
+      { collection: 'a', after: 'x' },
+      { collection: 'a', query: 'sort=n' },
+      { collection: 'a', query: { page: 1 } },
+      { collection: 'a', query: { n: { $gt: 1 } } },
+      { collection: 'a', query: 'n=%ZZ' },
+      { collection: 'a', query: [] },
+      { collection: 'a', journal: 7 },
+    ]) {
+      const answered = (await follower.emit('subscribe', wrong)) as { error: string; message: string }
+      assert.equal(answered.error, 'Invalid', JSON.stringify(wrong))
+      assert.ok(answered.message.length > 10)
+    }
+    assert.ok('subscription' in ((await follower.emit('subscribe', { collection: '__proto__' })) as object))
+    assert.equal(((await follower.emit('subscribe', { collection: 'a' })) as { error: string }).error, 'TooMany')
+    assert.deepEqual(await follower.emit('unsubscribe', { subscription: 'none' }), { ended: false })
+    assert.deepEqual(await follower.emit('unsubscribe', null), { ended: false })
+  })
+
+  test('after unsubscribe nothing more comes', async (t) => {
+    const server = await startServer(t, { data: { a: [] } })
+    const [follower, other] = [new Follower({ collection: 'a' }), new Follower({ collection: 'a' })]
+    const answered = await follower.connect(t, server.url)
+    await other.connect(t, server.url)
+    const { subscription } = answered as { subscription: string }
+    assert.deepEqual(await follower.emit('unsubscribe', { subscription }), { ended: true })
+    await server.fetch('/api/a', json('POST', {}))
+    await agree(server, other, 'the other one')
+    assert.deepEqual(await follower.emit('unsubscribe', { subscription }), { ended: false }, 'its answer comes after')
+    assert.equal(follower.items.size, 0)
+  })
+})
