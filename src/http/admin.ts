@@ -43,11 +43,8 @@ export function adminRoutes(options: AdminOptions): Router {
       const state = health()
       ctx.set('Cache-Control', 'no-store')
       const isAdmin = principalOf(ctx)?.role === 'admin'
-      sendJson(
-        ctx,
-        JSON.stringify(isAdmin ? { ...state, warnings } : state),
-        state.status === 'unavailable' ? 503 : 200,
-      )
+      const text = isAdmin ? JSON.stringify({ ...state, warnings }) : JSON.stringify(state, withoutDetails)
+      sendJson(ctx, text, state.status === 'unavailable' ? 503 : 200)
     },
   })
 
@@ -95,6 +92,11 @@ export function adminRoutes(options: AdminOptions): Router {
     }
     return { type: 'collections', collections }
   }
+}
+
+/** What is wrong with a file names items and paths: that is not for everybody. */
+function withoutDetails(name: string, value: unknown): unknown {
+  return name === 'detail' || name === 'cut' ? undefined : value
 }
 
 /** How many changes the answer lists; all of them are in the journal. */
