@@ -1,0 +1,50 @@
+import type Router from '@koa/router'
+import { pino } from 'pino'
+import { Access } from '../../src/access/access.ts'
+import { TrustedProxies } from '../../src/access/addresses.ts'
+import { Failures } from '../../src/access/failures.ts'
+import { Gate } from '../../src/access/gate.ts'
+import { Origins } from '../../src/access/origins.ts'
+import { Tokens } from '../../src/access/tokens.ts'
+import { CommandHandler } from '../../src/commands/handler.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import { createApp } from '../../src/http/app.ts'
+import { Arrivals } from '../../src/projections/arrivals.ts'
+import { History } from '../../src/projections/history.ts'
+import { Past } from '../../src/projections/past.ts'
+import { Views } from '../../src/projections/views.ts'
+
+/** The paths of every router of an app in which all schemes are in use, as they were registered. */
+export async function registeredPaths(): Promise<readonly string[]> {
+  const now = () => new Date()
+  const views = new Views()
+  const history = new History(views)
+  const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
+  const past = new Past(journal, views, history)
+  const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
+  const handler = new CommandHandler({ journal, durable: views.any, rules, now })
+  const limits = { bytes: 1, parameters: 1, pageSize: 1 }
+  const store = { read: async () => [], write: async () => {} }
+  const tokens = await Tokens.open(Buffer.alloc(32), 1, now, store)
+  const gate = new Gate({
+    access: await Access.open({ schemes: ['token', 'basic', 'apikey'], users: [], apiKeys: [], tokens }),
+    failures: new Failures(1, now),
+    proxies: new TrustedProxies([]),
+    origins: new Origins(undefined),
+  })
+  const reload = async () => ({ basis: 0, events: 0, conflicts: [] })
+  const app = createApp({
+    items: { views, past, handler, journal, now, bodyBytes: 1, limits },
+    events: { journal, history, arrivals: new Arrivals(), gate, limits },
+    admin: { health: () => ({ status: 'ok' }), warnings: [], reload, handler, views, past, journal, now, bodyBytes: 1 },
+    docs: { version: '0', views, swaggerAssets: '', schemes: [] },
+    gate,
+    corsCredentials: false,
+    contentSecurityPolicy: '',
+    wwwroot: '.',
+    log: pino({ level: 'silent' }),
+    newId: () => '',
+  })
+  const routers = app.middleware as unknown as { readonly router?: Router }[]
+  return [...new Set(routers.flatMap(({ router }) => (router?.stack ?? []).map(({ path }) => String(path))))]
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { start } from '../../src/service.ts'
+import { readSettings } from '../../src/settings.ts'
+import { type Scope, temporaryDirectory } from './directory.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** The whole service within the test's own process, where what it does to the language itself can be seen. */
+export interface OwnService {
+  readonly url: string
+  readonly directory: string
+  /** The data file. */
+  readonly file: string
+  /** What it wrote to its log. */
+  readonly log: readonly string[]
+  /** What would have ended the process. */
+  readonly failures: readonly unknown[]
+}
+
+export interface OwnServiceOptions {
+  readonly data?: unknown
+  readonly flags?: readonly string[]
+  /** Its `wwwroot`; default: the packaged one. */
+  readonly wwwroot?: string
+}
+
+/** Starts it on a free port, with the settings that the flags make; it ends with the test. */
+export async function startHere(t: Scope, options: OwnServiceOptions = {}): Promise<OwnService> {
+  const directory = await temporaryDirectory(t)
+  const file = join(directory, 'db.json')
+  if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
+  const invoked = readSettings({
+    argv: ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
+    env: {},
+    absolute: (path) => resolve(directory, path),
+    packagedSettings: 'none',
+    readText: () => undefined,
+  })
+  if (invoked.type !== 'serve') throw new Error('these flags serve nothing')
+  const log: string[] = []
+  const failures: unknown[] = []
+  const service = await start(invoked.settings, {
+    files: nodeFiles,
+    now: () => new Date(),
+    newId: randomUUID,
+    schedule: (work, delayMs) => {
+      const timer = setTimeout(work, delayMs).unref()
+      return { cancel: () => clearTimeout(timer) }
+    },
+    log: pino({ level: invoked.settings.logLevel, base: null }, { write: (line) => log.push(line) }),
+    version: '0',
+    sampleFile: join(ROOT, 'data/sensors.json'),
+    wwwroot: options.wwwroot ?? join(ROOT, 'wwwroot'),
+    swaggerAssets: join(ROOT, 'dist/swagger'),
+    failed: (error) => failures.push(error),
+  })
+  t.after(() => service.close())
+  return { url: service.urls[0] as string, directory, file, log, failures }
+}
