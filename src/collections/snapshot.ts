@@ -1,5 +1,5 @@
 import { Refusal } from '../errors.ts'
-import { violationOf } from '../json/parse.ts'
+import { hasIntegerBeyond2to53, violationOf } from '../json/parse.ts'
 import { pointer } from '../json/pointer.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { faultOfId, faultOfName, keyOf } from './item.ts'
@@ -14,6 +14,11 @@ export type Snapshot = ReadonlyMap<string, readonly JsonObject[]>
 export function parseSnapshot(root: JsonValue, text: string): Snapshot {
   if (!isObject(root)) throw invalid('', 'the root must be an object whose members are the collections')
   const snapshot = new Map<string, readonly JsonObject[]>()
+  let rounded: boolean | undefined
+  const wasRounded = (): boolean => {
+    rounded ??= hasIntegerBeyond2to53(text)
+    return rounded
+  }
   for (const [name, items] of Object.entries(root) as [string, JsonValue][]) {
     const place = pointer(name)
     const badName = faultOfName(name, "a collection's name")
@@ -22,7 +27,7 @@ export function parseSnapshot(root: JsonValue, text: string): Snapshot {
     const keys = new Set<string>()
     for (const [index, item] of items.entries()) {
       if (!isObject(item)) throw invalid(pointer(name, index), 'an item must be an object')
-      const violation = violationOf(item, text)
+      const violation = violationOf(item, wasRounded)
       if (violation) throw invalid(pointer(name, index) + violation.pointer, violation.message)
       const id = own(item, 'id')
       if (id === undefined) continue

@@ -140,7 +140,7 @@ function applied(patch: Patch, before: Item, rules: Rules): JsonValue {
   if (patch.type === 'merge') return mergePatch(before.value, patch.document)
   const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
   const result = applyJsonPatch(before.value, patch.operations, limits)
-  const violation = violationOf(result, '')
+  const violation = violationOf(result)
   if (violation) {
     const { code: _, ...fault } = violation
     throw new Refusal('Unprocessable', `The patched item is not acceptable: ${fault.message}.`, [fault])

@@ -19,7 +19,8 @@ const FLAGS = { read: 'r', edit: 'r+', create: 'wx+' } as const
 /** The real file system: a thin layer over node:fs that decides nothing. */
 export const nodeFiles: Files = {
   async open(path, how, mode) {
-    const fd = await openFd(path, FLAGS[how], 0o666)
+    const fd = await openFd(path, FLAGS[how], mode ?? 0o666)
+    // What the process's umask took away is part of the mode all the same.
     if (mode !== undefined) await fchmod(fd, mode)
     return openFile(fd)
   },

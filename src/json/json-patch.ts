@@ -85,7 +85,7 @@ export function applyJsonPatch(
     for (const step of stepsOf(root.document, operation, index)) {
       checkStep(root.document, step, index)
       if (step.op === 'add') {
-        const violation = step.path.length > MAX_NESTING ? TOO_DEEP : violationOf(step.value, '')
+        const violation = step.path.length > MAX_NESTING ? TOO_DEEP : violationOf(step.value)
         if (violation) throw inapplicable(index, violation.message)
         broughtBytes += Buffer.byteLength(JSON.stringify(step.value))
         if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)

@@ -25,7 +25,7 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   } catch (error) {
     throw new Refusal('Invalid', `The body is not well-formed JSON: ${(error as Error).message}`)
   }
-  const violation = violationOf(value, text)
+  const violation = violationOf(value, () => hasIntegerBeyond2to53(text))
   if (violation) {
     const { code, ...fault } = violation
     throw new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
@@ -37,13 +37,16 @@ export interface Violation extends Fault {
   readonly code: 'Invalid' | 'Unprocessable'
 }
 
-/** The first thing in a parsed value that must not be stored; `text` is what it was parsed from. */
-export function violationOf(value: JsonValue, text: string): Violation | undefined {
+/**
+ * The first thing in a parsed value that must not be stored. `wasRounded` is asked only where the value alone does
+ * not tell whether an integer was rounded when it was parsed.
+ */
+export function violationOf(value: JsonValue, wasRounded: () => boolean = () => false): Violation | undefined {
   let mayBeRounded = false
   const path: (string | number)[] = []
   const found = walk(value, 1)
   if (found) return found
-  if (mayBeRounded && hasIntegerBeyond2to53(text)) {
+  if (mayBeRounded && wasRounded()) {
     return { code: 'Unprocessable', pointer: '', message: 'An integer beyond 2^53 would be rounded' }
   }
   return undefined
@@ -83,15 +86,16 @@ export function violationOf(value: JsonValue, text: string): Violation | undefin
   }
 }
 
-const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g
+const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
 
 /**
  * A number of exactly 2^53 may have been 2^53 + 1, and one of 1e21 and more may have been written out as an
  * integer: only the source text tells.
  */
-function hasIntegerBeyond2to53(text: string): boolean {
+export function hasIntegerBeyond2to53(text: string): boolean {
   for (const [token] of text.matchAll(STRING_OR_NUMBER)) {
-    if (/^-?\d+$/.test(token) && BigInt(token) ** 2n > 2n ** 106n) return true
+    const [, integer] = /^-?(\d+)(?:\.0+)?$/.exec(token) ?? []
+    if (integer !== undefined && BigInt(integer) > 2n ** 53n) return true
   }
   return false
 }

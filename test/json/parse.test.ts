@@ -78,6 +78,7 @@ test('an integer that would be rounded is refused, one of at most 2^53 is not', 
   assert.equal(parse('-9007199254740992'), -(2 ** 53))
   assert.equal(parse('9007199254740992.0'), 2 ** 53)
   refused('9007199254740993', 'Unprocessable')
+  refused('9007199254740993.0', 'Unprocessable')
   refused('-9007199254740993', 'Unprocessable')
   refused('[1,9007199254740994]', 'Unprocessable', '/1')
   refused('10000000000000000', 'Unprocessable')
