@@ -66,6 +66,7 @@ test('the package holds what runs it and what explains it, and installs as a pro
       'docs/api.md',
       'docs/design.md',
       'docs/journal.md',
+      'docs/security.md',
       'wwwroot/index.html',
     ]) {
       assert.ok(files.includes(path), path)
