@@ -35,7 +35,7 @@ export function faultyDoors(mistake: Mistake): DoorsOf {
   return (engine) => new FaultyDoors(engine, mistake)
 }
 
-const ONE_IN = 20
+const ONE_IN = 5
 
 /** The command handler once more, short and slower, with one mistake. It knows no Idempotency-Keys. */
 class FaultyDoors implements Doors {

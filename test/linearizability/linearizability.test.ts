@@ -5,6 +5,7 @@ import { Random, seedFor } from '../support/random.ts'
 import { check, describe, type Violation } from './checker.ts'
 import { planOf, work } from './clients.ts'
 import { faultyDoors, type Mistake } from './faulty-doors.ts'
+import { ServerService } from './server-service.ts'
 import { type DoorsOf, SimulatedService, turns } from './simulated-service.ts'
 
 const HISTORIES = Number(process.env.LINEARIZABILITY_HISTORIES ?? 300)
@@ -39,6 +40,27 @@ test('the engine answers as one client at a time would be answered, through full
     lives += checked.lives
   }
   t.diagnostic(`${HISTORIES} histories, ${lives} starts, answers ${JSON.stringify([...counts])}`)
+})
+
+test('the server answers over HTTP as one client at a time would be answered, through kills', async (t) => {
+  const service = await ServerService.start(t, new Random(SEED))
+  const answered = new Map<number, number>()
+  for (let seed = SEED; seed < SEED + HISTORIES / 75; seed++) {
+    const random = new Random(seed)
+    const plan = planOf(random, { prefix: `${seed}-`, pause: (own) => turns(own.integer(4)) })
+    service.killAfter(5 + random.integer(plan.operations - 5))
+    const history = await work(service, random, plan)
+    const violation = check(history, () => undefined, tagOf)
+    if (violation) assert.fail(`LINEARIZABILITY_SEED=${seed}: ${describe(violation)}`)
+    for (const { answer } of history.operations) {
+      if (answer) answered.set(answer.status, (answered.get(answer.status) ?? 0) + 1)
+    }
+  }
+  t.diagnostic(`answers ${JSON.stringify([...answered])}`)
+  assert.deepEqual(
+    [...answered.keys()].filter((status) => status >= 500),
+    [],
+  )
 })
 
 /** So many histories at most until a mistake must be found. */
