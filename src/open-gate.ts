@@ -5,7 +5,7 @@ import { Failures } from './access/failures.ts'
 import { Gate } from './access/gate.ts'
 import { Origins } from './access/origins.ts'
 import { isPasswordHash } from './access/passwords.ts'
-import { type RevocationStore, Tokens } from './access/tokens.ts'
+import { type Revocation, type RevocationStore, Tokens } from './access/tokens.ts'
 import { Corruption } from './errors.ts'
 import { type Files, replace } from './files/files.ts'
 import { isPublic } from './settings/urls.ts'
@@ -58,18 +58,30 @@ async function keptSecret(files: Files, path: string): Promise<Uint8Array> {
   return secret
 }
 
+/** Undefined for anything but a whole list: one that is lost would let a token in again. */
+function parseRevocations(text: string): readonly Revocation[] | undefined {
+  try {
+    const list = JSON.parse(text) as unknown
+    const isRight = (one: unknown): boolean => {
+      const { id, expiresAt } = Object(one) as Partial<Revocation>
+      return typeof id === 'string' && typeof expiresAt === 'number'
+    }
+    return Array.isArray(list) && list.every(isRight) ? list : undefined
+  } catch {
+    return undefined
+  }
+}
+
 function revocations(files: Files, path: string): RevocationStore {
   return {
     async read() {
       const bytes = await files.read(path)
       if (!bytes) return []
-      try {
-        return JSON.parse(bytes.toString())
-      } catch {
-        throw new Corruption(
-          `${path} is damaged: it is not known any more which tokens were revoked. Remove it and ${path.replace(/revoked\.json$/, 'token.secret')} to end all tokens.`,
-        )
-      }
+      const list = parseRevocations(bytes.toString())
+      if (list) return list
+      throw new Corruption(
+        `${path} is damaged: it is not known any more which tokens were revoked. Remove it and ${path.replace(/revoked\.json$/, 'token.secret')} to end all tokens.`,
+      )
     },
     write: (list) => replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`), OWNER_ONLY),
   }

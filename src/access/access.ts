@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
 import type { Token, Tokens } from './tokens.ts'
+import { Turns } from './turns.ts'
 
 export const SCHEMES = ['token', 'basic', 'apikey'] as const
 export type Scheme = (typeof SCHEMES)[number]
@@ -47,6 +48,8 @@ export interface AccessOptions {
 }
 
 const REMEMBERED = 1000
+/** Passwords that are checked at a time: Node has four threads, and the journal is written by them, too. */
+const CHECKS_AT_ONCE = 2
 
 /** Tells who somebody is by what they bring. Every comparison takes as long for a wrong guess as for an unknown name. */
 export class Access {
@@ -59,6 +62,7 @@ export class Access {
   /** Passwords that were right, by a keyed digest: a hash is made to be slow, and is not computed for each request. */
   readonly #remembered = new Set<string>()
   readonly #digestKey = randomBytes(32)
+  readonly #turns = new Turns(CHECKS_AT_ONCE)
 
   private constructor({ schemes, users, apiKeys, tokens }: AccessOptions, decoy: string) {
     this.schemes = schemes
@@ -98,7 +102,7 @@ export class Access {
       .update(JSON.stringify([name, password]))
       .digest('base64')
     if (user && this.#remembered.has(digest)) return { actor: user.name, role: user.role }
-    const isRight = await verifyPassword(password, user?.password ?? this.#decoy)
+    const isRight = await this.#turns.run(() => verifyPassword(password, user?.password ?? this.#decoy))
     if (!user || !isRight) return undefined
     if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
     this.#remembered.add(digest)

@@ -37,6 +37,8 @@ export function guard(gate: Gate): Middleware {
     ctx.state.address = gate.addressOf(ctx.req.socket.remoteAddress, ctx.headers)
     const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
     if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
+    // Caches know of Authorization, but not of an API key or of a token in the address.
+    if (gate.access) ctx.set('Cache-Control', 'private, no-cache')
     const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), ctx.state.address as string)
     if (isRefused(admitted)) {
       if (needed !== undefined) throw refusalOf(ctx, gate, admitted)

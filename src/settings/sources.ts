@@ -1,5 +1,6 @@
 import minimist from 'minimist'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { whereMalformed } from '../json/where-malformed.ts'
 import { isGroup, isKey, KEY_NAMES, type KeyName, knownKeys, SCHEMAS, SECTIONS } from './keys.ts'
 
 /** Where settings come from. */
@@ -29,7 +30,7 @@ export function flagSource(argv: readonly string[], mistakes: string[]): Flags {
     unknown: (argument) => {
       mistakes.push(
         argument.startsWith('-')
-          ? `Unknown flag ${argument}; the known ones are listed by --help.`
+          ? `Unknown flag ${argument.replace(/=.*/s, '')}; the known ones are listed by --help.`
           : `Unexpected argument ${JSON.stringify(argument)}.`,
       )
       return false
@@ -110,8 +111,8 @@ export function parseObject(path: string, text: string, mistakes: string[]): Jso
     const root = JSON.parse(text) as JsonValue
     if (isObject(root)) return root
     mistakes.push(`${path}: the root must be an object.`)
-  } catch (error) {
-    mistakes.push(`${path}: not well-formed JSON: ${(error as Error).message}.`)
+  } catch {
+    mistakes.push(`${path}: not well-formed JSON: ${whereMalformed(text)}.`)
   }
   return undefined
 }

@@ -8,6 +8,7 @@ export type Opened =
   | { readonly type: 'opened'; readonly principal: Principal | undefined }
 
 const FORBIDDEN: Opened = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
+const FULL: Opened = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
 
 /** Decides over sockets, before the upgrade: whose page asks, who is asking, and how many an address holds. */
 export class Door {
@@ -24,11 +25,11 @@ export class Door {
     const { headers } = request
     if (!this.#gate.origins.allows(headers.origin, headers.host)) return FORBIDDEN
     const address = this.#addressOf(request)
-    if ((this.#held.get(address) ?? 0) >= this.#perAddress) {
-      return { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
-    }
+    if (this.#isFull(address)) return FULL
     const credentials = credentialsOf(headers, accessTokenOf(request))
     const admitted = await this.#gate.admit(credentials, address)
+    // A password takes its time to be checked, and others have come in meanwhile.
+    if (this.#isFull(address)) return FULL
     if (!isRefused(admitted)) return { type: 'opened', principal: admitted }
     if (admitted.refused === 'TooManyRequests') {
       return { type: 'refused', status: '429 Too Many Requests', reason: admitted.refused }
@@ -56,6 +57,10 @@ export class Door {
       if (held > 0) this.#held.set(address, held)
       else this.#held.delete(address)
     }
+  }
+
+  #isFull(address: string): boolean {
+    return (this.#held.get(address) ?? 0) >= this.#perAddress
   }
 
   #addressOf(request: IncomingMessage): string {

@@ -23,6 +23,8 @@ const EXPIRY_MS = 500
 /** RFC 6455 §7.4.1. */
 const POLICY_VIOLATION = 1008
 
+const UNEXPECTED = { type: 'refused', status: '500 Internal Server Error' } as const
+
 interface SocketData {
   principal: Principal
 }
@@ -43,6 +45,8 @@ export class Sockets {
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
   readonly #door: Door
+  /** The Socket.IO connections that have, or are about to get, their socket. */
+  readonly #joined = new WeakSet<object>()
   readonly #gate: Gate
   readonly #expiry: NodeJS.Timeout
   #hasLooked = false
@@ -74,6 +78,13 @@ export class Sockets {
       },
     )
     this.#io.use((socket, next) => {
+      // Each would be sent everything again; a client has one.
+      if (this.#joined.has(socket.conn)) {
+        next(new Error('AlreadyConnected'))
+        return
+      }
+      this.#joined.add(socket.conn)
+      socket.once('disconnect', () => this.#joined.delete(socket.conn))
       this.#door.identify(socket.request, socket.handshake.auth).then((principal) => {
         if (principal) {
           socket.data.principal = principal
@@ -93,7 +104,7 @@ export class Sockets {
   }
 
   async #openPlain(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const opened = await this.#door.open(request)
+    const opened = await this.#door.open(request).catch(() => UNEXPECTED)
     const principal = opened.type === 'opened' ? opened.principal : undefined
     if (!principal) {
       refuse(socket, opened.type === 'refused' ? opened.status : '401 Unauthorized')

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { type ParseError, parse, printParseErrorCode } from 'jsonc-parser'
 import type { Adapter } from 'lowdb'
 import { parseSnapshot, type Snapshot } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import { directoryOf, type Files, writeNew } from '../../files/files.ts'
 import type { JsonValue } from '../../json/value.ts'
+import { whereMalformed } from '../../json/where-malformed.ts'
 import { temporaryPath } from './state.ts'
 
 /** A content of the data file. */
@@ -86,24 +86,10 @@ export function parseFile(bytes: Buffer): Snapshot {
   let root: JsonValue
   try {
     root = JSON.parse(text)
-  } catch (error) {
-    throw new Refusal('Invalid', `The data file is not well-formed JSON: ${placeOf(text) ?? (error as Error).message}.`)
+  } catch {
+    throw new Refusal('Invalid', `The data file is not well-formed JSON: ${whereMalformed(text)}.`)
   }
   return parseSnapshot(root, text)
-}
-
-/** JSON.parse does not always say where it stumbled. */
-function placeOf(text: string): string | undefined {
-  const errors: ParseError[] = []
-  try {
-    parse(text, errors, { disallowComments: true, allowTrailingComma: false })
-  } catch {
-    return undefined
-  }
-  const [first] = errors
-  if (!first) return undefined
-  const lines = text.slice(0, first.offset).split('\n')
-  return `${printParseErrorCode(first.error)} in line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
 }
 
 function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): unknown }): Generator<Buffer> {
