@@ -83,7 +83,7 @@ class CollectionMerge {
   /**
    * An item without an id that equals one which the file no longer names is that one: its id was left out, or the
    * file is still as it was when the id was given. The others get the integers after the highest, the file's own
-   * counted in.
+   * counted in; never one that text names already.
    */
   #withIds(file: readonly JsonObject[]): readonly JsonObject[] {
     const named = new Set<string>()
@@ -103,9 +103,13 @@ class CollectionMerge {
       if (ids) ids.push(id as ItemId)
       else unnamed.set(text, [id as ItemId])
     }
+    const assigned = (): ItemId => {
+      while (named.has(keyOf(next)) || this.#ours.get(keyOf(next))) next++
+      return assignedId(next++)
+    }
     return file.map((item) => {
       if (Object.hasOwn(item, 'id')) return item
-      return withId(item, unnamed.get(JSON.stringify(item))?.shift() ?? assignedId(next++))
+      return withId(item, unnamed.get(JSON.stringify(item))?.shift() ?? assigned())
     })
   }
 
