@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { type TestContext, test } from 'node:test'
+import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
@@ -29,6 +30,8 @@ const FIRST: Readonly<Record<string, readonly JsonRecord[]>> = {
   mixed: [{ id: 7, name: 'seven' }, { id: 'seven', name: 7 }, { id: '12' }, { n: 5, id: '€' }],
   empty: [],
   'ünï €': [{ id: 0, name: 'ß' }],
+  // As high as ids count, and text beyond that: what comes next must be neither.
+  edge: [{ id: '4503599627370497' }, { id: 2 ** 52 }, { name: 'no id yet' }],
 }
 
 test('the server answers as the model does, to every request and after every restart', async (t) => {
@@ -114,6 +117,7 @@ class Run {
     if (signal === 'SIGTERM') await this.#checkFile(index)
     if (fileIsDeleted) await rm(file)
     else if (signal === 'SIGTERM') await this.#edit(file, edit, pick)
+    else await this.#editOld(file, edit, pick)
     const { segmentBytes, ...rules } = flags
     this.#model.rules = { ...rules, bodyBytes: BODY_BYTES }
     this.#segmentBytes = segmentBytes
@@ -122,7 +126,7 @@ class Run {
 
   /** Somebody changes one thing in the data file while nothing runs. */
   async #edit(file: string, edit: Pause['edit'], pick: number): Promise<void> {
-    const names = this.#model.names().filter((name) => name !== EDGE)
+    const names = this.#model.names()
     const name = names[pick % names.length] ?? ''
     const items = this.#model.items(name)
     const item = items[pick % Math.max(1, items.length)]
@@ -158,6 +162,27 @@ class Run {
       )
       this.#model.handDeleted(name, item)
     }
+    await writeFile(file, textOf(state))
+  }
+
+  /** The same, but in a file that may lack the last writes: they stay, and where both changed an item the edit wins. */
+  async #editOld(file: string, edit: Pause['edit'], pick: number): Promise<void> {
+    const state = new Map(Object.entries(JSON.parse(await readFile(file, 'utf8')) as Record<string, JsonRecord[]>))
+    const name = [...state.keys()][pick % state.size] ?? ''
+    const items = state.get(name) ?? []
+    const at = pick % Math.max(1, items.length)
+    const item = items[at]
+    if (edit === 'create') {
+      const made = { made: 'by hand', n: pick }
+      items.push(made)
+      this.#model.handCreated(name, made)
+    } else if (edit === 'replace' && item) {
+      const value = { ...item, edited: pick }
+      items[at] = value
+      const current = this.#model.items(name).find(({ id }) => String(id) === String(item.id))
+      if (current) this.#model.handReplaced(name, current, value)
+      else this.#model.handCreated(name, value)
+    } else return
     await writeFile(file, textOf(state))
   }
 
@@ -250,7 +275,7 @@ class Run {
     const key = this.#keyOf(plan, items)
     const item = items.find(({ id }) => String(id) === key)
     const segments = kind === 'names' ? [] : kind === 'collection' ? [collection] : [collection, key]
-    if (kind === 'inside') segments.push(...plan.rest)
+    if (kind === 'inside') segments.push(...(plan.rest === 'there' ? placeIn(item?.value, plan.item.pick) : plan.rest))
     const isLocation = kind === 'item' && plan.item.from === 'location' && this.#location !== undefined
     let path = isLocation ? String(this.#location) : ['/api', ...segments.map((one) => spelled(one, plan))].join('/')
     const hasBody = ['POST', 'PUT', 'PATCH'].includes(method)
@@ -258,7 +283,11 @@ class Run {
     if (plan.spelling === 'malformed' && !isLocation && segments.length > 0 && !hasBody && method !== 'OPTIONS') {
       path = `${path.replace(/\/$/, '')}%E0%A4`
     }
-    if (kind === 'collection' && (method === 'GET' || method === 'HEAD')) path += searchOf(plan.query)
+    if (method === 'GET' || method === 'HEAD') {
+      const { asOf } = plan
+      const moment = typeof asOf === 'number' ? Math.floor(asOf * (this.#model.head + 1)) : asOf
+      path += searchOf(kind === 'collection' ? plan.query : [], moment === undefined ? [] : [['asOf', String(moment)]])
+    }
     const headers: Record<string, string> = { 'X-Request-Id': `request-${index}` }
     const tagOf = kind === 'collection' ? this.#model.tagOfCollection(collection) : item && this.#model.tagOfItem(item)
     const current = tagOf && this.#model.tagFor(tagOf)
@@ -275,7 +304,8 @@ class Run {
     const type = plan.type ?? (isPatch ? 'application/json-patch+json' : 'application/json')
     const body = bytesOf(bodyPlan, key, item, collection === EDGE)
     if (type !== '') headers['Content-Type'] = type
-    return { method, path, headers, body, ...(plan.chunked && { chunked: true }) }
+    const { chunked, coding } = plan
+    return { method, path, headers, body, ...(chunked && { chunked }), ...(coding && { coding }) }
   }
 
   #keyOf({ item: { from, pick } }: Plan, items: readonly Item[]): string {
@@ -305,8 +335,10 @@ class Run {
     }
   }
 
-  #send({ method, path, headers, body, chunked }: Request): Promise<Answer> {
+  #send({ method, path, headers, body: plain, chunked, coding }: Request): Promise<Answer> {
     return new Promise((resolve, reject) => {
+      const body = plain && coding ? { gzip: gzipSync, deflate: deflateSync }[coding](plain) : plain
+      const encoding = coding ? { 'Content-Encoding': coding } : {}
       const length = body && !chunked ? { 'Content-Length': String(body.length) } : {}
       const transfer = body && chunked ? { 'Transfer-Encoding': 'chunked' } : {}
       const { hostname, port } = new URL(this.#running.url)
@@ -316,7 +348,7 @@ class Run {
         path,
         method,
         agent: this.#agent,
-        headers: { ...headers, ...length, ...transfer },
+        headers: { ...headers, ...length, ...transfer, ...encoding },
       }
       const outgoing = httpRequest(options, (incoming) => {
         const pieces: Buffer[] = []
@@ -356,6 +388,7 @@ class Run {
     assert.deepEqual(headers.allow?.split(', ').sort(), expected.allow, 'Allow')
     const patches = status === 200 && expected.allow?.includes('PATCH')
     assert.deepEqual(headers['accept-patch'] !== undefined, patches ?? false, 'Accept-Patch')
+    if (expected.isPast && status < 400) assert.equal(headers['cache-control'], 'private, no-cache', 'Cache-Control')
     const applied = expected.preferenceApplied ? 'return=representation' : undefined
     assert.equal(headers['preference-applied'], applied, 'Preference-Applied')
   }
@@ -441,9 +474,16 @@ function collectionOf({ path }: Request): string | undefined {
   }
 }
 
-function shown({ method, path, headers, body, chunked }: Request): string {
+function shown({ method, path, headers, body, chunked, coding }: Request): string {
   const text = body && JSON.stringify(body.toString('latin1').slice(0, 600))
-  return [method, path.slice(0, 600), JSON.stringify(headers), ...(chunked ? ['chunked'] : []), text ?? ''].join(' ')
+  return [
+    method,
+    path.slice(0, 600),
+    JSON.stringify(headers),
+    ...(chunked ? ['chunked'] : []),
+    coding ?? '',
+    text ?? '',
+  ].join(' ')
 }
 
 /** Built by hand, as an object would take `__proto__` for something else. */
@@ -460,15 +500,16 @@ function spelled(segment: string, { spelling }: Plan): string {
   return spelling === 'bare' ? usual.replace(/%(3A|40|24|26|2B|2C|3B|3D)/g, decodeURIComponent) : usual
 }
 
-function searchOf(query: Plan['query']): string {
+type Parameters = readonly (readonly [name: string, value: string])[]
+
+function searchOf(query: Plan['query'], more: Parameters): string {
   if (query === 'many') return `?${'a=1&'.repeat(1001)}`
   if (query === 'malformed') return '?name=%E0%A4'
-  if (query.length === 0) return ''
-  const pieces = query.map(([name, value], index) => {
+  const pieces = [...query, ...more].map(([name, value], index) => {
     const text = encodeURIComponent(value)
     return `${encodeURIComponent(name)}=${index % 2 === 0 ? text : text.replaceAll('%20', '+').replaceAll('%2C', ',')}`
   })
-  return `?${pieces.join('&')}`
+  return pieces.length === 0 ? '' : `?${pieces.join('&')}`
 }
 
 function bytesOf(plan: BodyPlan, key: string, item: Item | undefined, isEdge: boolean): Buffer {
@@ -486,6 +527,17 @@ function bytesOf(plan: BodyPlan, key: string, item: Item | undefined, isEdge: bo
       return Buffer.from(JSON.stringify(operations))
     }
   }
+}
+
+/** A walk to something inside the value. */
+function placeIn(value: Json | undefined, pick: number): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  // No URL can hold the others.
+  const places = Object.entries(value).filter(([name]) => name !== '' && !/\p{Surrogate}/u.test(name))
+  const [name, inner] = places[pick % Math.max(1, places.length)] ?? ['nothing']
+  const id = Array.isArray(value) && typeof inner === 'object' && !Array.isArray(inner) && inner?.id
+  const segment = id && pick % 2 === 0 ? String(id) : name
+  return pick % 5 === 0 ? [segment] : [segment, ...placeIn(inner, Math.floor(pick / 3))]
 }
 
 function valueAt(item: Item | undefined, path: string): Json {

@@ -16,6 +16,8 @@ export interface Request {
   readonly body?: Buffer
   /** Sent without a Content-Length. */
   readonly chunked?: boolean
+  /** Sent compressed. */
+  readonly coding?: 'gzip' | 'deflate'
 }
 
 /** What must be so in an answer. What is not named must not be there. */
@@ -33,6 +35,8 @@ export interface Expected {
   readonly links?: Links
   readonly allow?: readonly string[]
   readonly preferenceApplied?: boolean
+  /** It shows what was. */
+  readonly isPast?: boolean
 }
 
 /** Where the other pages are: what the parameter that counts must say, beside all other parameters as they were. */
@@ -74,13 +78,18 @@ export interface Item {
   readonly value: JsonRecord
 }
 
-interface Collection {
+/** What a read sees of a collection. */
+interface Seen {
   exists: boolean
   items: Item[]
+  /** Of its last event. */
+  position: number
+}
+
+interface Collection extends Seen {
   /** The last event of every item that there ever was, by key. */
   readonly history: Map<string, { readonly revision: number; readonly position: number }>
   next: number
-  position: number
 }
 
 type Kind = 'names' | 'collection' | 'item' | 'inside'
@@ -95,6 +104,9 @@ const ALLOWED: Readonly<Record<Kind, readonly string[]>> = {
 const JSON_PATCH = 'application/json-patch+json'
 const MERGES = ['application/merge-patch+json', 'application/json+merge-patch', 'application/json']
 const HIGHEST_ID = 2 ** 52
+
+/** An instant before every event. */
+export const LONG_AGO = '1999-12-31T23:59:59Z'
 
 class Refused extends Error {
   readonly status: number
@@ -131,12 +143,13 @@ export class Model {
     return this.events.length
   }
 
-  names(): string[] {
-    return [...this.#collections].filter(([, { exists }]) => exists).map(([name]) => name)
+  names(collections: ReadonlyMap<string, Seen> = this.#collections): string[] {
+    const ever = this.events.filter(({ type }) => type === 'CollectionCreated').map(({ collection }) => collection)
+    return [...new Set(ever)].filter((name) => collections.get(name)?.exists)
   }
 
-  items(name: string): readonly Item[] {
-    return this.#find(name)?.items ?? []
+  items(name: string, collections: ReadonlyMap<string, Seen> = this.#collections): readonly Item[] {
+    return this.#find(name, collections)?.items ?? []
   }
 
   tagFor({ kind, content }: TagOf): string | undefined {
@@ -165,15 +178,16 @@ export class Model {
     }
     try {
       const segments = raw.map(decodePath)
-      return this.#allowed(request, kind, segments, search, path)
+      if (request.method === 'GET' || request.method === 'HEAD') return this.#read(request, kind, segments, search)
+      return this.#write(request, segments, path)
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       return { status: error.status, position: this.head, problem: error.code }
     }
   }
 
-  #allowed(request: Request, kind: Kind, segments: string[], search: string, path: string): Expected {
-    const [name = '', key = '', ...rest] = segments
+  #write(request: Request, segments: string[], path: string): Expected {
+    const [name = '', key = ''] = segments
     switch (request.method) {
       case 'POST': {
         const { json } = readBody(request, ['application/json'], this.rules)
@@ -190,20 +204,60 @@ export class Model {
         const change = type === JSON_PATCH ? operationsOf(json) : mergeOf(json)
         return this.#once(request, path, () => this.#patch(request, name, key, change))
       }
-      case 'DELETE':
-        return this.#once(request, path, () => this.#delete(request, name, key))
       default:
-        if (kind === 'names') {
-          const text = JSON.stringify(this.names())
-          return this.#conditional(request, { kind: 'names', content: text }, () => ({ text }))
-        }
-        return kind === 'collection' ? this.#list(request, name, search) : this.#get(request, name, key, rest)
+        return this.#once(request, path, () => this.#delete(request, name, key))
     }
   }
 
-  #get(request: Request, name: string, key: string, rest: string[]): Expected {
-    if (!this.#find(name)) throw unknownParent()
-    const item = this.#item(name, key)
+  #read(request: Request, kind: Kind, [name = '', key = '', ...rest]: string[], search: string): Expected {
+    const parameters = parametersOf(search)
+    const at = this.#momentOf(parameters)
+    const collections = at === undefined ? this.#collections : this.#collectionsAt(at)
+    const past = at === undefined ? {} : { position: at, isPast: true }
+    try {
+      if (kind === 'item' || kind === 'inside') return { ...this.#get(request, collections, name, key, rest), ...past }
+      if (kind === 'collection') return { ...this.#list(request, collections, name, parameters), ...past }
+      const text = JSON.stringify(this.names(collections))
+      return { ...this.#conditional(request, { kind: 'names', content: text }, () => ({ text })), ...past }
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+      return { status: error.status, position: this.head, problem: error.code, ...past }
+    }
+  }
+
+  #momentOf(parameters: readonly Parameter[]): number | undefined {
+    const [value, ...more] = parameters.filter(([name]) => name === 'asOf').map(([, value]) => value)
+    if (value === undefined) return undefined
+    // Of the instants only one is known to be before all events.
+    if (more.length === 0 && value === LONG_AGO) return 0
+    if (more.length > 0 || !/^[0-9]+$/.test(value) || Number(value) > this.head) throw invalid()
+    return Number(value)
+  }
+
+  /** Everything that has happened up to a position happens again. */
+  #collectionsAt(position: number): ReadonlyMap<string, Seen> {
+    const collections = new Map<string, Seen>()
+    for (const event of this.events.slice(0, position)) {
+      const seen = collections.get(event.collection) ?? { exists: false, items: [], position: 0 }
+      collections.set(event.collection, seen)
+      seen.position = event.position
+      const at = seen.items.findIndex(({ id }) => String(id) === String(event.id))
+      if (event.type === 'CollectionCreated') seen.exists = true
+      else if (event.type === 'CollectionRemoved') seen.exists = false
+      else if (event.type === 'ItemDeleted') seen.items.splice(at, 1)
+      else if (event.item && event.id !== undefined) {
+        seen.items.splice(at < 0 ? seen.items.length : at, at < 0 ? 0 : 1, { id: event.id, value: event.item })
+      } else {
+        const places = (event.ids ?? []).map(String)
+        seen.items.sort((a, b) => places.indexOf(String(a.id)) - places.indexOf(String(b.id)))
+      }
+    }
+    return collections
+  }
+
+  #get(request: Request, collections: ReadonlyMap<string, Seen>, name: string, key: string, rest: string[]): Expected {
+    if (!this.#find(name, collections)) throw unknownParent()
+    const item = this.#item(name, key, collections)
     if (!item) throw rest.length > 0 ? unknownParent() : notFound()
     if (rest.length === 0) {
       const text = JSON.stringify(item.value)
@@ -215,11 +269,17 @@ export class Model {
     return this.#conditional(request, { kind: 'value', content: text }, () => ({ text }))
   }
 
-  #list(request: Request, name: string, search: string): Expected {
-    const collection = this.#find(name)
+  #list(
+    request: Request,
+    collections: ReadonlyMap<string, Seen>,
+    name: string,
+    parameters: readonly Parameter[],
+  ): Expected {
+    const collection = this.#find(name, collections)
     if (!collection) throw notFound()
-    const { rows, total, links } = query(collection.items, search, this.rules.pageSize)
-    return this.#conditional(request, this.tagOfCollection(name), () => ({
+    const { rows, total, links } = query(collection.items, parameters, this.rules.pageSize)
+    const tag = { kind: 'collection', content: String(collection.position) } as const
+    return this.#conditional(request, tag, () => ({
       text: JSON.stringify(rows),
       total,
       links: { collection: name, ...links },
@@ -270,7 +330,7 @@ export class Model {
 
   #post(request: Request, name: string, body: JsonRecord): Expected {
     const collection = this.#collection(name)
-    let id: Id = collection.next
+    let id: Id = nextId(collection)
     if (this.rules.clientIdsOnPost && Object.hasOwn(body, 'id')) {
       id = acceptable(body.id ?? null)
       if (this.#item(name, String(id))) throw conflict()
@@ -368,13 +428,13 @@ export class Model {
     this.#collection(collection).position = this.head
   }
 
-  #find(name: string): Collection | undefined {
-    const collection = this.#collections.get(name)
+  #find(name: string, collections: ReadonlyMap<string, Seen> = this.#collections): Seen | undefined {
+    const collection = collections.get(name)
     return collection?.exists ? collection : undefined
   }
 
-  #item(name: string, key: string): Item | undefined {
-    return this.items(name).find(({ id }) => String(id) === key)
+  #item(name: string, key: string, collections: ReadonlyMap<string, Seen> = this.#collections): Item | undefined {
+    return this.items(name, collections).find(({ id }) => String(id) === key)
   }
 
   #collection(name: string): Collection {
@@ -404,7 +464,7 @@ export class Model {
 
   handCreated(name: string, item: JsonRecord): void {
     const collection = this.#collection(name)
-    const id = Object.hasOwn(item, 'id') ? (item.id as Id) : collection.next
+    const id = Object.hasOwn(item, 'id') ? (item.id as Id) : nextId(collection)
     const value = identified(item, id)
     if (isCounted(id)) collection.next = Math.max(collection.next, Number(id) + 1)
     collection.items.push({ id, value })
@@ -413,8 +473,9 @@ export class Model {
 
   handReplaced(name: string, item: Item, value: JsonRecord): void {
     const { items } = this.#collection(name)
-    items[items.indexOf(item)] = { id: item.id, value }
-    this.#happenedTo(name, item.id, 'ItemReplaced', BY_HAND, value)
+    const id = value.id as Id
+    items[items.indexOf(item)] = { id, value }
+    this.#happenedTo(name, id, 'ItemReplaced', BY_HAND, value)
   }
 
   handDeleted(name: string, item: Item): void {
@@ -455,6 +516,11 @@ function isCounted(id: Json | undefined): boolean {
   return typeof id === 'string' && /^(0|[1-9][0-9]*)$/.test(id) && BigInt(id) <= BigInt(HIGHEST_ID)
 }
 
+/** Text beyond 2^52 is not counted, but what it names is not to be named twice. */
+function nextId({ next, history }: Pick<Collection, 'next' | 'history'>): number {
+  return history.has(String(next)) ? nextId({ next: next + 1, history }) : next
+}
+
 function acceptable(id: Json): Id {
   if (typeof id === 'number' && Math.abs(id) <= HIGHEST_ID) return id
   if (typeof id === 'string' && id !== '' && !/\p{Surrogate}/u.test(id)) return id
@@ -486,8 +552,8 @@ function inside(value: Json | undefined, segment: string): Json | undefined {
 // Bodies
 
 function readBody(request: Request, types: readonly string[], rules: Rules): { type: string; json: Json } {
-  const { body = Buffer.alloc(0), headers, chunked } = request
-  if (body.length === 0 && !chunked) throw invalid()
+  const { body = Buffer.alloc(0), headers, chunked, coding } = request
+  if (body.length === 0 && !chunked && !coding) throw invalid()
   const [type = '', ...parameters] = (headers['Content-Type'] ?? '').toLowerCase().split(/\s*;\s*/)
   if (!types.includes(type)) throw unsupported()
   for (const parameter of parameters) {
@@ -517,7 +583,9 @@ function readJson(text: string): Json {
 /** An integer beyond 2^53, or one that would be written as such. */
 function isRounded(number: string): boolean {
   const written = String(Number(number))
-  return [number, written].some((text) => /^-?[0-9]+$/.test(text) && BigInt(text.replace('-', '')) > 2n ** 53n)
+  return [number.replace(/\.0+$/, ''), written].some(
+    (text) => /^-?[0-9]+$/.test(text) && BigInt(text.replace('-', '')) > 2n ** 53n,
+  )
 }
 
 function isNested(value: Json, levels: number): boolean {
@@ -685,12 +753,10 @@ const FAMILIES = [
 const PAGING: readonly string[] = FAMILIES.flat()
 const PARAMETERS = 1000
 
-function query(items: readonly Item[], search: string, largest: number) {
-  const parameters = parametersOf(search)
+function query(items: readonly Item[], parameters: readonly Parameter[], largest: number) {
   const filters = new Map<string, string[]>()
   for (const [name, value] of parameters) {
-    if (name === 'asOf') throw invalid()
-    if (PAGING.includes(name) || ['q', 'sort', 'fields'].includes(name)) continue
+    if (PAGING.includes(name) || ['q', 'sort', 'fields', 'asOf'].includes(name)) continue
     if (name.endsWith('_exists') && name !== '_exists' && !['true', 'false'].includes(value)) throw invalid()
     filters.set(name, [...(filters.get(name) ?? []), value])
   }
@@ -718,7 +784,9 @@ function query(items: readonly Item[], search: string, largest: number) {
   return { rows, total, links }
 }
 
-function parametersOf(search: string): [name: string, value: string][] {
+type Parameter = readonly [name: string, value: string]
+
+function parametersOf(search: string): readonly Parameter[] {
   const pieces = search.split('&').filter((piece) => piece !== '')
   if (pieces.length > PARAMETERS) throw invalid()
   return pieces.map((piece) => {
@@ -854,7 +922,7 @@ function orderOf(piece: string): (a: JsonRecord, b: JsonRecord) => number {
   }
 }
 
-function pageOf(parameters: readonly [string, string][], total: number, largest: number) {
+function pageOf(parameters: readonly Parameter[], total: number, largest: number) {
   const paging = parameters.filter(([name]) => PAGING.includes(name))
   const given = new Map(paging)
   const family = FAMILIES.find((names) => paging.every(([name]) => (names as readonly string[]).includes(name)))

@@ -1,13 +1,14 @@
 /** What a random client may come up with: plans, which become requests when the model says what there is. */
 import fc from 'fast-check'
-import type { Json, JsonRecord } from './model.ts'
+import { type Json, type JsonRecord, LONG_AGO } from './model.ts'
 
 export interface Plan {
   readonly verb: string
   readonly collection: string
   /** Which item: of those that there are, one of the difficult names, or where the last Location pointed. */
   readonly item: { readonly from: 'existing' | 'names' | 'location'; readonly pick: number }
-  readonly rest: readonly string[]
+  /** What is asked for inside the item; 'there': something that it has. */
+  readonly rest: readonly string[] | 'there'
   /** How the path is spelled. */
   readonly spelling: 'usual' | 'escaped' | 'bare' | 'malformed'
   readonly slash: boolean
@@ -23,6 +24,9 @@ export interface Plan {
   readonly patch: BodyPlan
   readonly type: string | undefined
   readonly chunked: boolean
+  readonly coding: 'gzip' | 'deflate' | undefined
+  /** The part of the journal that is looked at, or what is no such thing. */
+  readonly asOf: number | string | undefined
   readonly query: readonly (readonly [name: string, value: string])[] | 'many' | 'malformed'
 }
 
@@ -218,7 +222,14 @@ const bytes = fc
       '{"a":01}',
       "{'a':1}",
     ],
-    ...['{"a":1e999}', '{"a":-1e999}', '{"a":9007199254740993}', '{"a":-9007199254740993}', '{"a":9007199254740992}'],
+    ...[
+      '{"a":1e999}',
+      '{"a":-1e999}',
+      '{"a":9007199254740993}',
+      '{"a":-9007199254740993}',
+      '{"a":9007199254740993.0}',
+      '{"a":9007199254740992}',
+    ],
     ...[
       '{"a":1e16}',
       '{"a":1e300}',
@@ -395,7 +406,7 @@ const verb = fc.oneof(
   { weight: 8, arbitrary: fc.constant('GET collection') },
   { weight: 7, arbitrary: fc.constant('POST collection') },
   { weight: 3, arbitrary: fc.constant('DELETE item') },
-  { weight: 3, arbitrary: fc.constantFrom('GET inside', 'HEAD item', 'HEAD collection') },
+  { weight: 5, arbitrary: fc.constantFrom('GET inside', 'GET inside', 'HEAD item', 'HEAD collection') },
   {
     weight: 2,
     arbitrary: fc.constantFrom(
@@ -428,12 +439,13 @@ export const plan: fc.Arbitrary<Plan> = fc.record({
   item: fc.record({
     from: fc.oneof(
       { weight: 8, arbitrary: fc.constant('existing' as const) },
-      { weight: 3, arbitrary: fc.constant('names' as const) },
+      { weight: 4, arbitrary: fc.constant('names' as const) },
       fc.constant('location' as const),
     ),
     pick: fc.nat(10_000),
   }),
   rest: fc.oneof(
+    { weight: 2, arbitrary: fc.constant('there' as const) },
     fc.constantFrom(
       ...[['data'], ['data', 'x'], ['tags', '0'], ['tags'], ['list', '0'], ['list', 'a'], ['list', '7', 'v'], ['name']],
       ...[
@@ -470,6 +482,15 @@ export const plan: fc.Arbitrary<Plan> = fc.record({
   patch: ofPatch,
   type,
   chunked: fc.oneof({ weight: 9, arbitrary: fc.constant(false) }, fc.constant(true)),
+  coding: fc.oneof(
+    { weight: 20, arbitrary: fc.constant(undefined) },
+    fc.constantFrom('gzip' as const, 'deflate' as const),
+  ),
+  asOf: fc.oneof(
+    { weight: 24, arbitrary: fc.constant(undefined) },
+    { weight: 6, arbitrary: fc.double({ min: 0, max: 1, noNaN: true }) },
+    fc.constantFrom(LONG_AGO, '2999-01-01', '-1', '1.5', '', '99999', '0', '1'),
+  ),
   query,
 })
 
