@@ -1,5 +1,5 @@
 import { isArray, isObject, type JsonValue } from '../../json/value.ts'
-import { compareRanked, type Ranked, ranked, readings } from './ordering.ts'
+import { compareRanked, keyOf, type Ranked, ranked, readings } from './ordering.ts'
 import { type Path, valuesAt } from './paths.ts'
 
 /** What `<field>_<op>` may be; `in` is `eq` with several values. */
@@ -23,6 +23,8 @@ export interface Filter {
   readonly path: Path
   readonly operator: Exclude<Operator, 'in'>
   readonly wanted: readonly Wanted[]
+  /** For `eq`: every reading of every wanted value, so that a long list costs no more than a short one. */
+  readonly equal: ReadonlySet<string>
 }
 
 /** A parameter's text, and what it says in each class: the class of the item's value decides which of them counts. */
@@ -31,14 +33,14 @@ interface Wanted {
   readonly readings: ReturnType<typeof readings>
 }
 
-export function filterOf(path: Path, operator: Operator, texts: readonly string[]): Filter {
-  const wanted = (each: readonly string[]) => each.map((text) => ({ text, readings: readings(text) }))
-  return operator === 'in'
-    ? { path, operator: 'eq', wanted: wanted(texts.flatMap((text) => text.split(','))) }
-    : { path, operator, wanted: wanted(texts) }
+export function filterOf(path: Path, operator: Operator, values: readonly string[]): Filter {
+  const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
+  const wanted = texts.map((text) => ({ text, readings: readings(text) }))
+  const equal = new Set(wanted.flatMap((one) => one.readings.flatMap((reading) => (reading ? [keyOf(reading)] : []))))
+  return { path, operator: operator === 'in' ? 'eq' : operator, wanted, equal }
 }
 
-export function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
+export function matches(item: JsonValue, { path, operator, wanted, equal }: Filter): boolean {
   const found = valuesAt(item, path)
   switch (operator) {
     case 'exists':
@@ -47,6 +49,8 @@ export function matches(item: JsonValue, { path, operator, wanted }: Filter): bo
     case 'startswith':
     case 'endswith':
       return found.some((value) => typeof value === 'string' && wanted.some(({ text }) => holds[operator](value, text)))
+    case 'eq':
+      return found.some((value) => equal.has(keyOf(ranked(value))))
     case 'ne':
       return found.map(ranked).some((value) => wanted.every((one) => isInOrder('ne', value, one)))
     default:
@@ -67,7 +71,6 @@ function isInOrder(operator: keyof typeof says, value: Ranked, { readings }: Wan
 }
 
 const says = {
-  eq: (order: number) => order === 0,
   ne: (order: number) => order !== 0,
   gt: (order: number) => order > 0,
   gte: (order: number) => order >= 0,

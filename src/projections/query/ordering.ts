@@ -1,3 +1,4 @@
+import { violationOf } from '../../json/parse.ts'
 import { compareText, isArray, type JsonObject, type JsonValue } from '../../json/value.ts'
 import { compareInstants, type Instant, parseInstant, readInstant } from './instant.ts'
 
@@ -53,6 +54,11 @@ export function compareRanked(a: Ranked, b: Ranked): number {
   }
 }
 
+/** Text that two values have in common when, and only when, they are equal: members stand in one order, -0 is 0. */
+export function keyOf(value: Ranked): string {
+  return JSON.stringify(value)
+}
+
 /** By the first place at which they differ; a beginning of the other comes before it. */
 function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
   for (const [index, left] of a.entries()) {
@@ -81,10 +87,12 @@ export function readings(text: string): readonly (Ranked | undefined)[] {
 }
 
 function readContainer(text: string): Ranked | undefined {
+  let value: JsonValue
   try {
-    return ranked(JSON.parse(text))
+    value = JSON.parse(text)
   } catch {
-    // Not JSON, or nested too deep to be in any item.
     return undefined
   }
+  // What may not be stored is in no item; nesting without end would be more than the stack holds.
+  return violationOf(value) ? undefined : ranked(value)
 }

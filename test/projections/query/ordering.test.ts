@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { JsonValue } from '../../../src/json/value.ts'
-import { compareRanked, ranked } from '../../../src/projections/query/ordering.ts'
+import { compareRanked, keyOf, ranked, readings } from '../../../src/projections/query/ordering.ts'
 import { ORDER } from './order.ts'
 
 function compare(a: JsonValue, b: JsonValue): number {
@@ -17,6 +17,22 @@ test('any two values compare as the one total order has them', () => {
         }
       }
     }
+  }
+})
+
+test('two values have the same key when they are equal, and only then', () => {
+  const values = ORDER.flat().map(ranked)
+  for (const a of values) {
+    for (const b of values) assert.equal(keyOf(a) === keyOf(b), compareRanked(a, b) === 0, `${keyOf(a)} ${keyOf(b)}`)
+  }
+  assert.equal(keyOf(ranked(0)), keyOf(ranked(-0)))
+})
+
+test('a text is read as an array or object only if it could be stored as one', () => {
+  const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
+  assert.equal(readings(nested(100))[5]?.rank, 5)
+  for (const text of [nested(101), nested(4000), '[1e999]', '{"__proto__":1}', '[1', '{a:1}']) {
+    assert.deepEqual([readings(text)[5], readings(text)[6]], [undefined, undefined], text.slice(0, 20))
   }
 })
 
