@@ -8,7 +8,7 @@ const RUNS = {
     about: 'SIGKILL at random moments under 32 writers: nothing acknowledged lost or changed, nothing invented',
     file: 'test/faults/kills.test.ts',
     test: '^killed',
-    size: { KILLS: 1000 },
+    size: { KILLS: 2000 },
   },
   terminations: {
     about: 'SIGTERM under 32 writers: what was accepted is answered, what was not answered did not happen',
@@ -49,6 +49,16 @@ const RUNS = {
     about: 'power lost at a random call of a simulated disk, with any subset of what was not synced',
     file: 'test/faults/stops.test.ts',
     size: { POWER_SEEDS: 10_000 },
+  },
+  edits: {
+    about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
+    file: 'test/projections/data-file-kills.test.ts',
+    size: { DATA_FILE_KILLS: 500 },
+  },
+  histories: {
+    about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
+    file: 'test/linearizability/linearizability.test.ts',
+    size: { LINEARIZABILITY_HISTORIES: 10_000 },
   },
   fuzz: {
     about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",

@@ -164,12 +164,13 @@ async function fill(path: string): Promise<void> {
   }
 }
 
-/** A disk of 3 MiB; only root may mount one. */
+/** A disk with room for what the rounds leave in the journal; only root may mount one. */
 async function mountSmallDisk(
   t: Scope,
 ): Promise<{ readonly directory: string; unmount(): void } | { readonly missing: string }> {
   const directory = await temporaryDirectory(t)
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', directory], { encoding: 'utf8' })
+  const size = `size=${3000 + 300 * ROUNDS}k`
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory], { encoding: 'utf8' })
   if (mounted.status === 0) {
     return {
       directory,
