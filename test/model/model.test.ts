@@ -136,7 +136,7 @@ class Run {
       state.delete(name)
       this.#model.handRemoved(name)
     } else if (edit === 'create') {
-      const made = { made: 'by hand', n: pick }
+      const made = { made: 'by hand', n: this.#model.head }
       state.set(name, [...items.map(({ value }) => value), made])
       this.#model.handCreated(name, made)
     } else if (!item) return
@@ -149,7 +149,7 @@ class Run {
       )
       this.#model.handOrdered(name, turned)
     } else if (edit === 'replace') {
-      const value = { ...item.value, edited: pick }
+      const value = { ...item.value, edited: this.#model.head }
       state.set(
         name,
         items.map((one) => (one === item ? value : one.value)),
@@ -173,11 +173,11 @@ class Run {
     const at = pick % Math.max(1, items.length)
     const item = items[at]
     if (edit === 'create') {
-      const made = { made: 'by hand', n: pick }
+      const made = { made: 'by hand', n: this.#model.head }
       items.push(made)
       this.#model.handCreated(name, made)
     } else if (edit === 'replace' && item) {
-      const value = { ...item, edited: pick }
+      const value = { ...item, edited: this.#model.head }
       items[at] = value
       const current = this.#model.items(name).find(({ id }) => String(id) === String(item.id))
       if (current) this.#model.handReplaced(name, current, value)
