@@ -31,7 +31,8 @@ export interface OwnServiceOptions {
 
 /** Starts it on a free port, with the settings that the flags make; it ends with the test. */
 export async function startHere(t: Scope, options: OwnServiceOptions = {}): Promise<OwnService> {
-  const directory = await temporaryDirectory(t)
+  const ends: (() => Promise<unknown>)[] = []
+  const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
   const file = join(directory, 'db.json')
   if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
   const invoked = readSettings({
@@ -59,6 +60,9 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     swaggerAssets: join(ROOT, 'dist/swagger'),
     failed: (error) => failures.push(error),
   })
-  t.after(() => service.close())
+  t.after(async () => {
+    await service.close()
+    for (const end of ends) await end()
+  })
   return { url: service.urls[0] as string, directory, file, log, failures }
 }
