@@ -6,8 +6,8 @@ import { Gate } from './access/gate.ts'
 import { Origins } from './access/origins.ts'
 import { isPasswordHash } from './access/passwords.ts'
 import { type Revocation, type RevocationStore, Tokens } from './access/tokens.ts'
-import { Corruption } from './errors.ts'
-import { type Files, replace } from './files/files.ts'
+import { Corruption, Refusal } from './errors.ts'
+import { type Files, isOutOfSpace, replace } from './files/files.ts'
 import { isPublic } from './settings/urls.ts'
 import type { Settings } from './settings.ts'
 
@@ -83,6 +83,16 @@ function revocations(files: Files, path: string): RevocationStore {
         `${path} is damaged: it is not known any more which tokens were revoked. Remove it and ${path.replace(/revoked\.json$/, 'token.secret')} to end all tokens.`,
       )
     },
-    write: (list) => replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`), OWNER_ONLY),
+    async write(list) {
+      try {
+        await replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`), OWNER_ONLY)
+      } catch (error) {
+        if (!isOutOfSpace(error)) throw error
+        throw new Refusal(
+          'DiskFull',
+          'The disk is full: the token has ended, but could not be noted to stay so after a restart.',
+        )
+      }
+    },
   }
 }

@@ -23,7 +23,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
         for (const problem of verified.problems) terminal.out(`${problem}\n`)
         if (verified.ok) {
           terminal.out(
-            `The journal ${id} is whole: ${head} events in ${segments} segments; the data file is ${dataFile}.\n`,
+            `The journal ${id} is whole: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is ${dataFile}.\n`,
           )
         }
         if (unfinishedBytes) terminal.out(`Its last ${unfinishedBytes} bytes are no whole write, or not yet.\n`)

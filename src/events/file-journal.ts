@@ -46,6 +46,8 @@ interface Waiting {
 }
 
 const READ_BYTES = 64 * 1024
+/** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
+const FULL_MS = 5000
 
 /** Whether the directory holds a journal already. */
 export async function journalExists(files: Files, directory: string): Promise<boolean> {
@@ -66,7 +68,8 @@ export class FileJournal implements Journal {
   #accepted: Position
   #queue: Waiting[] = []
   #flushing: Promise<void> | undefined
-  #full = false
+  /** When writes may be tried again after the disk was full, as far as others are told; they always are. */
+  #fullUntil = 0
   #unusable: Refusal | undefined
   readonly #followers: ((recorded: Recorded) => void)[] = []
 
@@ -92,7 +95,7 @@ export class FileJournal implements Journal {
   }
 
   get writable(): boolean {
-    return !this.#full && !this.#unusable
+    return !this.#unusable && this.#options.now().getTime() >= this.#fullUntil
   }
 
   follow(follower: (recorded: Recorded) => void): void {
@@ -160,7 +163,7 @@ export class FileJournal implements Journal {
       await this.#refuse(batch, error)
       return
     }
-    this.#full = false
+    this.#fullUntil = 0
     try {
       for (const { recorded } of written) {
         this.#head = lastPosition(recorded)
@@ -198,7 +201,7 @@ export class FileJournal implements Journal {
       this.#fail(batch, second)
       return
     }
-    this.#full = true
+    this.#fullUntil = this.#options.now().getTime() + FULL_MS
     const refusal = new Refusal('DiskFull', 'The disk is full. Nothing was stored; reading goes on.')
     const refused = [...batch, ...this.#queue]
     this.#queue = []

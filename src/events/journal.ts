@@ -36,7 +36,7 @@ export interface Journal {
   readonly id: string
   /** The position of the last durable event. */
   readonly head: Position
-  /** False while writes are refused for want of space. */
+  /** False for a few seconds after a write was refused for want of space; false for good after a failed sync. */
   readonly writable: boolean
   /**
    * Resolves when the events are durable and every follower has had them. Refused as Unavailable when `expected`

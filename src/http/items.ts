@@ -35,6 +35,9 @@ export interface ItemsOptions {
   readonly limits: HttpQueryLimits
 }
 
+/** Clients accept headers of 16 KiB in all. */
+const LINK_BYTES = 8 * 1024
+
 /** `/api`: the collections and their items. */
 export function itemRoutes({ views, handler, past, journal, now, bodyBytes, limits }: ItemsOptions): Router {
   const router = new Router({ sensitive: true })
@@ -64,7 +67,12 @@ export function itemRoutes({ views, handler, past, journal, now, bodyBytes, limi
       ctx.set('X-Total-Count', String(total))
       const links = pageLinks(parameters, query.page, total)
       const path = collectionPath(name)
-      ctx.set('Link', links.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', '))
+      const linksOf = (wanted: typeof links): string =>
+        wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
+      // A link repeats the query: of a very long one there is room for the next page alone, or for none.
+      const fitting = [links, links.filter(({ relation }) => relation === 'next')].map(linksOf)
+      const link = fitting.find(({ length }) => length <= LINK_BYTES)
+      if (link) ctx.set('Link', link)
       sendJson(ctx, text)
     },
     POST: async (ctx) => {

@@ -65,7 +65,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.equal(code, 0)
     assert.equal(
       stdout,
-      `The journal ${id} is whole: ${head} events in ${segments} segments; the data file is current.\n`,
+      `The journal ${id} is whole: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is current.\n`,
     )
   })
 

@@ -464,6 +464,13 @@ describe('a query that is not one', () => {
     }
   })
 
+  test('the links of a very long query leave room for other headers, and still lead on', async () => {
+    const long = `many?pageSize=1&id_in=${Array.from({ length: 1500 }, (_, id) => id).join(',')}`
+    const { headers } = await ask(long)
+    assert.ok(headers.link && headers.link.length < 8 * 1024)
+    assert.match(String(headers.link), /^<[^>]+>; rel="next"$/)
+  })
+
   test('more parameters than a thousand are refused', async () => {
     assert.deepEqual(await ids(`many?${'id=5&'.repeat(1000)}`), [5])
     await isRefused(`many?${'id=5&'.repeat(1001)}`)
