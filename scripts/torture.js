@@ -46,9 +46,9 @@ const RUNS = {
     size: { SYNCS: 100 },
   },
   power: {
-    about: 'power lost at a random call of a simulated disk, with any subset of what was not synced',
+    about: 'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
     file: 'test/faults/stops.test.ts',
-    size: { POWER_SEEDS: 10_000 },
+    size: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000 },
   },
   edits: {
     about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
