@@ -46,7 +46,8 @@ const RUNS = {
     size: { SYNCS: 100 },
   },
   power: {
-    about: 'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
+    about:
+      'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
     file: 'test/faults/stops.test.ts',
     size: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000 },
   },
