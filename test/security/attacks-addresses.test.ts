@@ -231,8 +231,8 @@ test('ids that try to be something else are ids', async () => {
     }
     const list = await get(`/api/${segment}?pageSize=1`)
     // A name too long for a header has no links.
-    assert.match(String(list.headers.link ?? ''), /^(<\/api\/[\x21-\x7e]+>; rel="\w+"(, |$))*$/)
     if (segment.length > 2000) continue
+    assert.match(String(list.headers.link), /^(<\/api\/[\x21-\x7e]+>; rel="\w+"(, |$))+$/)
     assert.equal((await get(`/events?collection=${segment}&id=${segment}`)).json<unknown[]>().length, 1)
   }
 })
