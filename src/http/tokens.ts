@@ -60,7 +60,10 @@ async function readCredentials(ctx: Context): Promise<{ name: string; password: 
   try {
     await gather(ctx as Parameters<typeof gather>[0], async () => {})
   } catch (error) {
-    throw bodyRefusal(error, BODY_BYTES)
+    const refusal = bodyRefusal(error, BODY_BYTES)
+    // What a parser says of a body quotes it, and with it a password.
+    const isQuoting = refusal instanceof Refusal && refusal.code === 'Invalid'
+    throw isQuoting ? new Refusal('Invalid', 'The body could not be read.') : refusal
   }
   const body: unknown = (ctx.request as { body?: unknown }).body
   if (typeof body !== 'object' || body === null) {

@@ -1,6 +1,7 @@
 import { type Fault, Refusal } from '../errors.ts'
 import { pointer } from './pointer.ts'
 import { isArray, type JsonValue } from './value.ts'
+import { whereMalformed } from './where-malformed.ts'
 
 /** Containers within containers, the outermost being the first. */
 export const MAX_NESTING = 100
@@ -22,8 +23,8 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   let value: JsonValue
   try {
     value = JSON.parse(text)
-  } catch (error) {
-    throw new Refusal('Invalid', `The body is not well-formed JSON: ${(error as Error).message}`)
+  } catch {
+    throw new Refusal('Invalid', `The body is not well-formed JSON: ${whereMalformed(text)}.`)
   }
   const violation = violationOf(value, () => hasIntegerBeyond2to53(text))
   if (violation) {

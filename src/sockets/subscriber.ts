@@ -27,7 +27,11 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   const subscriber = subscriberOf(socket)
   socket.on('subscribe', (wanted, answer) => {
     if (typeof answer !== 'function') return
-    subscriptions.subscribe(subscriber, wanted).then(answer, () => socket.disconnect(true))
+    // What cannot be told, as it is longer than a text can be, must end no more than the socket.
+    subscriptions
+      .subscribe(subscriber, wanted)
+      .then(answer)
+      .catch(() => socket.disconnect(true))
   })
   socket.on('unsubscribe', (which, answer) => {
     const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
