@@ -35,6 +35,20 @@ export class TrustedProxies {
   }
 }
 
+/**
+ * What is counted as one address: whoever has one of IPv6 has its whole network of 64 bits, and would be somebody
+ * else with each try.
+ */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address
+  const [before = [], after] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))
+  // An IPv4 address at the end stands for two groups.
+  const width = [...before, ...(after ?? [])].reduce((sum, group) => sum + (group.includes('.') ? 2 : 1), 0)
+  const groups = [...before, ...Array<string>(8 - width).fill('0'), ...(after ?? [])]
+  const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16))
+  return `${network.join(':')}::/64`
+}
+
 /** An IPv4 address without the IPv6 coat that a dual-stack socket gives it. */
 function plain(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '')

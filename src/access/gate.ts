@@ -1,5 +1,5 @@
 import { type Access, ANYBODY, type Credentials, type Principal } from './access.ts'
-import type { TrustedProxies } from './addresses.ts'
+import { networkOf, type TrustedProxies } from './addresses.ts'
 import type { Failures } from './failures.ts'
 import type { Origins } from './origins.ts'
 
@@ -43,8 +43,9 @@ export class Gate {
     this.#proxies = proxies
   }
 
+  /** Of the client, as failures and sockets are counted by it. */
   addressOf(remote: string | undefined, fields: RequestFields): string {
-    return this.#proxies.clientOf(remote, single(fields['x-forwarded-for']))
+    return networkOf(this.#proxies.clientOf(remote, single(fields['x-forwarded-for'])))
   }
 
   admit(credentials: Credentials, address: string): Promise<Principal | Refused> {

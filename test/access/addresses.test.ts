@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { TrustedProxies } from '../../src/access/addresses.ts'
+import { networkOf, TrustedProxies } from '../../src/access/addresses.ts'
 
 const PROXY = '127.0.0.1'
 const proxies = new TrustedProxies([PROXY, '10.0.0.0/8', '::1', 'fd00::/8'])
@@ -104,4 +104,23 @@ test('what is neither an address nor a network is refused, by name', () => {
   ]) {
     assert.throws(() => new TrustedProxies([PROXY, entry]), { message: `${entry} is neither an address nor a network` })
   }
+})
+
+test('all addresses of an IPv6 network count as one, however they are written; those of IPv4 do not', () => {
+  const rows: readonly (readonly [address: string, network: string])[] = [
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:db8:1:2::', '2001:db8:1:2::/64'],
+    ['2001:DB8:0001:0002::ffff', '2001:db8:1:2::/64'],
+    ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['2001:db8:1::2:3:4:5', '2001:db8:1:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['::', '0:0:0:0::/64'],
+    ['64:ff9b:1:2:3:4:198.51.100.1', '64:ff9b:1:2::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['198.51.100.1', '198.51.100.1'],
+    ['', ''],
+    ['unknown', 'unknown'],
+  ]
+  for (const [address, network] of rows) assert.equal(networkOf(address), network, address)
 })

@@ -73,6 +73,9 @@ test('X-Forwarded-For counts when a trusted proxy says it, as far as proxies are
   assert.equal(await status('198.51.100.2'), 401)
   assert.equal(await status('198.51.100.1', keyOf('reader')), 429)
   assert.equal(await status('198.51.100.3', keyOf('reader')), 200)
+  assert.equal(await status('2001:db8:1:2::1'), 401)
+  assert.equal(await status('2001:db8:1:2:3:4:5:6'), 429, 'a network of IPv6 is one address')
+  assert.equal(await status('2001:db8:1:3::1'), 401)
   for (const odd of [
     '',
     ',',
