@@ -28,6 +28,8 @@ const JSON_PAGE = 'application/json'
 const NDJSON = 'application/x-ndjson'
 const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
+/** A page of very large events ends earlier: no string holds more than twice this. */
+const PAGE_CHARACTERS = 2 ** 28
 /** How often a stream looks whether whoever reads it still may. */
 const LOOK_MS = 500
 /** A stream that has nothing to say says so this often, lest somebody on the way takes it for dead. */
@@ -62,9 +64,11 @@ export function eventRoutes(options: EventsOptions): Router {
       }
       const limit = wanted.limit ?? Math.min(DEFAULT_LIMIT, limits.pageSize)
       const events: string[] = []
+      let characters = 0
       let next: Position | undefined
       for await (const { position, text } of matching(options, wanted, head)) {
-        if (events.length === limit) {
+        characters += text.length + 1
+        if (events.length === limit || (events.length > 0 && characters > PAGE_CHARACTERS)) {
           next = position
           break
         }

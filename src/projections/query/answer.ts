@@ -1,4 +1,5 @@
 import type { Item } from '../../collections/item.ts'
+import { Refusal } from '../../errors.ts'
 import type { JsonValue } from '../../json/value.ts'
 import { matches, mentions } from './filter.ts'
 import { compareRanked, type Ranked, ranked } from './ordering.ts'
@@ -12,12 +13,22 @@ export interface Answer {
   readonly total: number
 }
 
-export function answer(items: Iterable<Item>, query: Query): Answer {
+/** Half of what the longest string can hold. */
+const MOST_CHARACTERS = 2 ** 28
+
+/** Refuses a page that would be longer than `most` characters: no string may be. */
+export function answer(items: Iterable<Item>, query: Query, most = MOST_CHARACTERS): Answer {
   const matching = sorted(filtered(items, query), query.sort)
   const { offset, size } = query.page
   const page = matching.slice(offset, offset + size)
   const { fields } = query
   const texts = fields ? page.map(({ value }) => JSON.stringify(select(value, fields))) : page.map(({ text }) => text)
+  if (texts.reduce((sum, { length }) => sum + length + 1, 1) > most) {
+    throw new Refusal(
+      'Invalid',
+      `The page of ${texts.length} items would be longer than ${most} characters; ask for fewer.`,
+    )
+  }
   return { text: `[${texts.join(',')}]`, total: matching.length }
 }
 
