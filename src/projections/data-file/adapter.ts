@@ -21,6 +21,8 @@ export interface AdapterOptions {
   readonly path: string
   /** Called when the new content is durable under its temporary name; what it throws keeps the old file. */
   readonly beforeReplace: (hash: string) => Promise<void>
+  /** Called as soon as the new content is in place. */
+  readonly replaced: (content: Content) => void
 }
 
 /**
@@ -29,8 +31,6 @@ export interface AdapterOptions {
  */
 export class DataFileAdapter implements Adapter<Snapshot> {
   readonly #options: AdapterOptions
-  /** What was last read or written; undefined while there is no file. */
-  content: Content | undefined
 
   constructor(options: AdapterOptions) {
     this.#options = options
@@ -40,12 +40,11 @@ export class DataFileAdapter implements Adapter<Snapshot> {
   async read(): Promise<Snapshot | null> {
     const { files, path } = this.#options
     const found = await readContent(files, path)
-    this.content = found?.content
     return found ? parseFile(found.bytes) : null
   }
 
   async write(snapshot: Snapshot): Promise<void> {
-    const { files, path, beforeReplace } = this.#options
+    const { files, path, beforeReplace, replaced } = this.#options
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
     const hash = await writeSnapshot(files, temporary, snapshot, before?.mode)
@@ -53,7 +52,7 @@ export class DataFileAdapter implements Adapter<Snapshot> {
     const written = await files.stat(temporary)
     await beforeReplace(hash)
     await files.rename(temporary, path)
-    this.content = { hash, signature: written?.signature ?? '' }
+    replaced({ hash, signature: written?.signature ?? '' })
     await files.syncDirectory(directoryOf(path))
   }
 }

@@ -1,0 +1,115 @@
+import type { Snapshot } from '../../collections/snapshot.ts'
+import type { Position } from '../../events/event.ts'
+import { lastPosition, type Recorded } from '../../events/journal.ts'
+import type { Files } from '../../files/files.ts'
+import { type Content, readContent } from './adapter.ts'
+import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
+
+/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
+export const DATA_FILE_ACTOR = 'data-file'
+
+export interface DataFileStatus {
+  readonly state: 'current' | 'behind' | 'edited' | 'invalid' | 'failing'
+  /** The state after which event the file shows. */
+  readonly position: Position
+  readonly detail?: string
+}
+
+/**
+ * What is known of the file on disk: which contents are accounted for, from which state an edit of it was made,
+ * and what stands in the way of writing it.
+ */
+export class Account {
+  readonly #files: Files
+  readonly #path: string
+  /** What was last read or written; undefined while there is no file. */
+  content: Content | undefined
+  /** As the state file has it. */
+  state: DataFileState | undefined
+  /** The content on disk that is accounted for: written from the journal, or taken in. */
+  known: Mark | undefined
+  /** The last content on disk that was a state of the journal's; an edited file was edited from it. */
+  origin: Mark | undefined
+  /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
+  base: Snapshot | undefined
+  trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
+  #lastTakenIn: Mark | undefined
+
+  constructor(files: Files, path: string) {
+    this.#files = files
+    this.#path = path
+  }
+
+  statusAt(position: Position): DataFileStatus {
+    const shown = this.known?.position ?? 0
+    if (this.trouble) return { ...this.trouble, position: shown }
+    return { state: shown < position || this.base ? 'behind' : 'current', position: shown }
+  }
+
+  /** Reads what the state file says; to be called before the journal is replayed. */
+  async prepare(): Promise<void> {
+    this.state = await readState(this.#files, this.#path)
+  }
+
+  /** A write that the journal held when it was opened. */
+  replay(recorded: Recorded): void {
+    if (isTakenIn(recorded)) this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
+  }
+
+  /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */
+  async recognise(hash: string | undefined): Promise<void> {
+    const known = this.#written(hash)
+    this.origin = known && known !== this.#lastTakenIn ? known : await this.#editedFrom()
+    // What --accept-journal goes on with is compared, whatever it is.
+    this.known = this.base ? undefined : known
+  }
+
+  /** Whether it is the known content, or the one that was to be put in place when that failed half-way. */
+  isAccountedFor(content: Content): boolean {
+    const pending = this.state?.pending
+    if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false
+    if (content.hash !== this.known?.hash) {
+      this.known = this.origin = pending
+      this.base = undefined
+    }
+    this.content = content
+    return true
+  }
+
+  /** Whether somebody else may have written to the file, or removed it. */
+  async isTouched(): Promise<boolean> {
+    const stat = await this.#files.stat(this.#path)
+    return stat?.signature !== this.content?.signature
+  }
+
+  async note(journal: string, marks: Pick<DataFileState, 'confirmed' | 'pending'>): Promise<void> {
+    const state = { journal, ...marks }
+    await writeState(this.#files, this.#path, state)
+    this.state = state
+  }
+
+  /**
+   * The mark of this content. An edit that was taken in, when the state file does not know of it because of a crash,
+   * came after what it knows: who brings that back has edited the file again.
+   */
+  #written(hash: string | undefined): Mark | undefined {
+    const { confirmed, pending } = this.state ?? {}
+    const taken = this.#lastTakenIn
+    if (!taken || taken.position <= (confirmed?.position ?? 0)) {
+      return [confirmed, pending].find((mark) => mark?.hash === hash)
+    }
+    return [taken, pending].find((mark) => mark?.hash === hash && mark !== undefined && mark.position >= taken.position)
+  }
+
+  /** A pending content was put in place unless it still waits under its temporary name. */
+  async #editedFrom(): Promise<Mark | undefined> {
+    const { confirmed, pending } = this.state ?? {}
+    if (!pending) return confirmed
+    const waiting = await readContent(this.#files, temporaryPath(this.#path))
+    return waiting?.content.hash === pending.hash ? confirmed : pending
+  }
+}
+
+export function isTakenIn(recorded: Recorded): recorded is Recorded & { readonly key: string } {
+  return recorded.actor === DATA_FILE_ACTOR && recorded.key !== undefined
+}
