@@ -6,9 +6,10 @@ import { compileSchemas } from './commands/schemas.ts'
 import { takeIn } from './commands/take-in.ts'
 import { EventBus } from './events/bus.ts'
 import { FileJournal, journalExists } from './events/file-journal.ts'
-import type { Recorded } from './events/journal.ts'
+import type { Journal, Recorded } from './events/journal.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
-import { DATA_FILE_ACTOR } from './projections/data-file/account.ts'
+import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
+import type { TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import { History } from './projections/history.ts'
@@ -28,20 +29,36 @@ export interface EngineSurroundings {
   readonly failed: (error: unknown) => void
 }
 
-/** Everything but the network: commands in, durable events out, views and data file kept. */
+/** Everything but the network: commands in, durable events out, projections kept. */
 export interface Engine {
-  readonly journal: FileJournal
+  readonly journal: Journal
   readonly views: Views
   readonly history: History
   readonly past: Past
-  readonly handler: CommandHandler
-  readonly dataFile: DataFile
+  readonly handler: Pick<CommandHandler, 'handle' | 'restore'>
   readonly bus: EventBus
+  /** Takes in what was edited by hand. */
+  reload(): Promise<TakenInEdit>
+  health(): EngineHealth
   close(): Promise<void>
 }
 
+/** How journal and projections are, as `/health` tells it. */
+export interface EngineHealth {
+  readonly status: 'ok' | 'degraded' | 'unavailable'
+  readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
+  readonly dataFile?: DataFileStatus
+}
+
+/** The engine on a directory of its own: a file journal, and the data file beside it. */
+export interface FileEngine extends Engine {
+  readonly journal: FileJournal
+  readonly handler: CommandHandler
+  readonly dataFile: DataFile
+}
+
 /** Opens journal and data file. What it throws has changed nothing that matters. */
-export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<Engine> {
+export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<FileEngine> {
   const { files, now, newId, schedule, log, failed } = surroundings
   const faultsOf = compileSchemas(settings.api.schemas)
   const path = await prepareFile(settings, surroundings)
@@ -114,6 +131,15 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       handler,
       dataFile,
       bus,
+      reload: () => dataFile.reload(),
+      health() {
+        const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
+        return {
+          status: !journal.writable ? 'unavailable' : isKept ? 'ok' : 'degraded',
+          journal: { id: journal.id, writable: journal.writable, ...(journal.cut && { cut: journal.cut }) },
+          dataFile: dataFile.status,
+        }
+      },
       async close() {
         await dataFile.close()
         await journal.close()

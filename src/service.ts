@@ -1,5 +1,5 @@
 import { createServer } from 'node:http'
-import { type EngineSurroundings, openEngine } from './engine.ts'
+import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
 import { answerClientError } from './http/client-error.ts'
@@ -27,20 +27,18 @@ const TIMEOUT_CHECK_MS = 1000
 
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
+  return serve(await openEngine(settings, surroundings), settings, surroundings)
+}
+
+/** Serves an engine, which is closed with the service, or when it cannot be served. */
+export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
   const { log, now, newId, version, wwwroot, swaggerAssets } = surroundings
-  const engine = await openEngine(settings, surroundings)
-  const { journal, views, history, past, handler, dataFile, bus } = engine
+  const { journal, views, history, past, handler, bus } = engine
   const began = performance.now()
   const health = (): Health => {
-    const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
-    return {
-      status: !journal.writable ? 'unavailable' : isKept ? 'ok' : 'degraded',
-      position: views.position,
-      uptime: Math.round((performance.now() - began) / 1000),
-      version,
-      journal: { id: journal.id, writable: journal.writable, ...(journal.cut && { cut: journal.cut }) },
-      dataFile: dataFile.status,
-    }
+    const { status, ...parts } = engine.health()
+    const uptime = Math.round((performance.now() - began) / 1000)
+    return { status, position: views.position, uptime, version, ...parts }
   }
   const { limits, cors } = settings
   const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
@@ -55,7 +53,7 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
       admin: {
         health,
         warnings,
-        reload: () => dataFile.reload(),
+        reload: () => engine.reload(),
         handler,
         views,
         past,

@@ -27,7 +27,7 @@ import { resource } from './resource.ts'
 
 export interface ItemsOptions {
   readonly views: Views
-  readonly handler: CommandHandler
+  readonly handler: Pick<CommandHandler, 'handle'>
   readonly past: Past
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Engine } from '../../src/engine.ts'
+import type { FileEngine } from '../../src/engine.ts'
 import { Refusal } from '../../src/errors.ts'
 import { isItemEvent } from '../../src/events/event.ts'
 import type { JsonObject } from '../../src/json/value.ts'
@@ -92,7 +92,7 @@ class Work {
     if (random.chance(0.4)) this.edit()
   }
 
-  async #step(engine: Engine): Promise<void> {
+  async #step(engine: FileEngine): Promise<void> {
     const { random } = this
     if (random.chance(0.5)) {
       const key = random.pick(SENT)

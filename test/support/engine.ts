@@ -1,5 +1,5 @@
 import { pino } from 'pino'
-import { type Engine, openEngine } from '../../src/engine.ts'
+import { type FileEngine, openEngine } from '../../src/engine.ts'
 import type { Files } from '../../src/files/files.ts'
 import type { Settings } from '../../src/settings.ts'
 
@@ -43,7 +43,7 @@ export const SETTINGS: Settings = {
 }
 
 export interface OpenedEngine {
-  readonly engine: Engine
+  readonly engine: FileEngine
   /** What ended the service, if anything has. */
   readonly failures: readonly unknown[]
 }
