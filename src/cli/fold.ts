@@ -2,7 +2,7 @@ import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded, slice } from '../events/journal.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
-import { parseInstant } from '../projections/query/instant.ts'
+import { parseInstant } from '../json/instant.ts'
 import { Views } from '../projections/views.ts'
 
 export type Progress = (done: number, of: number) => void

@@ -1,8 +1,8 @@
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { readInstant } from '../json/instant.ts'
 import { positionAt } from '../projections/past.ts'
-import { readInstant } from '../projections/query/instant.ts'
 import { AS_OF, type Parameter } from '../projections/query/query.ts'
 
 /** The position that `asOf` asks for; undefined when the present is asked for. Beyond the head or in the future: refused. */

@@ -1,5 +1,5 @@
+import { valuesAt } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import { valuesAt } from '../projections/query/paths.ts'
 import type { Watch } from '../projections/query/watch.ts'
 
 /**

@@ -1,9 +1,8 @@
 import type { Item } from '../../collections/item.ts'
 import { Refusal } from '../../errors.ts'
-import type { JsonValue } from '../../json/value.ts'
+import { compareSortKeys, type Sort, sortKeys } from '../../json/order.ts'
+import { select } from '../../json/paths.ts'
 import { matches, mentions } from './filter.ts'
-import { compareRanked, type Ranked, ranked } from './ordering.ts'
-import { firstAt, select } from './paths.ts'
 import type { Query } from './query.ts'
 
 export interface Answer {
@@ -41,26 +40,10 @@ function filtered(items: Iterable<Item>, { filters, mentioned }: Query): readonl
   )
 }
 
-/** Stable; an item without the field comes last, ascending and descending. */
-function sorted(items: readonly Item[], sort: Query['sort']): readonly Item[] {
+/** Stable. */
+function sorted(items: readonly Item[], sort: readonly Sort[]): readonly Item[] {
   if (sort.length === 0) return items
-  const keyed = items.map((item) => ({ item, keys: sort.map(({ path }) => keyAt(item.value, path)) }))
-  keyed.sort((a, b) => {
-    for (const [index, { descending }] of sort.entries()) {
-      const order = compareKeys(a.keys[index], b.keys[index], descending)
-      if (order !== 0) return order
-    }
-    return 0
-  })
+  const keyed = items.map((item) => ({ item, keys: sortKeys(item.value, sort) }))
+  keyed.sort((a, b) => compareSortKeys(a.keys, b.keys, sort))
   return keyed.map(({ item }) => item)
-}
-
-function keyAt(value: JsonValue, path: readonly string[]): Ranked | undefined {
-  const found = firstAt(value, path)
-  return found === undefined ? undefined : ranked(found)
-}
-
-function compareKeys(a: Ranked | undefined, b: Ranked | undefined, descending: boolean): number {
-  if (!a || !b) return Number(!a) - Number(!b)
-  return descending ? compareRanked(b, a) : compareRanked(a, b)
 }

@@ -1,6 +1,7 @@
+import { compareRanked, keyOf, type Ranked, ranked } from '../../json/order.ts'
+import { type Path, valuesAt } from '../../json/paths.ts'
 import { isArray, isObject, type JsonValue } from '../../json/value.ts'
-import { compareRanked, keyOf, type Ranked, ranked, readings } from './ordering.ts'
-import { type Path, valuesAt } from './paths.ts'
+import { readings } from './readings.ts'
 
 /** What `<field>_<op>` may be; `in` is `eq` with several values. */
 export const OPERATORS = [

@@ -1,13 +1,14 @@
 import { Refusal } from '../../errors.ts'
+import { parseSort, type Sort } from '../../json/order.ts'
+import { type Path, parsePath, type Selection, selectionOf } from '../../json/paths.ts'
 import { type Filter, filterOf, fold, OPERATORS, type Operator } from './filter.ts'
-import { type Path, parsePath, type Selection, selectionOf } from './paths.ts'
 
 /** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
 export interface Query {
   readonly filters: readonly Filter[]
   /** Texts of which any must occur somewhere, folded. */
   readonly mentioned: readonly string[]
-  readonly sort: readonly { readonly path: Path; readonly descending: boolean }[]
+  readonly sort: readonly Sort[]
   readonly page: Page
   /** Undefined: whole items. */
   readonly fields: Selection | undefined
@@ -85,7 +86,7 @@ const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits): Query {
   const filters = new Map<string, string[]>()
   const mentioned: string[] = []
-  const sort: Query['sort'][number][] = []
+  const sort: Sort[] = []
   const paging = new Map<string, string>()
   const fields: Path[] = []
   for (const { name, value } of parameters) {
@@ -127,14 +128,6 @@ function parseFilter(name: string, values: readonly string[]): Filter {
   return operator
     ? filterOf(parsePath(name.slice(0, underscore)), operator, values)
     : filterOf(parsePath(name), 'eq', values)
-}
-
-function parseSort(piece: string): Query['sort'][number] {
-  const sign = piece[0]
-  if (sign === '-') return { path: parsePath(piece.slice(1)), descending: true }
-  const name = sign === '+' || sign === ' ' ? piece.slice(1) : piece
-  const [, field = name, direction] = /^(.+)_(asc|desc)$/s.exec(name) ?? []
-  return { path: parsePath(field), descending: direction === 'desc' }
 }
 
 function parsePage(paging: ReadonlyMap<string, string>, largest: number): Page {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { compareRanked, keyOf, ranked } from '../../../src/json/order.ts'
 import type { JsonValue } from '../../../src/json/value.ts'
-import { compareRanked, keyOf, ranked, readings } from '../../../src/projections/query/ordering.ts'
+import { readings } from '../../../src/projections/query/readings.ts'
 import { ORDER } from './order.ts'
 
 function compare(a: JsonValue, b: JsonValue): number {

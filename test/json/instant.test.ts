@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { compareInstants, parseInstant, readInstant } from '../../../src/projections/query/instant.ts'
+import { compareInstants, parseInstant, readInstant } from '../../src/json/instant.ts'
 
 function micros(text: string): bigint | undefined {
   const instant = parseInstant(text)

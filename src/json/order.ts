@@ -1,6 +1,6 @@
-import { violationOf } from '../../json/parse.ts'
-import { compareText, isArray, type JsonObject, type JsonValue } from '../../json/value.ts'
-import { compareInstants, type Instant, parseInstant, readInstant } from './instant.ts'
+import { compareInstants, type Instant, parseInstant } from './instant.ts'
+import { firstAt, type Path, parsePath } from './paths.ts'
+import { compareText, isArray, type JsonObject, type JsonValue } from './value.ts'
 
 /**
  * A value with its class. The classes have an order, so that every two values compare, of whatever kind they are;
@@ -69,30 +69,38 @@ function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
   return a.length - b.length
 }
 
-const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
-
-/** A filter's text as a value of each class, by rank; where it is none, it never matches. */
-export function readings(text: string): readonly (Ranked | undefined)[] {
-  const instant = readInstant(text)
-  const container = /^\s*[[{]/.test(text) ? readContainer(text) : undefined
-  return [
-    text === 'null' ? { rank: 0 } : undefined,
-    text === 'true' || text === 'false' ? { rank: 1, value: text === 'true' } : undefined,
-    JSON_NUMBER.test(text) ? { rank: 2, value: Number(text) } : undefined,
-    instant && { rank: 3, value: instant },
-    { rank: 4, value: text },
-    container?.rank === 5 ? container : undefined,
-    container?.rank === 6 ? container : undefined,
-  ]
+/** By the value at a path; an item without one comes last, ascending and descending. */
+export interface Sort {
+  readonly path: Path
+  readonly descending: boolean
 }
 
-function readContainer(text: string): Ranked | undefined {
-  let value: JsonValue
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return undefined
+/** `field_asc`, `field_desc`, `-field`, `+field` or `field`; a plus sign may have become a space on its way. */
+export function parseSort(text: string): Sort {
+  const sign = text[0]
+  if (sign === '-') return { path: parsePath(text.slice(1)), descending: true }
+  const name = sign === '+' || sign === ' ' ? text.slice(1) : text
+  const [, field = name, direction] = /^(.+)_(asc|desc)$/s.exec(name) ?? []
+  return { path: parsePath(field), descending: direction === 'desc' }
+}
+
+/** What an item is sorted by: for each of the sorts its value; undefined where it has none. */
+export type SortKeys = readonly (Ranked | undefined)[]
+
+export function sortKeys(item: JsonValue, sort: readonly Sort[]): SortKeys {
+  return sort.map(({ path }) => {
+    const found = firstAt(item, path)
+    return found === undefined ? undefined : ranked(found)
+  })
+}
+
+/** By the first sort in which they differ. */
+export function compareSortKeys(a: SortKeys, b: SortKeys, sort: readonly Sort[]): number {
+  for (const [index, { descending }] of sort.entries()) {
+    const left = a[index]
+    const right = b[index]
+    const order = !left || !right ? Number(!left) - Number(!right) : compareRanked(left, right)
+    if (order !== 0) return left && right && descending ? -order : order
   }
-  // What may not be stored is in no item; nesting without end would be more than the stack holds.
-  return violationOf(value) ? undefined : ranked(value)
+  return 0
 }

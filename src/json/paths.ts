@@ -1,4 +1,4 @@
-import { isArray, isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** A dotted path. */
 export type Path = readonly string[]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
-import { firstAt, parsePath, select, selectionOf, valuesAt } from '../../../src/projections/query/paths.ts'
+import { firstAt, parsePath, select, selectionOf, valuesAt } from '../../src/json/paths.ts'
+import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 
 function values(item: JsonValue, path: string): readonly JsonValue[] {
   return valuesAt(item, parsePath(path))
