@@ -1,17 +1,9 @@
-import { Corruption, Locked, Refusal } from '../errors.ts'
-import { directoryOf, type Files, isOutOfSpace, type OpenFile, readFully, writeAll, writeNew } from '../files/files.ts'
+import { Locked, Refusal } from '../errors.ts'
+import { directoryOf, type Files, isOutOfSpace, type OpenFile, writeAll, writeNew } from '../files/files.ts'
 import type { Position } from './event.ts'
-import { type Draft, type Journal, lastPosition, nextTime, type Recorded, slice } from './journal.ts'
-import {
-  type Expected,
-  encodeHeader,
-  encodeWrite,
-  FORMAT,
-  type Line,
-  NO_PREVIOUS,
-  parseRecord,
-  readFrame,
-} from './record.ts'
+import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
+import { type Expected, encodeHeader, encodeWrite, FORMAT, type Line, NO_PREVIOUS } from './record.ts'
+import { readSegments } from './segments.ts'
 import { note, type Segment, segmentName, type Torn, walk } from './walk.ts'
 
 export interface FileJournalOptions {
@@ -45,7 +37,6 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-const READ_BYTES = 64 * 1024
 /** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
 const FULL_MS = 5000
 
@@ -228,52 +219,7 @@ export class FileJournal implements Journal {
   }
 
   async *read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
-    const until = Math.min(to, this.#head)
-    let at = Math.max(1, from)
-    let index = this.#segments.findLastIndex((segment) => segment.first <= at)
-    while (at <= until) {
-      const segment = this.#segments[index++]
-      if (!segment) return
-      for await (const recorded of this.#readSegment(segment, at, until)) {
-        yield slice(recorded, at, until)
-        at = lastPosition(recorded) + 1
-        if (at > until) return
-      }
-    }
-  }
-
-  async *#readSegment(segment: Segment, from: Position, to: Position): AsyncGenerator<Recorded> {
-    const nearest = floorIndex(segment.index.positions, from)
-    let offset = segment.index.offsets[nearest]
-    if (offset === undefined) return
-    const { size } = segment
-    const file = await this.#options.files.open(segment.path, 'read')
-    try {
-      let buffer: Buffer = Buffer.alloc(0)
-      let wanted = READ_BYTES
-      while (offset < size) {
-        buffer = await readFully(file, Math.min(wanted, size - offset), offset)
-        let at = 0
-        while (at < buffer.length) {
-          const found = readFrame(buffer, at)
-          if (found.kind === 'cut' && offset + buffer.length < size) break
-          if (found.kind !== 'whole') {
-            throw new Corruption(
-              `${segment.path}, offset ${offset + at}: the record is damaged (looking for position ${from}).`,
-            )
-          }
-          const { previous, flush, more, ...recorded } = parseRecord(buffer, found)
-          at = found.end
-          if (lastPosition(recorded) < from) continue
-          yield recorded
-          if (lastPosition(recorded) >= to) return
-        }
-        wanted = at === 0 ? wanted * 2 : READ_BYTES * 4
-        offset += at
-      }
-    } finally {
-      await file.close()
-    }
+    yield* readSegments(this.#options.files, this.#segments, from, Math.min(to, this.#head))
   }
 
   async close(): Promise<void> {
@@ -288,18 +234,6 @@ class SyncFailed extends Error {
   constructor(cause: unknown) {
     super('sync failed', { cause })
   }
-}
-
-/** The index of the last element that is not greater; the first when all are. */
-function floorIndex(ascending: readonly number[], value: number): number {
-  let low = 0
-  let high = ascending.length - 1
-  while (low < high) {
-    const middle = (low + high + 1) >> 1
-    if ((ascending[middle] as number) <= value) low = middle
-    else high = middle - 1
-  }
-  return low
 }
 
 interface Opened {

@@ -1,0 +1,74 @@
+import { Corruption } from '../errors.ts'
+import { type Files, readFully } from '../files/files.ts'
+import type { Position } from './event.ts'
+import { lastPosition, type Recorded, slice } from './journal.ts'
+import { parseRecord, readFrame } from './record.ts'
+import type { Segment } from './walk.ts'
+
+const READ_BYTES = 64 * 1024
+
+/** The events from one position up to another (both inclusive), in order, of segments that were walked. */
+export async function* readSegments(
+  files: Files,
+  segments: readonly Segment[],
+  from: Position,
+  to: Position,
+): AsyncGenerator<Recorded> {
+  let at = Math.max(1, from)
+  let index = segments.findLastIndex((segment) => segment.first <= at)
+  while (at <= to) {
+    const segment = segments[index++]
+    if (!segment) return
+    for await (const recorded of readSegment(files, segment, at, to)) {
+      yield slice(recorded, at, to)
+      at = lastPosition(recorded) + 1
+      if (at > to) return
+    }
+  }
+}
+
+async function* readSegment(files: Files, segment: Segment, from: Position, to: Position): AsyncGenerator<Recorded> {
+  const nearest = floorIndex(segment.index.positions, from)
+  let offset = segment.index.offsets[nearest]
+  if (offset === undefined) return
+  const { size } = segment
+  const file = await files.open(segment.path, 'read')
+  try {
+    let buffer: Buffer = Buffer.alloc(0)
+    let wanted = READ_BYTES
+    while (offset < size) {
+      buffer = await readFully(file, Math.min(wanted, size - offset), offset)
+      let at = 0
+      while (at < buffer.length) {
+        const found = readFrame(buffer, at)
+        if (found.kind === 'cut' && offset + buffer.length < size) break
+        if (found.kind !== 'whole') {
+          throw new Corruption(
+            `${segment.path}, offset ${offset + at}: the record is damaged (looking for position ${from}).`,
+          )
+        }
+        const { previous, flush, more, ...recorded } = parseRecord(buffer, found)
+        at = found.end
+        if (lastPosition(recorded) < from) continue
+        yield recorded
+        if (lastPosition(recorded) >= to) return
+      }
+      wanted = at === 0 ? wanted * 2 : READ_BYTES * 4
+      offset += at
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+/** The index of the last element that is not greater; the first when all are. */
+function floorIndex(ascending: readonly number[], value: number): number {
+  let low = 0
+  let high = ascending.length - 1
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    if ((ascending[middle] as number) <= value) low = middle
+    else high = middle - 1
+  }
+  return low
+}
