@@ -219,9 +219,7 @@ async function* candidates(
     yield* journal.read(Math.max(1, from), head)
     return
   }
-  for (const position of history.eventsOf(collection, id)) {
-    if (position >= from && position <= head) yield* journal.read(position, position)
-  }
+  yield* history.eventsOf(journal, collection, id, from, head)
 }
 
 function isWithin({ actor, time }: Recorded, wanted: Wanted): boolean {

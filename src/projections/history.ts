@@ -1,12 +1,18 @@
-import { isItemEvent, type Position } from '../events/event.ts'
-import type { Recorded } from '../events/journal.ts'
+import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
+import type { Journal, Recorded } from '../events/journal.ts'
 import type { Views } from './views.ts'
 
-/** Where in the journal each item's events are, and when each collection existed. */
+/** Every so many events of an item the position of one is kept: at most so many are read to find any of them. */
+export const STRIDE = 8
+
+/**
+ * Where in the journal each item's events are, and when each collection existed. An event names its item's event
+ * before, so that a chain leads from an item's last event to its first; kept in memory are only steps along it.
+ */
 export class History {
   readonly #views: Views
-  /** Of the items with more than one event; the others' only one is that of the item. */
-  readonly #events = new Map<string, Map<string, Position[]>>()
+  /** Of each collection's items, the positions of every STRIDE-th event. */
+  readonly #steps = new Map<string, Map<string, Position[]>>()
   /** Creations and removals by turns. */
   readonly #lives = new Map<string, Position[]>()
 
@@ -16,46 +22,97 @@ export class History {
   }
 
   apply(recorded: Recorded): void {
-    for (const [index, event] of recorded.events.entries()) {
-      const position = recorded.position + index
+    let position = recorded.position
+    for (const event of recorded.events) {
       if (isItemEvent(event)) {
-        if (event.prior > 0) this.#note(event.collection, String(event.id), event.prior, position)
+        if (event.revision % STRIDE === 0) this.#note(event.collection, String(event.id), position)
       } else if (event.type !== 'CollectionOrdered') {
         const lives = this.#lives.get(event.collection)
         if (lives) lives.push(position)
         else this.#lives.set(event.collection, [position])
       }
+      position++
     }
-  }
-
-  /** The positions of all events of an item, ascending. */
-  eventsOf(collection: string, key: string): readonly Position[] {
-    const several = this.#events.get(collection)?.get(key)
-    if (several) return several
-    const only = this.#views.any(collection)?.get(key)
-    return only ? [only.position] : []
   }
 
   existed(collection: string, at: Position): boolean {
     return (countUpTo(this.#lives.get(collection) ?? [], at) & 1) === 1
   }
 
-  /** The position of the item's last event that is not beyond another. */
-  lastOf(collection: string, key: string, at: Position): Position | undefined {
-    const positions = this.eventsOf(collection, key)
-    return positions[countUpTo(positions, at) - 1]
+  /** The events of an item that lie between two positions, both inclusive, in order, each with its own position. */
+  async *eventsOf(
+    journal: Pick<Journal, 'read'>,
+    collection: string,
+    key: string,
+    from: Position,
+    to: Position,
+  ): AsyncGenerator<Recorded> {
+    const steps = this.#stepsOf(collection, key)
+    let after = Math.max(0, from - 1)
+    for (let index = countUpTo(steps, after); index < steps.length && after < to; index++) {
+      const step = steps[index] as Position
+      const run: Recorded[] = []
+      for await (const found of chain(journal, step)) {
+        if (found.position <= after) break
+        run.push(found)
+      }
+      for (const found of run.reverse()) if (found.position <= to) yield found
+      after = step
+    }
   }
 
-  #note(collection: string, key: string, prior: Position, position: Position): void {
-    let items = this.#events.get(collection)
+  /** An item's last event that is not beyond a position. */
+  async lastOf(
+    journal: Pick<Journal, 'read'>,
+    collection: string,
+    key: string,
+    at: Position,
+  ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
+    const steps = this.#stepsOf(collection, key)
+    const from = steps[countUpTo(steps, at - 1)] ?? steps.at(-1)
+    if (from === undefined) return undefined
+    for await (const { position, events } of chain(journal, from)) {
+      if (position <= at) return { event: events[0] as ItemEvent, position }
+    }
+    return undefined
+  }
+
+  /** Steps along the item's chain, ascending; the last one is its last event. */
+  #stepsOf(collection: string, key: string): readonly Position[] {
+    const last = this.#views.any(collection)?.get(key)?.position
+    if (last === undefined) return []
+    const kept = this.#steps.get(collection)?.get(key) ?? []
+    return kept.at(-1) === last ? kept : [...kept, last]
+  }
+
+  #note(collection: string, key: string, position: Position): void {
+    let items = this.#steps.get(collection)
     if (!items) {
       items = new Map()
-      this.#events.set(collection, items)
+      this.#steps.set(collection, items)
     }
     const positions = items.get(key)
     if (positions) positions.push(position)
-    else items.set(key, [prior, position])
+    else items.set(key, [position])
   }
+}
+
+/** The events of an item from one on backwards. */
+async function* chain(journal: Pick<Journal, 'read'>, from: Position): AsyncGenerator<Recorded> {
+  for (let position = from; position > 0; ) {
+    const found = await eventAt(journal, position)
+    yield found
+    position = priorOf(found.events[0])
+  }
+}
+
+async function eventAt(journal: Pick<Journal, 'read'>, position: Position): Promise<Recorded> {
+  for await (const recorded of journal.read(position, position)) return recorded
+  throw new Error(`the journal has no event at position ${position}`)
+}
+
+function priorOf(event: DomainEvent | undefined): Position {
+  return event && isItemEvent(event) ? event.prior : 0
 }
 
 /** How many of the ascending positions are not beyond another. */

@@ -1,6 +1,6 @@
 import { Collection, evolve, isItem } from '../collections/collection.ts'
 import { Item } from '../collections/item.ts'
-import { isItemEvent, type Position } from '../events/event.ts'
+import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { History } from './history.ts'
 import type { Views } from './views.ts'
@@ -17,7 +17,7 @@ interface KeptState {
 }
 
 /**
- * What was. An item is read back from the journal, at a position that its history knows; a collection's past
+ * What was. An item is read back from the journal, at a position that its history finds; a collection's past
  * state is folded again, in slices that hold nobody, and kept for a while.
  */
 export class Past {
@@ -45,17 +45,12 @@ export class Past {
 
   /** The item as it was right after an event. */
   async item(collection: string, key: string, at: Position): Promise<Item | undefined> {
-    const position = this.#history.lastOf(collection, key, at)
-    if (position === undefined) return undefined
     const now = this.#views.any(collection)?.get(key)
-    if (isItem(now) && now.position === position) return now
-    for await (const { events } of this.#journal.read(position, position)) {
-      const [event] = events
-      if (event && isItemEvent(event) && event.type !== 'ItemDeleted') {
-        return new Item(event.id, event.item, event.revision, position)
-      }
-    }
-    return undefined
+    if (!now || now.position <= at) return isItem(now) ? now : undefined
+    const last = await this.#history.lastOf(this.#journal, collection, key, at)
+    if (!last || last.event.type === 'ItemDeleted') return undefined
+    const { event, position } = last
+    return new Item(event.id, event.item, event.revision, position)
   }
 
   /** The collection as it was right after an event; to be read at once, and not to be changed. */

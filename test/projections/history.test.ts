@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { DomainEvent, Position } from '../../src/events/event.ts'
+import { lastPosition } from '../../src/events/journal.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import { History, STRIDE } from '../../src/projections/history.ts'
+import { Views } from '../../src/projections/views.ts'
+import { begun, created, deleted, replaced } from '../support/decider.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const KEYS = 5
+
+/** What is so of an item, told by nobody but the test itself. */
+interface Told {
+  readonly positions: Position[]
+  exists: boolean
+}
+
+async function told(events: number, random: Random) {
+  const journal = memoryJournal('a journal', () => new Date(0))
+  const views = new Views()
+  const history = new History(views)
+  const reads: Position[] = []
+  const items = Array.from({ length: KEYS }, (): Told => ({ positions: [], exists: false }))
+  journal.follow((recorded) => {
+    views.apply(recorded)
+    history.apply(recorded)
+  })
+  let head = 0
+  const append = async (...drafted: DomainEvent[]) => {
+    const appended = await journal.append({ expected: head + 1, actor: 'a', requestId: 'r', events: drafted })
+    head = lastPosition(appended)
+  }
+  await append(begun)
+  while (head < events) {
+    const drafted: DomainEvent[] = []
+    for (const [id, item] of items.entries()) {
+      if (random.chance(0.6)) continue
+      const stamp = { revision: item.positions.length + 1, prior: item.positions.at(-1) ?? 0 }
+      item.positions.push(head + 1 + drafted.length)
+      if (item.exists && random.chance(0.2)) drafted.push(deleted(id, stamp))
+      else drafted.push((item.exists ? replaced : created)({ id, n: head }, stamp))
+      item.exists = drafted.at(-1)?.type !== 'ItemDeleted'
+    }
+    if (drafted.length > 0) await append(...drafted)
+  }
+  const counting: Pick<typeof journal, 'read'> = {
+    read(from, to) {
+      reads.push(from)
+      return journal.read(from, to)
+    },
+  }
+  return { history, journal: counting, items, head, reads }
+}
+
+test('the events of an item are found between any two positions, and the last one before any', async () => {
+  const seed = seedFor('history')
+  const random = new Random(seed)
+  const { history, journal, items, head, reads } = await told(400, random)
+  for (const [id, { positions }] of items.entries()) {
+    assert.ok(positions.length > 3 * STRIDE)
+    for (let at = 0; at <= head + 1; at++) {
+      reads.length = 0
+      const last = await history.lastOf(journal, 'things', String(id), at)
+      const expected = positions.findLast((position) => position <= at)
+      assert.equal(last?.position, expected, `HISTORY_SEED=${seed}: item ${id} at ${at}`)
+      assert.equal(last && String(last.event.id), last && String(id))
+      assert.ok(reads.length <= STRIDE + 1, `${reads.length} events were read for one`)
+    }
+    for (let time = 0; time < 50; time++) {
+      const [from, to] = [random.integer(head), random.integer(head + 2)]
+      const found: Position[] = []
+      for await (const { position } of history.eventsOf(journal, 'things', String(id), from, to)) found.push(position)
+      const expected = positions.filter((position) => position >= from && position <= to)
+      assert.deepEqual(found, expected, `HISTORY_SEED=${seed}: item ${id} from ${from} to ${to}`)
+    }
+  }
+})
+
+test('what never was has no events', async () => {
+  const { history, journal } = await told(10, new Random(1))
+  assert.equal(await history.lastOf(journal, 'things', 'x', 5), undefined)
+  assert.equal(await history.lastOf(journal, 'nothing', '0', 5), undefined)
+  for await (const _ of history.eventsOf(journal, 'things', 'x', 1, 10)) assert.fail('an event was found')
+})
