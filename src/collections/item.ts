@@ -1,4 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
+import type { Document } from '../json/document.ts'
 import { tagOf } from '../json/tag.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 
@@ -6,25 +7,24 @@ import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 export class Item {
   readonly id: ItemId
   readonly key: string
-  readonly value: JsonObject
+  /** The item as JSON. */
+  readonly text: string
   readonly revision: number
   /** Of the event that it came from. */
   readonly position: Position
-  #text: string | undefined
   #tag: string | undefined
 
-  constructor(id: ItemId, value: JsonObject, revision: number, position: Position) {
+  constructor(id: ItemId, { text }: Document, revision: number, position: Position) {
     this.id = id
     this.key = keyOf(id)
-    this.value = value
+    this.text = text
     this.revision = revision
     this.position = position
   }
 
-  /** The item as JSON. */
-  get text(): string {
-    this.#text ??= JSON.stringify(this.value)
-    return this.#text
+  /** Parsed anew each time: to be asked for once. */
+  get value(): JsonObject {
+    return JSON.parse(this.text)
   }
 
   /** The entity tag (RFC 9110 §8.8.3), quotes included: same data, same tag, also after a restart. */

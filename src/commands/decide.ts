@@ -2,6 +2,7 @@ import { type CollectionState, isItem } from '../collections/collection.ts'
 import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf } from '../collections/item.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
+import { Document } from '../json/document.ts'
 import { applyJsonPatch } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
 import { violationOf } from '../json/parse.ts'
@@ -124,8 +125,9 @@ export function withId(body: JsonObject, id: ItemId): JsonObject {
   return Object.hasOwn(body, 'id') ? { ...body, id } : { id, ...body }
 }
 
-function checked(item: JsonObject, collection: string, rules: Rules): JsonObject {
-  const bytes = Buffer.byteLength(JSON.stringify(item))
+function checked(item: JsonObject, collection: string, rules: Rules): Document {
+  const document = Document.of(item)
+  const bytes = Buffer.byteLength(document.text)
   if (bytes > rules.itemBytes) {
     throw new Refusal('Unprocessable', `The item would have ${bytes} bytes; ${rules.itemBytes} are accepted.`)
   }
@@ -133,13 +135,14 @@ function checked(item: JsonObject, collection: string, rules: Rules): JsonObject
   if (faults.length > 0) {
     throw new Refusal('Unprocessable', `The item does not satisfy the schema of "${collection}".`, faults)
   }
-  return item
+  return document
 }
 
 function applied(patch: Patch, before: Item, rules: Rules): JsonValue {
-  if (patch.type === 'merge') return mergePatch(before.value, patch.document)
+  const { value } = before
+  if (patch.type === 'merge') return mergePatch(value, patch.document)
   const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-  const result = applyJsonPatch(before.value, patch.operations, limits)
+  const result = applyJsonPatch(value, patch.operations, limits)
   const violation = violationOf(result)
   if (violation) {
     const { code: _, ...fault } = violation

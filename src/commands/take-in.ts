@@ -3,6 +3,7 @@ import { integerOf, keyOf } from '../collections/item.ts'
 import type { Snapshot } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
+import { Document } from '../json/document.ts'
 import { pointer } from '../json/pointer.ts'
 import { equal, type JsonObject, own } from '../json/value.ts'
 import { type Accepted, assignedId, stamp, withId } from './decide.ts'
@@ -125,11 +126,12 @@ class CollectionMerge {
     const base = this.#base.get(keyOf(id))
     if (base && equal(base, item)) return
     const ours = this.#ours.get(keyOf(id))
-    if (isItem(ours) && equal(ours.value, item)) return
+    const now = isItem(ours) ? ours.value : undefined
+    if (equal(now, item)) return
     this.#checkSchema(item, index)
-    if (isItem(ours) ? !equal(ours.value, base) : base) this.#conflict(id)
+    if (!equal(now, base)) this.#conflict(id)
     const type = isItem(ours) ? 'ItemReplaced' : 'ItemCreated'
-    this.events.push({ type, ...stamp(this.#ours.name, id, ours), item })
+    this.events.push({ type, ...stamp(this.#ours.name, id, ours), item: Document.of(item) })
   }
 
   #checkSchema(item: JsonObject, index: number): void {

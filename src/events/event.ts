@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/value.ts'
+import type { Document } from '../json/document.ts'
 
 /** The place of an event in the journal: 1, 2, 3… without gaps; 0 is before the first. */
 export type Position = number
@@ -20,7 +20,7 @@ interface OfItem {
  * decision: replay applies it and never decides again.
  */
 export type ItemEvent =
-  | (OfItem & { readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched'; readonly item: JsonObject })
+  | (OfItem & { readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched'; readonly item: Document })
   | (OfItem & { readonly type: 'ItemDeleted' })
 
 /** What happened to a collection as a whole. Its items' deletions come before its removal. */

@@ -2,7 +2,7 @@ import { Locked, Refusal } from '../errors.ts'
 import { directoryOf, type Files, isOutOfSpace, type OpenFile, writeAll, writeNew } from '../files/files.ts'
 import type { Position } from './event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
-import { type Expected, encodeHeader, encodeWrite, FORMAT, type Line, NO_PREVIOUS } from './record.ts'
+import { type Expected, encodeEvent, encodeHeader, encodeWrite, FORMAT, type Line, NO_PREVIOUS } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment, segmentName, type Torn, walk } from './walk.ts'
 
@@ -102,7 +102,7 @@ export class FileJournal implements Journal {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = draft.events.map((event) => JSON.stringify(event))
+    const texts = draft.events.map(encodeEvent)
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => {
       this.#queue.push({ draft, texts, resolve, reject })

@@ -9,6 +9,7 @@ import { crc32 } from 'node:zlib'
 import { Corruption } from '../errors.ts'
 import { type DomainEvent, isEventType, type Position } from './event.ts'
 import { lastPosition, type Origin, type Recorded } from './journal.ts'
+import { decodeRecord } from './record-text.ts'
 
 export const FORMAT = 1
 /** A record holds at most this many bytes of events; only a single larger event may exceed it. */
@@ -77,6 +78,13 @@ export interface RecordStart {
   readonly time: string
 }
 
+/** An event as the journal has it; an item's text as it is, which is not made a second time. */
+export function encodeEvent(event: DomainEvent): string {
+  if (!('item' in event)) return JSON.stringify(event)
+  const { type, collection, id, revision, prior, item } = event
+  return `{"type":"${type}","collection":${JSON.stringify(collection)},"id":${JSON.stringify(id)},"revision":${revision},"prior":${prior},"item":${item.text}}`
+}
+
 /**
  * One write as lines of at most RECORD_BYTES, each knowing the one before; `texts` are its events as JSON.
  */
@@ -120,31 +128,52 @@ export type Frame =
 export function readFrame(bytes: Buffer, offset: number): Frame {
   const available = bytes.length - offset
   if (available < PREFIX_BYTES) return { kind: 'cut' }
-  const digits = bytes.toString('latin1', offset + OPENING.length, offset + OPENING.length + DIGITS)
+  const digits = offset + OPENING.length
+  const start = offset + PREFIX_BYTES
+  const check = hexAt(bytes, digits + 16)
   if (
-    bytes.toString('latin1', offset, offset + OPENING.length) !== OPENING ||
-    bytes.toString('latin1', offset + PREFIX_BYTES - 2, offset + PREFIX_BYTES) !== '",' ||
-    hex(crc32(digits.slice(0, 16))) !== digits.slice(16)
+    !spells(bytes, offset, OPENING) ||
+    !spells(bytes, start - 2, '",') ||
+    check === undefined ||
+    crc32(bytes.subarray(digits, digits + 16)) !== check
   ) {
     return { kind: 'damaged' }
   }
-  const crc = digits.slice(0, 8)
-  const start = offset + PREFIX_BYTES
-  const close = start + Number.parseInt(digits.slice(8, 16), 16)
+  const crc = hexAt(bytes, digits)
+  const close = start + (hexAt(bytes, digits + 8) ?? 0)
   const end = close + 1
-  if (close <= bytes.length && hex(crc32(bytes.subarray(start, close))) !== crc) return { kind: 'damaged', end }
+  if (close <= bytes.length && crc32(bytes.subarray(start, close)) !== crc) return { kind: 'damaged', end }
   if (end > bytes.length) return { kind: 'cut' }
   if (bytes[close] !== NEWLINE) return { kind: 'damaged', end }
-  return { kind: 'whole', crc, start, end }
+  return { kind: 'whole', crc: bytes.toString('latin1', digits, digits + 8), start, end }
+}
+
+function spells(bytes: Buffer, offset: number, text: string): boolean {
+  for (let index = 0; index < text.length; index++) {
+    if (bytes[offset + index] !== text.charCodeAt(index)) return false
+  }
+  return true
+}
+
+/** The number that 8 lower-case hex digits make; undefined when they are none. */
+function hexAt(bytes: Buffer, offset: number): number | undefined {
+  let value = 0
+  for (let at = offset; at < offset + 8; at++) {
+    const digit = bytes[at] as number
+    if (digit >= 0x30 && digit <= 0x39) value = value * 16 + digit - 0x30
+    else if (digit >= 0x61 && digit <= 0x66) value = value * 16 + digit - 0x57
+    else return undefined
+  }
+  return value
 }
 
 /** The fields of a line whose frame is whole; an unknown format or event type is refused. */
 export function parseRecord(bytes: Buffer, whole: Frame & { kind: 'whole' }): JournalRecord {
-  const record = JSON.parse(`{${bytes.toString('utf8', whole.start, whole.end - 1)}`) as JournalRecord
-  for (const event of record.events as readonly DomainEvent[]) {
-    if (!isEventType(event.type)) {
+  const record = decodeRecord(bytes, whole.start, whole.end - 1)
+  for (const { type } of record.events) {
+    if (!isEventType(type)) {
       throw new Corruption(
-        `position ${record.position} holds an event of the unknown type ${JSON.stringify(event.type)}: it was written by a newer version of Recollect, which can read it`,
+        `position ${record.position} holds an event of the unknown type ${JSON.stringify(type)}: it was written by a newer version of Recollect, which can read it`,
       )
     }
   }

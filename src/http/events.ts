@@ -5,6 +5,7 @@ import type { Gate } from '../access/gate.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, isEventType, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
+import type { Document } from '../json/document.ts'
 import { compareInstants, type Instant, readInstant } from '../json/instant.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import type { History } from '../projections/history.ts'
@@ -241,6 +242,7 @@ function concerns(event: DomainEvent, { collection, id, type }: Wanted): boolean
 
 function eventText({ time, actor, requestId }: Recorded, event: DomainEvent, position: Position): string {
   const { type, collection, ...rest } = event
-  const { item, ids, ...fields } = rest as { item?: unknown; ids?: unknown }
-  return JSON.stringify({ position, type, collection, ...fields, time, actor, requestId, item, ids })
+  const { item, ids, ...fields } = rest as { item?: Document; ids?: unknown }
+  const text = JSON.stringify({ position, type, collection, ...fields, time, actor, requestId, ids })
+  return item ? `${text.slice(0, -1)},"item":${item.text}}` : text
 }

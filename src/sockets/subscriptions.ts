@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { Refusal } from '../errors.ts'
-import { type ItemEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Past } from '../projections/past.ts'
@@ -95,8 +95,10 @@ export class Subscriptions {
       const watched = isItemEvent(event) ? this.#watched.get(event.collection) : undefined
       if (!watched || !isItemEvent(event)) continue
       const concerned = new Set(watched.holders.get(String(event.id)))
-      if (event.type !== 'ItemDeleted') for (const one of watched.index.concernedBy(event.item)) concerned.add(one)
-      for (const subscription of concerned) this.#see(subscription, event, recorded.position + index)
+      const item = event.type === 'ItemDeleted' ? undefined : event.item.value
+      if (item) for (const one of watched.index.concernedBy(item)) concerned.add(one)
+      const latest = { id: event.id, item, position: recorded.position + index }
+      for (const subscription of concerned) this.#see(subscription, latest)
     }
   }
 
@@ -125,7 +127,10 @@ export class Subscriptions {
       await this.#resume(subscription, wanted.after)
       return { subscription: id, journal: journal.id, position: wanted.after }
     }
-    const found = [...(views.find(wanted.collection)?.items() ?? [])].filter(({ value }) => watch.concerns(value))
+    const found: { readonly id: ItemId; readonly key: string; readonly value: JsonObject }[] = []
+    for (const { id, key, value } of views.find(wanted.collection)?.items() ?? []) {
+      if (watch.concerns(value)) found.push({ id, key, value })
+    }
     if (found.length > most) {
       return {
         error: 'TooLarge',
@@ -172,7 +177,7 @@ export class Subscriptions {
           if (!isItemEvent(event) || event.collection !== subscription.collection) continue
           if (subscription.client.isSlow())
             await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
-          const item = event.type === 'ItemDeleted' ? undefined : event.item
+          const item = event.type === 'ItemDeleted' ? undefined : event.item.value
           this.#send(subscription, { id: event.id, item, position: recorded.position + index })
         }
       }
@@ -202,17 +207,16 @@ export class Subscriptions {
     for (const key of subscription.has.keys()) letGo(watched, key, subscription)
   }
 
-  #see(subscription: Subscription, event: ItemEvent, position: Position): void {
+  #see(subscription: Subscription, latest: Latest): void {
     if (!subscription.behind && !subscription.client.isSlow()) {
-      const item = event.type === 'ItemDeleted' ? undefined : event.item
-      this.#send(subscription, { id: event.id, item, position })
+      this.#send(subscription, latest)
       return
     }
     if (!subscription.behind) {
-      subscription.client.lagging(subscription.id, position)
+      subscription.client.lagging(subscription.id, latest.position)
       subscription.client.whenDrained(() => this.#sendLatest(subscription))
     }
-    subscription.behind = (subscription.behind ?? new Set()).add(String(event.id))
+    subscription.behind = (subscription.behind ?? new Set()).add(String(latest.id))
   }
 
   /** What each item that changed meanwhile is now, relative to what the client was last sent. */
@@ -224,7 +228,7 @@ export class Subscriptions {
     const latest = [...keys].flatMap((key): Latest[] => {
       const entry = collection?.get(key)
       if (!entry) return []
-      if ('value' in entry) return [{ id: entry.id, item: entry.value, position: entry.position }]
+      if ('text' in entry) return [{ id: entry.id, item: entry.value, position: entry.position }]
       return [{ id: subscription.has.get(key) ?? key, item: undefined, position: entry.position }]
     })
     latest.sort((a, b) => a.position - b.position)

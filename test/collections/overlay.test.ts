@@ -5,6 +5,7 @@ import { isItem } from '../../src/collections/collection.ts'
 import { keyOf } from '../../src/collections/item.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
 import { begun, created, deleted, fold } from '../support/decider.ts'
 import { Random, seedFor } from '../support/random.ts'
 
@@ -39,9 +40,13 @@ function anyEvent(random: Random, whole: Map<string, Collection>): DomainEvent {
   const id = random.pick(IDS)
   const before = state.get(keyOf(id))
   const stamp = { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
-  if (!isItem(before)) return { type: 'ItemCreated', ...stamp, item: { id, n: random.integer(100) } }
+  if (!isItem(before)) return { type: 'ItemCreated', ...stamp, item: Document.of({ id, n: random.integer(100) }) }
   if (random.chance(0.5)) return { type: 'ItemDeleted', ...stamp }
-  return { type: random.pick(['ItemReplaced', 'ItemPatched'] as const), ...stamp, item: { id, n: random.integer(100) } }
+  return {
+    type: random.pick(['ItemReplaced', 'ItemPatched'] as const),
+    ...stamp,
+    item: Document.of({ id, n: random.integer(100) }),
+  }
 }
 
 test('the overlay above what is durable answers like one collection that has all events, settled at any moment', () => {

@@ -5,6 +5,7 @@ import { Overlay } from '../../src/collections/overlay.ts'
 import { takeIn } from '../../src/commands/take-in.ts'
 import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { accepted, begun, created, deleted, fold, RULES, replaced, stateOf } from '../support/decider.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -168,7 +169,7 @@ test('an id that changes its type is a change of the item', () => {
       id: '1',
       revision: 2,
       prior: 3,
-      item: { id: '1', name: 'Bob' },
+      item: Document.of({ id: '1', name: 'Bob' }),
     })
 })
 

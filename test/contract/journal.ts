@@ -3,6 +3,7 @@ import { describe, type TestContext, test } from 'node:test'
 import type { Refusal } from '../../src/errors.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { type Draft, type Journal, lastPosition, type Recorded } from '../../src/events/journal.ts'
+import { Document } from '../../src/json/document.ts'
 
 export interface JournalUnderTest {
   readonly journal: Journal
@@ -18,7 +19,7 @@ export interface DurableJournalUnderTest extends JournalUnderTest {
 export type JournalFactory<Made = JournalUnderTest> = (t: TestContext) => Promise<Made>
 
 export function created(id: number, item: Record<string, string | number> = {}): DomainEvent {
-  return { type: 'ItemCreated', collection: 'things', id, revision: 1, prior: 0, item: { id, ...item } }
+  return { type: 'ItemCreated', collection: 'things', id, revision: 1, prior: 0, item: Document.of({ id, ...item }) }
 }
 
 export function draft(expected: number, ...events: DomainEvent[]): Draft {

@@ -72,7 +72,9 @@ test('a line is framed by its crc, its length and the crc of both, and is JSON',
       requestId: 'request-1',
       key: 'once',
       request: 'abc',
-      events: [created(0, { name: 'Zoë' })],
+      events: [
+        { type: 'ItemCreated', collection: 'things', id: 0, revision: 1, prior: 0, item: { id: 0, name: 'Zoë' } },
+      ],
     },
   )
   assert.equal(second.previous, crcs?.[1])

@@ -6,6 +6,7 @@ import { type Accepted, decide } from '../../src/commands/decide.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 
 export const RULES: Rules = {
@@ -73,15 +74,15 @@ interface Stamp {
 const FIRST: Stamp = { revision: 1, prior: 0 }
 
 export function created(item: JsonObject & { readonly id: ItemId }, stamp = FIRST): DomainEvent {
-  return { type: 'ItemCreated', collection: 'things', id: item.id, ...stamp, item }
+  return { type: 'ItemCreated', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
 }
 
 export function replaced(item: JsonObject & { readonly id: ItemId }, stamp: Stamp): DomainEvent {
-  return { type: 'ItemReplaced', collection: 'things', id: item.id, ...stamp, item }
+  return { type: 'ItemReplaced', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
 }
 
 export function patched(item: JsonObject & { readonly id: ItemId }, stamp: Stamp): DomainEvent {
-  return { type: 'ItemPatched', collection: 'things', id: item.id, ...stamp, item }
+  return { type: 'ItemPatched', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
 }
 
 export function deleted(id: ItemId, stamp: Stamp): DomainEvent {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Item } from '../../../src/collections/item.ts'
+import { Document } from '../../../src/json/document.ts'
 import { answer } from '../../../src/projections/query/answer.ts'
 import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
 
-const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, { id, text: 'x'.repeat(80) }, 1, id + 1))
+const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, Document.of({ id, text: 'x'.repeat(80) }), 1, id + 1))
 
 function ask(search: string, most: number) {
   return answer(ITEMS, parseQuery(parseParameters(search, 10), { parameters: 10, pageSize: 100 }), most)

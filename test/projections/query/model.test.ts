@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Item } from '../../../src/collections/item.ts'
+import { Document } from '../../../src/json/document.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { answer } from '../../../src/projections/query/answer.ts'
 import { pageLinks, parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
@@ -208,7 +209,7 @@ function searchFor(filtered: readonly Asked[], sorted: readonly Sorted[]): strin
 function ask(from: readonly JsonObject[], search: string) {
   const parameters = parseParameters(search, LIMITS.parameters)
   const query = parseQuery(parameters, LIMITS)
-  const stored = from.map((value) => new Item(value.id as number, value, 1, 1))
+  const stored = from.map((value) => new Item(value.id as number, Document.of(value), 1, 1))
   const { text: body, total } = answer(stored, query)
   const next = pageLinks(parameters, query.page, total).find(({ relation }) => relation === 'next')
   return { items: JSON.parse(body) as JsonObject[], total, next: next?.search }

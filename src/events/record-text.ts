@@ -1,0 +1,104 @@
+import { Document } from '../json/document.ts'
+import type { JsonObject } from '../json/value.ts'
+import type { DomainEvent } from './event.ts'
+import type { JournalRecord } from './record.ts'
+
+const EVENTS = Buffer.from(',"events":[')
+const ITEM = Buffer.from(',"item":{')
+const NEXT_EVENT = Buffer.from('},{"type":"')
+/** Of item, event, events and record. */
+const CLOSE = Buffer.from('}}]}')
+const COMMA = 0x2c
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+
+/**
+ * The fields of a record whose bytes, from `start` up to its closing brace, are known to be right. The items are
+ * cut out and not parsed: replay keeps their texts, and parsing them is most of what it would cost. What does not
+ * look as `encodeWrite` makes it is parsed as a whole.
+ *
+ * A quotation mark within JSON text is always escaped, so that what is searched for cannot be a part of a value.
+ */
+export function decodeRecord(bytes: Buffer, start: number, end: number): JournalRecord {
+  const record = bytes.subarray(start, end)
+  return decodeOne(record) ?? decodeSeveral(record) ?? decodeAny(record)
+}
+
+/** A record of a single event with an item, as most are. */
+function decodeOne(record: Buffer): JournalRecord | undefined {
+  const item = record.indexOf(ITEM)
+  if (item < 0 || record.indexOf(NEXT_EVENT) >= 0 || record.indexOf(CLOSE, record.length - CLOSE.length) < 0)
+    return undefined
+  const decoded = JSON.parse(`{${record.toString('utf8', 0, item)}}]}`) as JournalRecord
+  const [event] = decoded.events as unknown as [{ item: Document }]
+  event.item = new Document(record.toString('utf8', item + ITEM.length - 1, record.length - CLOSE.length + 1))
+  return decoded
+}
+
+function decodeSeveral(record: Buffer): JournalRecord | undefined {
+  const events = record.indexOf(EVENTS)
+  const close = record.length - 2
+  if (events < 0 || record[close] !== CLOSE_BRACKET) return undefined
+  const decoded = decodeEvents(record, events + EVENTS.length, close)
+  return decoded && { ...JSON.parse(`{${record.toString('utf8', 0, events)}}`), events: decoded }
+}
+
+function decodeAny(record: Buffer): JournalRecord {
+  const whole = JSON.parse(`{${record}`) as JournalRecord
+  return { ...whole, events: whole.events.map(withDocument) }
+}
+
+function withDocument(event: DomainEvent): DomainEvent {
+  return 'item' in event ? { ...event, item: Document.of(event.item as unknown as JsonObject) } : event
+}
+
+/** Undefined when they do not look as they are written: each item is the last member of its event. */
+function decodeEvents(record: Buffer, start: number, end: number): readonly DomainEvent[] | undefined {
+  const events: DomainEvent[] = []
+  let item = record.indexOf(ITEM, start)
+  for (let at = start; record[at] === OPEN_BRACE; at++) {
+    if (item >= 0 && item < at) item = record.indexOf(ITEM, at)
+    // An event that ends before any item begins has none.
+    const next = endOf(record, at, item < 0 ? end : item)
+    if (next !== undefined) {
+      events.push(JSON.parse(record.toString('utf8', at, next)))
+      at = next
+    } else {
+      if (item < 0) return undefined
+      const from = item + ITEM.length - 1
+      const to = record.indexOf(NEXT_EVENT, from) < 0 ? end - 1 : endOf(record, from, end)
+      if (to === undefined || record[to] !== CLOSE_BRACE) return undefined
+      const head = JSON.parse(`${record.toString('utf8', at, item)}}`)
+      events.push({ ...head, item: new Document(record.toString('utf8', from, to)) })
+      at = to + 1
+    }
+    if (at === end) return events
+    if (record[at] !== COMMA) return undefined
+  }
+  return undefined
+}
+
+/** After the object that begins at `start`; undefined when it does not end before `limit`. */
+function endOf(bytes: Buffer, start: number, limit: number): number | undefined {
+  let depth = 0
+  for (let at = start; at < limit; at++) {
+    switch (bytes[at]) {
+      case QUOTE:
+        for (at++; at < limit && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at++
+        break
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        depth++
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        if (--depth === 0) return at + 1
+        break
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { DomainEvent } from '../../src/events/event.ts'
+import { encodeEvent, encodeWrite, parseRecord, readFrame } from '../../src/events/record.ts'
+import { Document } from '../../src/json/document.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const START = { position: 1, previous: '00000000', flush: 1, time: '2026-11-20T12:00:00.000Z' }
+const ORIGIN = { actor: 'a,"events":[{', requestId: '"item":{', key: '\\","item":{}}]}', request: '' }
+
+/** Texts and names that look like the parts of a record by which it is taken apart. */
+const PARTS = ['item', 'events', ',"item":{', '},{"type":"', '\\', '"', '}}]}', '{', '[', 'type', 'ä€😀', '\u2028', '']
+
+function value(random: Random, depth: number): JsonValue {
+  switch (random.integer(depth > 0 ? 6 : 4)) {
+    case 0:
+      return random.integer(1000) / 7
+    case 1:
+      return random.chance(0.5) ? null : random.chance(0.5)
+    case 2:
+      return random.pick(PARTS)
+    case 3:
+      return random.pick(PARTS) + random.pick(PARTS)
+    case 4:
+      return Array.from({ length: random.integer(4) }, () => value(random, depth - 1))
+    default:
+      return members(random, depth - 1)
+  }
+}
+
+function members(random: Random, depth: number) {
+  return Object.fromEntries(Array.from({ length: random.integer(4) }, () => [random.pick(PARTS), value(random, depth)]))
+}
+
+function event(random: Random): DomainEvent {
+  const stamp = { collection: random.pick(PARTS), id: random.pick([...PARTS, 7]), revision: 2, prior: 1 }
+  switch (random.integer(5)) {
+    case 0:
+      return { type: 'ItemDeleted', ...stamp }
+    case 1:
+      return { type: 'CollectionOrdered', collection: random.pick(PARTS), ids: [...PARTS, 1] }
+    case 2:
+      return { type: 'CollectionCreated', collection: random.pick(PARTS) }
+    default:
+      return { type: 'ItemReplaced', ...stamp, item: Document.of(members(random, 3)) }
+  }
+}
+
+function readBack(events: readonly DomainEvent[]) {
+  const [line] = encodeWrite(START, ORIGIN, events.map(encodeEvent))
+  assert.ok(line)
+  const found = readFrame(line.bytes, 0)
+  assert.ok(found.kind === 'whole')
+  return { line, record: parseRecord(line.bytes, found) }
+}
+
+test('what is read from a record is what was written, whatever its texts look like', () => {
+  const seed = seedFor('record')
+  const random = new Random(seed)
+  for (let round = 0; round < 5000; round++) {
+    const events = Array.from({ length: 1 + random.integer(5) }, () => event(random))
+    const { record } = readBack(events)
+    assert.deepEqual(record.events, events, `seed ${seed}, round ${round}`)
+    assert.deepEqual([record.actor, record.requestId, record.key], [ORIGIN.actor, ORIGIN.requestId, ORIGIN.key])
+  }
+})
+
+test("an event's text is the JSON of its fields, the item last", () => {
+  const replaced = { type: 'ItemReplaced', collection: 'c', id: 'x', revision: 2, prior: 1 } as const
+  const text = encodeEvent({ ...replaced, item: Document.of({ id: 'x', n: 1 }) })
+  assert.equal(text, JSON.stringify({ ...replaced, item: { id: 'x', n: 1 } }))
+})
+
+test('a record in another spelling than ours is read, too', () => {
+  const item = { id: 1, item: { a: [1] } }
+  const fields = { position: 1, events: [{ item, type: 'ItemCreated', collection: 'c', id: 1, revision: 1, prior: 0 }] }
+  const bytes = Buffer.from(JSON.stringify(fields, null, 1))
+  const record = parseRecord(bytes, { kind: 'whole', crc: '', start: 1, end: bytes.length + 1 })
+  assert.deepEqual(record.events[0] && 'item' in record.events[0] && record.events[0].item, Document.of(item))
+})
