@@ -7,6 +7,7 @@ import { takeIn } from './commands/take-in.ts'
 import { EventBus } from './events/bus.ts'
 import { FileJournal, journalExists } from './events/file-journal.ts'
 import type { Journal, Recorded } from './events/journal.ts'
+import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
@@ -37,6 +38,8 @@ export interface Engine {
   readonly past: Past
   readonly handler: Pick<CommandHandler, 'handle' | 'restore'>
   readonly bus: EventBus
+  /** Of a journal that this process writes itself. */
+  readonly journalFigures?: JournalFigures
   /** Takes in what was edited by hand. */
   reload(): Promise<TakenInEdit>
   health(): EngineHealth
@@ -131,6 +134,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       handler,
       dataFile,
       bus,
+      journalFigures: journal.figures,
       reload: () => dataFile.reload(),
       health() {
         const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'

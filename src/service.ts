@@ -3,7 +3,9 @@ import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
 import { answerClientError } from './http/client-error.ts'
+import { RequestTimes } from './http/request-times.ts'
 import { listen } from './listening.ts'
+import { metricsOf } from './metrics.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
 import type { Settings } from './settings.ts'
@@ -47,6 +49,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const warnings = warningsOf(settings)
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
+    const requests = new RequestTimes()
     const app = createApp({
       items: { views, past, handler, journal, now, bodyBytes: limits.bodyBytes, limits: query },
       events: { journal, history, arrivals, gate, limits: query },
@@ -62,6 +65,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         bodyBytes: limits.bodyBytes,
       },
       docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [] },
+      metrics: metricsOf({ engine, requests, sockets: () => sockets.figures(), version }),
+      observe: requests.observe,
       gate,
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,

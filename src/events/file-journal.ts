@@ -2,6 +2,7 @@ import { Locked, Refusal } from '../errors.ts'
 import { directoryOf, type Files, isOutOfSpace, type OpenFile, writeAll, writeNew } from '../files/files.ts'
 import type { Position } from './event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
+import { JournalFigures } from './journal-figures.ts'
 import { type Expected, encodeEvent, encodeHeader, encodeWrite, FORMAT, type Line, NO_PREVIOUS } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment, segmentName, type Torn, walk } from './walk.ts'
@@ -49,6 +50,7 @@ export async function journalExists(files: Files, directory: string): Promise<bo
 export class FileJournal implements Journal {
   readonly id: string
   readonly cut: Cut | undefined
+  readonly figures = new JournalFigures()
   readonly #options: FileJournalOptions
   readonly #lock: { release(): Promise<void> }
   readonly #segments: Segment[]
@@ -144,8 +146,14 @@ export class FileJournal implements Journal {
         written.push({ waiting, recorded: { position: expected, time, ...rest } })
         position += waiting.draft.events.length
       }
+      const began = performance.now()
       await writeAll(this.#file, Buffer.concat(lines.map((line) => line.bytes)), segment.size)
       await this.#synced(this.#file)
+      const { figures } = this
+      figures.flushSeconds.note((performance.now() - began) / 1000)
+      figures.flushWrites.note(batch.length)
+      figures.events += position - flush
+      figures.bytes += size - segment.size
       for (const [at, offset] of starts) note(segment, at, offset)
       segment.size = size
       this.#next = { position, previous, flush }
@@ -197,6 +205,7 @@ export class FileJournal implements Journal {
     const refused = [...batch, ...this.#queue]
     this.#queue = []
     this.#accepted = this.#head
+    this.figures.refusedForSpace += refused.length
     for (const waiting of refused) waiting.reject(refusal)
   }
 

@@ -1,5 +1,5 @@
 import type Router from '@koa/router'
-import Koa, { type Middleware } from 'koa'
+import Koa, { type Context, type Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Gate } from '../access/gate.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
@@ -8,7 +8,9 @@ import { type EventsOptions, eventRoutes } from './events.ts'
 import { crossOrigin, guard, principalOf } from './guard.ts'
 import { securityHeaders } from './headers.ts'
 import { type ItemsOptions, itemRoutes } from './items.ts'
+import { type MetricsOptions, metricsRoutes } from './metrics.ts'
 import { problems } from './problems.ts'
+import type { RequestTimes } from './request-times.ts'
 import { statics } from './statics.ts'
 import { tokenRoutes } from './tokens.ts'
 
@@ -17,6 +19,8 @@ export interface AppOptions {
   readonly events: EventsOptions
   readonly admin: AdminOptions
   readonly docs: DocsOptions
+  readonly metrics: MetricsOptions
+  readonly observe: RequestTimes['observe']
   readonly gate: Gate
   readonly corsCredentials: boolean
   readonly contentSecurityPolicy: string
@@ -35,7 +39,7 @@ export function createApp(options: AppOptions): Koa {
   })
   app.use(originForm)
   app.use(identify(newId))
-  app.use(logged(log))
+  app.use(answered(log, options.observe))
   app.use(securityHeaders(options.contentSecurityPolicy))
   app.use(crossOrigin(gate, options.corsCredentials))
   app.use(journalPosition(() => items.views.position))
@@ -46,6 +50,7 @@ export function createApp(options: AppOptions): Koa {
     eventRoutes(options.events),
     adminRoutes(options.admin),
     docRoutes(options.docs),
+    metricsRoutes(options.metrics),
     tokenRoutes(gate),
   ] satisfies Router[]) {
     app.use(routes.routes() as unknown as Middleware)
@@ -80,16 +85,24 @@ function identify(newId: () => string): Middleware {
   }
 }
 
-/** One line a request, on the level debug: no query, no header, no body. */
-function logged(log: Logger): Middleware {
+/** What `/metrics` is told of each request, and on the level debug a line of the log: no query, no header, no body. */
+function answered(log: Logger, observe: AppOptions['observe']): Middleware {
   return async (ctx, next) => {
     const began = performance.now()
     await next()
+    const elapsedMs = performance.now() - began
+    observe(ctx.method, routeOf(ctx), ctx.status, elapsedMs / 1000)
     if (!log.isLevelEnabled('debug')) return
-    const ms = Math.round(performance.now() - began)
+    const ms = Math.round(elapsedMs)
     const { requestId } = ctx.state as { requestId: string }
     log.debug({ requestId, method: ctx.method, path: ctx.path, status: ctx.status, ms }, 'answered')
   }
+}
+
+/** As it was registered; static files are one, and what there is not is another. */
+function routeOf({ _matchedRoute: route, status }: Context): string {
+  if (typeof route === 'string') return route
+  return status < 400 ? 'static' : 'none'
 }
 
 /** Every answer under /api to somebody who may in says which position it reflects; a write says its own. */

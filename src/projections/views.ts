@@ -52,6 +52,17 @@ export class Views {
     return [...this.#collections.keys()]
   }
 
+  /** How many collections there are, and items in all of them. */
+  counts(): { readonly collections: number; readonly items: number } {
+    let collections = 0
+    let items = 0
+    for (const { size } of this.#existing()) {
+      collections++
+      items += size
+    }
+    return { collections, items }
+  }
+
   /** The items of now; later events leave it as it is. */
   snapshot(): Snapshot {
     return new Map(

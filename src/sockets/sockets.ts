@@ -9,7 +9,7 @@ import { notificationsOf } from '../projections/notifications.ts'
 import { Door } from './door.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
 import { bytesWaiting, type Connection, serveSubscriptions } from './subscriber.ts'
-import { Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
+import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { refuse, Upgrades } from './upgrades.ts'
 
 /** A client that does not read what it is sent is let go when this much waits for it. */
@@ -27,6 +27,14 @@ const UNEXPECTED = { type: 'refused', status: '500 Internal Server Error' } as c
 
 interface SocketData {
   principal: Principal
+}
+
+/** How many there are, and, of what happened, how often. */
+export interface SocketFigures extends SubscriptionFigures {
+  readonly socketIo: number
+  readonly plain: number
+  /** Clients that did not read. */
+  readonly dropped: number
 }
 
 export interface SocketsOptions {
@@ -50,6 +58,7 @@ export class Sockets {
   readonly #gate: Gate
   readonly #expiry: NodeJS.Timeout
   #hasLooked = false
+  #dropped = 0
 
   constructor(http: HttpServer, { gate, perAddress, corsCredentials, subscriptions }: SocketsOptions) {
     this.#gate = gate
@@ -144,12 +153,26 @@ export class Sockets {
     setImmediate(() => {
       this.#hasLooked = false
     })
-    for (const client of this.#plain.clients) if (client.bufferedAmount > WAITING_BYTES) client.terminate()
+    for (const client of this.#plain.clients) {
+      if (client.bufferedAmount <= WAITING_BYTES) continue
+      this.#dropped++
+      client.terminate()
+    }
     for (const socket of this.#io.sockets.sockets.values()) {
       const conn = socket.conn as unknown as Connection
       if (bytesWaiting(conn) <= WAITING_BYTES) continue
+      this.#dropped++
       conn.close(true)
       conn.transport.socket?.terminate()
+    }
+  }
+
+  figures(): SocketFigures {
+    return {
+      socketIo: this.#io.sockets.sockets.size,
+      plain: this.#plain.clients.size,
+      ...this.#subscriptions.figures(),
+      dropped: this.#dropped,
     }
   }
 

@@ -30,6 +30,14 @@ export interface SubscriptionsOptions {
   readonly perClient: number
 }
 
+export interface SubscriptionFigures {
+  readonly subscriptions: number
+  /** Those that are behind. */
+  readonly lagging: number
+  /** How often one fell behind. */
+  readonly laggedEver: number
+}
+
 interface Subscription {
   readonly id: string
   readonly client: Subscriber
@@ -61,6 +69,7 @@ export class Subscriptions {
   readonly #watched = new Map<string, Watched>()
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
   #made = 0
+  #laggedEver = 0
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
@@ -100,6 +109,16 @@ export class Subscriptions {
       const latest = { id: event.id, item, position: recorded.position + index }
       for (const subscription of concerned) this.#see(subscription, latest)
     }
+  }
+
+  figures(): SubscriptionFigures {
+    let subscriptions = 0
+    let lagging = 0
+    for (const own of this.#clients.values()) {
+      subscriptions += own.size
+      for (const { behind } of own.values()) if (behind) lagging++
+    }
+    return { subscriptions, lagging, laggedEver: this.#laggedEver }
   }
 
   async #subscribe(client: Subscriber, wanted: Subscribe): Promise<Subscribed> {
@@ -213,6 +232,7 @@ export class Subscriptions {
       return
     }
     if (!subscription.behind) {
+      this.#laggedEver++
       subscription.client.lagging(subscription.id, latest.position)
       subscription.client.whenDrained(() => this.#sendLatest(subscription))
     }

@@ -373,6 +373,8 @@ function registeredRoutes(): ReadonlyMap<string, string> {
       reload: async () => ({ basis: 0, events: 0, conflicts: [] }),
     },
     docs: { version: '0', views, swaggerAssets: '', schemes: [] },
+    metrics: { text: async () => '', contentType: 'text/plain' },
+    observe: () => {},
     gate: openToAll(),
     corsCredentials: false,
     contentSecurityPolicy: '',

@@ -37,6 +37,8 @@ export async function registeredPaths(): Promise<readonly string[]> {
     items: { views, past, handler, journal, now, bodyBytes: 1, limits },
     events: { journal, history, arrivals: new Arrivals(), gate, limits },
     admin: { health: () => ({ status: 'ok' }), warnings: [], reload, handler, views, past, journal, now, bodyBytes: 1 },
+    metrics: { text: async () => '', contentType: 'text/plain' },
+    observe: () => {},
     docs: { version: '0', views, swaggerAssets: '', schemes: [] },
     gate,
     corsCredentials: false,

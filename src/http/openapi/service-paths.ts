@@ -87,6 +87,22 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       },
     },
   },
+  '/metrics': {
+    tag: 'Service',
+    name: 'Metrics',
+    operations: {
+      GET: {
+        summary: 'What the service does, for Prometheus',
+        responses: {
+          200: {
+            description: "Prometheus' text form.",
+            headers: ['Cache-Control'],
+            content: content({ type: 'string' }, 'text/plain'),
+          },
+        },
+      },
+    },
+  },
   '/admin/reload': {
     tag: 'Service',
     name: 'Reload',

@@ -1,0 +1,123 @@
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import type { Engine } from './engine.ts'
+import type { MetricsOptions } from './http/metrics.ts'
+import type { RequestTimes } from './http/request-times.ts'
+import type { Distribution } from './measures.ts'
+import type { SocketFigures } from './sockets/sockets.ts'
+
+export interface Measured {
+  readonly engine: Engine
+  readonly requests: RequestTimes
+  readonly sockets: () => SocketFigures
+  readonly version: string
+}
+
+type Labels = Readonly<Record<string, string | number>>
+
+interface Value {
+  readonly value: number
+  readonly labels?: Labels
+  /** Where a metric has several series of different names, as histograms have. */
+  readonly metricName?: string
+}
+
+const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] as const
+
+/**
+ * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
+ * numbers, and prom-client, which would look labels up with each, only writes them down.
+ */
+export function metricsOf({ engine, requests, sockets, version }: Measured): MetricsOptions {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const { journal, views } = engine
+
+  const tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => {
+    const metric = { name: `recollect_${name}`, help, type, aggregator: 'sum' }
+    const get = async () => ({ ...metric, values: read() })
+    registry.registerMetric({ ...metric, get } as unknown as Metric)
+  }
+  const gauge = (name: string, help: string, read: () => number) => tell('gauge', name, help, () => [{ value: read() }])
+  const counter = (name: string, help: string, read: () => number) =>
+    tell('counter', name, help, () => [{ value: read() }])
+
+  tell('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
+  tell(
+    'histogram',
+    'http_request_duration_seconds',
+    'From the first look at a request until its answer is made (of a stream: begun), by method, route and status.',
+    () =>
+      [...requests.all()].flatMap(({ method, route, status, seconds }) =>
+        series('recollect_http_request_duration_seconds', seconds, { method, route, status }),
+      ),
+  )
+
+  gauge('journal_position', 'Of the last durable event.', () => journal.head)
+  gauge('journal_writable', '1 while writes are taken, 0 on a full disk and after a failed sync.', () =>
+    Number(journal.writable),
+  )
+  gauge('views_position', 'Of the last event that readers see.', () => views.position)
+  gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position)
+  const { journalFigures: figures } = engine
+  if (figures) {
+    counter('journal_appended_events_total', 'Events that became durable since the start.', () => figures.events)
+    counter('journal_appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes)
+    tell('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
+      series('recollect_journal_flush_duration_seconds', figures.flushSeconds),
+    )
+    tell('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
+      series('recollect_journal_flush_writes', figures.flushWrites),
+    )
+    counter(
+      'journal_refused_for_space_total',
+      'Writes that there was no space for on the disk.',
+      () => figures.refusedForSpace,
+    )
+  }
+
+  gauge('collections', 'Collections that there are.', () => views.counts().collections)
+  gauge('items', 'Items of all collections.', () => views.counts().items)
+  if (engine.health().dataFile) {
+    tell('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
+      const now = engine.health().dataFile?.state
+      return DATA_FILE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
+    })
+    gauge('data_file_position', 'Of the event that the data file shows the state after.', () =>
+      Number(engine.health().dataFile?.position ?? 0),
+    )
+  }
+
+  tell('gauge', 'sockets', 'Open sockets, by kind.', () => {
+    const { socketIo, plain } = sockets()
+    return [
+      { value: socketIo, labels: { kind: 'socket.io' } },
+      { value: plain, labels: { kind: 'websocket' } },
+    ]
+  })
+  gauge('subscriptions', 'Open subscriptions.', () => sockets().subscriptions)
+  gauge('lagging_subscriptions', 'Subscriptions that get only the latest change of an item for now.', () => {
+    return sockets().lagging
+  })
+  counter('lagged_total', 'How often a client was told that it is behind.', () => sockets().laggedEver)
+  counter('dropped_clients_total', 'Clients that were let go because they did not read.', () => {
+    return sockets().dropped
+  })
+
+  return { text: () => registry.metrics(), contentType: registry.contentType }
+}
+
+/** A distribution as the series of a histogram. */
+function series(name: string, spread: Distribution, labels: Labels = {}): readonly Value[] {
+  const counts = spread.cumulative()
+  const total = counts.at(-1) as number
+  return [
+    ...spread.bounds.map((bound, index) => ({
+      metricName: `${name}_bucket`,
+      labels: { ...labels, le: bound },
+      value: counts[index] as number,
+    })),
+    { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: total },
+    { metricName: `${name}_sum`, labels, value: spread.sum },
+    { metricName: `${name}_count`, labels, value: total },
+  ]
+}

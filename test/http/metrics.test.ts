@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { RequestTimes } from '../../src/http/request-times.ts'
+import { metricsOf } from '../../src/metrics.ts'
+import { type Subscriber, Subscriptions } from '../../src/sockets/subscriptions.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { plainSocket, socketIo } from '../support/listeners.ts'
+import { send } from '../support/requests.ts'
+import { json, startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+const DOCUMENT = fileURLToPath(new URL('../../docs/api.md', import.meta.url))
+const NO_SOCKETS = { socketIo: 0, plain: 0, subscriptions: 0, lagging: 0, laggedEver: 0, dropped: 0 }
+
+/** Every sample by its name and labels, as the text has them. */
+function samplesOf(text: string): ReadonlyMap<string, number> {
+  const samples = new Map<string, number>()
+  for (const line of text.split('\n')) {
+    if (line === '' || line.startsWith('#')) continue
+    const [, series, value] = /^([a-z_]\w*(?:\{(?:[a-z]\w*="[^"\\]*",?)+\})?) (\S+)$/.exec(line) ?? []
+    assert.ok(series !== undefined && value !== undefined, `no sample: ${line}`)
+    assert.ok(!samples.has(series), `told twice: ${series}`)
+    samples.set(series, value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value))
+  }
+  return samples
+}
+
+async function readMetrics(url: string): Promise<ReadonlyMap<string, number>> {
+  const { status, headers, text } = await send(url, 'GET', '/metrics')
+  assert.equal(status, 200)
+  assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
+  assert.equal(headers['cache-control'], 'no-store')
+  return samplesOf(text)
+}
+
+function requests(samples: ReadonlyMap<string, number>): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const [series, value] of samples) {
+    const [, method, route, status] =
+      /^recollect_http_request_duration_seconds_count\{method="(.*?)",route="(.*?)",status="(.*?)"\}$/.exec(series) ??
+      []
+    if (method !== undefined) counts[`${method} ${route} ${status}`] = value
+  }
+  return counts
+}
+
+test('requests are counted by method, route and status; what clients make up adds no series', async (t) => {
+  const { url } = await startServer(t, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
+  for (const id of [1, 2]) await send(url, 'GET', `/api/sensors/${id}`)
+  await send(url, 'HEAD', '/api/sensors/1?made=up')
+  await send(url, 'GET', '/api/sensors')
+  await send(url, 'GET', '/api/sensors/7')
+  await send(url, 'GET', '/api/other/7')
+  for (const path of ['/made', '/up', '/api/']) await send(url, 'GET', path)
+  for (const method of ['PROPFIND', 'MKCOL']) await send(url, method, '/api/sensors/1')
+  await send(url, 'GET', '/index.html')
+  const samples = await readMetrics(url)
+  assert.deepEqual(requests(samples), {
+    'GET /api/:collection/:id 200': 2,
+    'HEAD /api/:collection/:id 200': 1,
+    'GET /api/:collection 200': 1,
+    'GET /api/:collection/:id 404': 1,
+    'GET /api/:collection/:id 400': 1,
+    'GET /api 200': 1,
+    'GET none 404': 2,
+    'other /api/:collection/:id 405': 2,
+    'GET static 200': 1,
+  })
+  const [buckets] = [...samples].filter(([series]) => /"GET",route="[^"]*:id",status="200",le="\+Inf"/.test(series))
+  assert.equal(buckets?.[1], 2)
+  assert.ok(![...samples.keys()].some((series) => series.includes('PROPFIND')))
+  assert.equal(requests(await readMetrics(url))['GET /metrics 200'], 1)
+})
+
+test('what became durable is told: positions, events, the bytes of the segment, flushes and writes', async (t) => {
+  const { url, directory } = await startServer(t, { data: { sensors: [{ id: 1 }] } })
+  const journal = join(directory, 'db.journal')
+  const [segment = ''] = readdirSync(journal).filter((name) => name.endsWith('.ndjson'))
+  const size = () => statSync(join(journal, segment)).size
+  const before = await readMetrics(url)
+  const bytes = size()
+  await Promise.all(
+    Array.from({ length: 9 }, () =>
+      fetch(`${url}/api/sensors`, json('POST', { a: 'é' })).then(({ status }) => assert.equal(status, 201)),
+    ),
+  )
+  await fetch(`${url}/api/made`, json('POST', {}))
+  const after = await readMetrics(url)
+  const grown = (name: string) => (after.get(name) as number) - (before.get(name) as number)
+  assert.equal(grown('recollect_journal_appended_events_total'), 11)
+  assert.equal(grown('recollect_journal_appended_bytes_total'), size() - bytes)
+  assert.equal(grown('recollect_journal_flush_writes_sum'), 10)
+  const flushes = grown('recollect_journal_flush_writes_count')
+  assert.ok(flushes >= 2 && flushes <= 10)
+  assert.equal(grown('recollect_journal_flush_duration_seconds_count'), flushes)
+  assert.ok(grown('recollect_journal_flush_duration_seconds_sum') > 0)
+  for (const name of ['recollect_journal_position', 'recollect_views_position']) assert.equal(after.get(name), 13)
+  assert.equal(after.get('recollect_projection_lag_events'), 0)
+  assert.equal(after.get('recollect_items'), 11)
+  assert.equal(after.get('recollect_collections'), 2)
+  assert.equal(after.get('recollect_journal_writable'), 1)
+})
+
+test('sockets are told by kind, subscriptions as they come and go', async (t) => {
+  const { url } = await startServer(t, { data: { sensors: [{ id: 1 }] } })
+  const sockets = (samples: ReadonlyMap<string, number>) => [
+    samples.get('recollect_sockets{kind="socket.io"}'),
+    samples.get('recollect_sockets{kind="websocket"}'),
+    samples.get('recollect_subscriptions'),
+  ]
+  const { client } = await socketIo(t, url)
+  const plain = await plainSocket(t, url)
+  for (const subscribed of [1, 2]) {
+    await client.emitWithAck('subscribe', { collection: 'sensors' })
+    assert.deepEqual(sockets(await readMetrics(url)), [1, 1, subscribed])
+  }
+  await client.emitWithAck('unsubscribe', { subscription: '1' })
+  assert.deepEqual(sockets(await readMetrics(url)), [1, 1, 1])
+  client.close()
+  plain.client.close()
+  await until('nobody listens', async () => sockets(await readMetrics(url)).join() === '0,0,0')
+})
+
+test('a subscription that is behind is told until it has caught up', async () => {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  const { engine } = await openTestEngine(disk.files())
+  const { views, past, journal, bus, handler } = engine
+  const log = pino({ level: 'silent' })
+  const subscriptions = new Subscriptions({ views, past, journal, log, items: 10, perClient: 10 })
+  bus.subscribe((recorded) => subscriptions.apply(recorded))
+  let drained = (): void => {}
+  const client: Subscriber = {
+    change: () => {},
+    lagging: () => {},
+    isSlow: () => true,
+    whenDrained: (work) => {
+      drained = work
+    },
+  }
+  await subscriptions.subscribe(client, { collection: 'a' })
+  assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 0, laggedEver: 0 })
+  const create = () => handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
+  await create()
+  await create()
+  assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 1, laggedEver: 1 })
+  drained()
+  assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 0, laggedEver: 1 })
+  subscriptions.leave(client)
+  assert.deepEqual(subscriptions.figures(), { subscriptions: 0, lagging: 0, laggedEver: 1 })
+  await engine.close()
+})
+
+test('writes that there was no space for are counted, and that none are taken is told', async () => {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  let full = false
+  const { engine } = await openTestEngine(
+    disk.files((operation, path) =>
+      full && operation === 'write' && path.includes('.journal/') ? { type: 'error', code: 'ENOSPC' } : undefined,
+    ),
+  )
+  const metrics = metricsOf({ engine, requests: new RequestTimes(), sockets: () => NO_SOCKETS, version: '0' })
+  const create = () =>
+    engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
+  const told = async () => {
+    const samples = samplesOf(await metrics.text())
+    return ['refused_for_space_total', 'writable', 'appended_events_total'].map((name) =>
+      samples.get(`recollect_journal_${name}`),
+    )
+  }
+  const [, , begun = 0] = await told()
+  await create()
+  assert.deepEqual(await told(), [0, 1, begun + 1])
+  full = true
+  await Promise.allSettled([create(), create(), create()])
+  assert.deepEqual(await told(), [3, 0, begun + 1])
+  full = false
+  await create()
+  assert.deepEqual(await told(), [3, 1, begun + 2])
+  await engine.close()
+})
+
+test("the data file's state is told: one of all is 1", async (t) => {
+  const server = await startServer(t, { data: { sensors: [{ id: 1 }] } })
+  const state = async () => {
+    const samples = [...(await readMetrics(server.url))].filter(([series]) =>
+      series.startsWith('recollect_data_file_state{'),
+    )
+    assert.equal(samples.length, 5)
+    return samples.filter(([, value]) => value === 1).map(([series]) => /state="(\w+)"/.exec(series)?.[1])
+  }
+  await until('the file is written', async () => (await state()).join() === 'current')
+  assert.equal((await readMetrics(server.url)).get('recollect_data_file_position'), 2)
+  writeFileSync(server.file, 'no JSON')
+  await server.fetch('/admin/reload', { method: 'POST' })
+  assert.deepEqual(await state(), ['invalid'])
+})
+
+test('two services of one process count each for itself', async (t) => {
+  const [one, other] = await Promise.all([startHere(t, { data: {} }), startHere(t, { data: {} })])
+  await send(one.url, 'GET', '/api')
+  assert.equal(requests(await readMetrics(one.url))['GET /api 200'], 1)
+  assert.equal(requests(await readMetrics(other.url))['GET /api 200'], undefined)
+})
+
+test('what is told is documented, and what is documented is told', async (t) => {
+  const { url } = await startServer(t, { data: { sensors: [] } })
+  await send(url, 'GET', '/api')
+  const { text } = await send(url, 'GET', '/metrics')
+  const told = [...text.matchAll(/^# TYPE (recollect_\w+) /gm)].map(([, name]) => name)
+  const [, section = ''] = readFileSync(DOCUMENT, 'utf8').split('\n## Metrics\n')
+  const documented = [...(section.split('\n## ')[0] ?? '').matchAll(/`(recollect_\w+)`/g)].map(([, name]) => name)
+  assert.deepEqual(told.toSorted(), documented.toSorted())
+  assert.match(text, /^nodejs_eventloop_lag_max_seconds \d/m)
+  assert.match(text, /^process_resident_memory_bytes \d/m)
+})
