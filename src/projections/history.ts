@@ -39,6 +39,18 @@ export class History {
     return (countUpTo(this.#lives.get(collection) ?? [], at) & 1) === 1
   }
 
+  /** The positions of a collection's first and last event; undefined when there never was such a collection. */
+  reachOf(collection: string): { readonly first: Position; readonly last: Position } | undefined {
+    const [first] = this.#lives.get(collection) ?? []
+    const last = this.#views.any(collection)?.position
+    return first === undefined || last === undefined ? undefined : { first, last }
+  }
+
+  /** The collections that ever had an item of this key. */
+  collectionsOf(key: string): readonly string[] {
+    return this.#views.namesEver().filter((name) => this.#views.any(name)?.get(key))
+  }
+
   /** The events of an item that lie between two positions, both inclusive, in order, each with its own position. */
   async *eventsOf(
     journal: Pick<Journal, 'read'>,

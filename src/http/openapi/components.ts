@@ -220,6 +220,13 @@ export const parameters = {
   actor: query('actor', 'Only what this actor wrote.'),
   since: query('since', 'Only events from this ISO 8601 date or date-time on.'),
   until: query('until', 'Only events up to this ISO 8601 date or date-time.'),
+  follow: query(
+    'follow',
+    'Whether a stream goes on with the events to come; by default server-sent events do, NDJSON does not.',
+    {
+      type: 'boolean',
+    },
+  ),
   position: path('position', 'The position of an event, from 1.', fromZero),
   asset: path('name', 'The name of a file.'),
   'If-Match': requestHeader('If-Match', 'Write only when the item has one of these entity tags; `*`: when it exists.'),

@@ -18,7 +18,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       GET: {
         summary: 'The events, oldest first',
         description:
-          'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`; all that match and then those to come as `text/event-stream`, where `Last-Event-ID` resumes.',
+          'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`, with `follow=true` those to come, too; all that match and then those to come as `text/event-stream`, where `Last-Event-ID` resumes.',
         parameters: [
           'Last-Event-ID',
           'from',
@@ -29,6 +29,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
           'actor',
           'since',
           'until',
+          'follow',
         ],
         responses: {
           200: {

@@ -1,0 +1,95 @@
+import type { Principal } from '../access/access.ts'
+import type { Gate } from '../access/gate.ts'
+import type { Position } from '../events/event.ts'
+import type { Document } from '../json/document.ts'
+import type { Arrivals } from '../projections/arrivals.ts'
+import { type Found, type Source, search, timeRange, type Wanted } from '../projections/event-search.ts'
+
+export interface StreamOptions extends Source {
+  readonly arrivals: Arrivals
+  readonly gate: Gate
+}
+
+/** How events are written one after the other. */
+export interface Form {
+  readonly begin: string
+  readonly event: (position: Position, text: string) => string
+  /** Lest somebody on the way takes a stream that has nothing to say for dead; undefined where none can be given. */
+  readonly sign: string | undefined
+}
+
+export interface Streamed {
+  readonly wanted: Wanted & { readonly limit?: number }
+  readonly form: Form
+  /** Whether it goes on with what comes, or ends with what there is. */
+  readonly follows: boolean
+  readonly reader: Principal | undefined
+}
+
+/** How often a stream looks whether whoever reads it still may. */
+const LOOK_MS = 500
+const SIGN_MS = 15_000
+/** Events are sent together up to about this length: of small ones, sending costs more than finding. */
+const PART_CHARACTERS = 16 * 1024
+
+/**
+ * All that match, then, if asked for, those that come. It reads the journal at the pace of whoever reads it: nothing
+ * is kept in memory for a slow one.
+ */
+export async function* stream(options: StreamOptions, streamed: Streamed): AsyncGenerator<string> {
+  const { journal, arrivals, gate } = options
+  const { wanted, form, follows, reader } = streamed
+  const mayRead = (): boolean => reader !== undefined && gate.isValid(reader)
+  // Empty or not, the beginning takes the headers with it.
+  yield form.begin
+  let saidAt = performance.now()
+  let left = wanted.limit ?? Number.POSITIVE_INFINITY
+  let { first: from, last } = await timeRange(journal, wanted)
+  do {
+    const { head } = journal
+    const upTo = Math.min(head, last ?? head)
+    for await (const { text, count } of parts(search(options, { ...wanted, from }, upTo), form, left)) {
+      yield text
+      saidAt = performance.now()
+      left -= count
+      if (left === 0 || (follows && !mayRead())) return
+    }
+    if (!follows) return
+    from = Math.max(from, head + 1)
+    if (journal.head === head) await arrivals.wait(LOOK_MS)
+    if (form.sign !== undefined && performance.now() - saidAt >= SIGN_MS) {
+      yield form.sign
+      saidAt = performance.now()
+    }
+  } while (!arrivals.ended && mayRead())
+}
+
+async function* parts(
+  found: AsyncIterable<Found>,
+  form: Form,
+  most: number,
+): AsyncGenerator<{ readonly text: string; readonly count: number }> {
+  let text = ''
+  let count = 0
+  let all = 0
+  for await (const one of found) {
+    text += form.event(one.position, eventText(one))
+    count++
+    all++
+    if (text.length < PART_CHARACTERS && all < most) continue
+    yield { text, count }
+    if (all >= most) return
+    text = ''
+    count = 0
+  }
+  if (count > 0) yield { text, count }
+}
+
+/** An event as JSON. */
+export function eventText({ recorded, event, position }: Found): string {
+  const { time, actor, requestId } = recorded
+  const { type, collection, ...rest } = event
+  const { item, ids, ...fields } = rest as { item?: Document; ids?: unknown }
+  const text = JSON.stringify({ position, type, collection, ...fields, time, actor, requestId, ids })
+  return item ? `${text.slice(0, -1)},"item":${item.text}}` : text
+}

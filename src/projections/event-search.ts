@@ -1,0 +1,93 @@
+import type { DomainEvent, Position } from '../events/event.ts'
+import type { Journal, Recorded } from '../events/journal.ts'
+import { compareInstants, type Instant } from '../json/instant.ts'
+import type { History } from './history.ts'
+import { positionAt } from './past.ts'
+
+/** What `/events` can be asked for; all of it must hold. */
+export interface Wanted {
+  /** The first position. */
+  readonly from: Position
+  readonly collection?: string
+  /** An item's key. */
+  readonly id?: string
+  readonly type?: string
+  readonly actor?: string
+  /** Both inclusive. */
+  readonly since?: Instant
+  readonly until?: Instant
+}
+
+export interface Source {
+  readonly journal: Pick<Journal, 'head' | 'read'>
+  readonly history: History
+}
+
+export interface Found {
+  readonly position: Position
+  readonly event: DomainEvent
+  readonly recorded: Recorded
+}
+
+/** The events that are wanted, oldest first, up to a position. What need not be read for it is not. */
+export async function* search(source: Source, wanted: Wanted, head: Position): AsyncGenerator<Found> {
+  for await (const recorded of candidates(source, wanted, head)) {
+    if (!isWithin(recorded, wanted)) continue
+    for (const [index, event] of recorded.events.entries()) {
+      if (concerns(event, wanted)) yield { position: recorded.position + index, event, recorded }
+    }
+  }
+}
+
+/**
+ * Where the wanted time lies in the journal, as far as it is written: times never go back. Undefined `last`: what
+ * comes may still be of that time.
+ */
+export async function timeRange(
+  journal: Source['journal'],
+  { from, since, until }: Wanted,
+): Promise<{ readonly first: Position; readonly last: Position | undefined }> {
+  const { head } = journal
+  // Events are stamped to the millisecond.
+  const before = since && (since.micros > 0 ? since.ms : since.ms - 1)
+  const first = before === undefined ? from : Math.max(from, (await positionAt(journal, before)) + 1)
+  const last = until && (await positionAt(journal, until.ms))
+  return { first, last: last !== undefined && last < head ? last : undefined }
+}
+
+/** An item's events are found by its history, a collection's lie between its first and its last. */
+async function* candidates(
+  { journal, history }: Source,
+  { from, collection, id }: Wanted,
+  head: Position,
+): AsyncGenerator<Recorded> {
+  const first = Math.max(1, from)
+  if (id !== undefined) {
+    const collections = collection === undefined ? history.collectionsOf(id) : [collection]
+    const [only, ...others] = collections
+    if (only === undefined) return
+    if (others.length === 0) yield* history.eventsOf(journal, only, id, first, head)
+    else yield* journal.read(first, head)
+    return
+  }
+  const reach = collection === undefined ? { first, last: head } : history.reachOf(collection)
+  if (reach) yield* journal.read(Math.max(first, reach.first), Math.min(head, reach.last))
+}
+
+function isWithin({ actor, time }: Recorded, wanted: Wanted): boolean {
+  if (wanted.actor !== undefined && wanted.actor !== actor) return false
+  if (!wanted.since && !wanted.until) return true
+  const at = { ms: Date.parse(time), micros: 0 }
+  return (
+    (!wanted.since || compareInstants(at, wanted.since) >= 0) &&
+    (!wanted.until || compareInstants(at, wanted.until) <= 0)
+  )
+}
+
+function concerns(event: DomainEvent, { collection, id, type }: Wanted): boolean {
+  return (
+    (collection === undefined || event.collection === collection) &&
+    (type === undefined || event.type === type) &&
+    (id === undefined || ('id' in event && String(event.id) === id))
+  )
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+
+const NDJSON = 'application/x-ndjson'
+
+interface Event {
+  readonly position: number
+  readonly id?: unknown
+}
+
+/** A reader of lines that come one by one. */
+async function follow(t: TestContext, server: RunningServer, query: string) {
+  const ending = new AbortController()
+  t.after(() => ending.abort())
+  const answer = await server.fetch(`/events?${query}`, { headers: { Accept: NDJSON }, signal: ending.signal })
+  assert.equal(answer.status, 200)
+  assert.equal(answer.headers.get('Content-Type'), NDJSON)
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  return {
+    /** The next events; fewer when the stream ends. */
+    async take(count: number): Promise<Event[]> {
+      const events: Event[] = []
+      while (events.length < count) {
+        const end = text.indexOf('\n')
+        if (end >= 0) {
+          events.push(JSON.parse(text.slice(0, end)) as Event)
+          text = text.slice(end + 1)
+          continue
+        }
+        const { value, done } = (await reader?.read()) ?? { value: undefined, done: true }
+        if (done) return events
+        text += value
+      }
+      return events
+    },
+  }
+}
+
+const positions = (events: readonly Event[]): number[] => events.map(({ position }) => position)
+
+test('NDJSON with follow=true goes on with what comes, a line each and nothing else', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 0 }, { id: 1 }] } })
+  const stream = await follow(t, server, 'follow=true')
+  assert.deepEqual(positions(await stream.take(3)), [1, 2, 3])
+  for (let n = 0; n < 20; n++) await server.fetch('/api/a', json('POST', { n }))
+  const come = positions(await stream.take(20))
+  assert.deepEqual(
+    come,
+    Array.from({ length: 20 }, (_, n) => 4 + n),
+  )
+})
+
+test('the answer begins before there is anything to tell', async (t) => {
+  const server = await startServer(t, { data: { a: [] } })
+  const stream = await follow(t, server, 'follow=true&from=2&collection=a')
+  await server.fetch('/api/a', json('POST', {}))
+  assert.deepEqual(positions(await stream.take(1)), [2])
+})
+
+test('filters hold for what comes, and a limit ends the stream', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] } })
+  const future = new Date(Date.now() + 3_600_000).toISOString()
+  const [created, timed, nothing] = [
+    await follow(t, server, 'follow=true&collection=b&type=ItemCreated&limit=2'),
+    await follow(t, server, `follow=true&collection=b&from=4&until=${future}&actor=anonymous`),
+    await follow(t, server, `follow=true&since=${future}`),
+  ] as const
+  for (const path of ['a', 'b', 'a', 'b', 'b']) await server.fetch(`/api/${path}`, json('POST', {}))
+  assert.deepEqual(positions(await created.take(99)), [5, 7])
+  assert.deepEqual(positions(await timed.take(3)), [5, 7, 8])
+  const later = nothing.take(1)
+  await server.fetch('/api/a/0', { method: 'DELETE' })
+  assert.equal(await server.stop(), 0)
+  assert.deepEqual(await later, [], 'the stream ends with the server')
+})
+
+test('an item is followed by its id alone, whatever its collection', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 7 }], b: [{ id: 7 }, { id: 8 }] } })
+  const stream = await follow(t, server, 'follow=true&id=7')
+  assert.deepEqual(positions(await stream.take(2)), [2, 4])
+  for (const path of ['b/8', 'b/7', 'a/7']) await server.fetch(`/api/${path}`, json('PUT', {}))
+  assert.deepEqual(positions(await stream.take(2)), [7, 8])
+})
+
+test('a reader that stops reading for a while misses nothing', async (t) => {
+  const server = await startServer(t, { data: { a: [] } })
+  const stream = await follow(t, server, 'follow=true')
+  await stream.take(1)
+  const text = 'x'.repeat(20_000)
+  for (let batch = 0; batch < 10; batch++) {
+    await Promise.all(Array.from({ length: 50 }, () => server.fetch('/api/a', json('POST', { text }))))
+  }
+  assert.deepEqual(
+    positions(await stream.take(500)),
+    Array.from({ length: 500 }, (_, n) => 2 + n),
+  )
+})
+
+test('without follow NDJSON ends; with follow=false so do server-sent events', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+  for (const query of ['', 'follow=false']) {
+    assert.deepEqual(positions(await (await follow(t, server, query)).take(99)), [1, 2])
+  }
+  const answer = await server.fetch('/events?follow=false', { headers: { Accept: 'text/event-stream' } })
+  assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 1', 'id: 2'])
+})
+
+test('a page cannot be followed, and follow is true or false', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+  const refused = await server.fetch('/events?follow=true')
+  assert.equal(refused.status, 400)
+  assert.match(((await refused.json()) as { detail: string }).detail, /page.*x-ndjson/)
+  assert.equal((await server.fetch('/events?follow=false')).status, 200)
+  for (const query of ['follow=', 'follow=yes', 'follow=true&follow=true']) {
+    assert.equal((await server.fetch(`/events?${query}`, { headers: { Accept: NDJSON } })).status, 400, query)
+  }
+})

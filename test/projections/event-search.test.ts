@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { DomainEvent, Position } from '../../src/events/event.ts'
+import type { Journal } from '../../src/events/journal.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import { Document } from '../../src/json/document.ts'
+import { parseInstant } from '../../src/json/instant.ts'
+import { search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
+import { History } from '../../src/projections/history.ts'
+import { Views } from '../../src/projections/views.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+/** A journal in which every read is counted, by the events that it gave. */
+class Counted {
+  readonly journal: Journal
+  readonly views = new Views()
+  readonly history = new History(this.views)
+  readonly times: string[] = []
+  read = 0
+  ms = Date.parse('2026-11-20T12:00:00.000Z')
+  readonly #prior = new Map<string, { revision: number; position: Position }>()
+
+  constructor() {
+    const journal = memoryJournal('00000000-0000-4000-8000-000000000000', () => new Date(this.ms))
+    const counted = this
+    journal.follow((recorded) => {
+      this.views.apply(recorded)
+      this.history.apply(recorded)
+      for (const _ of recorded.events) this.times.push(recorded.time)
+    })
+    this.journal = {
+      ...journal,
+      get head() {
+        return journal.head
+      },
+      async *read(from, to) {
+        for await (const recorded of journal.read(from, to)) {
+          counted.read += recorded.events.length
+          yield recorded
+        }
+      },
+    }
+  }
+
+  append(...events: readonly DomainEvent[]): Promise<unknown> {
+    const expected = this.journal.head + 1
+    return this.journal.append({ expected, actor: 'ada', requestId: 'r', events })
+  }
+
+  create(collection: string): Promise<unknown> {
+    return this.append({ type: 'CollectionCreated', collection })
+  }
+
+  put(collection: string, id: number): Promise<unknown> {
+    const key = `${collection} ${id}`
+    const before = this.#prior.get(key)
+    this.#prior.set(key, { revision: (before?.revision ?? 0) + 1, position: this.journal.head + 1 })
+    const stamp = { revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
+    return this.append({
+      type: before ? 'ItemReplaced' : 'ItemCreated',
+      collection,
+      id,
+      ...stamp,
+      item: Document.of({ id }),
+    })
+  }
+
+  /** What is found, and how many events were read for it. */
+  async find(wanted: Partial<Wanted>): Promise<{ readonly positions: readonly Position[]; readonly read: number }> {
+    this.read = 0
+    const { first, last = this.journal.head } = await timeRange(this.journal, { from: 1, ...wanted })
+    const positions: Position[] = []
+    for await (const { position } of search(this, { ...wanted, from: first }, last)) positions.push(position)
+    return { positions, read: this.read }
+  }
+}
+
+async function filled(): Promise<Counted> {
+  const counted = new Counted()
+  await counted.create('a')
+  for (let n = 0; n < 1000; n++) {
+    if (n === 500) await counted.create('rare')
+    if (n > 500 && n < 510) await counted.put('rare', n)
+    await counted.put('a', n % 300)
+    if (n % 3 === 0) counted.ms += 1
+  }
+  return counted
+}
+
+test('an item is found without a scan, by its id alone, too', async () => {
+  const counted = await filled()
+  for (const collection of ['a', undefined]) {
+    const { positions, read } = await counted.find({ ...(collection && { collection }), id: '7' })
+    assert.equal(positions.length, 4)
+    assert.ok(read < 10, `read ${read}`)
+  }
+  assert.deepEqual(await counted.find({ id: '999999' }), { positions: [], read: 0 })
+})
+
+test('a collection is looked for between its first and its last event', async () => {
+  const counted = await filled()
+  const { positions, read } = await counted.find({ collection: 'rare' })
+  assert.equal(positions.length, 10)
+  assert.ok(read < 30, `read ${read}`)
+  assert.deepEqual(await counted.find({ collection: 'none' }), { positions: [], read: 0 })
+})
+
+test('a time is found by halving, and both its ends are inclusive', async () => {
+  const counted = await filled()
+  const seed = seedFor('event_search')
+  const random = new Random(seed)
+  const { times } = counted
+  for (let round = 0; round < 200; round++) {
+    const at = (): number => Date.parse(random.pick(times)) + random.integer(3) - 1
+    const [since, until] = [at(), at()].sort((a, b) => a - b) as [number, number]
+    const text = (ms: number, micros: string): string => new Date(ms).toISOString().replace('Z', `${micros}Z`)
+    const micros = random.chance(0.5)
+    const wanted = { since: parseInstant(text(since, micros ? '500' : '')), until: parseInstant(text(until, '')) }
+    const { positions, read } = await counted.find(wanted as Wanted)
+    const expected = times.flatMap((time, index) => {
+      const ms = Date.parse(time)
+      return (micros ? ms > since : ms >= since) && ms <= until ? [index + 1] : []
+    })
+    assert.deepEqual(positions, expected, `EVENT_SEARCH_SEED=${seed}, round ${round}`)
+    assert.ok(read <= expected.length + 2 * 11, `read ${read} for ${expected.length}`)
+  }
+})
+
+test('a time that has not come may still come', async () => {
+  const counted = await filled()
+  const range = await timeRange(counted.journal, { from: 1, until: { ms: counted.ms + 10, micros: 0 } })
+  assert.equal(range.last, undefined)
+})
