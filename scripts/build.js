@@ -1,9 +1,10 @@
-// Compiles src/ into dist/ and puts Swagger UI's files beside it. What was built before stays until all of it is done.
+// Compiles src/ into dist/ and puts Swagger UI's files and the client for pages beside it. What was built before stays until all of it is done.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { buildSync } from 'esbuild'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
@@ -30,6 +31,21 @@ for (const file of [
 ]) {
   copyFileSync(join(swagger, file), join(built, 'swagger', file))
 }
+
+// One file with all that it needs: a page loads it from its own origin, without an import map.
+buildSync({
+  entryPoints: [join(built, 'client', 'index.js')],
+  outfile: join(built, 'pages', 'client', 'index.js'),
+  bundle: true,
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2022',
+  minifySyntax: true,
+  minifyWhitespace: true,
+  nodePaths: [join(root, 'node_modules')],
+  banner: { js: '/*! The client of Recollect, with socket.io-client and what that needs. All of it: MIT license. */' },
+  logLevel: 'warning',
+})
 
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 renameSync(built, join(root, 'dist'))

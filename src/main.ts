@@ -66,6 +66,7 @@ async function main(): Promise<void> {
     sampleFile: packaged('data/sensors.json'),
     wwwroot: existsSync(ownPages) ? ownPages : packaged('wwwroot'),
     swaggerAssets: packaged('dist/swagger'),
+    builtPages: packaged('dist/pages'),
     failed: (error) => {
       log.fatal({ err: error }, 'the journal can no longer be trusted to keep what it is given; ending')
       process.exit(1)

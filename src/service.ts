@@ -15,6 +15,8 @@ export interface Surroundings extends EngineSurroundings {
   readonly version: string
   readonly wwwroot: string
   readonly swaggerAssets: string
+  /** Where the build has put what pages of any `wwwroot` may load: the client. */
+  readonly builtPages: string
 }
 
 export interface Service {
@@ -34,7 +36,7 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
 
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
 export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { log, now, newId, version, wwwroot, swaggerAssets } = surroundings
+  const { log, now, newId, version, wwwroot, swaggerAssets, builtPages } = surroundings
   const { journal, views, history, past, handler, bus } = engine
   const began = performance.now()
   const health = (): Health => {
@@ -71,6 +73,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,
       wwwroot,
+      builtPages,
       log,
       newId,
     })

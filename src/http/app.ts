@@ -25,6 +25,8 @@ export interface AppOptions {
   readonly corsCredentials: boolean
   readonly contentSecurityPolicy: string
   readonly wwwroot: string
+  /** Files that are served where `wwwroot` has none of that name. */
+  readonly builtPages: string
   readonly log: Logger
   readonly newId: () => string
 }
@@ -56,6 +58,7 @@ export function createApp(options: AppOptions): Koa {
     app.use(routes.routes() as unknown as Middleware)
   }
   app.use(statics(options.wwwroot))
+  app.use(statics(options.builtPages))
   return app
 }
 

@@ -9,6 +9,8 @@ export interface ServerMessages {
   change: (change: Change) => void
   /** The client does not keep up: from here on it gets only the latest change of each item. */
   lagging: (lagging: { readonly subscription: string; readonly position: number }) => void
+  /** Every change up to `position` was sent: what was missed, or the latest changes after `lagging`. */
+  current: (current: { readonly subscription: string; readonly position: number }) => void
 }
 
 /** What a Socket.IO client sends. */
@@ -40,7 +42,12 @@ export type Subscribed =
       /** What was missed is not known any more: forget what there was, and begin with `items`. */
       readonly reset?: true
     }
-  | { readonly error: 'Invalid' | 'TooLarge' | 'TooMany'; readonly message: string; readonly position?: number }
+  | {
+      readonly error: 'Invalid' | 'TooLarge' | 'TooMany'
+      readonly message: string
+      readonly position?: number
+      readonly journal?: string
+    }
 
 /** In the order of positions, none missing, none twice. */
 export interface Change {

@@ -47,6 +47,7 @@ function subscriberOf(socket: ClientSocket): Subscriber {
   return {
     change: (change) => socket.emit('change', change),
     lagging: (subscription, position) => socket.emit('lagging', { subscription, position }),
+    current: (subscription, position) => socket.emit('current', { subscription, position }),
     isSlow,
     whenDrained(work) {
       let isDone = false

@@ -13,6 +13,7 @@ import { SubscriptionIndex } from './subscription-index.ts'
 export interface Subscriber {
   change(change: Change): void
   lagging(subscription: string, position: Position): void
+  current(subscription: string, position: Position): void
   /** Whether what it was sent waits already, so that it is not to be sent more for now. */
   isSlow(): boolean
   /** Calls once when it can be sent more, or is gone. */
@@ -155,6 +156,7 @@ export class Subscriptions {
         error: 'TooLarge',
         message: `${found.length} items match, ${most} is the limit; page through asOf=${views.position}, then subscribe after it.`,
         position: views.position,
+        journal: journal.id,
       }
     }
     this.#clients.set(client, own.set(id, subscription))
@@ -202,7 +204,9 @@ export class Subscriptions {
       }
       subscription.position = head
     }
-    if (!subscription.isEnded) this.#begin(subscription)
+    if (subscription.isEnded) return
+    this.#begin(subscription)
+    subscription.client.current(subscription.id, views.position)
   }
 
   /** From now on the events come from the bus. */
@@ -253,6 +257,7 @@ export class Subscriptions {
     })
     latest.sort((a, b) => a.position - b.position)
     for (const one of latest) this.#send(subscription, one)
+    subscription.client.current(subscription.id, this.#options.views.position)
   }
 
   #send(subscription: Subscription, { id, item, position }: Latest): void {

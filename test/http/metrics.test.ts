@@ -139,6 +139,7 @@ test('a subscription that is behind is told until it has caught up', async () =>
   const client: Subscriber = {
     change: () => {},
     lagging: () => {},
+    current: () => {},
     isSlow: () => true,
     whenDrained: (work) => {
       drained = work

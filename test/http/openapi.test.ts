@@ -379,6 +379,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     corsCredentials: false,
     contentSecurityPolicy: '',
     wwwroot: '.',
+    builtPages: '.',
     log: pino({ level: 'silent' }),
     newId: () => '',
   })

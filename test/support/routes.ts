@@ -44,6 +44,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
     corsCredentials: false,
     contentSecurityPolicy: '',
     wwwroot: '.',
+    builtPages: '.',
     log: pino({ level: 'silent' }),
     newId: () => '',
   })

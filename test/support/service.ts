@@ -58,6 +58,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     sampleFile: join(ROOT, 'data/sensors.json'),
     wwwroot: options.wwwroot ?? join(ROOT, 'wwwroot'),
     swaggerAssets: join(ROOT, 'dist/swagger'),
+    builtPages: join(ROOT, 'dist/pages'),
     failed: (error) => failures.push(error),
   })
   t.after(async () => {

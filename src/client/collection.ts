@@ -1,0 +1,141 @@
+import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
+import { type Moment, momentOf } from './parameters.ts'
+import { Query } from './query.ts'
+import { type Method, positionOf, type Requests, segment } from './requests.ts'
+
+/** An item, and what is said about it. */
+export interface Read<T> {
+  readonly item: T
+  readonly position: number
+  /** For `ifMatch`. */
+  readonly etag: string
+}
+
+export interface Written {
+  /** Of the event that it made. */
+  readonly position: number
+  /** Of the item as it is now; none after a deletion. */
+  readonly etag: string | undefined
+}
+
+export interface Created extends Written {
+  readonly id: string | number
+}
+
+export interface WriteOptions {
+  /** Only if the item still has this tag: else a `Problem` of status 412. */
+  readonly ifMatch?: string
+  /** Sent again with the same key, the same write happens once. */
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal
+}
+
+type ItemId = string | number
+type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
+
+/** A collection by its name; there need not be one yet. */
+export class Collection<T extends object> extends Query<T> {
+  /** The server gives the id; the collection is created when there is none. */
+  async create(item: Omit<T, 'id'>, options: Pick<WriteOptions, 'idempotencyKey' | 'signal'> = {}): Promise<Created> {
+    const path = `/api/${segment(this.collection)}`
+    const response = await this.server.requests.send('POST', path, { body: item, ...asked(options) })
+    const { id } = (await response.json()) as { id: ItemId }
+    return { id, ...written(response) }
+  }
+
+  item(id: ItemId): Item<T> {
+    return new Item<T>(this.server.requests, this.collection, id)
+  }
+
+  /** Every event of the collection and its items, oldest first. */
+  history(filter: HistoryFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
+    return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
+  }
+}
+
+/** One item of a collection by its id; it need not exist. */
+export class Item<T extends object> {
+  readonly collection: string
+  readonly id: ItemId
+  readonly #requests: Requests
+  readonly #asOf: string | undefined
+
+  constructor(requests: Requests, collection: string, id: ItemId, asOf?: string) {
+    this.#requests = requests
+    this.collection = collection
+    this.id = id
+    this.#asOf = asOf
+  }
+
+  /** The item as it was; to be read only. */
+  asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
+    return new Item<T>(this.#requests, this.collection, this.id, momentOf(at))
+  }
+
+  async get(options: { readonly signal?: AbortSignal } = {}): Promise<Read<T>> {
+    const search = this.#asOf === undefined ? '' : `?asOf=${encodeURIComponent(this.#asOf)}`
+    const response = await this.#requests.send('GET', this.#path + search, options)
+    return {
+      item: (await response.json()) as T,
+      position: positionOf(response),
+      etag: response.headers.get('ETag') ?? '',
+    }
+  }
+
+  /** The item as a whole. One that does not exist is created where the server's `Api.UpsertOnPut` is on, else 404. */
+  replace(item: T, options: WriteOptions = {}): Promise<Written> {
+    return this.#write('PUT', item, options)
+  }
+
+  /** A merge patch (RFC 7396), or the operations of a JSON Patch (RFC 6902). */
+  patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
+    const type = Array.isArray(patch) ? 'application/json-patch+json' : 'application/merge-patch+json'
+    return this.#write('PATCH', patch, options, { 'Content-Type': type })
+  }
+
+  delete(options: WriteOptions = {}): Promise<Written> {
+    return this.#write('DELETE', undefined, options)
+  }
+
+  /** Every event of the item, oldest first, deletions too. */
+  history(filter: HistoryFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
+    return eventsOf<T>(this.#requests, { ...filter, collection: this.collection, id: this.id })
+  }
+
+  get #path(): string {
+    return `/api/${segment(this.collection)}/${segment(String(this.id))}`
+  }
+
+  async #write(method: Method, body: unknown, options: WriteOptions, headers = {}): Promise<Written> {
+    const { signal, headers: conditions } = asked(options)
+    const response = await this.#requests.send(method, this.#path, {
+      headers: { ...headers, ...conditions },
+      ...(body !== undefined && { body }),
+      ...(signal && { signal }),
+    })
+    return written(response)
+  }
+}
+
+/** Of an object, what is to become of its members: `null` removes, objects are merged, all else replaces. */
+export type Patch<T> = {
+  readonly [name in keyof T]?: (T[name] extends object ? Patch<T[name]> | T[name] : T[name]) | null
+}
+
+export interface PatchOperation {
+  readonly op: 'add' | 'remove' | 'replace' | 'move' | 'copy' | 'test'
+  readonly path: string
+  readonly from?: string
+  readonly value?: unknown
+}
+
+function asked({ ifMatch, idempotencyKey, signal }: WriteOptions) {
+  return {
+    headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
+    ...(signal && { signal }),
+  }
+}
+
+function written(response: Response): Written {
+  return { position: positionOf(response), etag: response.headers.get('ETag') ?? undefined }
+}

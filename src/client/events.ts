@@ -1,0 +1,119 @@
+import { type Moment, momentOf } from './parameters.ts'
+import { pause } from './pause.ts'
+import { Problem } from './problem.ts'
+import type { Requests } from './requests.ts'
+
+interface EventBase {
+  readonly position: number
+  readonly collection: string
+  readonly time: string
+  readonly actor: string
+  readonly requestId: string
+}
+
+interface ItemEventBase extends EventBase {
+  readonly id: string | number
+  readonly revision: number
+  /** Position of the item's previous event, 0 for none. */
+  readonly prior: number
+}
+
+/** An event as it is kept for ever (docs/api.md, "Events"). */
+export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
+  | (ItemEventBase & { readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched'; readonly item: T })
+  | (ItemEventBase & { readonly type: 'ItemDeleted' })
+  | (EventBase & { readonly type: 'CollectionCreated' | 'CollectionRemoved' })
+  | (EventBase & { readonly type: 'CollectionOrdered'; readonly ids: readonly (string | number)[] })
+
+export interface EventsFilter {
+  /** The first position wanted. */
+  readonly from?: number
+  /** At most so many. */
+  readonly limit?: number
+  readonly collection?: string
+  readonly id?: string | number
+  readonly type?: RecordedEvent['type']
+  readonly actor?: string
+  readonly since?: string | Date
+  readonly until?: string | Date
+  /** After those that there are, those that come: goes on through lost connections, until the loop is left. */
+  readonly follow?: boolean
+  readonly signal?: AbortSignal
+}
+
+/** How long to wait before what was cut off is asked for again. */
+const RETRY_MS = 1000
+
+/** The events that match, oldest first, none missing and none twice. */
+export async function* eventsOf<T>(
+  requests: Requests,
+  { follow = false, signal, ...filter }: EventsFilter,
+): AsyncGenerator<RecordedEvent<T>, void> {
+  const left = new AbortController()
+  const ended = AbortSignal.any([left.signal, requests.closed, ...(signal ? [signal] : [])])
+  try {
+    if (follow) yield* followed<T>(requests, filter, ended)
+    else yield* linesOf<T>(await ask(requests, filter, 'application/x-ndjson', ended), (line) => line)
+  } finally {
+    // Whoever leaves the loop early lets go of the answer, too.
+    left.abort()
+  }
+}
+
+type Filter = Omit<EventsFilter, 'follow' | 'signal'>
+
+async function* followed<T>(
+  requests: Requests,
+  filter: Filter,
+  signal: AbortSignal,
+): AsyncGenerator<RecordedEvent<T>, void> {
+  let { from, limit = Number.POSITIVE_INFINITY } = filter
+  for (;;) {
+    try {
+      const wanted = { ...filter, ...(from !== undefined && { from }), ...(Number.isFinite(limit) && { limit }) }
+      const response = await ask(requests, wanted, 'text/event-stream', signal)
+      for await (const event of linesOf<T>(response, (line) => (line.startsWith('data: ') ? line.slice(6) : ''))) {
+        yield event
+        from = event.position + 1
+        if (--limit === 0) return
+      }
+    } catch (error) {
+      const isLasting = error instanceof Problem && error.status < 500 && error.status !== 429
+      if (isLasting || signal.aborted) throw error
+    }
+    await pause(RETRY_MS, signal)
+  }
+}
+
+function ask(requests: Requests, filter: Filter, accept: string, signal: AbortSignal): Promise<Response> {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(filter) as [string, Moment | undefined][]) {
+    if (value !== undefined) parameters.set(name, momentOf(value))
+  }
+  const search = parameters.size > 0 ? `?${parameters}` : ''
+  return requests.send('GET', `/events${search}`, { headers: { Accept: accept }, signal })
+}
+
+async function* linesOf<T>(
+  { body }: Response,
+  textOf: (line: string) => string,
+): AsyncGenerator<RecordedEvent<T>, void> {
+  if (!body) return
+  const decoder = new TextDecoder()
+  const reader = body.getReader()
+  let rest = ''
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const lines = (rest + decoder.decode(value, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        const text = textOf(line)
+        if (text !== '') yield JSON.parse(text) as RecordedEvent<T>
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {})
+  }
+}

@@ -1,0 +1,26 @@
+export type { ListChange } from './changes.ts'
+export {
+  Collection,
+  type Created,
+  Item,
+  type Patch,
+  type PatchOperation,
+  type Read,
+  type WriteOptions,
+  type Written,
+} from './collection.ts'
+export type { ConnectionState, StateChange, Updated } from './connection.ts'
+export type { Credentials } from './credentials.ts'
+export type { EventsFilter, RecordedEvent } from './events.ts'
+export { LiveList } from './live-list.ts'
+export type { Field, FilterValue, Moment, Where } from './parameters.ts'
+export { Problem } from './problem.ts'
+export { type Page, Query } from './query.ts'
+export {
+  type ConnectOptions,
+  connect,
+  type Health,
+  Recollect,
+  type Restored,
+  type RestoreRequest,
+} from './recollect.ts'

@@ -1,0 +1,46 @@
+import { problem } from './problem.ts'
+
+export type FilterValue = string | number | boolean | null | Date
+
+type Operator = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains' | 'startswith' | 'endswith' | 'exists'
+
+/** A field of an item, or a dotted path that begins with one. */
+export type Field<T> = (keyof T & string) | `${keyof T & string}.${string}`
+
+/** By field, or `<field>_<operator>`: one value, or several of which any may match (of `ne`, none). */
+export type Where<T> = {
+  readonly [name in Field<T> | `${Field<T>}_${Operator}`]?: FilterValue | readonly FilterValue[] | undefined
+}
+
+/** Parameters of a query that are none of its filters: a field of such a name is asked with `_eq`. */
+const RESERVED = ['q', 'sort', 'fields', 'asOf', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit']
+
+export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
+  return Object.entries(where).flatMap(([name, value]) => {
+    const asked = RESERVED.includes(name) ? `${name}_eq` : name
+    const values = (Array.isArray(value) ? value : [value]) as readonly unknown[]
+    return values.filter((one) => one !== undefined).map((one) => [asked, textOf(one)] as const)
+  })
+}
+
+function textOf(value: unknown): string {
+  if (value instanceof Date) return value.toISOString()
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** A position, or an instant. */
+export type Moment = number | string | Date
+
+export function momentOf(at: Moment): string {
+  return at instanceof Date ? at.toISOString() : String(at)
+}
+
+/** What a server takes at most; a longer one would end the connection instead of being answered. */
+const SUBSCRIPTION_BYTES = 14 * 1024
+
+/** As `subscribe` takes it. */
+export function subscriptionQuery(filters: URLSearchParams): string {
+  const text = filters.toString()
+  if (text.length <= SUBSCRIPTION_BYTES) return text
+  throw problem('Invalid', 400, `The filters are longer than ${SUBSCRIPTION_BYTES} bytes.`)
+}

@@ -1,0 +1,162 @@
+import { parseSort } from '../json/order.ts'
+import { parsePath, select, selectionOf } from '../json/paths.ts'
+import type { JsonObject } from '../json/value.ts'
+import type { Connection } from './connection.ts'
+import { LiveList } from './live-list.ts'
+import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
+import { Problem } from './problem.ts'
+import { positionOf, type Requests, segment } from './requests.ts'
+
+/** What answers a query: a part of the items that match it. */
+export interface Page<T> {
+  readonly items: readonly T[]
+  /** How many match, on all pages. */
+  readonly total: number
+  /** What the answer reflects. */
+  readonly position: number
+  readonly etag: string | undefined
+}
+
+/** All that a query is made of; a new one for each change. */
+export interface QueryParts {
+  readonly where: readonly (readonly [string, string])[]
+  readonly sort: readonly string[]
+  readonly fields: readonly string[]
+  readonly page: { readonly number: number; readonly size: number } | undefined
+  readonly asOf: string | undefined
+}
+
+export const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], page: undefined, asOf: undefined }
+
+/** What queries reach the server by. */
+export interface Server {
+  readonly requests: Requests
+  /** Opened by whoever needs it first. */
+  readonly connection: Connection
+}
+
+/** Items of a page, where all of them are read. */
+const PAGE_SIZE = 5000
+
+/** What is asked of a collection. Every method gives another query, and leaves this one as it is. */
+export class Query<T extends object> {
+  readonly collection: string
+  protected readonly server: Server
+  readonly #parts: QueryParts
+
+  constructor(server: Server, collection: string, parts: QueryParts = EVERYTHING) {
+    this.server = server
+    this.collection = collection
+    this.#parts = parts
+  }
+
+  /** Only items that fulfil all of these. What is asked of one field twice may be fulfilled either way. */
+  where(filters: Where<T>): Query<T> {
+    return this.#with({ where: [...this.#parts.where, ...filtersOf(filters)] })
+  }
+
+  /** Only items in which the text occurs, in any value, upper or lower case. */
+  q(text: string): Query<T> {
+    return this.#with({ where: [...this.#parts.where, ['q', text]] })
+  }
+
+  /** `'-timestamp'` or `'timestamp_desc'`, `'mac'`: by the first, where that is equal by the second… */
+  sort(...fields: readonly (Field<T> | `-${Field<T>}` | `${Field<T>}_${'asc' | 'desc'}`)[]): Query<T> {
+    return this.#with({ sort: fields })
+  }
+
+  /** Only these fields of each item. */
+  fields(...fields: readonly Field<T>[]): Query<Partial<T>> {
+    return this.#with({ fields }) as unknown as Query<Partial<T>>
+  }
+
+  /** Pages count from 1. */
+  page(number: number, size = 512): Query<T> {
+    return this.#with({ page: { number, size } })
+  }
+
+  /** As it was right after the event of a position, or after the last one up to an instant. */
+  asOf(at: Moment): Query<T> {
+    return this.#with({ asOf: momentOf(at) })
+  }
+
+  async get(options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
+    const { number, size } = this.#parts.page ?? {}
+    return this.#read({ ...(size !== undefined && { page: number, pageSize: size }) }, options)
+  }
+
+  /** Every item that matches, read page by page; all pages are of one position, whatever is written meanwhile. */
+  async *all(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<T, void> {
+    let pageSize: number | undefined = PAGE_SIZE
+    let asOf = this.#parts.asOf
+    let read = 0
+    for (let page = 1; ; page++) {
+      const paging: Readonly<Record<string, string | number | undefined>> = { page, pageSize, asOf }
+      let answer: Page<T>
+      try {
+        answer = await this.#read(paging, options)
+      } catch (error) {
+        // The server may have been told to give less at a time.
+        if (!(error instanceof Problem) || error.status !== 400 || page > 1 || pageSize === undefined) throw error
+        pageSize = undefined
+        answer = await this.#read({ ...paging, pageSize }, options)
+      }
+      yield* answer.items
+      read += answer.items.length
+      if (answer.items.length === 0 || read >= answer.total) return
+      asOf = String(answer.position)
+    }
+  }
+
+  /**
+   * A list that stays right: what matches now, and every change from now on, also through lost connections and
+   * restarts of the server. Sorted as the query says, what that leaves equal by `id`. Ends with `close()`.
+   */
+  live(): LiveList<T> {
+    const { asOf, fields, page, sort } = this.#parts
+    if (asOf !== undefined) throw new TypeError('The past does not change: a live list has no asOf.')
+    const selection = fields.length > 0 ? selectionOf(fields.map(parsePath)) : undefined
+    return new LiveList<T>(this.server.connection, {
+      collection: this.collection,
+      query: subscriptionQuery(this.#filters()),
+      sort: sort.map(parseSort),
+      window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
+      select: selection && ((item) => select(item, selection)),
+      readAll: async (position, signal) => {
+        const items: JsonObject[] = []
+        const filtered = new Query<JsonObject>(this.server, this.collection, {
+          ...EVERYTHING,
+          where: this.#parts.where,
+        })
+        for await (const item of filtered.asOf(position).all({ signal })) items.push(item)
+        return items
+      },
+    })
+  }
+
+  #filters(): URLSearchParams {
+    return new URLSearchParams(this.#parts.where.map(([name, value]): [string, string] => [name, value]))
+  }
+
+  async #read(
+    paging: Readonly<Record<string, string | number | undefined>>,
+    options: { readonly signal?: AbortSignal },
+  ): Promise<Page<T>> {
+    const { sort, fields, asOf } = this.#parts
+    const parameters = this.#filters()
+    const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
+    for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
+    const search = parameters.size > 0 ? `?${parameters}` : ''
+    const response = await this.server.requests.send('GET', `/api/${segment(this.collection)}${search}`, options)
+    return {
+      items: (await response.json()) as T[],
+      total: Number(response.headers.get('X-Total-Count')),
+      position: positionOf(response),
+      etag: response.headers.get('ETag') ?? undefined,
+    }
+  }
+
+  #with(parts: Partial<QueryParts>): Query<T> {
+    return new Query<T>(this.server, this.collection, { ...this.#parts, ...parts })
+  }
+}

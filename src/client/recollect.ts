@@ -1,0 +1,131 @@
+import { Collection } from './collection.ts'
+import { Connection, type ConnectionState, type StateChange, type Updated } from './connection.ts'
+import type { Credentials } from './credentials.ts'
+import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
+import type { Listener } from './listeners.ts'
+import { type Moment, momentOf } from './parameters.ts'
+import type { Server } from './query.ts'
+import { Requests } from './requests.ts'
+
+export type ConnectOptions = Credentials
+
+export interface Health {
+  readonly status: 'ok' | 'degraded' | 'unavailable'
+  readonly position: number
+  /** Seconds. */
+  readonly uptime: number
+  readonly version: string
+  readonly [name: string]: unknown
+}
+
+export interface RestoreRequest {
+  readonly to: Moment
+  /** Default: all of them. */
+  readonly collection?: string
+  /** Default: all items of the collection. */
+  readonly id?: string | number
+  /** Says what would change, and changes nothing. */
+  readonly dryRun?: boolean
+}
+
+export interface Restored {
+  readonly position: number
+  readonly dryRun: boolean
+  readonly events: number
+  /** The first thousand. */
+  readonly changes: readonly { readonly type: string; readonly collection: string; readonly id?: string | number }[]
+}
+
+/** A server, as a client sees it. Nothing is sent before it is asked for; the connection is opened by what needs one. */
+export class Recollect {
+  readonly url: string
+  readonly #requests: Requests
+  readonly #connection: Connection
+  readonly #server: Server
+
+  constructor(url: string, credentials: Credentials) {
+    const { origin, pathname } = new URL(url)
+    this.url = origin + pathname.replace(/\/+$/, '')
+    this.#requests = new Requests(this.url, credentials)
+    this.#connection = new Connection(this.url, () => this.#requests.credentials)
+    this.#server = { requests: this.#requests, connection: this.#connection }
+  }
+
+  collection<T extends object = Record<string, unknown>>(name: string): Collection<T> {
+    return new Collection<T>(this.#server, name)
+  }
+
+  /** Their names, now or as they were. */
+  async collections({ asOf }: { readonly asOf?: Moment } = {}): Promise<readonly string[]> {
+    const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentOf(asOf))}`
+    return (await this.#requests.send('GET', `/api${search}`)).json() as Promise<string[]>
+  }
+
+  /** The journal's events, oldest first; with `follow` also those that come. */
+  events<T = Readonly<Record<string, unknown>>>(filter: EventsFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
+    return eventsOf<T>(this.#requests, filter)
+  }
+
+  /**
+   * Tells of every event, as it happens and while there is a connection. Who must not miss any has a live list, or
+   * follows the events. Returns what ends it.
+   */
+  onUpdated(listener: Listener<Updated>): () => void {
+    return this.#connection.onUpdated(listener)
+  }
+
+  get state(): ConnectionState {
+    return this.#connection.state
+  }
+
+  /** Tells of every other state that the connection comes to. Returns what ends it. */
+  onState(listener: Listener<StateChange>): () => void {
+    return this.#connection.onState(listener)
+  }
+
+  /** Also when the server says that it is not well. */
+  async health(): Promise<Health> {
+    return (await this.#requests.send('GET', '/health', { accept: [503] })).json() as Promise<Health>
+  }
+
+  /** Gets a token, and comes with it from now on. */
+  async login(username: string, password: string): Promise<{ readonly expiresInSeconds: number }> {
+    const response = await this.#requests.send('POST', '/token', { body: { username, password }, isOpen: true })
+    const { access_token: token, expires_in } = (await response.json()) as { access_token: string; expires_in: number }
+    this.authenticate({ token })
+    return { expiresInSeconds: expires_in }
+  }
+
+  /** Revokes the token, and comes without one from now on. */
+  async logout(): Promise<void> {
+    await this.#requests.send('POST', '/logout')
+    this.authenticate({})
+  }
+
+  /** Comes with these from now on. */
+  authenticate(credentials: Credentials): void {
+    this.#requests.credentials = credentials
+    this.#connection.renew()
+  }
+
+  /** Appends the events that make an item, a collection or everything what it was (docs/api.md, "Going back"). */
+  async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
+    const body = { ...request, to: typeof to === 'number' ? to : momentOf(to) }
+    return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Promise<Restored>
+  }
+
+  /** Ends the connection, every live list and what is still being answered; nothing of it is left running. */
+  close(): void {
+    this.#connection.close()
+    this.#requests.close()
+  }
+}
+
+/** A client of the server at `url`; in a browser the default is the one that the page came from. */
+export function connect(url?: string, options: ConnectOptions = {}): Recollect {
+  const page = (globalThis as { readonly location?: { readonly origin: string } }).location
+  const address = url ?? page?.origin
+  if (address === undefined)
+    throw new TypeError('connect needs the address of the server, such as http://localhost:57602')
+  return new Recollect(page ? new URL(address, page.origin).href : address, options)
+}

@@ -1,0 +1,88 @@
+import { compareRanked, compareSortKeys, ranked, type Sort, type SortKeys, sortKeys } from '../json/order.ts'
+import { compareText, type JsonObject } from '../json/value.ts'
+
+type ItemId = string | number
+
+export interface Entry<T> {
+  readonly key: string
+  readonly id: ItemId
+  /** As it is shown. */
+  readonly item: T
+  readonly keys: SortKeys
+}
+
+/** Items by their key, and in the order of a query: of two that it takes for equal the one of the lower id comes first. */
+export class SortedItems<T> {
+  readonly #sort: readonly Sort[]
+  readonly #shown: (item: JsonObject) => T
+  readonly #byKey = new Map<string, Entry<T>>()
+  #entries: Entry<T>[] = []
+
+  constructor(sort: readonly Sort[], shown: (item: JsonObject) => T) {
+    this.#sort = sort
+    this.#shown = shown
+  }
+
+  get size(): number {
+    return this.#entries.length
+  }
+
+  get(key: string): Entry<T> | undefined {
+    return this.#byKey.get(key)
+  }
+
+  slice(from?: number, to?: number): readonly Entry<T>[] {
+    return this.#entries.slice(from, to)
+  }
+
+  /** These and no others. */
+  replace(items: readonly JsonObject[]): void {
+    this.#byKey.clear()
+    for (const item of items) {
+      const entry = this.#entryOf(item.id as ItemId, item)
+      this.#byKey.set(entry.key, entry)
+    }
+    this.#entries = [...this.#byKey.values()].sort(this.#compare)
+  }
+
+  put(id: ItemId, item: JsonObject): void {
+    const entry = this.#entryOf(id, item)
+    const before = this.#byKey.get(entry.key)
+    this.#byKey.set(entry.key, entry)
+    const place = before && this.#placeOf(before)
+    if (place !== undefined && before && this.#compare(before, entry) === 0) {
+      this.#entries[place] = entry
+      return
+    }
+    if (place !== undefined) this.#entries.splice(place, 1)
+    this.#entries.splice(this.#placeOf(entry), 0, entry)
+  }
+
+  remove(key: string): void {
+    const entry = this.#byKey.get(key)
+    if (!entry) return
+    this.#byKey.delete(key)
+    this.#entries.splice(this.#placeOf(entry), 1)
+  }
+
+  #entryOf(id: ItemId, item: JsonObject): Entry<T> {
+    return { key: String(id), id, item: this.#shown(item), keys: sortKeys(item, this.#sort) }
+  }
+
+  /** Where it stands, or would. */
+  #placeOf(entry: Entry<T>): number {
+    let low = 0
+    let high = this.#entries.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#compare(this.#entries[middle] as Entry<T>, entry) < 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  readonly #compare = (a: Entry<T>, b: Entry<T>): number =>
+    compareSortKeys(a.keys, b.keys, this.#sort) ||
+    compareRanked(ranked(a.id), ranked(b.id)) ||
+    compareText(a.key, b.key)
+}

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { connect, Problem, type Recollect } from '../../src/client/index.ts'
+import { type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+interface Reading {
+  readonly id: number
+  readonly mac: string
+  readonly battery: number
+  readonly data?: { readonly temperature: number }
+}
+
+const SENSORS: readonly Reading[] = [
+  { id: 1, mac: 'A', battery: 2900, data: { temperature: 21 } },
+  { id: 2, mac: 'B', battery: 3100, data: { temperature: 19 } },
+  { id: 3, mac: 'C', battery: 2800 },
+]
+
+async function sensors(t: TestContext, flags: readonly string[] = []): Promise<[Recollect, RunningServer]> {
+  const server = await startServer(t, { data: { sensors: SENSORS, 'a/b': [] }, flags })
+  const client = connect(server.url)
+  t.after(() => client.close())
+  return [client, server]
+}
+
+const macs = (items: readonly Partial<Reading>[]) => items.map(({ mac }) => mac).join('')
+
+test('a query asks for what it says, and leaves the one that it came from as it was', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  const low = all.where({ battery_lt: 3000 })
+  assert.equal(macs((await low.sort('-battery').get()).items), 'AC')
+  assert.equal(macs((await low.get()).items), 'AC')
+  assert.equal(macs((await all.get()).items), 'ABC')
+  assert.equal(
+    macs(
+      (
+        await all
+          .where({ mac: ['A', 'B'] })
+          .sort('battery_desc')
+          .get()
+      ).items,
+    ),
+    'BA',
+  )
+  assert.equal(macs((await all.where({ 'data.temperature_gte': 20 }).get()).items), 'A')
+  assert.equal(macs((await all.q('b').get()).items), 'B')
+  const { items, total, position, etag } = await all.fields('mac').page(2, 2).get()
+  assert.deepEqual(items, [{ mac: 'C' }])
+  assert.deepEqual({ total, position }, { total: 3, position: 5 })
+  assert.match(etag ?? '', /^"/)
+  assert.deepEqual(await client.collections(), ['sensors', 'a/b'])
+})
+
+test('items are created, read, changed and deleted, and their past can be read', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  const { id, position } = await all.create({ mac: 'D', battery: 1 })
+  assert.deepEqual([id, position], [4, 6])
+  const item = all.item(4)
+  const { etag } = await item.get()
+  await item.patch({ battery: 2 }, { ifMatch: etag })
+  await item.patch([{ op: 'replace', path: '/mac', value: 'E' }])
+  const replaced = await item.replace({ id: 4, mac: 'F', battery: 3 })
+  assert.deepEqual((await item.get()).item, { id: 4, mac: 'F', battery: 3 })
+  assert.equal((await item.get()).etag, replaced.etag)
+  assert.deepEqual((await item.asOf(7).get()).item, { mac: 'D', battery: 2, id: 4 })
+  assert.equal(macs((await all.asOf(8).where({ id: 4 }).get()).items), 'E')
+  await item.delete()
+  const types: string[] = []
+  for await (const { type } of item.history()) types.push(type)
+  assert.deepEqual(types, ['ItemCreated', 'ItemPatched', 'ItemPatched', 'ItemReplaced', 'ItemDeleted'])
+  await client.restore({ to: 9, collection: 'sensors', id: 4 })
+  assert.equal((await item.get()).item.mac, 'F')
+})
+
+test('what the server refuses is a Problem, with all that it says', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  const refused = (work: Promise<unknown>, status: number, code: string) =>
+    assert.rejects(work, (error) => {
+      assert.ok(error instanceof Problem)
+      assert.deepEqual([error.status, error.code], [status, code])
+      assert.notEqual(error.detail, '')
+      return true
+    })
+  await refused(all.item(99).get(), 404, 'NotFound')
+  await refused(all.item(1).replace(SENSORS[0] as Reading, { ifMatch: '"x"' }), 412, 'PreconditionFailed')
+  await refused(all.asOf(1000).get(), 400, 'Invalid')
+  await refused(client.collection('none').get(), 404, 'NotFound')
+  await refused(client.restore({ to: 1, collection: 'none' }), 422, 'Unprocessable')
+})
+
+test('a live list begins with what matches and follows what changes', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  const list = all.where({ battery_lt: 3000 }).sort('battery').live()
+  const told: string[] = []
+  list.onChange(({ entered, updated, left }) =>
+    told.push(`+${macs(entered)} =${macs(updated.map(({ item }) => item))} -${macs(left)}`),
+  )
+  await list.ready
+  assert.equal(macs(list.items), 'CA')
+  await all.item(2).patch({ battery: 2850 })
+  await until('B to be there', () => macs(list.items) === 'CBA')
+  await all.item(1).patch({ battery: 1 })
+  await all.item(3).delete()
+  const { position } = await all.create({ mac: 'X', battery: 9999 })
+  await until('the last position', () => list.position === position)
+  assert.equal(macs(list.items), 'AB')
+  assert.equal(list.total, 2)
+  assert.deepEqual(told, ['+CA = -', '+B = -', '+ =A -', '+ = -C'])
+})
