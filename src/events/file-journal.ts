@@ -3,6 +3,7 @@ import { directoryOf, type Files, isOutOfSpace, type OpenFile, writeAll, writeNe
 import type { Position } from './event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
+import { type Mark, type MarkedSegment, whyNotMarked } from './mark.ts'
 import { type Expected, encodeEvent, encodeHeader, encodeWrite, FORMAT, type Line, NO_PREVIOUS } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment, segmentName, type Torn, walk } from './walk.ts'
@@ -16,6 +17,8 @@ export interface FileJournalOptions {
   readonly segmentBytes: number
   /** Called when the journal is this process's, before anything is read. */
   readonly locked: () => Promise<void>
+  /** Says, after that, from which mark of this journal on it is to be replayed, if not from its beginning. */
+  readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>
   /** Gets every whole write that the journal already holds, in order, while it is opened. */
   readonly replay: (recorded: Recorded) => void
   /** The journal can no longer tell what the disk holds: the process must end. */
@@ -57,6 +60,8 @@ export class FileJournal implements Journal {
   #file: OpenFile
   #next: Expected
   #time: string
+  /** Where the last record begins, in the last segment. */
+  #lastOffset: number | undefined
   #head: Position
   #accepted: Position
   #queue: Waiting[] = []
@@ -75,6 +80,7 @@ export class FileJournal implements Journal {
     this.#file = opened.file
     this.#next = opened.next
     this.#time = opened.time
+    this.#lastOffset = opened.lastOffset
     this.#head = opened.next.position - 1
     this.#accepted = this.#head
   }
@@ -147,7 +153,7 @@ export class FileJournal implements Journal {
         position += waiting.draft.events.length
       }
       const began = performance.now()
-      await writeAll(this.#file, Buffer.concat(lines.map((line) => line.bytes)), segment.size)
+      await writeLines(this.#file, lines, segment.size)
       await this.#synced(this.#file)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
@@ -155,6 +161,7 @@ export class FileJournal implements Journal {
       figures.events += position - flush
       figures.bytes += size - segment.size
       for (const [at, offset] of starts) note(segment, at, offset)
+      this.#lastOffset = starts.at(-1)?.[1]
       segment.size = size
       this.#next = { position, previous, flush }
       this.#time = time
@@ -223,8 +230,22 @@ export class FileJournal implements Journal {
     const file = await files.open(segment.path, 'edit')
     const full = this.#file
     this.#segments.push(segment)
+    this.#lastOffset = undefined
     this.#file = file
     await full.close()
+  }
+
+  /** The place behind the last durable event; undefined when the last segment has no record yet. */
+  mark(): Mark | undefined {
+    const { first, size, index } = this.#segment
+    if (this.#lastOffset === undefined) return undefined
+    // Only the last one is still written to.
+    const begun = { first, size, index: { positions: [...index.positions], offsets: [...index.offsets] } }
+    const full = this.#segments.slice(0, -1).map((segment): MarkedSegment => {
+      return { first: segment.first, size: segment.size, index: segment.index }
+    })
+    const segments = [...full, begun]
+    return { journal: this.id, next: this.#next, time: this.#time, lastOffset: this.#lastOffset, segments }
   }
 
   async *read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
@@ -236,6 +257,24 @@ export class FileJournal implements Journal {
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
     await this.#file.close()
     await this.#lock.release()
+  }
+}
+
+const WRITE_BYTES = 1024 * 1024
+
+/** Writes the lines one behind the other; many of them together, but never copies all of a large write. */
+async function writeLines(file: OpenFile, lines: readonly Line[], offset: number): Promise<void> {
+  let at = offset
+  let gathered: Buffer[] = []
+  let size = 0
+  for (const [index, { bytes }] of lines.entries()) {
+    gathered.push(bytes)
+    size += bytes.length
+    if (size < WRITE_BYTES && index < lines.length - 1) continue
+    await writeAll(file, gathered.length === 1 ? bytes : Buffer.concat(gathered, size), at)
+    at += size
+    gathered = []
+    size = 0
   }
 }
 
@@ -252,19 +291,21 @@ interface Opened {
   readonly file: OpenFile
   readonly next: Expected
   readonly time: string
+  readonly lastOffset: number | undefined
   readonly cut: Cut | undefined
 }
 
 async function openDirectory(options: FileJournalOptions): Promise<Opened> {
-  const { files, directory, newId, locked, replay } = options
+  const { files, directory, newId, locked, resume, replay } = options
   await files.makeDirectory(directory)
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
   try {
     await locked()
-    const walked = await walk(files, directory, replay)
+    const mark = await resume?.((one) => whyNotMarked(files, directory, one))
+    const walked = await walk(files, directory, replay, undefined, mark)
     const id = walked.id ?? newId()
-    const { segments, next, time, torn } = walked
+    const { segments, next, time, lastOffset, torn } = walked
     if (segments.length === 0) segments.push(await beginSegment(files, directory, id, next))
     const cut = torn && (await cutOff(files, torn))
     const last = segments.at(-1) as Segment
@@ -272,7 +313,7 @@ async function openDirectory(options: FileJournalOptions): Promise<Opened> {
     if (torn) await file.truncate(torn.offset)
     await file.sync()
     await files.syncDirectory(directory)
-    return { id, lock, segments, file, next, time, cut }
+    return { id, lock, segments, file, next, time, lastOffset, cut }
   } catch (error) {
     await lock.release()
     throw error
@@ -296,5 +337,10 @@ async function beginSegment(files: Files, directory: string, journal: string, ne
   await writeNew(files, `${path}.tmp`, [header.bytes])
   await files.rename(`${path}.tmp`, path)
   await files.syncDirectory(directory)
-  return { path, first: next.position, size: header.bytes.length, index: { positions: [], offsets: [] } }
+  return {
+    path,
+    first: next.position,
+    size: header.bytes.length,
+    index: { positions: [], offsets: [] },
+  }
 }

@@ -51,7 +51,7 @@ export interface RecordLine extends Line {
 }
 
 /** Frames a JSON object's text. */
-function frame(json: string): Line {
+export function frame(json: string): Line {
   const rest = json.slice(1)
   const length = Buffer.byteLength(rest)
   const bytes = Buffer.allocUnsafe(PREFIX_BYTES + length + 1)
@@ -216,7 +216,8 @@ export function after(record: JournalRecord, crc: string): Expected {
   return { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
 }
 
-const SECTOR = 512
+/** What a disk writes as one. */
+export const SECTOR = 512
 const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
 
 /**

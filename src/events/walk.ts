@@ -2,6 +2,7 @@ import { Corruption } from '../errors.ts'
 import { type Files, readFully } from '../files/files.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
+import type { Mark, MarkedSegment } from './mark.ts'
 import {
   after,
   type Expected,
@@ -11,6 +12,7 @@ import {
   parseHeader,
   parseRecord,
   readFrame,
+  SECTOR,
   whyNotTorn,
 } from './record.ts'
 
@@ -40,6 +42,19 @@ export function note(segment: Segment, position: Position, offset: number): void
   }
 }
 
+function segmentAt(
+  directory: string,
+  { first, size, index }: Pick<MarkedSegment, 'first' | 'size'> & Partial<MarkedSegment>,
+): Segment {
+  const { positions = [], offsets = [] } = index ?? {}
+  return {
+    path: `${directory}/${segmentName(first)}`,
+    first,
+    size,
+    index: { positions: [...positions], offsets: [...offsets] },
+  }
+}
+
 export interface Walk {
   /** The journal's UUID; undefined when there is no journal yet. */
   readonly id: string | undefined
@@ -48,6 +63,8 @@ export interface Walk {
   readonly next: Expected
   /** Of the last event, '' for none. */
   readonly time: string
+  /** Where the last record begins, in the last segment; undefined when that is not known. */
+  readonly lastOffset: number | undefined
   /** What a crash left at the end of the last segment, and is to be cut off. */
   readonly torn: Torn | undefined
 }
@@ -61,7 +78,7 @@ export interface Torn {
 
 /**
  * Reads a journal's directory from its first segment to its last and checks every line; `visit` gets every whole
- * write, in order. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption, naming
+ * write, in order. With a mark, which must be one of this journal's, it begins there. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption, naming
  * segment, offset and position: it is never skipped.
  */
 export async function walk(
@@ -69,47 +86,55 @@ export async function walk(
   directory: string,
   visit: (recorded: Recorded) => void,
   progress: (segments: number, of: number) => void = () => {},
+  mark?: Mark,
 ): Promise<Walk> {
   const names = (await files.list(directory)).filter((name) => NAME.test(name)).sort()
-  const segments: Segment[] = []
-  let id: string | undefined
-  let next: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
-  let time = ''
+  const marked = (mark?.segments ?? []).map((known) => segmentAt(directory, known))
+  const begun = marked.pop()
+  let lastOffset = mark?.lastOffset
+  const segments = [...marked]
+  let id = mark?.journal
+  let next: Expected = mark?.next ?? { position: 1, previous: NO_PREVIOUS, flush: 0 }
+  let time = mark?.time ?? ''
   let torn: Torn | undefined
   let unfinished: { readonly offset: number; readonly before: Expected; readonly parts: JournalRecord[] } | undefined
 
   for (const [index, name] of names.entries()) {
     progress(index, names.length)
-    const segment: Segment = {
-      path: `${directory}/${name}`,
-      first: Number(name.slice(0, 20)),
-      size: 0,
-      index: { positions: [], offsets: [] },
-    }
-    const bytes = await readWhole(files, segment.path)
-    let offset = 0
+    if (index < marked.length) continue
+    const isBegun = begun !== undefined && index === marked.length
+    const segment = isBegun ? begun : segmentAt(directory, { first: Number(name.slice(0, 20)), size: 0 })
+    // Whole sectors, as the kinds of damage are told apart by them.
+    const base = segment.size - (segment.size % SECTOR)
+    const bytes = await readFrom(files, segment.path, base)
+    let offset = segment.size
     const corrupt = (why: string) =>
       new Corruption(`${segment.path}, offset ${offset}, position ${next.position}: ${why}. Nothing was changed.`)
 
     if (unfinished) throw corrupt('the segment before it ends in the middle of a write')
-    if (segment.first !== next.position)
-      throw corrupt(`the segment that begins with position ${next.position} is missing`)
-    const { header, end } = inPlace(corrupt, () => parseHeader(bytes))
-    if (header.journal !== (id ?? header.journal))
-      throw corrupt(`the segment belongs to another journal, ${header.journal}`)
-    if (header.first !== segment.first || header.previous !== next.previous) {
-      throw corrupt('the segment does not follow the one before it')
+    if (!isBegun) {
+      if (segment.first !== next.position)
+        throw corrupt(`the segment that begins with position ${next.position} is missing`)
+      const { header, end } = inPlace(corrupt, () => parseHeader(bytes))
+      if (header.journal !== (id ?? header.journal))
+        throw corrupt(`the segment belongs to another journal, ${header.journal}`)
+      if (header.first !== segment.first || header.previous !== next.previous) {
+        throw corrupt('the segment does not follow the one before it')
+      }
+      id = header.journal
+      offset = end
+      lastOffset = undefined
     }
-    id = header.journal
-    offset = end
 
-    while (offset < bytes.length) {
-      const found = readFrame(bytes, offset)
+    while (offset < base + bytes.length) {
+      const found = readFrame(bytes, offset - base)
       if (found.kind !== 'whole') {
         const isLast = name === names.at(-1)
-        const why = isLast ? whyNotTorn(bytes, offset, next.position) : 'the record is damaged, and segments follow'
+        const why = isLast
+          ? whyNotTorn(bytes, offset - base, next.position)
+          : 'the record is damaged, and segments follow'
         if (why !== undefined) throw corrupt(`the record is damaged: ${why}`)
-        torn = { segment, offset, bytes: bytes.subarray(offset), why: 'a torn tail' }
+        torn = { segment, offset, bytes: bytes.subarray(offset - base), why: 'a torn tail' }
         break
       }
       const record = inPlace(corrupt, () => parseRecord(bytes, found))
@@ -120,8 +145,9 @@ export async function walk(
         unfinished.parts.push(record)
       }
       note(segment, record.position, offset)
+      lastOffset = offset
       next = after(record, found.crc)
-      offset = found.end
+      offset = base + found.end
       if (record.more) continue
       visit(unfinished ? joined(unfinished.parts) : record)
       time = record.time
@@ -129,16 +155,17 @@ export async function walk(
     }
     if (unfinished) {
       const { offset: from, before } = unfinished
-      torn = { segment, offset: from, bytes: bytes.subarray(from), why: 'an unfinished write' }
+      torn = { segment, offset: from, bytes: bytes.subarray(from - base), why: 'an unfinished write' }
       next = before
       offset = from
+      lastOffset = undefined
       forget(segment, from)
     }
     segment.size = offset
     segments.push(segment)
   }
   progress(names.length, names.length)
-  return { id, segments, next, time, torn }
+  return { id, segments, next, time, lastOffset, torn }
 }
 
 function inPlace<T>(corrupt: (why: string) => Corruption, parse: () => T): T {
@@ -163,10 +190,10 @@ function forget(segment: Segment, from: number): void {
   }
 }
 
-async function readWhole(files: Files, path: string): Promise<Buffer> {
+async function readFrom(files: Files, path: string, offset: number): Promise<Buffer> {
   const file = await files.open(path, 'read')
   try {
-    return await readFully(file, await file.size(), 0)
+    return await readFully(file, Math.max(0, (await file.size()) - offset), offset)
   } finally {
     await file.close()
   }

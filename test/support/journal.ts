@@ -14,7 +14,7 @@ export interface OpenedJournal {
 export async function openJournal(
   files: Files,
   directory: string,
-  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId'>> = {},
+  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId' | 'resume'>> = {},
 ): Promise<OpenedJournal> {
   const replayed: Recorded[] = []
   const failures: unknown[] = []
@@ -25,6 +25,7 @@ export async function openJournal(
     newId: options.newId ?? randomUUID,
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
     locked: async () => {},
+    ...(options.resume && { resume: options.resume }),
     replay: (recorded) => replayed.push(recorded),
     failed: (error) => failures.push(error),
   })
