@@ -23,6 +23,8 @@ export interface EngineSurroundings {
   readonly now: () => Date
   readonly newId: () => string
   readonly schedule: Schedule
+  /** Milliseconds since some beginning, of a clock that nobody sets. */
+  readonly elapsedMs: () => number
   readonly log: Logger
   /** What `data/datastore.json` begins as. */
   readonly sampleFile: string

@@ -61,6 +61,7 @@ async function main(): Promise<void> {
       const timer = setTimeout(work, delayMs).unref()
       return { cancel: () => clearTimeout(timer) }
     },
+    elapsedMs: () => performance.now(),
     log,
     version,
     sampleFile: packaged('data/sensors.json'),

@@ -36,12 +36,12 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
 
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
 export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { log, now, newId, version, wwwroot, swaggerAssets, builtPages } = surroundings
+  const { log, now, newId, elapsedMs, schedule, version, wwwroot, swaggerAssets, builtPages } = surroundings
   const { journal, views, history, past, handler, bus } = engine
-  const began = performance.now()
+  const began = elapsedMs()
   const health = (): Health => {
     const { status, ...parts } = engine.health()
-    const uptime = Math.round((performance.now() - began) / 1000)
+    const uptime = Math.round((elapsedMs() - began) / 1000)
     return { status, position: views.position, uptime, version, ...parts }
   }
   const { limits, cors } = settings
@@ -98,6 +98,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         past,
         journal,
         log,
+        now,
+        clock: { elapsedMs, schedule },
         items: limits.subscriptionItems,
         perClient: limits.subscriptionsPerSocket,
       },

@@ -2,7 +2,7 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import type { History } from './history.ts'
-import { positionAt } from './past.ts'
+import { positionAt } from './moment.ts'
 
 /** What `/events` can be asked for; all of it must hold. */
 export interface Wanted {

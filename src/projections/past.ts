@@ -97,20 +97,3 @@ export class Past {
     }
   }
 }
-
-/** The position of the last event up to an instant, in milliseconds since 1970; 0 when there is none. */
-export async function positionAt(journal: Pick<Journal, 'head' | 'read'>, ms: number): Promise<Position> {
-  let low = 0
-  let high = journal.head
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2)
-    if ((await timeAt(journal, middle)) <= ms) low = middle
-    else high = middle - 1
-  }
-  return low
-}
-
-async function timeAt(journal: Pick<Journal, 'read'>, position: Position): Promise<number> {
-  for await (const { time } of journal.read(position, position)) return Date.parse(time)
-  throw new Error(`the journal has no event at position ${position}`)
-}

@@ -9,7 +9,7 @@ export interface ServerMessages {
   change: (change: Change) => void
   /** The client does not keep up: from here on it gets only the latest change of each item. */
   lagging: (lagging: { readonly subscription: string; readonly position: number }) => void
-  /** Every change up to `position` was sent: what was missed, or the latest changes after `lagging`. */
+  /** Every change up to `position` was sent: what was missed, what was replayed, or the latest changes after `lagging`. */
   current: (current: { readonly subscription: string; readonly position: number }) => void
 }
 
@@ -29,6 +29,10 @@ export interface Subscribe {
   /** The last position seen, of the journal of this UUID: what was missed since then follows. */
   readonly after?: number
   readonly journal?: string
+  /** A position or an ISO 8601 date-time: the items as they were then, and what followed at the pace of the time. */
+  readonly from?: number | string
+  /** How many times as fast as it happened, 1 to 1000; default 1. */
+  readonly speed?: number
 }
 
 export type Subscribed =
@@ -37,7 +41,7 @@ export type Subscribed =
       /** UUID. */
       readonly journal: string
       readonly position: number
-      /** Those that match at `position`; none when the missed changes follow instead. */
+      /** Those that match, or matched, at `position`; none when the missed changes follow instead. */
       readonly items?: readonly Item[]
       /** What was missed is not known any more: forget what there was, and begin with `items`. */
       readonly reset?: true

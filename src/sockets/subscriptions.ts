@@ -3,10 +3,13 @@ import { Refusal } from '../errors.ts'
 import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
+import { momentOf } from '../projections/moment.ts'
+import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import { parseWatch, type Watch } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
-import type { Change, Subscribe, Subscribed } from './protocol.ts'
+import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
+import type { Change, Subscribed } from './protocol.ts'
 import { SubscriptionIndex } from './subscription-index.ts'
 
 /** The client at the other end, as far as subscriptions are concerned. */
@@ -25,6 +28,8 @@ export interface SubscriptionsOptions {
   readonly past: Past
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly log: Logger
+  readonly now: () => Date
+  readonly clock: Clock
   /** Items that a subscription may begin with. */
   readonly items: number
   /** Subscriptions of one client. */
@@ -48,6 +53,8 @@ interface Subscription {
   readonly has: Map<string, ItemId>
   /** While it catches up: all events up to here were looked at. */
   position: Position
+  /** Of a replay: what followed comes when it is due. */
+  pace: Pace | undefined
   /** It has caught up, and hears of events from the bus. */
   isLive: boolean
   /** Of a client that is behind: the keys of the items that changed since. */
@@ -122,7 +129,7 @@ export class Subscriptions {
     return { subscriptions, lagging, laggedEver: this.#laggedEver }
   }
 
-  async #subscribe(client: Subscriber, wanted: Subscribe): Promise<Subscribed> {
+  async #subscribe(client: Subscriber, wanted: Wanted): Promise<Subscribed> {
     const { views, journal, items: most, perClient } = this.#options
     const watch = parseWatch(wanted.query)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
@@ -137,21 +144,23 @@ export class Subscriptions {
       watch,
       has: new Map(),
       position: views.position,
+      pace: undefined,
       isLive: false,
       behind: undefined,
       isEnded: false,
     }
+    // At once, lest others that come while this one looks at the past go beyond the limit, or the client's end be missed.
+    this.#clients.set(client, own.set(id, subscription))
+    if (wanted.from !== undefined) {
+      return await this.#orNot(subscription, () => this.#replay(subscription, wanted.from as string, wanted.speed))
+    }
     const canResume = wanted.journal === journal.id && wanted.after !== undefined && wanted.after <= journal.head
     if (wanted.after !== undefined && canResume) {
-      this.#clients.set(client, own.set(id, subscription))
-      await this.#resume(subscription, wanted.after)
-      return { subscription: id, journal: journal.id, position: wanted.after }
+      return await this.#orNot(subscription, () => this.#resume(subscription, wanted.after as Position))
     }
-    const found: { readonly id: ItemId; readonly key: string; readonly value: JsonObject }[] = []
-    for (const { id, key, value } of views.find(wanted.collection)?.items() ?? []) {
-      if (watch.concerns(value)) found.push({ id, key, value })
-    }
+    const found = matching(views.find(wanted.collection)?.items() ?? [], watch)
     if (found.length > most) {
+      this.unsubscribe(client, id)
       return {
         error: 'TooLarge',
         message: `${found.length} items match, ${most} is the limit; page through asOf=${views.position}, then subscribe after it.`,
@@ -159,8 +168,7 @@ export class Subscriptions {
         journal: journal.id,
       }
     }
-    this.#clients.set(client, own.set(id, subscription))
-    for (const { id: itemId, key } of found) subscription.has.set(key, itemId)
+    give(subscription, found)
     this.#begin(subscription)
     return {
       subscription: id,
@@ -172,41 +180,92 @@ export class Subscriptions {
   }
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */
-  async #resume(subscription: Subscription, after: Position): Promise<void> {
-    const { past, log } = this.#options
-    if (past.existed(subscription.collection, after)) {
-      const then = await past.collection(subscription.collection, after)
-      for (const { id, key, value } of then.items())
-        if (subscription.watch.concerns(value)) subscription.has.set(key, id)
-    }
+  async #resume(subscription: Subscription, after: Position): Promise<Subscribed> {
+    give(subscription, await this.#matchingAt(subscription, after))
     subscription.position = after
-    // After the answer, so that the client knows the subscription when its first change comes.
+    this.#catchUpSoon(subscription)
+    return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
+  }
+
+  /** The client gets what matched then; the changes since follow as they did, so many times as fast. */
+  async #replay(subscription: Subscription, from: string, speed: number): Promise<Subscribed> {
+    const { journal, now, clock, items: most } = this.#options
+    const { position, ms } = await momentOf(from, 'from', journal, now)
+    const found = await this.#matchingAt(subscription, position)
+    if (found.length > most) {
+      return {
+        error: 'TooLarge',
+        message: `${found.length} items matched at position ${position}, ${most} is the limit; ask for fewer.`,
+        position,
+      }
+    }
+    give(subscription, found)
+    subscription.position = position
+    subscription.pace = new Pace(clock, ms, speed)
+    this.#catchUpSoon(subscription)
+    return { subscription: subscription.id, journal: journal.id, position, items: found.map(({ value }) => value) }
+  }
+
+  /** A subscription that is refused is none. */
+  async #orNot({ client, id }: Subscription, attempt: () => Promise<Subscribed>): Promise<Subscribed> {
+    let answered: Subscribed | undefined
+    try {
+      answered = await attempt()
+      return answered
+    } finally {
+      if (!answered || 'error' in answered) this.unsubscribe(client, id)
+    }
+  }
+
+  async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<readonly Matching[]> {
+    const { past } = this.#options
+    return past.existed(collection, at) ? matching((await past.collection(collection, at)).items(), watch) : []
+  }
+
+  /** After the answer, so that the client knows the subscription when its first change comes. */
+  #catchUpSoon(subscription: Subscription): void {
     setImmediate(() => {
       this.#catchUp(subscription).catch((error: unknown) =>
-        log.error({ err: error }, 'a subscription could not catch up'),
+        this.#options.log.error({ err: error }, 'a subscription could not catch up'),
       )
     })
   }
 
   async #catchUp(subscription: Subscription): Promise<void> {
-    const { views, journal } = this.#options
+    const { views } = this.#options
     while (!subscription.isEnded && subscription.position < views.position) {
-      const head = views.position
-      for await (const recorded of journal.read(subscription.position + 1, head)) {
-        for (const [index, event] of recorded.events.entries()) {
-          if (subscription.isEnded) return
-          if (!isItemEvent(event) || event.collection !== subscription.collection) continue
-          if (subscription.client.isSlow())
-            await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
-          const item = event.type === 'ItemDeleted' ? undefined : event.item.value
-          this.#send(subscription, { id: event.id, item, position: recorded.position + index })
-        }
-      }
-      subscription.position = head
+      const why = await this.#readOn(subscription, views.position)
+      if (why === 'slow') await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
+      else await subscription.pace?.reach(why.until)
     }
     if (subscription.isEnded) return
     this.#begin(subscription)
     subscription.client.current(subscription.id, views.position)
+  }
+
+  /**
+   * Sends what may be sent up to a position, and says what is to be waited for. Nothing is held while it waits, be it
+   * for days: neither a file nor what was read of it.
+   */
+  async #readOn(subscription: Subscription, to: Position): Promise<'slow' | { readonly until: string }> {
+    const { collection, pace, client } = subscription
+    let until = ''
+    for await (const recorded of this.#options.journal.read(subscription.position + 1, to)) {
+      if (subscription.isEnded) break
+      until = recorded.time
+      const isDue = pace?.isDue(until) ?? true
+      for (const [index, event] of recorded.events.entries()) {
+        const position = recorded.position + index
+        if (isItemEvent(event) && event.collection === collection) {
+          if (!isDue) return { until }
+          if (client.isSlow()) return 'slow'
+          const item = event.type === 'ItemDeleted' ? undefined : event.item.value
+          this.#send(subscription, { id: event.id, item, position })
+        }
+        subscription.position = position
+      }
+    }
+    return { until }
   }
 
   /** From now on the events come from the bus. */
@@ -224,6 +283,7 @@ export class Subscriptions {
 
   #end(subscription: Subscription): void {
     subscription.isEnded = true
+    subscription.pace?.end()
     const watched = this.#watched.get(subscription.collection)
     if (!watched) return
     watched.index.remove(subscription, subscription.watch)
@@ -284,6 +344,23 @@ interface Latest {
   readonly position: Position
 }
 
+interface Matching {
+  readonly id: ItemId
+  readonly key: string
+  readonly value: JsonObject
+}
+
+function matching(items: Iterable<Matching>, watch: Watch): readonly Matching[] {
+  const found: Matching[] = []
+  for (const { id, key, value } of items) if (watch.concerns(value)) found.push({ id, key, value })
+  return found
+}
+
+/** The client has these from now on. */
+function give({ has }: Subscription, items: readonly Matching[]): void {
+  for (const { id, key } of items) has.set(key, id)
+}
+
 function hold({ holders }: Watched, key: string, subscription: Subscription): void {
   const those = holders.get(key)
   if (those) those.add(subscription)
@@ -294,20 +371,4 @@ function letGo({ holders }: Watched, key: string, subscription: Subscription): v
   const those = holders.get(key)
   those?.delete(subscription)
   if (those?.size === 0) holders.delete(key)
-}
-
-function parseSubscribe(wanted: unknown): Subscribe {
-  if (typeof wanted !== 'object' || wanted === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
-  const { collection, query, after, journal } = wanted as Readonly<Record<string, unknown>>
-  if (typeof collection !== 'string' || collection === '') throw new Refusal('Invalid', 'collection must be text.')
-  if (after !== undefined && !(Number.isSafeInteger(after) && (after as number) >= 0)) {
-    throw new Refusal('Invalid', 'after must be a position.')
-  }
-  if (journal !== undefined && typeof journal !== 'string') throw new Refusal('Invalid', 'journal must be a UUID.')
-  return {
-    collection,
-    ...(query !== undefined && { query: query as NonNullable<Subscribe['query']> }),
-    ...(after !== undefined && { after: after as number }),
-    ...(journal !== undefined && { journal }),
-  }
 }

@@ -7,6 +7,7 @@ import { pino } from 'pino'
 import { RequestTimes } from '../../src/http/request-times.ts'
 import { metricsOf } from '../../src/metrics.ts'
 import { type Subscriber, Subscriptions } from '../../src/sockets/subscriptions.ts'
+import { SimulatedClock } from '../support/clock.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
@@ -133,7 +134,9 @@ test('a subscription that is behind is told until it has caught up', async () =>
   const { engine } = await openTestEngine(disk.files())
   const { views, past, journal, bus, handler } = engine
   const log = pino({ level: 'silent' })
-  const subscriptions = new Subscriptions({ views, past, journal, log, items: 10, perClient: 10 })
+  const now = () => new Date()
+  const clock = new SimulatedClock()
+  const subscriptions = new Subscriptions({ views, past, journal, log, now, clock, items: 10, perClient: 10 })
   bus.subscribe((recorded) => subscriptions.apply(recorded))
   let drained = (): void => {}
   const client: Subscriber = {

@@ -66,6 +66,7 @@ export async function openTestEngine(
         const timer = setImmediate(work)
         return { cancel: () => clearImmediate(timer) }
       },
+      elapsedMs: () => performance.now(),
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',
       failed: (error) => failures.push(error),

@@ -53,6 +53,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
       const timer = setTimeout(work, delayMs).unref()
       return { cancel: () => clearTimeout(timer) }
     },
+    elapsedMs: () => performance.now(),
     log: pino({ level: invoked.settings.logLevel, base: null }, { write: (line) => log.push(line) }),
     version: '0',
     sampleFile: join(ROOT, 'data/sensors.json'),

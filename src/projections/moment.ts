@@ -1,0 +1,64 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import { readInstant } from '../json/instant.ts'
+
+type Source = Pick<Journal, 'head' | 'read'>
+
+export interface Moment {
+  /** Of the last event up to it. */
+  readonly position: Position
+  /** Milliseconds since 1970: the instant, or when the event was recorded; when the first one was for a moment before it. */
+  readonly ms: number
+}
+
+/** The position that a text names, itself or by an instant; `what` is what the client calls it. */
+export async function parseMoment(text: string, what: string, journal: Source, now: () => Date): Promise<Position> {
+  const named = readText(text, what, journal, now)
+  return 'position' in named ? named.position : positionAt(journal, named.ms)
+}
+
+/** The same, with its time. */
+export async function momentOf(text: string, what: string, journal: Source, now: () => Date): Promise<Moment> {
+  const named = readText(text, what, journal, now)
+  const position = 'position' in named ? named.position : await positionAt(journal, named.ms)
+  if ('ms' in named && position > 0) return { position, ms: named.ms }
+  const ms = journal.head === 0 ? now().getTime() : await timeAt(journal, Math.max(1, position))
+  return { position, ms }
+}
+
+function readText(
+  text: string,
+  what: string,
+  journal: Source,
+  now: () => Date,
+): { readonly position: Position } | { readonly ms: number } {
+  if (/^\d{1,15}$/.test(text)) {
+    const position = Number(text)
+    if (position <= journal.head) return { position }
+    throw new Refusal('Invalid', `${what}=${text} is beyond the last position, ${journal.head}.`)
+  }
+  const instant = readInstant(text)
+  if (!instant) {
+    throw new Refusal('Invalid', `${what} must be a position or an ISO 8601 date-time, not ${JSON.stringify(text)}.`)
+  }
+  if (instant.ms > now().getTime()) throw new Refusal('Invalid', `${what}=${text} is in the future.`)
+  return { ms: instant.ms }
+}
+
+/** The position of the last event up to an instant, in milliseconds since 1970; 0 when there is none. */
+export async function positionAt(journal: Source, ms: number): Promise<Position> {
+  let low = 0
+  let high = journal.head
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2)
+    if ((await timeAt(journal, middle)) <= ms) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+async function timeAt(journal: Source, position: Position): Promise<number> {
+  for await (const { time } of journal.read(position, position)) return Date.parse(time)
+  throw new Error(`the journal has no event at position ${position}`)
+}

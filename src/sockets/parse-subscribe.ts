@@ -1,0 +1,48 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { isSpeed, SPEEDS } from '../projections/pace.ts'
+
+/** A `subscribe` that can be understood; its query is read by parseWatch. */
+export interface Wanted {
+  readonly collection: string
+  readonly query: unknown
+  readonly after: Position | undefined
+  readonly journal: string | undefined
+  /** A position or an instant, to be looked up. */
+  readonly from: string | undefined
+  readonly speed: number
+}
+
+/** Whatever a client may have sent: refused as Invalid unless it can be understood. */
+export function parseSubscribe(sent: unknown): Wanted {
+  if (typeof sent !== 'object' || sent === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
+  const { collection, query, after, journal, from, speed } = sent as Readonly<Record<string, unknown>>
+  if (typeof collection !== 'string' || collection === '') throw new Refusal('Invalid', 'collection must be text.')
+  if (after !== undefined && !isPosition(after)) throw new Refusal('Invalid', 'after must be a position.')
+  if (journal !== undefined && typeof journal !== 'string') throw new Refusal('Invalid', 'journal must be a UUID.')
+  if (from !== undefined && typeof from !== 'string' && !isPosition(from)) {
+    throw new Refusal('Invalid', 'from must be a position or an ISO 8601 date-time.')
+  }
+  if (from !== undefined && after !== undefined) {
+    throw new Refusal(
+      'Invalid',
+      'after goes on from what the client has, from begins anew: there can be but one of them.',
+    )
+  }
+  if (speed !== undefined && from === undefined) throw new Refusal('Invalid', 'speed needs from: where to begin.')
+  if (speed !== undefined && !isSpeed(speed)) {
+    throw new Refusal('Invalid', `speed must be a number from ${SPEEDS.least} to ${SPEEDS.most}.`)
+  }
+  return {
+    collection,
+    query,
+    after,
+    journal,
+    from: from === undefined ? undefined : String(from),
+    speed: speed ?? SPEEDS.least,
+  }
+}
+
+function isPosition(value: unknown): value is Position {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
