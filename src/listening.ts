@@ -1,5 +1,5 @@
 import type { Server, ServerResponse } from 'node:http'
-import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net'
 import type { Address } from './settings/urls.ts'
 
 export interface Listening {
@@ -60,16 +60,17 @@ export async function listen(http: Server, addresses: readonly Address[]): Promi
 
 /** From its call on every answer, also to a request that is here already, is its connection's last. */
 function drainOf(http: Server): () => void {
-  const answering = new Set<ServerResponse>()
+  /** What each connection is answered last; what came before it must not end the connection. */
+  const answering = new Map<Socket, ServerResponse>()
   let isDraining = false
-  http.prependListener('request', (_request, response: ServerResponse) => {
+  http.prependListener('request', ({ socket }, response: ServerResponse) => {
     response.shouldKeepAlive &&= !isDraining
-    answering.add(response)
-    response.once('close', () => answering.delete(response))
+    if (!answering.has(socket)) socket.once('close', () => answering.delete(socket))
+    answering.set(socket, response)
   })
   return () => {
     isDraining = true
-    for (const response of answering) response.shouldKeepAlive = false
+    for (const response of answering.values()) response.shouldKeepAlive = false
   }
 }
 

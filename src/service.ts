@@ -3,6 +3,8 @@ import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
 import { answerClientError } from './http/client-error.ts'
+import { hotPath } from './http/hot-path.ts'
+import { apiResources } from './http/items.ts'
 import { RequestTimes } from './http/request-times.ts'
 import { listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
@@ -52,8 +54,14 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
+    const { bodyBytes } = limits
+    const api = apiResources({ views, past, handler, journal, now, bodyBytes, limits: query })
+    const position = () => views.position
+    const { observe } = requests
     const app = createApp({
-      items: { views, past, handler, journal, now, bodyBytes: limits.bodyBytes, limits: query },
+      api,
+      bodyBytes,
+      position,
       events: { journal, history, arrivals, gate, limits: query },
       admin: {
         health,
@@ -64,11 +72,11 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         past,
         journal,
         now,
-        bodyBytes: limits.bodyBytes,
+        bodyBytes,
       },
       docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [] },
       metrics: metricsOf({ engine, requests, sockets: () => sockets.figures(), version }),
-      observe: requests.observe,
+      observe,
       gate,
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,
@@ -77,6 +85,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       log,
       newId,
     })
+    const isHot = hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
+    const throughKoa = app.callback()
     const http = createServer(
       {
         maxHeaderSize: limits.headerBytes,
@@ -84,7 +94,9 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         requestTimeout: limits.requestSeconds * 1000,
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
       },
-      app.callback(),
+      (request, response) => {
+        if (!isHot(request, response)) throughKoa(request, response)
+      },
     )
     http.on('clientError', answerClientError)
     // Node would answer an expectation that it does not know with an empty 417; RFC 9110 §10.1.1 lets it be passed over.

@@ -10,7 +10,7 @@ import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import { sendJson } from './answers.ts'
-import { bodyReader, JSON_TYPE } from './bodies.ts'
+import { bodySource, JSON_TYPE, readBody } from './bodies.ts'
 import { principalOf } from './guard.ts'
 import { authorOf } from './requests.ts'
 import { resource } from './resource.ts'
@@ -36,7 +36,7 @@ export interface AdminOptions {
 export function adminRoutes(options: AdminOptions): Router {
   const { health, warnings, reload, handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
-  const readRequest = bodyReader([JSON_TYPE], bodyBytes)
+  const bodyOf = bodySource(bodyBytes)
 
   resource(router, '/health', {
     GET: (ctx) => {
@@ -58,7 +58,7 @@ export function adminRoutes(options: AdminOptions): Router {
 
   resource(router, '/admin/restore', {
     POST: async (ctx) => {
-      const { json } = await readRequest(ctx)
+      const { json } = await readBody(bodyOf(ctx), [JSON_TYPE], bodyBytes)
       const wanted = await parseRestore(json, { journal, now })
       const { position, events } = await handler.restore(await restorationOf(wanted), authorOf(ctx), wanted.dryRun)
       ctx.set('Journal-Position', String(position))

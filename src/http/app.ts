@@ -1,21 +1,28 @@
-import type Router from '@koa/router'
+import Router from '@koa/router'
 import Koa, { type Context, type Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Gate } from '../access/gate.ts'
+import type { Position } from '../events/event.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
+import type { ApiResource } from './api.ts'
+import { bodySource } from './bodies.ts'
 import { type DocsOptions, docRoutes } from './docs.ts'
 import { type EventsOptions, eventRoutes } from './events.ts'
 import { crossOrigin, guard, principalOf } from './guard.ts'
 import { securityHeaders } from './headers.ts'
-import { type ItemsOptions, itemRoutes } from './items.ts'
 import { type MetricsOptions, metricsRoutes } from './metrics.ts'
 import { problems } from './problems.ts'
 import type { RequestTimes } from './request-times.ts'
+import { requestIdOf } from './requests.ts'
+import { apiResource } from './resource.ts'
 import { statics } from './statics.ts'
 import { tokenRoutes } from './tokens.ts'
 
 export interface AppOptions {
-  readonly items: ItemsOptions
+  readonly api: readonly ApiResource[]
+  readonly bodyBytes: number
+  /** Of the last event that readers see. */
+  readonly position: () => Position
   readonly events: EventsOptions
   readonly admin: AdminOptions
   readonly docs: DocsOptions
@@ -31,11 +38,9 @@ export interface AppOptions {
   readonly newId: () => string
 }
 
-const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
-
 export function createApp(options: AppOptions): Koa {
   const app = new Koa()
-  const { log, newId, items, gate } = options
+  const { log, newId, gate } = options
   app.on('error', (error: Error & { code?: string }) => {
     if (!isClientGone(error)) log.error({ err: error }, 'an answer failed')
   })
@@ -44,11 +49,11 @@ export function createApp(options: AppOptions): Koa {
   app.use(answered(log, options.observe))
   app.use(securityHeaders(options.contentSecurityPolicy))
   app.use(crossOrigin(gate, options.corsCredentials))
-  app.use(journalPosition(() => items.views.position))
+  app.use(journalPosition(options.position))
   app.use(problems(log))
   app.use(guard(gate))
   for (const routes of [
-    itemRoutes(items),
+    apiRoutes(options),
     eventRoutes(options.events),
     adminRoutes(options.admin),
     docRoutes(options.docs),
@@ -60,6 +65,14 @@ export function createApp(options: AppOptions): Koa {
   app.use(statics(options.wwwroot))
   app.use(statics(options.builtPages))
   return app
+}
+
+/** `/api`, by the routes that the hot path has, too. */
+function apiRoutes({ api, bodyBytes }: AppOptions): Router {
+  const router = new Router({ sensitive: true })
+  const bodyOf = bodySource(bodyBytes)
+  for (const resource of api) apiResource(router, resource, bodyOf)
+  return router
 }
 
 /** A client that goes away in the middle of a request or an answer is no fault of the server's. */
@@ -80,8 +93,7 @@ const originForm: Middleware = (ctx, next) => {
 /** Who asks, and by which id the request is found again in journal and log. */
 function identify(newId: () => string): Middleware {
   return async (ctx, next) => {
-    const sent = ctx.get('X-Request-Id')
-    ctx.state.requestId = REQUEST_ID.test(sent) ? sent : newId()
+    ctx.state.requestId = requestIdOf(ctx.headers, newId)
     ctx.state.actor = 'anonymous'
     ctx.set('X-Request-Id', ctx.state.requestId as string)
     await next()

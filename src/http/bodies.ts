@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Context, Next } from 'koa'
 import { koaBody } from 'koa-body'
 import type { Patch } from '../commands/command.ts'
@@ -22,14 +23,35 @@ export interface Body {
   readonly json: JsonValue
 }
 
+/** Where a body comes from. */
+export interface BodySource {
+  readonly headers: IncomingHttpHeaders
+  /** Gathers it, decompressed. */
+  readonly bytes: () => Promise<Uint8Array>
+}
+
 /**
- * Reads a JSON body of one of the types: koa-body gathers, inflates and bounds the bytes; they are decoded
- * and parsed here, because its own parser lets through what JSON does not allow and hides what was sent.
+ * Reads a JSON body of one of the types. It is decoded and parsed here, because koa-body's own parser lets through
+ * what JSON does not allow and hides what was sent.
  */
-export function bodyReader(types: readonly string[], limitBytes: number): (ctx: Context) => Promise<Body> {
+export async function readBody(source: BodySource, types: readonly string[], limitBytes: number): Promise<Body> {
+  const { headers } = source
+  if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
+  const type = typeOf(headers['content-type'] ?? '', types)
+  // koa-body reads the length as 32 bits.
+  if (headers['content-encoding'] === undefined && Number(headers['content-length']) > limitBytes) {
+    throw new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
+  }
+  const bytes = await source.bytes()
+  if (bytes.length === 0) throw noBody()
+  return { bytes, type, json: parseJson(bytes) }
+}
+
+/** The body of a request to Koa: koa-body gathers, inflates and bounds the bytes. */
+export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
   const gather = koaBody({
     text: true,
-    textTypes: [...types],
+    textTypes: [...PATCH_TYPES],
     textLimit: limitBytes,
     encoding: 'binary',
     json: false,
@@ -38,31 +60,25 @@ export function bodyReader(types: readonly string[], limitBytes: number): (ctx: 
     patchNode: false,
   })
   const nothing: Next = async () => {}
-  return async (ctx) => {
-    const { headers } = ctx
-    if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
-    const type = typeOf(ctx, types)
-    // koa-body reads the length as 32 bits.
-    if (headers['content-encoding'] === undefined && Number(headers['content-length']) > limitBytes) {
-      throw new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
-    }
-    try {
-      await gather(ctx as Parameters<typeof gather>[0], nothing)
-    } catch (error) {
-      throw bodyRefusal(error, limitBytes)
-    }
-    const bytes = Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
-    if (bytes.length === 0) throw noBody()
-    return { bytes, type, json: parseJson(bytes) }
-  }
+  return (ctx) => ({
+    headers: ctx.headers,
+    bytes: async () => {
+      try {
+        await gather(ctx as Parameters<typeof gather>[0], nothing)
+      } catch (error) {
+        throw bodyRefusal(error, limitBytes)
+      }
+      return Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
+    },
+  })
 }
 
 function noBody(): Refusal {
   return new Refusal('Invalid', 'The request has no body; JSON was expected.')
 }
 
-function typeOf(ctx: Context, types: readonly string[]): string {
-  const header = ctx.get('Content-Type')
+function typeOf(header: string, types: readonly string[]): string {
+  if (header === JSON_TYPE && types.includes(header)) return header
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase())
   const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`
   if (!types.includes(type)) throw new Refusal('UnsupportedMediaType', `${named}; expected: ${types.join(', ')}.`)

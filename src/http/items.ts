@@ -1,5 +1,3 @@
-import Router from '@koa/router'
-import type { Context } from 'koa'
 import type { Command } from '../commands/command.ts'
 import type { CommandHandler, Outcome } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
@@ -12,18 +10,10 @@ import type { Past } from '../projections/past.ts'
 import { answer } from '../projections/query/answer.ts'
 import { pageLinks, parseQuery } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
-import { isNotModified, sendJson } from './answers.ts'
+import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
 import { parseAsOf } from './as-of.ts'
-import { type Body, bodyReader, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem } from './bodies.ts'
-import {
-  apiSegments,
-  type HttpQueryLimits,
-  originOf,
-  parametersOf,
-  parseTags,
-  wantsRepresentation,
-} from './requests.ts'
-import { resource } from './resource.ts'
+import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
+import { apiSegments, type HttpQueryLimits, originOf, parametersOf, wantsRepresentation } from './requests.ts'
 
 export interface ItemsOptions {
   readonly views: Views
@@ -39,120 +29,167 @@ export interface ItemsOptions {
 const LINK_BYTES = 8 * 1024
 
 /** `/api`: the collections and their items. */
-export function itemRoutes({ views, handler, past, journal, now, bodyBytes, limits }: ItemsOptions): Router {
-  const router = new Router({ sensitive: true })
-  const readItem = bodyReader([JSON_TYPE], bodyBytes)
-  const readPatch = bodyReader(PATCH_TYPES, bodyBytes)
+export function apiResources({
+  views,
+  handler,
+  past,
+  journal,
+  now,
+  bodyBytes,
+  limits,
+}: ItemsOptions): readonly ApiResource[] {
+  const names: ApiResource = {
+    path: '/api',
+    routes: {
+      GET: async (request, reply) => {
+        const at = await momentOf(request, reply)
+        const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
+        if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
+      },
+    },
+  }
 
-  resource(router, '/api', {
-    GET: async (ctx) => {
-      const at = await momentOf(ctx)
-      const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
-      if (!isNotModified(ctx, tagOf(names))) sendJson(ctx, names)
+  const collection: ApiResource = {
+    path: '/api/:collection',
+    routes: {
+      GET: async (request, reply) => {
+        const [name] = apiSegments(request.path) as [string]
+        const at = await momentOf(request, reply)
+        const collection =
+          at === undefined ? views.find(name) : past.existed(name, at) && (await past.collection(name, at))
+        if (!collection) throw new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
+        const parameters = parametersOf(request, limits)
+        const query = parseQuery(parameters, limits)
+        // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
+        if (reply.isNotModified(request, `"${collection.position}-${journal.id}"`)) return
+        const { text, total } = answer(collection.items(), query)
+        reply.set('X-Total-Count', String(total))
+        const links = pageLinks(parameters, query.page, total)
+        const path = collectionPath(name)
+        const linksOf = (wanted: typeof links): string =>
+          wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
+        // A link repeats the query: of a very long one there is room for the next page alone, or for none.
+        const fitting = [links, links.filter(({ relation }) => relation === 'next')].map(linksOf)
+        const link = fitting.find(({ length }) => length <= LINK_BYTES)
+        if (link) reply.set('Link', link)
+        reply.json(text)
+      },
+      POST: async (request, reply) => {
+        const [collection] = apiSegments(request.path) as [string]
+        const body = await readBody(request, [JSON_TYPE], bodyBytes)
+        await write(request, reply, body, { type: 'CreateItem', collection, item: parseItem(body) })
+      },
     },
-  })
+  }
 
-  resource(router, '/api/:collection', {
-    GET: async (ctx) => {
-      const [name] = apiSegments(ctx) as [string]
-      const at = await momentOf(ctx)
-      const collection =
-        at === undefined ? views.find(name) : past.existed(name, at) && (await past.collection(name, at))
-      if (!collection) throw new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
-      const parameters = parametersOf(ctx, limits)
-      const query = parseQuery(parameters, limits)
-      // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
-      if (isNotModified(ctx, `"${collection.position}-${journal.id}"`)) return
-      const { text, total } = answer(collection.items(), query)
-      ctx.set('X-Total-Count', String(total))
-      const links = pageLinks(parameters, query.page, total)
-      const path = collectionPath(name)
-      const linksOf = (wanted: typeof links): string =>
-        wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
-      // A link repeats the query: of a very long one there is room for the next page alone, or for none.
-      const fitting = [links, links.filter(({ relation }) => relation === 'next')].map(linksOf)
-      const link = fitting.find(({ length }) => length <= LINK_BYTES)
-      if (link) ctx.set('Link', link)
-      sendJson(ctx, text)
+  const item: ApiResource = {
+    path: '/api/:collection/:id',
+    routes: {
+      GET: (request, reply) => {
+        const segments = apiSegments(request.path) as [string, string]
+        if (request.querystring !== '') return readPast(request, reply, segments)
+        reply.position = views.position
+        const { tag, text } = itemNow(segments)
+        if (!reply.isNotModified(request, tag)) reply.json(text)
+      },
+      PUT: async (request, reply) => {
+        const body = await readBody(request, [JSON_TYPE], bodyBytes)
+        await write(request, reply, body, { type: 'ReplaceItem', ...target(request), item: parseItem(body) })
+      },
+      PATCH: async (request, reply) => {
+        const body = await readBody(request, PATCH_TYPES, bodyBytes)
+        await write(request, reply, body, { type: 'PatchItem', ...target(request), patch: parseAnyPatch(body) })
+      },
+      DELETE: (request, reply) => write(request, reply, undefined, { type: 'DeleteItem', ...target(request) }),
     },
-    POST: async (ctx) => {
-      const [collection] = apiSegments(ctx) as [string]
-      const body = await readItem(ctx)
-      await write(ctx, body, { type: 'CreateItem', collection, item: parseItem(body) })
-    },
-  })
+  }
 
-  resource(router, '/api/:collection/:id', {
-    GET: async (ctx) => {
-      const { item } = await find(ctx)
-      if (!isNotModified(ctx, item.tag)) sendJson(ctx, item.text)
+  const inside: ApiResource = {
+    path: '/api/:collection/:id/*rest',
+    routes: {
+      GET: async (request, reply) => {
+        const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
+        const { value } = await find(request, reply, [name, key], 'UnknownParent')
+        const found = valueAt(value, rest)
+        if (found === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+        const text = JSON.stringify(found)
+        if (!reply.isNotModified(request, tagOf(text))) reply.json(text)
+      },
     },
-    PUT: async (ctx) => {
-      const body = await readItem(ctx)
-      await write(ctx, body, { type: 'ReplaceItem', ...target(ctx), item: parseItem(body) })
-    },
-    PATCH: async (ctx) => {
-      const body = await readPatch(ctx)
-      await write(ctx, body, { type: 'PatchItem', ...target(ctx), patch: parseAnyPatch(body) })
-    },
-    DELETE: (ctx) => write(ctx, undefined, { type: 'DeleteItem', ...target(ctx) }),
-  })
+  }
 
-  resource(router, '/api/:collection/:id/*rest', {
-    GET: async (ctx) => {
-      const { item, rest } = await find(ctx, 'UnknownParent')
-      const value = valueAt(item.value, rest)
-      if (value === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
-      const text = JSON.stringify(value)
-      if (!isNotModified(ctx, tagOf(text))) sendJson(ctx, text)
-    },
-  })
-
-  return router
+  return [names, collection, item, inside]
 
   /** The position to read at; undefined for now. Says it in the answer, as what is read next belongs to it. */
-  async function momentOf(ctx: Context): Promise<Position | undefined> {
-    const at = ctx.querystring === '' ? undefined : await parseAsOf(parametersOf(ctx, limits), journal, now)
-    ctx.set('Journal-Position', String(at ?? views.position))
-    if (at !== undefined) ctx.set('Cache-Control', 'private, no-cache')
+  async function momentOf(request: ApiRequest, reply: Reply): Promise<Position | undefined> {
+    const isNow = request.querystring === ''
+    const at = isNow ? undefined : await parseAsOf(parametersOf(request, limits), journal, now)
+    reply.position = at ?? views.position
+    if (at !== undefined) reply.set('Cache-Control', 'private, no-cache')
     return at
   }
 
-  async function find(ctx: Context, otherwise: 'NotFound' | 'UnknownParent' = 'NotFound') {
-    const [name, key, ...rest] = apiSegments(ctx) as [string, string, ...string[]]
-    const at = await momentOf(ctx)
-    const isThere = at === undefined ? views.find(name) !== undefined : past.existed(name, at)
-    if (!isThere) throw new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
-    const item = at === undefined ? views.find(name)?.item(key) : await past.item(name, key, at)
-    if (!item) throw new Refusal(otherwise, `There is no item ${JSON.stringify(key)} in "${name}".`)
-    return { item, rest }
+  function itemNow([name, key]: readonly [string, string], otherwise: Missing = 'NotFound') {
+    const collection = views.find(name)
+    if (!collection) throw noCollection(name)
+    return collection.item(key) ?? noItem(name, key, otherwise)
   }
 
-  async function write(ctx: Context, body: Body | undefined, command: Command): Promise<void> {
-    const outcome = await handler.handle(command, originOf(ctx, body?.bytes ?? new Uint8Array()))
-    ctx.set('Journal-Position', String(outcome.position))
-    sendOutcome(ctx, outcome)
+  async function find(
+    request: ApiRequest,
+    reply: Reply,
+    [name, key]: readonly [string, string],
+    otherwise: Missing = 'NotFound',
+  ) {
+    const at = await momentOf(request, reply)
+    if (at === undefined) return itemNow([name, key], otherwise)
+    if (!past.existed(name, at)) throw noCollection(name)
+    return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
+  }
+
+  async function readPast(request: ApiRequest, reply: Reply, segments: readonly [string, string]): Promise<void> {
+    const { tag, text } = await find(request, reply, segments)
+    if (!reply.isNotModified(request, tag)) reply.json(text)
+  }
+
+  async function write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
+    const outcome = await handler.handle(command, originOf(request, body?.bytes ?? new Uint8Array()))
+    reply.position = outcome.position
+    answerWith(outcome, request, reply)
   }
 }
 
-function target(ctx: Context) {
-  const [collection, key] = apiSegments(ctx) as [string, string]
-  const ifMatch = parseTags(ctx.headers['if-match'])
-  const ifNoneMatch = parseTags(ctx.headers['if-none-match'])
-  return { collection, key, ifMatch, ifNoneMatch }
+type Missing = 'NotFound' | 'UnknownParent'
+
+function noCollection(name: string): Refusal {
+  return new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
 }
 
-function sendOutcome(ctx: Context, { event, item }: Outcome): void {
+function noItem(name: string, key: string, code: Missing): never {
+  throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
+}
+
+function target({ path, headers }: ApiRequest) {
+  const [collection, key] = apiSegments(path) as [string, string]
+  return {
+    collection,
+    key,
+    ifMatch: parseTags(headers['if-match']),
+    ifNoneMatch: parseTags(headers['if-none-match']),
+  }
+}
+
+function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Reply): void {
   if (!item) {
-    ctx.status = 204
+    reply.status = 204
     return
   }
-  ctx.set('ETag', item.tag)
+  reply.set('ETag', item.tag)
   const created = event.type === 'ItemCreated'
-  if (created) ctx.set('Location', itemPath(event.collection, item.key))
-  if (wantsRepresentation(ctx)) {
-    ctx.set('Preference-Applied', 'return=representation')
-    sendJson(ctx, item.text, created ? 201 : 200)
-  } else if (created) sendJson(ctx, JSON.stringify({ id: item.id }), 201)
-  else ctx.status = 204
+  if (created) reply.set('Location', itemPath(event.collection, item.key))
+  if (wantsRepresentation(headers)) {
+    reply.set('Preference-Applied', 'return=representation')
+    reply.json(item.text, created ? 201 : 200)
+  } else if (created) reply.json(JSON.stringify({ id: item.id }), 201)
+  else reply.status = 204
 }

@@ -1,4 +1,4 @@
-import type { Context, Middleware } from 'koa'
+import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import { Refusal, type RefusalCode } from '../errors.ts'
 
@@ -26,7 +26,35 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   DiskFull: { status: 507, title: 'The disk is full' },
 }
 
-/** Turns every error into a problem document (RFC 9457). */
+/** A problem document (RFC 9457), and what is sent with it. */
+export interface Problem {
+  readonly status: number
+  readonly text: string
+  /** Seconds. */
+  readonly retryAfter: number | undefined
+}
+
+export const PROBLEM_TYPE = 'application/problem+json'
+
+/** What an error is for the client; one that nobody expected is logged. */
+export function problemOf(
+  error: unknown,
+  request: { readonly method: string; readonly path: string },
+  log: Logger,
+  requestId: unknown,
+): Problem {
+  if (error instanceof Refusal) {
+    const { code, message, faults } = error
+    const retryAfter = code === 'Unavailable' ? 1 : undefined
+    return { ...described(code, ANSWERS[code], message, request.path, faults), retryAfter }
+  }
+  log.error({ err: error, requestId, method: request.method }, 'a request failed unexpectedly')
+  const unexpected = { status: 500, title: 'An unexpected error' }
+  const detail = 'The server has logged what went wrong.'
+  return { ...described('Unexpected', unexpected, detail, request.path, []), retryAfter: undefined }
+}
+
+/** Turns every error into a problem document. */
 export function problems(log: Logger): Middleware {
   return async (ctx, next) => {
     try {
@@ -34,38 +62,23 @@ export function problems(log: Logger): Middleware {
       if (ctx.status === 404 && ctx.body === undefined)
         throw new Refusal('NotFound', `Nothing is served at ${ctx.path}.`)
     } catch (error) {
-      if (error instanceof Refusal) {
-        if (error.code === 'Unavailable') ctx.set('Retry-After', '1')
-        problem(ctx, error.code, ANSWERS[error.code], error.message, error.faults)
-        return
-      }
-      log.error({ err: error, requestId: ctx.state.requestId, method: ctx.method }, 'a request failed unexpectedly')
-      problem(
-        ctx,
-        'Unexpected',
-        { status: 500, title: 'An unexpected error' },
-        'The server has logged what went wrong.',
-        [],
-      )
+      const { status, text, retryAfter } = problemOf(error, ctx, log, ctx.state.requestId)
+      if (retryAfter !== undefined) ctx.set('Retry-After', String(retryAfter))
+      ctx.status = status
+      ctx.set('Content-Type', PROBLEM_TYPE)
+      ctx.body = text
     }
   }
 }
 
-function problem(
-  ctx: Context,
+function described(
   code: string,
   { status, title }: Answered,
   detail: string,
+  instance: string,
   errors: readonly object[],
-): void {
-  ctx.status = status
-  ctx.set('Content-Type', 'application/problem+json')
-  ctx.body = JSON.stringify({
-    type: `urn:recollect:problem:${code}`,
-    title,
-    status,
-    detail,
-    instance: ctx.path,
-    ...((errors.length > 0 || status === 422) && { errors }),
-  })
+): Pick<Problem, 'status' | 'text'> {
+  const type = `urn:recollect:problem:${code}`
+  const places = errors.length > 0 || status === 422 ? { errors } : {}
+  return { status, text: JSON.stringify({ type, title, status, detail, instance, ...places }) }
 }

@@ -1,35 +1,41 @@
 /** What the routes read from a request besides its body. */
 import { hash } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Context } from 'koa'
-import type { Tags } from '../commands/command.ts'
 import { Refusal } from '../errors.ts'
 import type { Origin } from '../events/journal.ts'
 import { type Parameter, parseParameters, type QueryLimits } from '../projections/query/query.ts'
+import type { ApiRequest } from './api.ts'
 
 /** The path's segments after `/api`, each decoded once; a trailing slash says nothing. */
-export function apiSegments(ctx: Context): readonly string[] {
-  const segments = ctx.path.split('/').slice(2)
+export function apiSegments(path: string): readonly string[] {
+  const segments = path.split('/').slice(2)
   if (segments.at(-1) === '') segments.pop()
-  return segments.map((segment) => {
-    try {
-      return decodeURIComponent(segment)
-    } catch {
-      throw new Refusal('Invalid', `The path holds malformed percent-encoding: ${segment}`)
-    }
-  })
+  return path.includes('%') ? segments.map(decoded) : segments
 }
 
-/** Entity tags of If-Match or If-None-Match; what is not an entity tag matches nothing. */
-export function parseTags(header: string | undefined): Tags | undefined {
-  if (header === undefined) return undefined
-  return header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[^"]*"/g) ?? [])
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    throw new Refusal('Invalid', `The path holds malformed percent-encoding: ${segment}`)
+  }
 }
 
-export function wantsRepresentation(ctx: Context): boolean {
-  return ctx
-    .get('Prefer')
-    .split(',')
-    .some((preference) => /^\s*return\s*=\s*"?representation"?\s*(;|$)/i.test(preference))
+const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
+
+/** By which the request is found again in journal and log: the client's own id, or a new one. */
+export function requestIdOf({ 'x-request-id': sent }: IncomingHttpHeaders, newId: () => string): string {
+  return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : newId()
+}
+
+export function wantsRepresentation({ prefer }: IncomingHttpHeaders): boolean {
+  return (
+    prefer !== undefined &&
+    String(prefer)
+      .split(',')
+      .some((preference) => /^\s*return\s*=\s*"?representation"?\s*(;|$)/i.test(preference))
+  )
 }
 
 const KEY_BYTES = 255
@@ -39,23 +45,23 @@ export function authorOf(ctx: Context): Origin {
 }
 
 /** Who writes, and by what a retry of the request is known. */
-export function originOf(ctx: Context, body: Uint8Array): Origin {
-  const origin = authorOf(ctx)
-  if (ctx.headers['idempotency-key'] === undefined) return origin
-  const key = ctx.get('Idempotency-Key')
+export function originOf({ author, method, path, headers }: ApiRequest, body: Uint8Array): Origin {
+  const sent = headers['idempotency-key']
+  if (sent === undefined) return author
+  const key = String(sent)
   if (key === '' || Buffer.byteLength(key, 'latin1') > KEY_BYTES) {
     throw new Refusal('Invalid', `An Idempotency-Key has between 1 and ${KEY_BYTES} bytes.`)
   }
   const parts = [
-    ctx.method,
-    ctx.path,
-    ctx.get('Content-Type'),
-    ctx.get('If-Match'),
-    ctx.get('If-None-Match'),
-    String(wantsRepresentation(ctx)),
+    method,
+    path,
+    headers['content-type'] ?? '',
+    headers['if-match'] ?? '',
+    headers['if-none-match'] ?? '',
+    String(wantsRepresentation(headers)),
     Buffer.from(body).toString('latin1'),
   ]
-  return { ...origin, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
+  return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
 }
 
 export interface HttpQueryLimits extends QueryLimits {
@@ -63,7 +69,10 @@ export interface HttpQueryLimits extends QueryLimits {
   readonly bytes: number
 }
 
-export function parametersOf(ctx: Context, { bytes, parameters }: HttpQueryLimits): readonly Parameter[] {
-  if (ctx.querystring.length > bytes) throw new Refusal('Invalid', `The query is longer than ${bytes} bytes.`)
-  return parseParameters(ctx.querystring, parameters)
+export function parametersOf(
+  { querystring }: { readonly querystring: string },
+  { bytes, parameters }: HttpQueryLimits,
+): readonly Parameter[] {
+  if (querystring.length > bytes) throw new Refusal('Invalid', `The query is longer than ${bytes} bytes.`)
+  return parseParameters(querystring, parameters)
 }

@@ -1,10 +1,38 @@
 import type Router from '@koa/router'
 import type { Context } from 'koa'
 import { Refusal } from '../errors.ts'
-import { PATCH_TYPES } from './bodies.ts'
+import { type ApiResource, Reply } from './api.ts'
+import { type BodySource, PATCH_TYPES } from './bodies.ts'
+import { authorOf } from './requests.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export type Route = (ctx: Context) => void | Promise<void>
+
+/** Serves a resource under `/api` through Koa. */
+export function apiResource(router: Router, { path, routes }: ApiResource, bodyOf: (ctx: Context) => BodySource): void {
+  const throughKoa = Object.entries(routes).map(([method, route]): [string, Route] => [
+    method,
+    async (ctx) => {
+      const reply = new Reply()
+      const { bytes } = bodyOf(ctx)
+      try {
+        await route({ ...partsOf(ctx), author: authorOf(ctx), bytes }, reply)
+      } finally {
+        if (reply.position !== undefined) ctx.set('Journal-Position', String(reply.position))
+        for (let at = 0; at < reply.headers.length; at += 2) {
+          ctx.set(reply.headers[at] as string, reply.headers[at + 1] as string)
+        }
+      }
+      ctx.status = reply.status
+      if (reply.body !== undefined) ctx.body = reply.body
+    },
+  ])
+  resource(router, path, Object.fromEntries(throughKoa))
+}
+
+function partsOf({ method, path, querystring, headers }: Context) {
+  return { method, path, querystring, headers }
+}
 
 /** Serves one resource: its methods, HEAD beside GET, OPTIONS, and for every other method 405 with what is allowed. */
 export function resource(router: Router, path: string, routes: Readonly<Partial<Record<Method, Route>>>): void {

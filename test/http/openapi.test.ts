@@ -13,6 +13,7 @@ import { Origins } from '../../src/access/origins.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
+import { apiResources } from '../../src/http/items.ts'
 import { schemaOf } from '../../src/http/openapi/schema-of.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
@@ -359,7 +360,17 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
   const limits = { bytes: 1, parameters: 1, pageSize: 1 }
   const app = createApp({
-    items: { views, past: new Past(journal, views, new History(views)), handler, journal, now, bodyBytes: 1, limits },
+    api: apiResources({
+      views,
+      past: new Past(journal, views, new History(views)),
+      handler,
+      journal,
+      now,
+      bodyBytes: 1,
+      limits,
+    }),
+    bodyBytes: 1,
+    position: () => 0,
     events: { journal, history: new History(views), arrivals: new Arrivals(), gate: openToAll(), limits },
     admin: {
       health: () => ({ status: 'ok' }),

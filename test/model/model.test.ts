@@ -289,6 +289,8 @@ class Run {
       path += searchOf(kind === 'collection' ? plan.query : [], moment === undefined ? [] : [['asOf', String(moment)]])
     }
     const headers: Record<string, string> = { 'X-Request-Id': `request-${index}` }
+    // Whoever names an origin is answered through Koa, the others on the hot path, where they fit.
+    if (index % 2 === 0) headers.Origin = 'http://localhost'
     const tagOf = kind === 'collection' ? this.#model.tagOfCollection(collection) : item && this.#model.tagOfItem(item)
     const current = tagOf && this.#model.tagFor(tagOf)
     const ifMatch = this.#tags(plan.ifMatch, current, plan.item.pick)

@@ -9,6 +9,7 @@ import { Tokens } from '../../src/access/tokens.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
+import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
@@ -34,7 +35,9 @@ export async function registeredPaths(): Promise<readonly string[]> {
   })
   const reload = async () => ({ basis: 0, events: 0, conflicts: [] })
   const app = createApp({
-    items: { views, past, handler, journal, now, bodyBytes: 1, limits },
+    api: apiResources({ views, past, handler, journal, now, bodyBytes: 1, limits }),
+    bodyBytes: 1,
+    position: () => 0,
     events: { journal, history, arrivals: new Arrivals(), gate, limits },
     admin: { health: () => ({ status: 'ok' }), warnings: [], reload, handler, views, past, journal, now, bodyBytes: 1 },
     metrics: { text: async () => '', contentType: 'text/plain' },

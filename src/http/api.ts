@@ -1,0 +1,66 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Tags } from '../commands/command.ts'
+import { matches } from '../commands/decide.ts'
+import type { Position } from '../events/event.ts'
+import type { Origin } from '../events/journal.ts'
+import type { Method } from './resource.ts'
+
+/** A request under `/api` as its routes see it, whichever way it came: through Koa or on the hot path. */
+export interface ApiRequest {
+  readonly method: string
+  /** As it was sent, without the query. */
+  readonly path: string
+  readonly querystring: string
+  readonly headers: IncomingHttpHeaders
+  readonly author: Origin
+  /** Gathers the body, decompressed, at most `Limits.BodyBytes`. */
+  readonly bytes: () => Promise<Uint8Array>
+}
+
+/** What is answered. When a route refuses, its headers are still sent, with the problem. */
+export class Reply {
+  status = 200
+  body: string | undefined
+  /** What the answer reflects; undefined: whatever the views hold when it is sent. */
+  position: Position | undefined
+  /** Names and values in turn, as `writeHead` takes them. */
+  readonly headers: string[] = []
+
+  set(name: string, value: string): void {
+    this.headers.push(name, value)
+  }
+
+  /** JSON text that is already made. */
+  json(text: string, status = 200): void {
+    this.status = status
+    this.set('Content-Type', 'application/json')
+    this.body = text
+  }
+
+  /**
+   * Sets the entity tag; true when the client has that version already, and 304 is the whole answer. Compared
+   * here and not by Koa, for which `Cache-Control: no-cache` (sent by Node's fetch) is never a match.
+   */
+  isNotModified({ headers }: ApiRequest, tag: string): boolean {
+    this.set('ETag', tag)
+    const tags = parseTags(headers['if-none-match'])
+    if (tags === undefined || !matches(tags, tag, true)) return false
+    this.status = 304
+    return true
+  }
+}
+
+/** Answers at once where nothing is to be waited for. */
+export type ApiRoute = (request: ApiRequest, reply: Reply) => void | Promise<void>
+
+export interface ApiResource {
+  /** As the router takes it. */
+  readonly path: string
+  readonly routes: Readonly<Partial<Record<Method, ApiRoute>>>
+}
+
+/** Entity tags of If-Match or If-None-Match; what is not an entity tag matches nothing. */
+export function parseTags(header: string | undefined): Tags | undefined {
+  if (header === undefined) return undefined
+  return header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[^"]*"/g) ?? [])
+}
