@@ -66,6 +66,12 @@ const RUNS = {
     file: 'test/security/fuzz.test.ts',
     size: { FUZZ_REQUESTS: 100_000 },
   },
+  subscriptions: {
+    about:
+      'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',
+    file: 'test/sockets/subscriptions-model.test.ts',
+    size: { SUBSCRIPTION_SEEDS: 5000 },
+  },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',

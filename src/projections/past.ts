@@ -1,7 +1,8 @@
 import { Collection, evolve, isItem } from '../collections/collection.ts'
 import { Item } from '../collections/item.ts'
-import type { Position } from '../events/event.ts'
+import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import type { JsonObject } from '../json/value.ts'
 import type { History } from './history.ts'
 import type { Views } from './views.ts'
 
@@ -70,6 +71,35 @@ export class Past {
       this.#states.delete(key)
       throw error
     }
+  }
+
+  /**
+   * The ids of a collection's items that matched right after an event, by their keys and in no order. It costs as
+   * much as has changed since.
+   */
+  async idsOf(name: string, at: Position, matches: (item: JsonObject) => boolean): Promise<Map<string, ItemId>> {
+    const ids = new Map<string, ItemId>()
+    const note = (id: ItemId, key: string, item: JsonObject): void => {
+      if (matches(item)) ids.set(key, id)
+    }
+    for (const { id, key, value } of this.#views.any(name)?.items() ?? []) note(id, key, value)
+    const changed = new Map<string, Position>()
+    for await (const { events } of this.#journal.read(at + 1, this.#views.position)) {
+      for (const event of events) {
+        if (!isItemEvent(event) || event.collection !== name) continue
+        const key = String(event.id)
+        if (!changed.has(key)) changed.set(key, event.prior)
+      }
+    }
+    for (const [key, prior] of changed) {
+      ids.delete(key)
+      if (prior === 0) continue
+      for await (const { events } of this.#journal.read(prior, prior)) {
+        const [event] = events
+        if (event && isItemEvent(event) && event.type !== 'ItemDeleted') note(event.id, key, event.item.value)
+      }
+    }
+    return ids
   }
 
   /** From the nearest state before, if one is kept. */

@@ -7,7 +7,10 @@ type Item = Readonly<Record<string, unknown>>
 export interface ServerMessages {
   updated: (updated: Updated) => void
   change: (change: Change) => void
-  /** The client does not keep up: from here on it gets only the latest change of each item. */
+  /**
+   * The client does not keep up: from here on it gets only the latest change of each item. Until `current` comes its
+   * list is not that of any one position: what goes on from it goes on after the last one before `lagging`.
+   */
   lagging: (lagging: { readonly subscription: string; readonly position: number }) => void
   /** Every change up to `position` was sent: what was missed, what was replayed, or the latest changes after `lagging`. */
   current: (current: { readonly subscription: string; readonly position: number }) => void

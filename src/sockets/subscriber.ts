@@ -9,8 +9,7 @@ export interface Connection {
   /** The socket is there with the WebSocket transport. */
   readonly transport: { readonly socket?: WebSocket }
   close(discard: boolean): void
-  on(name: 'drain' | 'close', listener: () => void): void
-  off(name: 'drain' | 'close', listener: () => void): void
+  on(name: 'drain', listener: () => void): void
 }
 
 export function bytesWaiting({ writeBuffer }: Connection): number {
@@ -44,22 +43,19 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
 function subscriberOf(socket: ClientSocket): Subscriber {
   const conn = socket.conn as unknown as Connection
   const isSlow = (): boolean => bytesWaiting(conn) > SLOW_BYTES
+  const waiting: (() => void)[] = []
+  const look = (): void => {
+    while (waiting.length > 0 && !(socket.connected && isSlow())) waiting.shift()?.()
+  }
+  conn.on('drain', look)
+  socket.once('disconnect', () => setImmediate(look))
   return {
     change: (change) => socket.emit('change', change),
     lagging: (subscription, position) => socket.emit('lagging', { subscription, position }),
     current: (subscription, position) => socket.emit('current', { subscription, position }),
     isSlow,
     whenDrained(work) {
-      let isDone = false
-      const look = (): void => {
-        if (isDone || (socket.connected && isSlow())) return
-        isDone = true
-        conn.off('drain', look)
-        conn.off('close', look)
-        work()
-      }
-      conn.on('drain', look)
-      conn.on('close', look)
+      waiting.push(work)
       setImmediate(look)
     },
   }

@@ -1,63 +1,70 @@
-import { valuesAt } from '../json/paths.ts'
-import type { JsonObject, JsonValue } from '../json/value.ts'
+import { keyOf, ranked } from '../json/order.ts'
+import { type Path, valuesAt } from '../json/paths.ts'
+import type { JsonObject } from '../json/value.ts'
+import type { Filter } from '../projections/query/filter.ts'
 import type { Watch } from '../projections/query/watch.ts'
+
+interface OfPath<Subscriber> {
+  readonly path: Path
+  readonly values: Map<string, Set<Subscriber>>
+}
 
 /**
  * Finds those whom an item may concern without asking all: by the value of a field that they ask to be equal
- * to one text, the others by nothing but their collection.
+ * to something, the others by nothing but their collection.
  */
 export class SubscriptionIndex<Subscriber> {
-  readonly #byValue = new Map<string, Map<string, Set<Subscriber>>>()
+  readonly #byPath = new Map<string, OfPath<Subscriber>>()
   readonly #others = new Set<Subscriber>()
 
+  get isEmpty(): boolean {
+    return this.#others.size === 0 && this.#byPath.size === 0
+  }
+
   add(subscriber: Subscriber, watch: Watch): void {
-    const place = placeOf(watch)
-    if (!place) {
+    const filter = mostTelling(watch)
+    if (!filter) {
       this.#others.add(subscriber)
       return
     }
-    const values = this.#byValue.get(place.path) ?? new Map<string, Set<Subscriber>>()
-    this.#byValue.set(place.path, values)
-    const subscribers = values.get(place.value) ?? new Set()
-    values.set(place.value, subscribers.add(subscriber))
+    const name = filter.path.join('.')
+    const of = this.#byPath.get(name) ?? { path: filter.path, values: new Map<string, Set<Subscriber>>() }
+    this.#byPath.set(name, of)
+    for (const key of filter.equal) {
+      const subscribers = of.values.get(key)
+      if (subscribers) subscribers.add(subscriber)
+      else of.values.set(key, new Set([subscriber]))
+    }
   }
 
   remove(subscriber: Subscriber, watch: Watch): void {
     this.#others.delete(subscriber)
-    const place = placeOf(watch)
-    const values = place && this.#byValue.get(place.path)
-    const subscribers = values?.get(place?.value ?? '')
-    if (!place || !values || !subscribers) return
-    subscribers.delete(subscriber)
-    if (subscribers.size === 0) values.delete(place.value)
-    if (values.size === 0) this.#byValue.delete(place.path)
+    const filter = mostTelling(watch)
+    const name = filter?.path.join('.') ?? ''
+    const values = this.#byPath.get(name)?.values
+    if (!filter || !values) return
+    for (const key of filter.equal) {
+      const subscribers = values.get(key)
+      subscribers?.delete(subscriber)
+      if (subscribers?.size === 0) values.delete(key)
+    }
+    if (values.size === 0) this.#byPath.delete(name)
   }
 
+  /** Some may come more than once. */
   *concernedBy(item: JsonObject): Generator<Subscriber> {
     yield* this.#others
-    for (const [path, values] of this.#byValue) {
-      const found = new Set(valuesAt(item, path.split('.')).flatMap((value) => textOf(value) ?? []))
-      for (const text of found) yield* values.get(text) ?? []
+    for (const { path, values } of this.#byPath.values()) {
+      for (const value of valuesAt(item, path)) yield* values.get(keyOf(ranked(value))) ?? []
     }
   }
 }
 
-/** Equality with one text is found by that text, unless it may be said in several ways: numbers, date-times, JSON. */
-function placeOf({ filters }: Watch): { readonly path: string; readonly value: string } | undefined {
-  for (const { path, operator, wanted } of filters) {
-    const [one, ...more] = wanted
-    if (operator === 'eq' && one && more.length === 0 && isSaidInOneWay(one)) {
-      return { path: path.join('.'), value: one.text }
-    }
+/** Of the filters that ask for equality the one that fewest values meet; undefined when there is none. */
+function mostTelling({ filters }: Watch): Filter | undefined {
+  let found: Filter | undefined
+  for (const filter of filters) {
+    if (filter.operator === 'eq' && filter.equal.size < (found?.equal.size ?? Number.POSITIVE_INFINITY)) found = filter
   }
-  return undefined
-}
-
-function isSaidInOneWay({ readings }: Watch['filters'][number]['wanted'][number]): boolean {
-  return [2, 3, 5, 6].every((rank) => readings[rank as 2] === undefined)
-}
-
-/** What an equality filter would have to say to be met by the value, where there is but one way to say it. */
-function textOf(value: JsonValue): string | undefined {
-  return typeof value === 'string' || typeof value === 'boolean' || value === null ? String(value) : undefined
+  return found
 }

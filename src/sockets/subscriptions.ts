@@ -57,7 +57,7 @@ interface Subscription {
   pace: Pace | undefined
   /** It has caught up, and hears of events from the bus. */
   isLive: boolean
-  /** Of a client that is behind: the keys of the items that changed since. */
+  /** Of a client that is behind: the keys of the items that changed since, those of the oldest changes first. */
   behind: Set<string> | undefined
   isEnded: boolean
 }
@@ -181,7 +181,9 @@ export class Subscriptions {
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */
   async #resume(subscription: Subscription, after: Position): Promise<Subscribed> {
-    give(subscription, await this.#matchingAt(subscription, after))
+    const { collection, watch, has } = subscription
+    const then = await this.#options.past.idsOf(collection, after, watch.concerns)
+    for (const [key, id] of then) has.set(key, id)
     subscription.position = after
     this.#catchUpSoon(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
@@ -288,6 +290,7 @@ export class Subscriptions {
     if (!watched) return
     watched.index.remove(subscription, subscription.watch)
     for (const key of subscription.has.keys()) letGo(watched, key, subscription)
+    if (watched.index.isEmpty) this.#watched.delete(subscription.collection)
   }
 
   #see(subscription: Subscription, latest: Latest): void {
@@ -297,27 +300,36 @@ export class Subscriptions {
     }
     if (!subscription.behind) {
       this.#laggedEver++
+      subscription.behind = new Set()
       subscription.client.lagging(subscription.id, latest.position)
       subscription.client.whenDrained(() => this.#sendLatest(subscription))
     }
-    subscription.behind = (subscription.behind ?? new Set()).add(String(latest.id))
+    // So they stand in the order of their latest changes.
+    subscription.behind.delete(String(latest.id))
+    subscription.behind.add(String(latest.id))
   }
 
-  /** What each item that changed meanwhile is now, relative to what the client was last sent. */
+  /**
+   * What each item that changed meanwhile is now, relative to what the client was last sent; no more at a time than
+   * it can take.
+   */
   #sendLatest(subscription: Subscription): void {
-    const keys = subscription.behind ?? new Set()
-    subscription.behind = undefined
-    if (subscription.isEnded) return
+    const { behind, client, has, isEnded } = subscription
+    if (!behind || isEnded) return
     const collection = this.#options.views.any(subscription.collection)
-    const latest = [...keys].flatMap((key): Latest[] => {
-      const entry = collection?.get(key)
-      if (!entry) return []
-      if ('text' in entry) return [{ id: entry.id, item: entry.value, position: entry.position }]
-      return [{ id: subscription.has.get(key) ?? key, item: undefined, position: entry.position }]
-    })
-    latest.sort((a, b) => a.position - b.position)
-    for (const one of latest) this.#send(subscription, one)
-    subscription.client.current(subscription.id, this.#options.views.position)
+    for (const key of behind) {
+      if (client.isSlow()) {
+        client.whenDrained(() => this.#sendLatest(subscription))
+        return
+      }
+      behind.delete(key)
+      const position = collection?.get(key)?.position
+      const item = collection?.item(key)
+      if (position === undefined) continue
+      this.#send(subscription, { id: item?.id ?? has.get(key) ?? key, item: item?.value, position })
+    }
+    subscription.behind = undefined
+    client.current(subscription.id, this.#options.views.position)
   }
 
   #send(subscription: Subscription, { id, item, position }: Latest): void {
