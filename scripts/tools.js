@@ -9,6 +9,7 @@ const TOOLS = [
     paths: ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
     variable: 'CHROMIUM',
   },
+  { name: 'nats-server', paths: ['/usr/sbin/nats-server', '/usr/local/bin/nats-server'], variable: 'NATS_SERVER' },
   { name: 'jq', paths: ['/usr/bin/jq', '/usr/local/bin/jq'], variable: 'JQ' },
 ]
 

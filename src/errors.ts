@@ -14,6 +14,7 @@ export type RefusalCode =
   | 'Unprocessable'
   | 'TooManyRequests'
   | 'Unavailable'
+  | 'OutcomeUnknown'
   | 'DiskFull'
 
 /** One thing that is wrong inside a body: a JSON Pointer (RFC 6901) and a sentence. */

@@ -1,37 +1,20 @@
-import { Locked, Refusal } from '../errors.ts'
-import { directoryOf, type Files, isOutOfSpace, type OpenFile, writeAll, writeNew } from '../files/files.ts'
+import { Refusal } from '../errors.ts'
+import { isOutOfSpace, type OpenFile, writeAll } from '../files/files.ts'
+import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
-import { type Mark, type MarkedSegment, whyNotMarked } from './mark.ts'
-import { type Expected, encodeEvent, encodeHeader, encodeWrite, FORMAT, type Line, NO_PREVIOUS } from './record.ts'
+import type { Mark, MarkedSegment } from './mark.ts'
+import { type Expected, encodeEvent, encodeWrite, type Line } from './record.ts'
 import { readSegments } from './segments.ts'
-import { note, type Segment, segmentName, type Torn, walk } from './walk.ts'
+import { note, type Segment } from './walk.ts'
 
-export interface FileJournalOptions {
-  readonly files: Files
-  readonly directory: string
+export interface FileJournalOptions extends DirectoryOptions {
   readonly now: () => Date
-  readonly newId: () => string
   /** A new segment is begun when one has reached this size. */
   readonly segmentBytes: number
-  /** Called when the journal is this process's, before anything is read. */
-  readonly locked: () => Promise<void>
-  /** Says, after that, from which mark of this journal on it is to be replayed, if not from its beginning. */
-  readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>
-  /** Gets every whole write that the journal already holds, in order, while it is opened. */
-  readonly replay: (recorded: Recorded) => void
   /** The journal can no longer tell what the disk holds: the process must end. */
   readonly failed: (error: unknown) => void
-}
-
-/** What opening found at the journal's end and cut off; `kept` is the file with the cut bytes. */
-export interface Cut {
-  readonly segment: string
-  readonly offset: number
-  readonly bytes: number
-  readonly kept: string
-  readonly why: string
 }
 
 interface Waiting {
@@ -43,11 +26,6 @@ interface Waiting {
 
 /** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
 const FULL_MS = 5000
-
-/** Whether the directory holds a journal already. */
-export async function journalExists(files: Files, directory: string): Promise<boolean> {
-  return (await files.list(directory)).includes(segmentName(1))
-}
 
 /** The journal in a directory of segments: docs/journal.md has the format and the rules. */
 export class FileJournal implements Journal {
@@ -281,66 +259,5 @@ async function writeLines(file: OpenFile, lines: readonly Line[], offset: number
 class SyncFailed extends Error {
   constructor(cause: unknown) {
     super('sync failed', { cause })
-  }
-}
-
-interface Opened {
-  readonly id: string
-  readonly lock: { release(): Promise<void> }
-  readonly segments: Segment[]
-  readonly file: OpenFile
-  readonly next: Expected
-  readonly time: string
-  readonly lastOffset: number | undefined
-  readonly cut: Cut | undefined
-}
-
-async function openDirectory(options: FileJournalOptions): Promise<Opened> {
-  const { files, directory, newId, locked, resume, replay } = options
-  await files.makeDirectory(directory)
-  const lock = await files.lock(`${directory}/lock`)
-  if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
-  try {
-    await locked()
-    const mark = await resume?.((one) => whyNotMarked(files, directory, one))
-    const walked = await walk(files, directory, replay, undefined, mark)
-    const id = walked.id ?? newId()
-    const { segments, next, time, lastOffset, torn } = walked
-    if (segments.length === 0) segments.push(await beginSegment(files, directory, id, next))
-    const cut = torn && (await cutOff(files, torn))
-    const last = segments.at(-1) as Segment
-    const file = await files.open(last.path, 'edit')
-    if (torn) await file.truncate(torn.offset)
-    await file.sync()
-    await files.syncDirectory(directory)
-    return { id, lock, segments, file, next, time, lastOffset, cut }
-  } catch (error) {
-    await lock.release()
-    throw error
-  }
-}
-
-/** Keeps the bytes that are to be cut off, durably, beside the segment. */
-async function cutOff(files: Files, torn: Torn): Promise<Cut> {
-  let kept = `${torn.segment.path}.torn-${torn.offset}`
-  for (let again = 2; await files.stat(kept); again++) kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
-  await writeNew(files, kept, [torn.bytes])
-  await files.syncDirectory(directoryOf(kept))
-  return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
-}
-
-/** temporary name → header → fsync → rename → fsync of the directory: a segment has its header or is not there. */
-async function beginSegment(files: Files, directory: string, journal: string, next: Expected): Promise<Segment> {
-  const path = `${directory}/${segmentName(next.position)}`
-  const previous = next.position === 1 ? NO_PREVIOUS : next.previous
-  const header = encodeHeader({ format: FORMAT, journal, first: next.position, previous })
-  await writeNew(files, `${path}.tmp`, [header.bytes])
-  await files.rename(`${path}.tmp`, path)
-  await files.syncDirectory(directory)
-  return {
-    path,
-    first: next.position,
-    size: header.bytes.length,
-    index: { positions: [], offsets: [] },
   }
 }

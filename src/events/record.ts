@@ -86,9 +86,14 @@ export function encodeEvent(event: DomainEvent): string {
 }
 
 /**
- * One write as lines of at most RECORD_BYTES, each knowing the one before; `texts` are its events as JSON.
+ * One write as lines of at most so many bytes of events, each knowing the one before; `texts` are its events as JSON.
  */
-export function encodeWrite(start: RecordStart, origin: Origin, texts: readonly string[]): readonly RecordLine[] {
+export function encodeWrite(
+  start: RecordStart,
+  origin: Origin,
+  texts: readonly string[],
+  recordBytes = RECORD_BYTES,
+): readonly RecordLine[] {
   const lines: RecordLine[] = []
   let { position, previous } = start
   for (let from = 0; from < texts.length; ) {
@@ -97,7 +102,7 @@ export function encodeWrite(start: RecordStart, origin: Origin, texts: readonly 
     do {
       size += Buffer.byteLength(texts[to] as string) + 1
       to++
-    } while (to < texts.length && size + Buffer.byteLength(texts[to] as string) < RECORD_BYTES)
+    } while (to < texts.length && size + Buffer.byteLength(texts[to] as string) < recordBytes)
     const head = JSON.stringify({
       position,
       previous,

@@ -23,6 +23,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   Unprocessable: { status: 422, title: 'Understood, but not processable' },
   TooManyRequests: { status: 429, title: 'Too many wrong attempts' },
   Unavailable: { status: 503, title: 'Writing is not possible at the moment' },
+  OutcomeUnknown: { status: 504, title: 'It is not known whether this was stored' },
   DiskFull: { status: 507, title: 'The disk is full' },
 }
 

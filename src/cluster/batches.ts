@@ -1,0 +1,90 @@
+import type { Draft, Recorded } from '../events/journal.ts'
+import { type Expected, encodeWrite, RECORD_BYTES, type RecordLine } from '../events/record.ts'
+import type { Message } from './message.ts'
+
+/** A write that waits to become durable. */
+export interface Waiting {
+  readonly draft: Draft
+  /** The events as JSON. */
+  readonly texts: readonly string[]
+  readonly resolve: (recorded: Recorded) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** What is sent at once: many writes in one message, or one that is too large for one in several. */
+export interface Batch {
+  readonly messages: readonly Message[]
+  readonly writes: readonly { readonly waiting: Waiting; readonly recorded: Recorded }[]
+}
+
+/** What a record holds besides its events, its origin and its frame. */
+const RECORD_OVERHEAD_BYTES = 512
+
+/** Puts writes into messages. A record is never split. */
+export class Batches {
+  readonly #messageBytes: number
+  readonly #recordBytes: number
+
+  constructor(messageBytes: number) {
+    this.#messageBytes = messageBytes
+    this.#recordBytes = Math.min(RECORD_BYTES, messageBytes >> 1)
+  }
+
+  /** Whether each of a write's events fits into a message. */
+  fits(draft: Draft, texts: readonly string[]): boolean {
+    const { actor, requestId, key = '', request = '' } = draft
+    const room =
+      this.#messageBytes - RECORD_OVERHEAD_BYTES - Buffer.byteLength(JSON.stringify([actor, requestId, key, request]))
+    // Fewer events than fill a record share one with others.
+    return room > this.#recordBytes && texts.every((text) => text.length * 3 <= room || Buffer.byteLength(text) <= room)
+  }
+
+  /** Takes the next batch off a queue that is not empty. */
+  take(queue: Waiting[], next: Expected, record: (draft: Draft) => Recorded): Batch {
+    const writes: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
+    const lines: RecordLine[] = []
+    const flush = next.position
+    let { previous } = next
+    let size = 0
+    for (let waiting = queue[0]; waiting; waiting = queue[0]) {
+      const { draft, texts } = waiting
+      const recorded = record(draft)
+      const { position, time } = recorded
+      const encoded = encodeWrite({ position, previous, flush, time }, draft, texts, this.#recordBytes)
+      const bytes = sizeOf(encoded)
+      if (writes.length > 0 && size + bytes > this.#messageBytes) break
+      queue.shift()
+      writes.push({ waiting, recorded })
+      for (const line of encoded) {
+        lines.push(line)
+        previous = line.crc
+      }
+      size += bytes
+      if (size > this.#messageBytes) break
+    }
+    return { writes, messages: this.#messagesOf(lines, flush) }
+  }
+
+  #messagesOf(lines: readonly RecordLine[], position: number): readonly Message[] {
+    const messages: Message[] = []
+    for (let from = 0; from < lines.length; ) {
+      let to = from
+      let size = 0
+      do {
+        size += lineBytes(lines[to])
+        to++
+      } while (to < lines.length && size + lineBytes(lines[to]) <= this.#messageBytes)
+      messages.push({ position, bytes: Buffer.concat(lines.slice(from, to).map(({ bytes }) => bytes)) })
+      from = to
+    }
+    return messages
+  }
+}
+
+function lineBytes(line: RecordLine | undefined): number {
+  return line?.bytes.length ?? 0
+}
+
+function sizeOf(lines: readonly RecordLine[]): number {
+  return lines.reduce((sum, { bytes }) => sum + bytes.length, 0)
+}

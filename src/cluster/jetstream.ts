@@ -1,0 +1,189 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
+import {
+  DeliverPolicy,
+  DiscardPolicy,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+  type StreamInfo,
+} from '@nats-io/jetstream'
+import { headers, type NatsConnection } from '@nats-io/transport-node'
+import type { Logger } from 'pino'
+import { JournalMismatch, Refusal } from '../errors.ts'
+import type { Message, Sequence } from './message.ts'
+import type { RecordStream } from './record-stream.ts'
+
+/** The header that says a message's position. */
+const POSITION = 'Recollect-Position'
+/** What the headers of a message may take of the server's `max_payload`. */
+const HEADER_BYTES = 1024
+/** So long an answer of the servers is waited for. */
+const ANSWER_MS = 3000
+const RETRY_MS = 300
+/** How often it is looked at whether messages that are there do not come. */
+const WATCH_MS = 2000
+const WRONG_LAST_SEQUENCE = [10071, 10164]
+const STREAM_NOT_FOUND = 10059
+
+/** The log in a stream of NATS JetStream. */
+export class JetStream implements RecordStream {
+  readonly messageBytes: number
+  readonly #name: string
+  readonly #subject: string
+  readonly #js: JetStreamClient
+  readonly #jsm: JetStreamManager
+  readonly #log: Logger
+
+  private constructor(nc: NatsConnection, name: string, jsm: JetStreamManager, log: Logger) {
+    this.messageBytes = (nc.info?.max_payload ?? 0) - HEADER_BYTES
+    this.#name = name
+    this.#subject = subjectOf(name)
+    this.#js = jetstream(nc, { timeout: ANSWER_MS })
+    this.#jsm = jsm
+    this.#log = log
+  }
+
+  /** Creates the stream when there is none; refuses one that might let go of messages. */
+  static async open(nc: NatsConnection, name: string, replicas: number, log: Logger): Promise<JetStream> {
+    const jsm = await jetstreamManager(nc, { timeout: ANSWER_MS })
+    const { config } = await streamOf(jsm, name, replicas)
+    const faults = faultsOf(config)
+    if (faults.length > 0) {
+      throw new JournalMismatch(`The stream ${name} is not fit to keep a journal: ${faults.join(', ')}.`)
+    }
+    if (config.num_replicas !== replicas) {
+      log.warn(`the stream ${name} has ${config.num_replicas} replicas, and the settings say ${replicas}`)
+    }
+    return new JetStream(nc, name, jsm, log)
+  }
+
+  async publish({ position, bytes }: Message, after: Sequence): Promise<'stored' | 'behind' | 'unknown'> {
+    const sent = headers()
+    sent.set(POSITION, String(position))
+    try {
+      const { seq } = await this.#js.publish(this.#subject, bytes, {
+        headers: sent,
+        // A message that is sent again is known by its place and its content.
+        msgID: `${after}-${crc32(bytes).toString(16)}`,
+        expect: { streamName: this.#name, lastSequence: after },
+        timeout: ANSWER_MS,
+      })
+      return seq === after + 1 ? 'stored' : 'behind'
+    } catch (error) {
+      if (error instanceof JetStreamApiError && WRONG_LAST_SEQUENCE.includes(error.code)) return 'behind'
+      this.#log.warn({ err: error, position }, 'NATS did not take a message')
+      return 'unknown'
+    }
+  }
+
+  async find(sequence: Sequence): Promise<Message | undefined> {
+    const found = await this.#ask(() => this.#jsm.streams.getMessage(this.#name, { seq: sequence }))
+    return found ? { position: Number(found.header.get(POSITION)), bytes: found.data } : undefined
+  }
+
+  async last(): Promise<Sequence> {
+    const { state } = await this.#ask(() => this.#jsm.streams.info(this.#name))
+    return state.last_seq
+  }
+
+  follow(from: Sequence, receive: (sequence: Sequence, message: Message) => Promise<void>) {
+    let next = from
+    let isClosed = false
+    let current: { close(): Promise<unknown> } | undefined
+    const round = async (): Promise<void> => {
+      const consumer = await this.#js.consumers.get(this.#name, {
+        deliver_policy: DeliverPolicy.StartSequence,
+        opt_start_seq: next,
+      })
+      const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 1000 })
+      current = messages
+      if (isClosed) await messages.close()
+      for await (const message of messages) {
+        const position = Number(message.headers?.get(POSITION))
+        await receive(message.seq, { position, bytes: message.data })
+        next = message.seq + 1
+        if (isClosed) return
+      }
+    }
+    const following = (async () => {
+      while (!isClosed) {
+        try {
+          await round()
+        } catch (error) {
+          this.#log.debug({ err: error }, 'following the stream again')
+        }
+        if (!isClosed) await delay(RETRY_MS)
+      }
+    })()
+    const watch = async (): Promise<void> => {
+      for (let seen = 0; !isClosed; ) {
+        await delay(WATCH_MS, undefined, { ref: false })
+        const last = await this.last().catch(() => 0)
+        // A consumer may be lost with the server that had it, and nobody tells.
+        if (last >= next && seen === next) await current?.close()
+        seen = next
+      }
+    }
+    void watch()
+    return {
+      async close() {
+        isClosed = true
+        await current?.close()
+        await following
+      },
+    }
+  }
+
+  async #ask<T>(question: () => Promise<T>): Promise<T> {
+    try {
+      return await question()
+    } catch (error) {
+      throw new Refusal('Unavailable', `NATS does not answer: ${(error as Error).message}`)
+    }
+  }
+}
+
+function subjectOf(name: string): string {
+  return `recollect.${name}.journal`
+}
+
+async function streamOf(jsm: JetStreamManager, name: string, replicas: number): Promise<StreamInfo> {
+  try {
+    return await jsm.streams.info(name)
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError) || error.code !== STREAM_NOT_FOUND) throw error
+    return jsm.streams.add({
+      name,
+      subjects: [subjectOf(name)],
+      num_replicas: replicas,
+      storage: StorageType.File,
+      retention: RetentionPolicy.Limits,
+      discard: DiscardPolicy.New,
+      deny_delete: true,
+      deny_purge: true,
+    })
+  }
+}
+
+/** Why messages of such a stream might go, or not be there after a crash. */
+function faultsOf(config: StreamConfig): readonly string[] {
+  const faults: string[] = []
+  const check = (isRight: boolean, fault: string): void => {
+    if (!isRight) faults.push(fault)
+  }
+  check(config.subjects.includes(subjectOf(config.name)), `it does not take ${subjectOf(config.name)}`)
+  check(config.subjects.length === 1, 'it takes other subjects, too')
+  check(config.storage === StorageType.File, 'its storage is not file')
+  check(config.retention === RetentionPolicy.Limits, 'its retention is not limits')
+  check(config.discard === DiscardPolicy.New, 'it discards old messages')
+  check(config.max_age === 0, 'max_age ends messages')
+  check(config.max_msgs_per_subject <= 0, 'max_msgs_per_subject ends messages')
+  check(config.deny_delete && config.deny_purge, 'messages can be deleted (deny_delete, deny_purge)')
+  return faults
+}

@@ -1,0 +1,88 @@
+/**
+ * The messages of the stream, as docs/cluster.md describes them. The first one begins the journal; every other one
+ * holds records, line by line as a journal on disk does, or says that another node decides from here on.
+ */
+import { Corruption } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import {
+  encodeHeader,
+  FORMAT,
+  frame,
+  type JournalRecord,
+  NO_PREVIOUS,
+  parseHeader,
+  parseRecord,
+  readFrame,
+} from '../events/record.ts'
+
+/** The place of a message in the stream: 1, 2, 3… without gaps. */
+export type Sequence = number
+
+export interface Message {
+  /**
+   * Of the first event of the write that the message begins with or goes on with. It never falls from one message to
+   * the next, so that a position can be searched for.
+   */
+  readonly position: Position
+  readonly bytes: Uint8Array
+}
+
+/** A node takes over: what an earlier one left unfinished before this message is void. */
+export interface Succession {
+  /** The node that decides from here on. */
+  readonly decider: string
+  /** Tells this succession from any other one. */
+  readonly token: string
+  /** That the next record will have. */
+  readonly position: Position
+  /** The crc32 of the last record before. */
+  readonly previous: string
+}
+
+/** A record whose line was found to be whole. */
+export interface CheckedLine {
+  readonly record: JournalRecord
+  readonly crc: string
+  readonly bytes: Uint8Array
+}
+
+export type Content =
+  | { readonly kind: 'succession'; readonly succession: Succession }
+  | { readonly kind: 'records'; readonly lines: readonly CheckedLine[] }
+
+const SUCCESSION = Buffer.from('"decider":')
+
+export function encodeBeginning(journal: string): Message {
+  return { position: 1, bytes: encodeHeader({ format: FORMAT, journal, first: 1, previous: NO_PREVIOUS }).bytes }
+}
+
+/** The journal's UUID. */
+export function decodeBeginning({ bytes }: Message): string {
+  return parseHeader(bufferOf(bytes)).header.journal
+}
+
+export function encodeSuccession({ decider, token, position, previous }: Succession): Message {
+  return { position, bytes: frame(JSON.stringify({ decider, token, position, previous })).bytes }
+}
+
+/** Every line is checked; damage is thrown as Corruption. */
+export function decodeContent(message: Message): Content {
+  const bytes = bufferOf(message.bytes)
+  const lines: CheckedLine[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const found = readFrame(bytes, at)
+    if (found.kind !== 'whole') throw new Corruption(`the line at byte ${at} is damaged`)
+    if (at === 0 && bytes.subarray(found.start, found.start + SUCCESSION.length).equals(SUCCESSION)) {
+      const succession = JSON.parse(`{${bytes.toString('utf8', found.start, found.end - 1)}`) as Succession
+      return { kind: 'succession', succession }
+    }
+    lines.push({ record: parseRecord(bytes, found), crc: found.crc, bytes: bytes.subarray(at, found.end) })
+    at = found.end
+  }
+  if (lines.length === 0) throw new Corruption('it is empty')
+  return { kind: 'records', lines }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,42 @@
+import { JournalMismatch } from '../errors.ts'
+import { lastPosition } from '../events/journal.ts'
+import type { Expected } from '../events/record.ts'
+import { type CheckedLine, decodeContent, type Sequence } from './message.ts'
+import type { RecordStream } from './record-stream.ts'
+
+export interface Place {
+  /** Of the message that holds the last record of the copy. */
+  readonly sequence: Sequence
+  /** What that message holds beyond it. */
+  readonly rest: readonly CheckedLine[]
+}
+
+/** Where in the stream a copy ends. Refuses one that the stream does not go on from. */
+export async function placeOf(stream: RecordStream, next: Expected, directory: string): Promise<Place> {
+  if (next.position === 1) return { sequence: 1, rest: [] }
+  const head = next.position - 1
+  let low = 1
+  let high = await stream.last()
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    const message = await stream.find(middle)
+    if (message && message.position <= head) low = middle
+    else high = middle - 1
+  }
+  const message = low > 1 ? await stream.find(low) : undefined
+  const content = message && decodeContent(message)
+  const lines = content?.kind === 'records' ? content.lines : []
+  const index = lines.findIndex(({ record }) => lastPosition(record) === head)
+  const line = lines[index]
+  if (line === undefined) {
+    throw new JournalMismatch(
+      `${directory} is a copy of the stream up to position ${head}, and the stream ends before that: it has lost events. Every other node may hold them, too: see docs/cluster.md, "When the stream lost events".`,
+    )
+  }
+  if (line.crc !== next.previous) {
+    throw new JournalMismatch(
+      `${directory} is no copy of the stream: they differ at position ${head}. Name the right stream, or another directory with --journal.`,
+    )
+  }
+  return { sequence: low, rest: lines.slice(index + 1) }
+}

@@ -1,0 +1,96 @@
+import { Locked } from '../errors.ts'
+import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
+import type { Recorded } from './journal.ts'
+import { type Mark, whyNotMarked } from './mark.ts'
+import { type Expected, encodeHeader, FORMAT, NO_PREVIOUS } from './record.ts'
+import { type Segment, segmentName, type Torn, walk } from './walk.ts'
+
+export interface DirectoryOptions {
+  readonly files: Files
+  readonly directory: string
+  /** The UUID of a journal that is begun here. */
+  readonly newId: () => string
+  /** Called when the journal is this process's, before anything is read. */
+  readonly locked: () => Promise<void>
+  /** Says, after that, from which mark of this journal on it is to be replayed, if not from its beginning. */
+  readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>
+  /** Gets every whole write that the journal already holds, in order, while it is opened. */
+  readonly replay: (recorded: Recorded) => void
+}
+
+/** What opening found at the journal's end and cut off; `kept` is the file with the cut bytes. */
+export interface Cut {
+  readonly segment: string
+  readonly offset: number
+  readonly bytes: number
+  readonly kept: string
+  readonly why: string
+}
+
+/** Whether the directory holds a journal already. */
+export async function journalExists(files: Files, directory: string): Promise<boolean> {
+  return (await files.list(directory)).includes(segmentName(1))
+}
+
+/** A directory of segments that is this process's, read to its end. */
+export interface Opened {
+  readonly id: string
+  readonly lock: { release(): Promise<void> }
+  readonly segments: Segment[]
+  readonly file: OpenFile
+  readonly next: Expected
+  readonly time: string
+  readonly lastOffset: number | undefined
+  readonly cut: Cut | undefined
+}
+
+/** Locks, checks and replays a directory; begins it when it is empty. */
+export async function openDirectory(options: DirectoryOptions): Promise<Opened> {
+  const { files, directory, newId, locked, resume, replay } = options
+  await files.makeDirectory(directory)
+  const lock = await files.lock(`${directory}/lock`)
+  if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
+  try {
+    await locked()
+    const mark = await resume?.((one) => whyNotMarked(files, directory, one))
+    const walked = await walk(files, directory, replay, undefined, mark)
+    const id = walked.id ?? newId()
+    const { segments, next, time, lastOffset, torn } = walked
+    if (segments.length === 0) segments.push(await beginSegment(files, directory, id, next))
+    const cut = torn && (await cutOff(files, torn))
+    const last = segments.at(-1) as Segment
+    const file = await files.open(last.path, 'edit')
+    if (torn) await file.truncate(torn.offset)
+    await file.sync()
+    await files.syncDirectory(directory)
+    return { id, lock, segments, file, next, time, lastOffset, cut }
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+}
+
+/** Keeps the bytes that are to be cut off, durably, beside the segment. */
+async function cutOff(files: Files, torn: Torn): Promise<Cut> {
+  let kept = `${torn.segment.path}.torn-${torn.offset}`
+  for (let again = 2; await files.stat(kept); again++) kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
+  await writeNew(files, kept, [torn.bytes])
+  await files.syncDirectory(directoryOf(kept))
+  return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
+}
+
+/** temporary name → header → fsync → rename → fsync of the directory: a segment has its header or is not there. */
+export async function beginSegment(files: Files, directory: string, journal: string, next: Expected): Promise<Segment> {
+  const path = `${directory}/${segmentName(next.position)}`
+  const previous = next.position === 1 ? NO_PREVIOUS : next.previous
+  const header = encodeHeader({ format: FORMAT, journal, first: next.position, previous })
+  await writeNew(files, `${path}.tmp`, [header.bytes])
+  await files.rename(`${path}.tmp`, path)
+  await files.syncDirectory(directory)
+  return {
+    path,
+    first: next.position,
+    size: header.bytes.length,
+    index: { positions: [], offsets: [] },
+  }
+}

@@ -1,0 +1,90 @@
+import { type OpenFile, writeAll } from '../files/files.ts'
+import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
+import type { Position } from './event.ts'
+import type { Recorded } from './journal.ts'
+import type { Expected } from './record.ts'
+import { readSegments } from './segments.ts'
+import { note, type Segment } from './walk.ts'
+
+export interface ReplicaOptions extends Omit<DirectoryOptions, 'newId'> {
+  /** The UUID of the journal that is copied. */
+  readonly id: string
+  readonly segmentBytes: number
+}
+
+/** Lines as the journal has them, and what follows them. */
+export interface Copied {
+  readonly lines: readonly { readonly bytes: Uint8Array; readonly position: Position }[]
+  readonly next: Expected
+}
+
+/**
+ * A copy of a journal that is kept elsewhere: a directory of segments like any journal's (docs/journal.md), line by
+ * line what the original holds. It is not what is promised, so that nothing waits for its sync: what a crash
+ * takes is copied again.
+ */
+export class Replica {
+  readonly id: string
+  readonly cut: Cut | undefined
+  /** The time of the last event when it was opened, '' for none. */
+  readonly time: string
+  readonly #options: ReplicaOptions
+  readonly #lock: { release(): Promise<void> }
+  readonly #segments: Segment[]
+  #file: OpenFile
+  #next: Expected
+
+  private constructor(options: ReplicaOptions, opened: Opened) {
+    this.id = opened.id
+    this.cut = opened.cut
+    this.time = opened.time
+    this.#options = options
+    this.#lock = opened.lock
+    this.#segments = opened.segments
+    this.#file = opened.file
+    this.#next = opened.next
+  }
+
+  static async open(options: ReplicaOptions): Promise<Replica> {
+    return new Replica(options, await openDirectory({ ...options, newId: () => options.id }))
+  }
+
+  /** What the next record must carry. */
+  get next(): Expected {
+    return this.#next
+  }
+
+  /** Whole writes, the next ones. One at a time. */
+  async write({ lines, next }: Copied): Promise<void> {
+    let segment = this.#segments.at(-1) as Segment
+    if (segment.size >= this.#options.segmentBytes) segment = await this.#beginSegment()
+    await writeAll(this.#file, Buffer.concat(lines.map(({ bytes }) => bytes)), segment.size)
+    for (const { bytes, position } of lines) {
+      note(segment, position, segment.size)
+      segment.size += bytes.length
+    }
+    this.#next = next
+  }
+
+  read(from: Position, to: Position): AsyncGenerator<Recorded> {
+    return readSegments(this.#options.files, this.#segments, from, to)
+  }
+
+  async close(): Promise<void> {
+    await this.#file.sync()
+    await this.#file.close()
+    await this.#lock.release()
+  }
+
+  /** A segment that others follow must be whole after any crash. */
+  async #beginSegment(): Promise<Segment> {
+    const { files, directory } = this.#options
+    await this.#file.sync()
+    const segment = await beginSegment(files, directory, this.id, this.#next)
+    const file = await files.open(segment.path, 'edit')
+    await this.#file.close()
+    this.#segments.push(segment)
+    this.#file = file
+    return segment
+  }
+}

@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { JetStream } from '../../src/cluster/jetstream.ts'
+import type { RecordStream } from '../../src/cluster/record-stream.ts'
+import { Corruption, JournalMismatch } from '../../src/errors.ts'
+import type { Journal } from '../../src/events/journal.ts'
+import { walk } from '../../src/events/walk.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
+import { type OpenedClusterJournal, openClusterJournal, SILENT } from '../support/cluster.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { connectTo, startNats, withoutNats } from '../support/nats.ts'
+import { until } from '../support/until.ts'
+import { SimulatedStream } from './simulated-stream.ts'
+
+async function open(t: TestContext, stream: RecordStream, directory?: string): Promise<OpenedClusterJournal> {
+  const opened = await openClusterJournal(stream, nodeFiles, directory ?? (await temporaryDirectory(t)))
+  t.after(() => opened.journal.close().catch(() => {}))
+  return opened
+}
+
+function contract(name: string, streamFor: (t: TestContext) => Promise<RecordStream>): void {
+  durableJournalContract(name, async (t) => {
+    const stream = await streamFor(t)
+    const directory = await temporaryDirectory(t)
+    let now = new Date('2026-11-20T00:00:00.000Z')
+    let opened: Journal | undefined
+    const reopen = async (): Promise<Journal> => {
+      await opened?.close()
+      const { journal } = await openClusterJournal(stream, nodeFiles, directory, { now: () => now })
+      opened = journal
+      await journal.lead()
+      return journal
+    }
+    const journal = await reopen()
+    t.after(() => opened?.close().catch(() => {}))
+    return {
+      journal,
+      setTime: (iso) => {
+        now = new Date(iso)
+      },
+      reopen,
+    }
+  })
+}
+
+contract('the journal of a cluster on a simulated stream', async () => new SimulatedStream())
+contract('the journal of a cluster on a stream of tiny messages', async () => new SimulatedStream(2048))
+
+if (withoutNats) test('the journal of a cluster on JetStream', { skip: withoutNats }, () => {})
+else {
+  for (const servers of [1, 3] as const) {
+    let nats: ReturnType<typeof startNats> | undefined
+    let streams = 0
+    const ends: (() => Promise<unknown>)[] = []
+    test.after(async () => {
+      for (const end of ends.reverse()) await end()
+    })
+    contract(`the journal of a cluster on ${servers} nats-server${servers > 1 ? 's' : ''}`, async () => {
+      nats ??= startNats({ after: (end) => void ends.push(end) }, { servers })
+      const nc = await connectTo(await nats)
+      ends.push(() => nc.close())
+      return JetStream.open(nc, `contract-${++streams}`, servers, SILENT)
+    })
+  }
+}
+
+test('every node has every write, in order, and a copy that is a journal like any other', async (t) => {
+  const stream = new SimulatedStream()
+  const directory = await temporaryDirectory(t)
+  const first = await open(t, stream)
+  const second = await open(t, stream, directory)
+  await first.journal.lead()
+  await Promise.all(Array.from({ length: 50 }, (_, id) => first.journal.append(draft(id + 1, created(id)))))
+  await until('the other node has all', () => second.journal.head === 50)
+  assert.deepEqual(second.seen, first.seen)
+  assert.ok(stream.messages.length < 10, 'writes that came together share a message')
+  await second.journal.close()
+  const walked = await walk(nodeFiles, directory, () => {})
+  assert.equal(walked.id, first.journal.id)
+  assert.equal(walked.next.position, 51)
+})
+
+test('only the node that took over last can append', async (t) => {
+  const stream = new SimulatedStream()
+  const [first, second] = [await open(t, stream), await open(t, stream)]
+  await assert.rejects(first.journal.append(draft(1, created(0))), { code: 'Unavailable' })
+  await first.journal.lead()
+  await first.journal.append(draft(1, created(0)))
+  await second.journal.lead()
+  await second.journal.append(draft(2, created(1)))
+  await assert.rejects(first.journal.append(draft(2, created(9))), { code: 'Unavailable' })
+  assert.equal(first.lost(), 1)
+  await first.journal.lead()
+  await first.journal.append(draft(3, created(2)))
+  await until('the other node has it', () => second.journal.head === 3)
+  assert.equal(second.lost(), 1)
+  assert.deepEqual(await all(first.journal), await all(second.journal))
+})
+
+test('what a node decided before it heard of its successor is refused, all of it', async (t) => {
+  const stream = new SimulatedStream()
+  const [first, second] = [await open(t, stream), await open(t, stream)]
+  await first.journal.lead()
+  await first.journal.append(draft(1, created(0)))
+  // The first node hears nothing any more, not even that there is a second one.
+  const follow = first.journal.append(draft(2, created(7)))
+  stream.fates.push('lost')
+  await second.journal.lead()
+  const later = first.journal.append(draft(3, created(8)))
+  const outcomes = await Promise.allSettled([follow, later])
+  const stored = await all(second.journal)
+  for (const [index, { status }] of outcomes.entries()) {
+    assert.equal(
+      status === 'fulfilled',
+      stored.some(({ position }) => position === index + 2),
+    )
+  }
+  assert.equal(outcomes[1]?.status, 'rejected')
+})
+
+test('a message whose answer was not heard is found in its place, and stored once', async (t) => {
+  const stream = new SimulatedStream()
+  const { journal } = await open(t, stream)
+  await journal.lead()
+  stream.fates.push('unheard', 'unheard', 'lost', 'stored')
+  await journal.append(draft(1, created(0)))
+  await journal.append(draft(2, created(1)))
+  assert.equal(stream.messages.length, 4)
+  assert.equal((await all(journal)).length, 2)
+})
+
+test('a message that arrives late, after its sender gave up, is a write or none, for all nodes alike', async (t) => {
+  for (const isFirst of [true, false]) {
+    const stream = new SimulatedStream()
+    const [first, second] = [await open(t, stream), await open(t, stream)]
+    await first.journal.lead()
+    stream.fates.push('late')
+    const sent = first.journal.append(draft(1, created(0)))
+    const outcome = sent.then(
+      () => 'stored',
+      (error) => error.code,
+    )
+    await until('it was sent', () => stream.fates.length === 0)
+    first.journal.resign()
+    assert.equal(await outcome, 'OutcomeUnknown')
+    if (isFirst) stream.arrive()
+    await second.journal.lead()
+    stream.arrive()
+    await second.journal.append(draft(isFirst ? 2 : 1, created(1)))
+    await first.journal.caughtUp()
+    assert.equal(second.journal.head, isFirst ? 2 : 1)
+    assert.deepEqual(await all(first.journal), await all(second.journal))
+    assert.deepEqual([...first.failures, ...second.failures], [])
+  }
+})
+
+test('a write of several messages whose decider ends in the middle is void', async (t) => {
+  const stream = new SimulatedStream(2048)
+  const [first, second] = [await open(t, stream), await open(t, stream)]
+  await first.journal.lead()
+  await first.journal.append(draft(1, created(0)))
+  const many = Array.from({ length: 40 }, (_, id) => created(id + 1, { text: 'x'.repeat(100) }))
+  stream.fates.push('stored', 'stored', 'lost')
+  const outcome = first.journal.append(draft(2, ...many)).catch((error) => error.code)
+  await until('it was begun', () => stream.fates.length === 0)
+  first.journal.resign()
+  assert.equal(await outcome, 'Unavailable')
+  const before = stream.messages.length
+  await second.journal.lead()
+  await second.journal.append(draft(2, ...many))
+  assert.ok(stream.messages.length > before + 2)
+  await first.journal.caughtUp()
+  assert.equal(first.journal.head, 41)
+  assert.deepEqual(
+    (await all(first.journal)).flatMap(({ events }) => events),
+    [created(0), ...many],
+  )
+  const fresh = await open(t, stream)
+  await fresh.journal.caughtUp()
+  assert.deepEqual(await all(fresh.journal), await all(second.journal))
+})
+
+test('a copy goes on wherever it ended, also within a message', async (t) => {
+  const stream = new SimulatedStream(4096)
+  const { journal } = await open(t, stream)
+  await journal.lead()
+  const appends: Promise<unknown>[] = []
+  for (let position = 1; position <= 60; position += 3) {
+    appends.push(journal.append(draft(position, created(position), created(position + 1), created(position + 2))))
+    if (position % 7 === 0) await Promise.all(appends)
+  }
+  await Promise.all(appends)
+  await journal.lead()
+  await journal.append(draft(61, created(61)))
+  const whole = await all(journal)
+  const directory = await temporaryDirectory(t)
+  const copy = await open(t, stream, directory)
+  await copy.journal.caughtUp()
+  await copy.journal.close()
+  const [name] = (await readdir(directory)).filter((entry) => entry.endsWith('.ndjson'))
+  const path = join(directory, name as string)
+  const lines = (await readFile(path, 'utf8')).split('\n')
+  for (let kept = 1; kept < lines.length; kept++) {
+    await nodeFiles.remove(path)
+    const file = await nodeFiles.open(path, 'create')
+    // Sometimes the end is torn, too.
+    const torn = kept % 3 === 0 ? (lines[kept] ?? '').slice(0, 20) : ''
+    await file.write(Buffer.from(`${lines.slice(0, kept).join('\n')}\n${torn}`), 0)
+    await file.close()
+    const again = await open(t, stream, directory)
+    await again.journal.caughtUp()
+    assert.deepEqual(await all(again.journal), whole, `with ${kept} lines`)
+    assert.deepEqual(
+      again.seen.map(({ position, events }) => [position, events]),
+      whole.map(({ position, events }) => [position, events]),
+    )
+    assert.deepEqual(again.failures, [])
+    await again.journal.close()
+  }
+})
+
+test('a gap, a damaged line or a record that does not follow ends the node', async (t) => {
+  const damages: ((messages: SimulatedStream['messages']) => void)[] = [
+    (messages) => messages.splice(3, 1),
+    (messages) => messages.splice(3, 0, messages[2] as never),
+    (messages) => {
+      const { bytes } = messages[3] as { bytes: Uint8Array }
+      bytes[40] = (bytes[40] as number) ^ 1
+    },
+    (messages) => messages.splice(3, 1, { position: 2, bytes: new Uint8Array() }),
+  ]
+  for (const damage of damages) {
+    const stream = new SimulatedStream()
+    const writer = await open(t, stream)
+    await writer.journal.lead()
+    for (let position = 1; position <= 5; position++) await writer.journal.append(draft(position, created(position)))
+    damage(stream.messages)
+    const reader = await open(t, stream)
+    await until('the reader has ended', () => reader.failures.length > 0)
+    assert.ok(reader.failures[0] instanceof Corruption)
+    assert.equal(reader.journal.head, 1, 'nothing is read beyond it')
+    await assert.rejects(reader.journal.lead(), { code: 'Unavailable' })
+  }
+})
+
+test('a copy that knows more than the stream, or something else, is refused', async (t) => {
+  const stream = new SimulatedStream()
+  const directory = await temporaryDirectory(t)
+  const first = await open(t, stream, directory)
+  await first.journal.lead()
+  await first.journal.append(draft(1, created(0)))
+  const kept = stream.messages.length
+  await first.journal.append(draft(2, created(1)))
+  await first.journal.close()
+
+  const last = stream.messages.splice(kept)
+  await assert.rejects(open(t, stream, directory), (error: Error) => {
+    assert.ok(error instanceof JournalMismatch)
+    assert.match(error.message, /lost events/)
+    return true
+  })
+  const other = await open(t, stream)
+  await other.journal.lead()
+  await other.journal.append(draft(2, created(99)))
+  await assert.rejects(open(t, stream, directory), (error: Error) => error instanceof JournalMismatch)
+  stream.messages.splice(kept)
+  stream.messages.push(...last)
+  const right = await open(t, stream, directory)
+  assert.equal(right.journal.head, 2)
+  await right.journal.close()
+  await assert.rejects(
+    open(t, new SimulatedStream(), directory),
+    (error: Error) => error instanceof JournalMismatch && /is a copy of/.test(error.message),
+  )
+})
+
+test('an event that no message can hold is refused, and nothing else with it', async (t) => {
+  const stream = new SimulatedStream(8192)
+  const { journal } = await open(t, stream)
+  await journal.lead()
+  await assert.rejects(journal.append(draft(1, created(0, { text: 'x'.repeat(9000) }))), { code: 'TooLarge' })
+  await journal.append(draft(1, created(0, { text: 'x'.repeat(6000) })))
+  assert.equal(journal.head, 1)
+})

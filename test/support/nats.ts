@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { type Scope, temporaryDirectory } from './directory.ts'
+import { until } from './until.ts'
+
+const PATHS = [process.env.NATS_SERVER, '/usr/sbin/nats-server', '/usr/local/bin/nats-server']
+const BINARY = PATHS.find((path) => path !== undefined && existsSync(path))
+
+/** What to give a test as its `skip`: why it cannot run here, or false. */
+export const withoutNats: string | false =
+  BINARY === undefined ? 'nats-server is missing (apt-get install nats-server)' : false
+
+/** One nats-server, which may be ended and started again on what it has on disk. */
+export class NatsServer {
+  readonly url: string
+  readonly port: number
+  readonly #config: string
+  #process: ChildProcess | undefined
+  #log = ''
+
+  constructor(port: number, config: string) {
+    this.port = port
+    this.url = `nats://127.0.0.1:${port}`
+    this.#config = config
+  }
+
+  get log(): string {
+    return this.#log
+  }
+
+  start(): void {
+    const started = spawn(BINARY as string, ['-c', this.#config], { stdio: ['ignore', 'ignore', 'pipe'] })
+    started.stderr.on('data', (bytes) => {
+      this.#log += bytes
+    })
+    this.#process = started
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#process?.kill(signal)
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    const stopped = this.#process
+    if (!stopped || stopped.exitCode !== null || stopped.signalCode !== null) return
+    const ended = once(stopped, 'exit')
+    stopped.kill(signal)
+    if (signal !== 'SIGKILL') stopped.kill('SIGCONT')
+    await ended
+  }
+}
+
+export interface NatsOptions {
+  /** One, or three that are a cluster. */
+  readonly servers?: 1 | 3
+  /** `max_payload`, in bytes. */
+  readonly maxPayload?: number
+}
+
+/** nats-servers with JetStream on temporary directories and free ports of the loopback; they end with the test. */
+export async function startNats(
+  t: Scope,
+  { servers = 1, maxPayload }: NatsOptions = {},
+): Promise<readonly NatsServer[]> {
+  const ends: (() => Promise<unknown>)[] = []
+  const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
+  const ports = await freePorts(servers * 2)
+  const routes = ports.slice(servers).map((port) => `nats-route://127.0.0.1:${port}`)
+  const started: NatsServer[] = []
+  for (let index = 0; index < servers; index++) {
+    const name = `n${index + 1}`
+    const store = join(directory, name)
+    await mkdir(store)
+    const config = join(directory, `${name}.conf`)
+    const lines = [
+      `server_name: ${name}`,
+      `listen: "127.0.0.1:${ports[index]}"`,
+      `jetstream { store_dir: "${store}", max_file_store: 4G, max_memory_store: 256M }`,
+      ...(maxPayload === undefined ? [] : [`max_payload: ${maxPayload}`]),
+      ...(servers === 1
+        ? []
+        : [
+            `cluster { name: test, listen: "127.0.0.1:${ports[servers + index]}", no_advertise: true, routes: [${routes.join(', ')}] }`,
+          ]),
+    ]
+    await writeFile(config, `${lines.join('\n')}\n`)
+    const server = new NatsServer(ports[index] as number, config)
+    server.start()
+    started.push(server)
+  }
+  t.after(async () => {
+    await Promise.all(started.map((server) => server.stop('SIGKILL')))
+    for (const end of ends) await end()
+  })
+  await until('JetStream is ready', async () => {
+    try {
+      const nc = await connect({ servers: started.map(({ url }) => url), reconnect: false, timeout: 1000 })
+      try {
+        const account = await (await jetstreamManager(nc, { timeout: 1000 })).getAccountInfo()
+        return account !== undefined
+      } finally {
+        await nc.close()
+      }
+    } catch {
+      return false
+    }
+  })
+  return started
+}
+
+async function freePorts(count: number): Promise<readonly number[]> {
+  const listening = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer()
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const ports = listening.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(listening.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}
+
+/** A connection that finds its way back by itself. */
+export function connectTo(servers: readonly NatsServer[]): Promise<NatsConnection> {
+  return connect({ servers: servers.map(({ url }) => url), maxReconnectAttempts: -1, reconnectTimeWait: 200 })
+}
