@@ -7,6 +7,7 @@ import type { Gate } from '../access/gate.ts'
 import type { Recorded } from '../events/journal.ts'
 import { notificationsOf } from '../projections/notifications.ts'
 import { Door } from './door.ts'
+import { FanOut, type Tellable } from './fan-out.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
 import { bytesWaiting, type Connection, serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
@@ -50,6 +51,10 @@ export class Sockets {
   readonly #io: Server<ClientMessages, ServerMessages, Record<string, never>, SocketData>
   readonly #subscriptions: Subscriptions
   readonly #plain = new WebSocketServer({ noServer: true, maxPayload: RECEIVED_BYTES, clientTracking: true })
+  readonly #fanOut = new FanOut(
+    () => this.#connections(),
+    () => this.#plain.clients,
+  )
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
   readonly #door: Door
@@ -139,11 +144,8 @@ export class Sockets {
   notify(recorded: Recorded): void {
     this.#dropWhoDoesNotRead()
     this.#subscriptions.apply(recorded)
-    for (const updated of notificationsOf(recorded)) {
-      this.#io.emit('updated', updated)
-      const text = JSON.stringify(updated)
-      for (const client of this.#plain.clients) if (client.readyState === client.OPEN) client.send(text)
-    }
+    if (this.#plain.clients.size === 0 && this.#io.sockets.sockets.size === 0) return
+    for (const updated of notificationsOf(recorded)) this.#fanOut.tell(updated)
   }
 
   /** Once a turn of the event loop, before more is sent: all that waits then has had its chance to go out. */
@@ -165,6 +167,10 @@ export class Sockets {
       conn.close(true)
       conn.transport.socket?.terminate()
     }
+  }
+
+  *#connections(): Generator<Tellable> {
+    for (const { conn } of this.#io.sockets.sockets.values()) yield conn as unknown as Tellable
   }
 
   figures(): SocketFigures {
