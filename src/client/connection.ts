@@ -78,6 +78,10 @@ export class Connection {
   }
 
   add(subscriber: Subscriber): void {
+    if (this.#state === 'closed') {
+      subscriber.ended()
+      return
+    }
     this.#open()
     this.#subscribers.add(subscriber)
     if (this.#socket?.connected) this.subscribe(subscriber)
@@ -130,9 +134,9 @@ export class Connection {
   close(): void {
     clearTimeout(this.#retry)
     for (const subscriber of [...this.#subscribers]) subscriber.ended()
+    this.#say('closed')
     this.#socket?.disconnect()
     this.#socket = undefined
-    this.#say('closed')
   }
 
   #open(): void {

@@ -16,11 +16,24 @@ export interface LiveListOptions {
   readonly window: { readonly from: number; readonly to: number } | undefined
   /** What is shown of an item. */
   readonly select: ((item: JsonObject) => JsonObject) | undefined
+  /** Begins in the past, and comes to the present at this pace. */
+  readonly replay: { readonly from: number | string; readonly speed: number } | undefined
   /** All that matches at a position, when it is more than a subscription begins with. */
   readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
 }
 
 const RETRY_MS = 1000
+
+/** What a list needs of the connection. */
+export type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
+
+/**
+ * `waiting` for a connection or an answer; `catchingUp` with what was missed; `replaying` what was, at its pace; `live`:
+ * every change comes as it happens; `lagging`: only the latest of each item, not in the order of all.
+ */
+type Phase = 'waiting' | 'catchingUp' | 'replaying' | 'live' | 'lagging'
+
+const STATUSES = { Invalid: 400, TooLarge: 413, TooMany: 429 } as const
 
 /** A list of the items that match a query, kept right until it is closed. */
 export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>, Subscriber {
@@ -28,7 +41,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   readonly ready: Promise<void>
   readonly #items: SortedItems<T>
   readonly #options: LiveListOptions
-  readonly #connection: Connection
+  readonly #connection: Subscribing
   readonly #onChange = new Listeners<ListChange<T>>()
   readonly #onChanges = new Listeners<Changes<T>>()
   readonly #onEnd = new Listeners<void>()
@@ -40,15 +53,18 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** Where to go on from: the journal's UUID, and the position up to which everything is in the list. */
   #journal: string | undefined
   #position = 0
-  /** Whether every change comes as it happens; else what comes is not yet all up to its position. */
-  #isLive = false
-  /** What was missed, while it comes in: the last change of each item, and how many there were. */
-  #missed: { readonly changes: Map<string, Change>; count: number } | undefined
+  #phase: Phase = 'waiting'
+  /** Of a replay, until it has come to the present. */
+  #replay: LiveListOptions['replay']
+  /** While it catches up: the last change of each item, and how many there were. */
+  readonly #missed = new Map<string, Change>()
+  #missedCount = 0
   #reading: AbortController | undefined
 
-  constructor(connection: Connection, options: LiveListOptions) {
+  constructor(connection: Subscribing, options: LiveListOptions) {
     this.#connection = connection
     this.#options = options
+    this.#replay = options.replay
     this.#items = new SortedItems<T>(options.sort, (item) => (options.select?.(item) ?? item) as T)
     let settle: { resolve(): void; reject(error: unknown): void } | undefined
     this.ready = new Promise((resolve, reject) => {
@@ -72,6 +88,11 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** Everything up to here is in the list. */
   get position(): number {
     return this.#position
+  }
+
+  /** Whether it shows the past. A replay does until it has come to the present, and is a list like any other then. */
+  get isReplaying(): boolean {
+    return this.#replay !== undefined
   }
 
   /** Why there is no list and will be none. */
@@ -130,7 +151,10 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** @internal */
   get wanted(): Subscribe {
     const { collection, query } = this.#options
-    return { collection, query, ...(this.#journal !== undefined && { after: this.#position, journal: this.#journal }) }
+    const journal = this.#journal
+    if (this.#replay)
+      return { collection, query, ...this.#replay, ...(journal !== undefined && { from: this.#position }) }
+    return { collection, query, ...(journal !== undefined && { after: this.#position, journal }) }
   }
 
   /** @internal */
@@ -138,54 +162,55 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     if ('error' in answer) {
       const { error, message, position, journal } = answer
       if (error === 'TooLarge' && position !== undefined && journal !== undefined) this.#read(position, journal)
-      else this.#end(problem(error, error === 'TooMany' ? 429 : 400, message))
+      else this.#end(problem(error, STATUSES[error], message))
       return
     }
-    if (!answer.items) {
-      this.#missed = { changes: new Map(), count: 0 }
+    const { items, position, journal, reset } = answer
+    if (!items) {
+      this.#phase = 'catchingUp'
       return
     }
-    const missed = this.#load(answer.items as readonly JsonObject[], answer.position, answer.journal)
-    this.#isLive = true
+    const missed = this.#load(items as readonly JsonObject[], position, journal, reset === true)
+    this.#phase = this.#replay ? 'replaying' : 'live'
     this.#connection.settled(this, missed)
   }
 
   /** @internal */
   change(change: Change): void {
-    if (this.#missed) {
-      this.#missed.count++
-      this.#missed.changes.set(String(change.id), change)
+    if (this.#phase === 'catchingUp') {
+      this.#missedCount++
+      // The last one last, so that they stay in the order of their positions.
+      this.#missed.delete(String(change.id))
+      this.#missed.set(String(change.id), change)
       return
     }
-    if (this.#isLive) this.#position = change.position
+    if (this.#phase !== 'lagging') this.#position = change.position
     this.#apply([change])
   }
 
   /** @internal */
   lagging(): void {
-    this.#isLive = false
+    this.#phase = 'lagging'
   }
 
   /** @internal */
   current(position: number): void {
-    const count = this.#takeMissed()
-    this.#position = Math.max(this.#position, position)
-    this.#isLive = true
+    const count = this.#takeMissed(position)
+    this.#phase = 'live'
+    this.#replay = undefined
     this.#connection.settled(this, count)
   }
 
   /** @internal */
   told(position: number): void {
-    if (this.#isLive) this.#position = Math.max(this.#position, position)
+    if (this.#phase === 'live') this.#position = Math.max(this.#position, position)
   }
 
   /** @internal */
   disconnected(): void {
-    // What came in came in order, so that the rest can be asked for from there.
-    const last = this.#missed && Math.max(...Array.from(this.#missed.changes.values(), ({ position }) => position))
-    this.#takeMissed()
-    if (last !== undefined) this.#position = Math.max(this.#position, last)
-    this.#isLive = false
+    // What came in came in its order, so that the rest can be asked for from there.
+    this.#takeMissed([...this.#missed.values()].at(-1)?.position ?? this.#position)
+    this.#phase = 'waiting'
     this.#reading?.abort()
     this.#reading = undefined
   }
@@ -200,12 +225,15 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return this.#items.slice(window?.from, window?.to)
   }
 
-  #takeMissed(): number {
-    const missed = this.#missed
-    this.#missed = undefined
-    if (!missed) return 0
-    this.#apply([...missed.changes.values()])
-    return missed.count
+  /** Now everything up to the position is there. */
+  #takeMissed(position: number): number {
+    const count = this.#missedCount
+    const changes = [...this.#missed.values()]
+    this.#missed.clear()
+    this.#missedCount = 0
+    this.#position = Math.max(this.#position, position)
+    this.#apply(changes)
+    return count
   }
 
   #apply(those: readonly Change[]): void {
@@ -228,24 +256,26 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#tell(changes)
   }
 
-  /** Returns how many items are other ones than before. */
-  #load(items: readonly JsonObject[], position: number, journal: string): number {
+  /** Returns how many items are other ones than those it had. */
+  #load(items: readonly JsonObject[], position: number, journal: string, wasReset: boolean): number {
     const isFirst = this.#journal === undefined
+    const isOther = !isFirst && journal !== this.#journal
     this.#journal = journal
     this.#position = position
-    const changes = this.#differences(() => this.#items.replace(items), !isFirst)
+    const changes = this.#differences(() => this.#items.replace(items), true, wasReset || isOther)
     this.#tell(changes)
-    return changes.size
+    return isFirst ? 0 : changes.size
   }
 
-  #differences(change: () => void, wasReset: boolean): Changes<T> {
+  /** What a change makes of what is shown; `isAnew` when items may be other objects of the same content. */
+  #differences(change: () => void, isAnew: boolean, wasReset = false): Changes<T> {
     const before = new Map(this.#visible().map(({ key, item }) => [key, item]))
     change()
     const changes = new Changes<T>(wasReset)
     for (const { key, item } of this.#visible()) {
       const was = before.get(key)
       before.delete(key)
-      const isSame = was === item || (wasReset && equal(was as JsonValue | undefined, item as JsonValue))
+      const isSame = was === item || (isAnew && equal(was as JsonValue | undefined, item as JsonValue))
       if (!isSame) changes.add(key, was, item)
     }
     for (const [key, item] of before) changes.add(key, item, undefined)
@@ -270,7 +300,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     try {
       const items = await this.#options.readAll(position, signal)
       if (signal.aborted) return
-      this.#load(items, position, journal)
+      this.#load(items, position, journal, this.#journal !== undefined)
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof Problem && (error.status === 401 || error.status === 403)) return this.#end(error)

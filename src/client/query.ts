@@ -113,6 +113,18 @@ export class Query<T extends object> {
    * restarts of the server. Sorted as the query says, what that leaves equal by `id`. Ends with `close()`.
    */
   live(): LiveList<T> {
+    return this.#list(undefined)
+  }
+
+  /**
+   * A live list that begins as it was, and changes as it did, so many times as fast (1 to 1000); when it has come to the
+   * present it goes on live.
+   */
+  replay({ from, speed = 1 }: { readonly from: Moment; readonly speed?: number }): LiveList<T> {
+    return this.#list({ from: typeof from === 'number' ? from : momentOf(from), speed })
+  }
+
+  #list(replay: { readonly from: number | string; readonly speed: number } | undefined): LiveList<T> {
     const { asOf, fields, page, sort } = this.#parts
     if (asOf !== undefined) throw new TypeError('The past does not change: a live list has no asOf.')
     const selection = fields.length > 0 ? selectionOf(fields.map(parsePath)) : undefined
@@ -122,13 +134,11 @@ export class Query<T extends object> {
       sort: sort.map(parseSort),
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
       select: selection && ((item) => select(item, selection)),
+      replay,
       readAll: async (position, signal) => {
+        const all = new Query<JsonObject>(this.server, this.collection, { ...EVERYTHING, where: this.#parts.where })
         const items: JsonObject[] = []
-        const filtered = new Query<JsonObject>(this.server, this.collection, {
-          ...EVERYTHING,
-          where: this.#parts.where,
-        })
-        for await (const item of filtered.asOf(position).all({ signal })) items.push(item)
+        for await (const item of all.asOf(position).all({ signal })) items.push(item)
         return items
       },
     })

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
+import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
+import { startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+type Scheme = 'token' | 'basic' | 'apikey'
+
+async function privateServer(t: TestContext, scheme: Scheme, extra: readonly string[] = []) {
+  return startServer(t, { data: { a: [{ id: 1 }] }, flags: authentication([scheme], extra) })
+}
+
+function clientOf(t: TestContext, url: string, credentials: Credentials) {
+  const client = connect(url, credentials)
+  t.after(async () => client.close())
+  return client
+}
+
+const SCHEMES: Readonly<Record<Scheme, (url: string) => Promise<Credentials>>> = {
+  token: async (url) => ({ token: await tokenOf(url, 'writer') }),
+  basic: async () => ({ username: 'writer', password: passwordOf('writer') }),
+  apikey: async () => ({ apiKey: keyOf('writer') }),
+}
+
+for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: string) => Promise<Credentials>][]) {
+  test(`with ${scheme} a client reads, writes and follows; without, nothing`, async (t) => {
+    const server = await privateServer(t, scheme)
+    const client = clientOf(t, server.url, await credentials(server.url))
+    const items = client.collection<{ id: number }>('a')
+    const list = items.live()
+    await list.ready
+    await items.create({})
+    await until('the new item', () => list.items.length === 2)
+    const actors: string[] = []
+    for await (const { actor } of client.events({ from: 3 })) actors.push(actor)
+    assert.deepEqual(actors, [scheme === 'apikey' ? 'writer-key' : 'writer'])
+    await assert.rejects(client.restore({ to: 1 }), { status: 403, code: 'Forbidden' })
+
+    const stranger = clientOf(t, server.url, {})
+    const nothing = stranger.collection('a').live()
+    await assert.rejects(stranger.collections(), { status: 401, code: 'Unauthenticated' })
+    await until('it to be refused', () => stranger.state === 'refused')
+    assert.deepEqual(nothing.items, [])
+    stranger.authenticate(await credentials(server.url))
+    await nothing.ready
+    assert.equal(nothing.items.length, 2)
+  })
+}
+
+test('a client logs in, is refused when its token has ended, and goes on when it has logged in again', async (t) => {
+  const server = await privateServer(t, 'token', ['--Authentication.Token.ExpiresInSeconds', '2'])
+  const client = clientOf(t, server.url, {})
+  await assert.rejects(client.login('reader', 'wrong'), { status: 401 })
+  const { expiresInSeconds } = await client.login('reader', passwordOf('reader'))
+  assert.equal(expiresInSeconds, 2)
+  const states: StateChange[] = []
+  client.onState((change) => states.push(change))
+  const list = client.collection('a').live()
+  await list.ready
+  await until('the end of the token', () => client.state === 'refused')
+  const writer = clientOf(t, server.url, { token: await tokenOf(server.url, 'writer') })
+  await writer.collection('a').create({})
+  await client.login('reader', passwordOf('reader'))
+  await until('what was missed', () => list.items.length === 2)
+  await until('that to be said', () => states.at(-1)?.caughtUp === 1)
+
+  await client.logout()
+  await assert.rejects(client.collections(), { status: 401 })
+  await until('the end of the session', () => client.state === 'refused')
+})

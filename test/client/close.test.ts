@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { connect } from '../../src/client/index.ts'
+import { lineTo } from '../support/line.ts'
+import { startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const CLIENT = new URL('../../dist/client/index.js', import.meta.url).href
+
+test('a program that closes its client ends by itself, whatever was open', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 1 }] } })
+  const program = `
+    import { connect } from ${JSON.stringify(CLIENT)}
+    const client = connect(${JSON.stringify(server.url)})
+    const nowhere = connect('http://127.0.0.1:1')
+    nowhere.collection('a').live()
+    const list = client.collection('a').live()
+    client.collection('b').live()
+    client.onUpdated(() => {})
+    await list.ready
+    const following = (async () => { for await (const _ of client.events({ follow: true })) {} })()
+    const iterating = (async () => { for await (const _ of list) {} })()
+    setTimeout(async () => {
+      client.close()
+      nowhere.close()
+      await iterating
+      await following.catch(({ name }) => console.log(name, list.items.length, client.state))
+    }, 100)`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.after(async () => void child.kill('SIGKILL'))
+  let output = ''
+  child.stdout.on('data', (bytes) => {
+    output += bytes
+  })
+  const [code] = await once(child, 'close')
+  assert.deepEqual([code, output], [0, 'AbortError 1 closed\n'])
+})
+
+test('a client that only asks opens no connection, and needs no end', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 1 }] } })
+  const program = `
+    import { connect } from ${JSON.stringify(CLIENT)}
+    const client = connect(${JSON.stringify(server.url)})
+    const { items } = await client.collection('a').get()
+    console.log(items.length, (await client.health()).status, client.state)`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.after(async () => void child.kill('SIGKILL'))
+  let output = ''
+  child.stdout.on('data', (bytes) => {
+    output += bytes
+  })
+  const [code] = await once(child, 'close')
+  assert.deepEqual([code, output], [0, '1 ok idle\n'])
+})
+
+test('closed is closed: nothing is sent any more, nobody is told anything', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 1 }] } })
+  const line = await lineTo(t, server.url)
+  const client = connect(line.url)
+  const states: string[] = []
+  client.onState(({ state }) => states.push(state))
+  const list = client.collection('a').live()
+  await list.ready
+  client.close()
+  client.close()
+  await until('the connection to end', () => line.carried === 0)
+  assert.equal(list.isClosed, true)
+  assert.deepEqual(states.slice(-2), ['connected', 'closed'])
+  await assert.rejects(client.collections(), { name: 'AbortError' })
+  const late = client.collection('a').live()
+  await assert.rejects(late.ready, { code: 'Closed' })
+  client.authenticate({ token: 'x' })
+  assert.equal(line.carried, 0)
+})
+
+test('without an address, and no page to take it from, there is no client', () => {
+  assert.throws(() => connect(), TypeError)
+})

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { connect, type RecordedEvent } from '../../src/client/index.ts'
+import { lineTo } from '../support/line.ts'
+import { startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+test('events that were recorded come to an end; those that are followed go on, through cut lines and restarts', async (t) => {
+  let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })
+  const line = await lineTo(t, server.url)
+  const client = connect(line.url)
+  t.after(async () => client.close())
+  const positions = async (events: AsyncIterable<RecordedEvent>): Promise<number[]> => {
+    const found: number[] = []
+    for await (const { position } of events) found.push(position)
+    return found
+  }
+  assert.deepEqual(await positions(client.events()), [1, 2, 3, 4])
+  assert.deepEqual(await positions(client.events({ from: 2, limit: 2 })), [2, 3])
+  assert.deepEqual(await positions(client.collection('b').history()), [3, 4])
+  assert.deepEqual(await positions(client.collection('b').item(0).history({ type: 'ItemDeleted' })), [])
+  await assert.rejects(positions(client.events({ type: 'Nothing' as 'ItemDeleted' })), { status: 400 })
+  await assert.rejects(positions(client.events({ type: 'Nothing' as 'ItemDeleted', follow: true })), { status: 400 })
+
+  const followed: RecordedEvent[] = []
+  const over = (async () => {
+    for await (const event of client.events({ collection: 'a', from: 2, limit: 5, follow: true })) followed.push(event)
+  })()
+  const create = async (count: number): Promise<void> => {
+    await server.fetch('/api/a', { method: 'POST', body: '{}', headers: { 'Content-Type': 'application/json' } })
+    await until(`${count} events`, () => followed.length === count)
+  }
+  await create(2)
+  await line.cut()
+  await line.mend()
+  await create(3)
+  await server.stop('SIGKILL')
+  server = await startServer(t, { directory: server.directory })
+  line.aim(server.url)
+  await create(4)
+  await create(5)
+  await over
+  assert.deepEqual(
+    followed.map(({ position }) => position),
+    [2, 5, 6, 7, 8],
+  )
+})
+
+test('who leaves the loop, aborts or closes the client ends the stream', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+  const line = await lineTo(t, server.url)
+  const client = connect(line.url)
+  for await (const { position } of client.events({ follow: true })) if (position === 2) break
+  await until('the line to be free', () => line.carried === 0)
+
+  const aborting = new AbortController()
+  await assert.rejects(async () => {
+    for await (const { position } of client.events({ follow: true, signal: aborting.signal })) {
+      if (position === 2) aborting.abort(new Error('enough'))
+    }
+  }, /enough/)
+  await assert.rejects(
+    async () => {
+      for await (const { position } of client.events({ follow: true })) if (position === 2) client.close()
+    },
+    { name: 'AbortError' },
+  )
+  await until('the line to be free', () => line.carried === 0)
+})
+
+test('every client is told of every event', async (t) => {
+  const server = await startServer(t, { data: { a: [{ id: 'x/y' }] } })
+  const client = connect(server.url)
+  t.after(async () => client.close())
+  const told: object[] = []
+  client.onUpdated((updated) => told.push(updated))
+  await until('the connection', () => client.state === 'connected')
+  await client.collection('a').item('x/y').delete()
+  await until('the notification', () => told.length === 1)
+  assert.deepEqual(told, [{ method: 'DELETE', path: '/api/a/x%2Fy', collection: 'a', itemId: 'x/y', position: 3 }])
+})

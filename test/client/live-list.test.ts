@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Subscriber } from '../../src/client/connection.ts'
+import { LiveList, type LiveListOptions } from '../../src/client/live-list.ts'
+import { parseSort } from '../../src/json/order.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+
+const JOURNAL = 'a journal'
+
+interface Thing {
+  readonly id: number
+  readonly n: number
+}
+
+/** A list, and what the connection would tell it. */
+function listOf(
+  sort: readonly string[] = [],
+  readAll: () => Promise<JsonObject[]> = async () => [],
+  replay?: LiveListOptions['replay'],
+) {
+  const settled: number[] = []
+  let asked = 0
+  const connection = {
+    add: () => {},
+    remove: () => {},
+    subscribe: () => asked++,
+    settled: (_: Subscriber, missed: number) => settled.push(missed),
+  }
+  const list = new LiveList<Thing>(connection, {
+    collection: 'a',
+    query: '',
+    sort: sort.map(parseSort),
+    window: undefined,
+    select: undefined,
+    replay,
+    readAll,
+  })
+  return {
+    list,
+    settled,
+    asked: () => asked,
+    shown: () => list.items.map(({ id, n }) => `${id}:${n}`).join(' '),
+    begin: (position: number, ...items: Thing[]) =>
+      list.answered({ subscription: '1', journal: JOURNAL, position, items: items.map((item) => ({ ...item })) }),
+    goOn: (position: number) => list.answered({ subscription: '1', journal: JOURNAL, position }),
+    put: (position: number, id: number, n: number) =>
+      list.change({ subscription: '1', position, kind: 'update', id, item: { id, n } }),
+    leave: (position: number, id: number) => list.change({ subscription: '1', position, kind: 'leave', id }),
+  }
+}
+
+test('what comes while a client lags behind is not gone on from, until all of it has come', () => {
+  const { list, begin, put } = listOf()
+  begin(5, { id: 1, n: 1 }, { id: 2, n: 1 })
+  put(6, 1, 2)
+  assert.equal(list.wanted.after, 6)
+  list.lagging()
+  put(20, 1, 3)
+  list.told(21)
+  assert.equal(list.wanted.after, 6, 'an earlier change of another item may be to come')
+  list.current(22)
+  assert.equal(list.wanted.after, 22)
+  list.told(23)
+  assert.equal(list.wanted.after, 23)
+})
+
+test('a connection that is lost while a client lags behind loses nothing', () => {
+  const { list, begin, put, leave, goOn, shown, settled } = listOf()
+  begin(5, { id: 1, n: 1 }, { id: 2, n: 1 })
+  list.lagging()
+  put(20, 1, 3)
+  list.disconnected()
+  assert.deepEqual(list.wanted, { collection: 'a', query: '', after: 5, journal: JOURNAL })
+  goOn(5)
+  leave(10, 2)
+  put(12, 1, 2)
+  assert.equal(shown(), '1:3 2:1', 'nothing is shown that is older than what was')
+  put(20, 1, 3)
+  list.current(25)
+  assert.equal(shown(), '1:3')
+  assert.deepEqual([list.position, settled], [25, [0, 3]])
+})
+
+test('catching up that is cut off goes on from where it came to', () => {
+  const { list, begin, put, goOn, shown } = listOf()
+  begin(5)
+  list.disconnected()
+  goOn(5)
+  put(7, 1, 1)
+  put(8, 2, 2)
+  list.told(30)
+  list.disconnected()
+  assert.equal(list.wanted.after, 8)
+  assert.equal(shown(), '1:1 2:2')
+  goOn(8)
+  list.disconnected()
+  assert.equal(list.wanted.after, 8)
+})
+
+test('a replay that is cut off goes on from the past that it shows, one that has come to the present is live', () => {
+  const { list, begin, put, goOn, shown, settled } = listOf([], undefined, { from: '2026-01-01', speed: 60 })
+  const resets: boolean[] = []
+  list.onChange(({ wasReset }) => resets.push(wasReset))
+  assert.deepEqual(list.wanted, { collection: 'a', query: '', from: '2026-01-01', speed: 60 })
+  begin(5, { id: 1, n: 1 })
+  list.told(90)
+  put(7, 2, 2)
+  assert.deepEqual([list.position, list.isReplaying], [7, true])
+  list.disconnected()
+  assert.deepEqual(list.wanted, { collection: 'a', query: '', from: 7, speed: 60 })
+  begin(7, { id: 1, n: 1 }, { id: 2, n: 2 })
+  put(8, 2, 3)
+  list.current(91)
+  assert.deepEqual([shown(), list.position, list.isReplaying], ['1:1 2:3', 91, false])
+  list.disconnected()
+  assert.deepEqual(list.wanted, { collection: 'a', query: '', after: 91, journal: JOURNAL })
+  goOn(91)
+  list.current(92)
+  assert.deepEqual(resets, [false, false, false], 'the same items again are no change')
+  assert.deepEqual(settled, [0, 0, 0, 0])
+})
+
+test('of equal items the one of the lower id comes first, numbers before text', () => {
+  const { list, begin } = listOf(['-n'])
+  begin(
+    1,
+    ...([
+      { id: 10, n: 1 },
+      { id: 9, n: 1 },
+      { id: 'b', n: 1 },
+      { id: 'B', n: 1 },
+      { id: 3, n: 2 },
+      { id: 4 },
+    ] as Thing[]),
+  )
+  assert.deepEqual(
+    list.items.map(({ id }) => id),
+    [3, 9, 10, 'B', 'b', 4],
+  )
+  list.change({ subscription: '1', position: 2, kind: 'update', id: 3, item: { id: 3, n: 0 } })
+  assert.deepEqual(
+    list.items.map(({ id }) => id),
+    [9, 10, 'B', 'b', 3, 4],
+  )
+})
+
+test('a leave of what is not there changes nothing, and nobody is called', () => {
+  const { list, begin, leave } = listOf()
+  begin(1)
+  let calls = 0
+  list.onChange(() => calls++)
+  leave(2, 7)
+  assert.deepEqual([list.position, calls], [2, 0])
+})
+
+test('reading a large list again stops with the connection', async () => {
+  let reads = 0
+  const { list, asked } = listOf([], async () => {
+    reads++
+    throw new TypeError('fetch failed')
+  })
+  list.answered({ error: 'TooLarge', message: '', position: 9, journal: JOURNAL })
+  list.disconnected()
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual([reads, asked(), list.wanted.after], [1, 0, undefined])
+})
+
+test('a mistake of one listener harms neither the others nor the list', async (t) => {
+  const { list, begin } = listOf()
+  const thrown = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve))
+  t.after(() => process.setUncaughtExceptionCaptureCallback(null))
+  const told: number[] = []
+  list.onChange(() => {
+    throw new Error('a mistake')
+  })
+  list.onChange(({ position }) => told.push(position))
+  begin(3)
+  assert.deepEqual(told, [3])
+  assert.equal(((await thrown) as Error).message, 'a mistake')
+})
+
+test('closed before it was ready, a list has nobody wait for ever', async () => {
+  const { list } = listOf()
+  list.close()
+  await assert.rejects(list.ready, { code: 'Closed' })
+  for await (const _ of list) assert.fail('there is nothing')
+})

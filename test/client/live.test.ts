@@ -1,0 +1,275 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type ConnectOptions, connect, type Recollect, type StateChange } from '../../src/client/index.ts'
+import { type Line, lineTo } from '../support/line.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+interface Thing {
+  readonly id: number
+  readonly n: number
+  readonly text?: string
+}
+
+interface Place {
+  readonly client: Recollect
+  readonly server: RunningServer
+  readonly line: Line
+  readonly states: readonly StateChange[]
+}
+
+const UPSERT = ['--Api.UpsertOnPut', 'true']
+
+/** A client, and a server behind a line that can be cut. */
+async function place(
+  t: TestContext,
+  a: readonly Thing[],
+  flags = UPSERT,
+  options: ConnectOptions = {},
+): Promise<Place> {
+  const server = await startServer(t, { data: { a }, flags })
+  const line = await lineTo(t, server.url)
+  const client = connect(line.url, options)
+  t.after(async () => client.close())
+  const states: StateChange[] = []
+  client.onState((change) => states.push(change))
+  return { client, server, line, states }
+}
+
+const put = (server: RunningServer, id: number, n: number) => server.fetch(`/api/a/${id}`, json('PUT', { n }))
+const shown = (items: readonly Partial<Thing>[]) => items.map(({ id, n }) => `${id}:${n}`).join(' ')
+
+test('what happened while the line was cut is caught up, at once and in one piece', async (t) => {
+  const { client, server, line, states } = await place(t, [
+    { id: 1, n: 10 },
+    { id: 2, n: 20 },
+  ])
+  const list = client.collection<Thing>('a').where({ n_gt: 5 }).sort('n').live()
+  const changes: string[] = []
+  list.onChange(({ entered, updated, left, wasReset }) => {
+    changes.push(`${shown(entered)}/${shown(updated.map(({ item }) => item))}/${shown(left)}/${wasReset}`)
+  })
+  await list.ready
+  await until('the connection', () => client.state === 'connected')
+  await line.cut()
+  await until('the loss to be seen', () => client.state === 'disconnected')
+  for (const n of [11, 12, 13]) await put(server, 1, n)
+  await put(server, 3, 1)
+  await put(server, 3, 15)
+  await put(server, 2, 1)
+  await line.mend()
+  await until('the list to be right', () => shown(list.items) === '1:13 3:15')
+  assert.deepEqual(changes, ['1:10 2:20///false', '3:15/1:13/2:20/false'])
+  assert.deepEqual(states.at(-1), { state: 'connected', caughtUp: 5 })
+  assert.equal(list.position, 9)
+})
+
+test('a list goes on after the server was killed and started anew', async (t) => {
+  const { client, server, line, states } = await place(t, [{ id: 1, n: 10 }])
+  const list = client.collection<Thing>('a').live()
+  let resets = 0
+  list.onChange(({ wasReset }) => {
+    if (wasReset) resets++
+  })
+  await list.ready
+  await put(server, 2, 20)
+  await server.stop('SIGKILL')
+  const next = await startServer(t, { directory: server.directory, flags: UPSERT })
+  await put(next, 3, 30)
+  line.aim(next.url)
+  await until('the list to be right', () => shown(list.items) === '1:10 2:20 3:30')
+  await put(next, 4, 40)
+  await until('the list to be live', () => list.items.length === 4)
+  assert.equal(resets, 0)
+  await until('that to be said', () => states.at(-1)?.state === 'connected')
+})
+
+test('another history is read anew, and said to be', async (t) => {
+  const { client, server, line, states } = await place(t, [
+    { id: 1, n: 10 },
+    { id: 2, n: 20 },
+    { id: 3, n: 30 },
+  ])
+  const list = client.collection<Thing>('a').live()
+  await list.ready
+  const other = await startServer(t, {
+    data: {
+      a: [
+        { id: 2, n: 21 },
+        { id: 3, n: 30 },
+        { id: 4, n: 40 },
+      ],
+    },
+  })
+  const told = new Promise((resolve) => list.onChange(resolve))
+  line.aim(other.url)
+  await server.stop()
+  assert.deepEqual(await told, {
+    position: 4,
+    entered: [{ id: 4, n: 40 }],
+    updated: [{ item: { id: 2, n: 21 }, before: { id: 2, n: 20 } }],
+    left: [{ id: 1, n: 10 }],
+    wasReset: true,
+  })
+  await until('that to be said', () => states.at(-1)?.caughtUp === 3)
+})
+
+test('a list that is too large for a subscription is read in pages, and followed from there', async (t) => {
+  const things = Array.from({ length: 45 }, (_, id) => ({ id, n: id % 10 }))
+  const limits = ['--Limits.SubscriptionItems', '10', '--Limits.PageSize', '20']
+  const { client, server, line } = await place(t, things, [...UPSERT, ...limits])
+  const list = client.collection<Thing>('a').where({ n_lt: 9 }).sort('-n').live()
+  await list.ready
+  await put(server, 0, 100)
+  await put(server, 9, 8)
+  await until('the list to be live', async () => list.total === 41 && list.position === 48)
+  const { items } = await client.collection<Thing>('a').where({ n_lt: 9 }).sort('-n', 'id').page(1, 20).get()
+  assert.deepEqual(list.items.slice(0, 20), items)
+
+  const fresh = await startServer(t, { data: { a: things.slice(0, 40) }, flags: [...UPSERT, ...limits] })
+  line.aim(fresh.url)
+  await server.stop()
+  await until('the other history', () => list.total === 36)
+})
+
+test('who does not keep up gets the latest of each item, and what is cut off then is not lost', async (t) => {
+  const { client, server, line } = await place(t, [{ id: 100, n: 0 }])
+  const list = client.collection<Thing>('a').where({ n_gte: 0 }).live()
+  await list.ready
+  const text = 'x'.repeat(100_000)
+  const flood = async (from: number): Promise<void> => {
+    for (let n = from; n < from + 160; n++) await server.fetch(`/api/a/${n % 7}`, json('PUT', { n, text }))
+  }
+  const isRight = async (): Promise<boolean> => {
+    const fresh = await server.fetch('/api/a?n_gte=0&sort=id')
+    return (await fresh.text()) === JSON.stringify(list.items)
+  }
+  line.stall(true)
+  await flood(0)
+  line.stall(false)
+  await until('the list to be right', isRight)
+  assert.match(await (await server.fetch('/metrics')).text(), /^recollect_lagged_total [1-9]/m, 'it was told so')
+
+  line.stall(true)
+  await put(server, 100, -1)
+  await flood(160)
+  await put(server, 100, -2)
+  line.stall(false)
+  await line.cut()
+  await line.mend()
+  await until('the list to be right again', isRight)
+})
+
+test('a page and some fields of a list are kept right, too', async (t) => {
+  const { client, server } = await place(
+    t,
+    [1, 2, 3, 4].map((id) => ({ id, n: id * 10, text: 'x' })),
+  )
+  const list = client.collection<Thing>('a').sort('-n').fields('n').page(1, 2).live()
+  const changes: string[] = []
+  list.onChange(({ entered, left }) => changes.push(`${JSON.stringify(entered)} ${JSON.stringify(left)}`))
+  await list.ready
+  assert.deepEqual(list.items, [{ n: 40 }, { n: 30 }])
+  await put(server, 1, 50)
+  await until('1 to be on the page', () => list.items[0]?.n === 50)
+  await server.fetch('/api/a/2', { method: 'DELETE' })
+  await until('2 to be gone', () => list.total === 3)
+  assert.deepEqual(list.items, [{ n: 50 }, { n: 40 }])
+  assert.deepEqual(changes, ['[{"n":40},{"n":30}] []', '[{"n":50}] [{"n":30}]'])
+})
+
+test('items stay the same array until something changes', async (t) => {
+  const { client, server } = await place(t, [{ id: 1, n: 1 }])
+  const list = client.collection<Thing>('a').live()
+  await list.ready
+  const before = list.items
+  assert.equal(list.items, before)
+  await put(server, 1, 2)
+  await until('the change', () => list.items !== before)
+  assert.deepEqual(before, [{ id: 1, n: 1 }])
+})
+
+test('who iterates gets all items, then every change, those of a busy moment as one', async (t) => {
+  const { client, server } = await place(t, [{ id: 1, n: 1 }])
+  const list = client.collection<Thing>('a').live()
+  const told: string[] = []
+  for await (const { entered, updated, left, position } of list) {
+    const now = [entered, updated.map(({ item }) => item), left].map(shown).join('/')
+    told.push(now)
+    if (told.length === 1) {
+      await put(server, 2, 2)
+      await put(server, 1, 3)
+      await put(server, 3, 3)
+      await server.fetch('/api/a/3', { method: 'DELETE' })
+      await put(server, 1, 4)
+      await until('all of it', () => list.position === 7)
+    } else if (position === 7) await put(server, 1, 5)
+    else list.close()
+  }
+  assert.deepEqual(told, ['1:1//', '2:2/1:4/', '/1:5/'])
+  assert.equal(list.isClosed, true)
+})
+
+test('a list that the server will not have says why, and is none', async (t) => {
+  const { client } = await place(t, [], [...UPSERT, '--Limits.SubscriptionsPerSocket', '1'])
+  const things = client.collection<Thing>('a')
+  const wrong = things.where({ n_exists: 'perhaps' }).live()
+  await assert.rejects(wrong.ready, { name: 'Problem', code: 'Invalid', status: 400 })
+  assert.deepEqual([wrong.isClosed, wrong.error?.code], [true, 'Invalid'])
+  await assert.rejects(
+    async () => {
+      for await (const _ of wrong) assert.fail('there is nothing')
+    },
+    { code: 'Invalid' },
+  )
+  const first = things.live()
+  await first.ready
+  await assert.rejects(things.live().ready, { code: 'TooMany' })
+  first.close()
+  const again = things.live()
+  await again.ready
+  assert.throws(() => things.asOf(1).live(), TypeError)
+  assert.throws(() => things.where({ text: 'x'.repeat(20_000) }).live(), { code: 'Invalid' })
+})
+
+test('a closed list hears of nothing more, and the others do', async (t) => {
+  const { client, server } = await place(t, [])
+  const [closed, open] = [client.collection<Thing>('a').live(), client.collection<Thing>('a').live()]
+  let calls = 0
+  closed.onChange(() => calls++)
+  await Promise.all([closed.ready, open.ready])
+  closed.close()
+  await put(server, 1, 1)
+  await until('the other one', () => open.items.length === 1)
+  assert.deepEqual([calls, closed.items], [1, []])
+})
+
+test('a collection that there is not yet is an empty list until there is', async (t) => {
+  const { client } = await place(t, [])
+  const later = client.collection<Thing>('later')
+  const list = later.live()
+  await list.ready
+  await later.create({ n: 7 })
+  await until('the item', () => shown(list.items) === '0:7')
+})
+
+test('a replay shows what was, at its pace, and comes to the present', async (t) => {
+  const { client, server } = await place(t, [{ id: 1, n: 10 }])
+  await put(server, 2, 20)
+  await put(server, 1, 11)
+  const list = client.collection<Thing>('a').sort('n').replay({ from: 2, speed: 1000 })
+  const seen: string[] = []
+  let isReplaying: boolean | undefined
+  list.onChange(() => {
+    isReplaying ??= list.isReplaying
+    seen.push(shown(list.items))
+  })
+  await list.ready
+  await until('the present', () => !list.isReplaying)
+  assert.equal(isReplaying, true)
+  assert.deepEqual(seen, ['1:10', '1:10 2:20', '1:11 2:20'])
+  await put(server, 3, 30)
+  await until('what comes', () => list.items.length === 3)
+  const early = client.collection('a').replay({ from: 99 })
+  await assert.rejects(early.ready, { code: 'Invalid' })
+})
