@@ -59,6 +59,7 @@ const TABLE: readonly Row[] = [
   { route: '/swagger/assets/:name', path: '/swagger/assets/swagger-ui.min.css', get: 200, others: {} },
   { path: '/', get: 200 },
   { path: '/index.html', get: 200 },
+  { path: '/client/index.js', get: 200 },
   { path: '/nothing' },
   { path: '/admin', ...ADMIN },
   { path: '/admin/nothing', ...ADMIN },
