@@ -1,0 +1,92 @@
+import { join } from 'node:path'
+import { type Bench, type Group, interleaved, rateOf } from '../harness/bench.ts'
+import { type Row, type Series, times } from '../harness/figures.ts'
+import type { Sent } from '../harness/load.ts'
+import { randomFrom, SEED } from '../harness/readings.ts'
+import type { Server } from '../harness/servers.ts'
+
+const FEW = 1000
+const MANY = 1_000_000
+/** Different items that a load asks for. */
+const ASKED = 5000
+
+/** Items of a server's, picked by chance, the same for each server. */
+export function itemsOf(count: number, prefix = '/api/readings/'): readonly Sent[] {
+  const next = randomFrom(SEED)
+  return Array.from({ length: ASKED }, () => ({ path: `${prefix}${Math.floor(next() * count)}` }))
+}
+
+async function conditional({ url }: Server, count: number): Promise<readonly Sent[]> {
+  const asked = itemsOf(count).slice(0, 1000)
+  return Promise.all(
+    asked.map(async ({ path }) => {
+      const answer = await fetch(url + path)
+      await answer.arrayBuffer()
+      return { path, ifNoneMatch: answer.headers.get('etag') ?? '' }
+    }),
+  )
+}
+
+/** The peers that hold a thousand items, and bare node:http, which every read is compared with. */
+export async function startBare({ servers, fixtures }: Bench): Promise<Server> {
+  return servers.peer('bare', [await fixtures.lines(FEW), join(await fixtures.directory(), 'log')])
+}
+
+export const get: Group = {
+  name: 'get',
+  about: 'an item, of a thousand and of a million; 304',
+  async measure(bench) {
+    const { servers, fixtures } = bench
+    const lines = await fixtures.lines(FEW)
+    const own = async (name: string) => join(await fixtures.directory(), name)
+    const bare = await startBare(bench)
+    const koa = await servers.peer('koa', [lines, await own('log')])
+    const fastify = await servers.peer('fastify-sqlite', [lines, await own('db')])
+    const fastifyMany = await servers.peer('fastify-sqlite', [await fixtures.lines(MANY), await own('db')])
+    const jsonServer = await servers.peer('json-server', [await fixtures.dataFile(FEW)])
+    const few = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(FEW) })
+    const many = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(MANY) })
+    const measured = await interleaved(bench, 'req/s', {
+      'bare node:http': await rateOf(bench, bare.url, itemsOf(FEW)),
+      'Recollect, 1,000': await rateOf(bench, few.url, itemsOf(FEW)),
+      'Recollect, 1,000,000': await rateOf(bench, many.url, itemsOf(MANY)),
+      'Recollect, 304': await rateOf(bench, few.url, await conditional(few, FEW)),
+      'Koa + @koa/router': await rateOf(bench, koa.url, itemsOf(FEW)),
+      'Fastify + better-sqlite3': await rateOf(bench, fastify.url, itemsOf(FEW)),
+      'Fastify + better-sqlite3, 1,000,000': await rateOf(bench, fastifyMany.url, itemsOf(MANY)),
+      'json-server': await rateOf(bench, jsonServer.url, itemsOf(FEW, '/readings/')),
+    })
+    await Promise.all([bare, koa, fastify, fastifyMany, jsonServer, few, many].map((server) => server.stop()))
+    return rowsOf((name) => measured[name] as Series)
+  },
+}
+
+function rowsOf(series: (name: string) => Series): readonly Row[] {
+  const bare = series('bare node:http')
+  const few = series('Recollect, 1,000')
+  const many = series('Recollect, 1,000,000')
+  const sqlite = series('Fastify + better-sqlite3')
+  return [
+    {
+      work: 'GET item, 1,000 items',
+      ours: few,
+      better: 'more',
+      goals: [times(bare, 0.75)],
+      others: [bare, series('Koa + @koa/router'), sqlite, series('json-server')],
+    },
+    {
+      work: 'GET item, 1,000,000 items',
+      ours: many,
+      better: 'more',
+      goals: [times({ ...few, name: 'the same at 1,000' }, 0.95)],
+      others: [bare, { ...series('Fastify + better-sqlite3, 1,000,000'), name: 'Fastify + better-sqlite3' }],
+    },
+    {
+      work: 'conditional GET, 304',
+      ours: series('Recollect, 304'),
+      better: 'more',
+      goals: [times({ ...few, name: "the GET's rate" }, 1)],
+      others: [bare],
+    },
+  ]
+}

@@ -1,0 +1,154 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const MAIN = join(ROOT, 'dist', 'main.js')
+const INSIDE = fileURLToPath(new URL('inside.mjs', import.meta.url))
+const READY_MS = 180_000
+
+export interface Memory {
+  readonly heapBytes: number
+  /** Buffers, beside the heap. */
+  readonly externalBytes: number
+  readonly residentBytes: number
+}
+
+export interface Server {
+  readonly url: string
+  readonly pid: number
+  /** From the start of the process until it listened. */
+  readonly startedMs: number
+  /** What the process has in memory, after its garbage was collected. */
+  memory(): Promise<Memory>
+  /** The longest that its event loop was held since the last time this was asked, in milliseconds. */
+  held(): Promise<number>
+  stop(): Promise<void>
+}
+
+export interface Started {
+  readonly command?: string
+  readonly args: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  /** What it prints when it listens; a group is its address. */
+  readonly ready: RegExp
+  /** Its address, where it does not say. */
+  readonly url?: string
+  /** Watched from within, which costs a little. */
+  readonly isWatched?: boolean
+  /** Given to node. */
+  readonly flags?: readonly string[]
+}
+
+/** All processes of a run, each ended by its own id. */
+export class Servers {
+  readonly #running = new Set<ChildProcess>()
+
+  async start({ command, args, env, ready, url, isWatched = false, flags = [] }: Started): Promise<Server> {
+    const began = performance.now()
+    const watching = isWatched ? ['--expose-gc', '--import', INSIDE] : []
+    const child = spawn(command ?? process.execPath, command ? args : [...flags, ...watching, ...args], {
+      cwd: ROOT,
+      env: { ...process.env, NODE_ENV: 'production', ...env },
+      stdio: ['ignore', 'pipe', 'pipe', ...(isWatched ? (['ipc'] as const) : [])],
+    })
+    this.#running.add(child)
+    const ended = once(child, 'close').finally(() => this.#running.delete(child))
+    let said = ''
+    const address = await new Promise<string>((resolve, reject) => {
+      const fail = (why: string) => reject(new Error(`${command ?? args[0]} ${why}:\n${said.slice(-2000)}`))
+      const timer = setTimeout(() => fail('does not get ready'), READY_MS)
+      ended.then(
+        () => fail('ended before it was ready'),
+        (error: Error) => fail(error.message),
+      )
+      for (const stream of [child.stdout, child.stderr]) {
+        stream?.on('data', (bytes: Buffer) => {
+          said = (said + bytes).slice(-10_000)
+          const found = ready.exec(said)
+          if (!found) return
+          clearTimeout(timer)
+          resolve(url ?? (found[1] as string))
+        })
+      }
+    })
+    const ask = async <T>(question: string): Promise<T> => {
+      const answered = once(child, 'message')
+      child.send(question)
+      const [answer] = await answered
+      return answer as T
+    }
+    return {
+      url: address,
+      pid: child.pid as number,
+      startedMs: performance.now() - began,
+      memory: () => ask('memory'),
+      held: async () => (await ask<{ readonly longestMs: number }>('held')).longestMs,
+      stop: async () => {
+        child.kill('SIGTERM')
+        const impatient = setTimeout(() => child.kill('SIGKILL'), 30_000)
+        await ended.catch(() => {})
+        clearTimeout(impatient)
+      },
+    }
+  }
+
+  /** Recollect as it is built; its data file is waited for where it has to be written. */
+  async recollect(
+    {
+      file,
+      journal,
+      flags = [],
+    }: { readonly file: string; readonly journal?: string; readonly flags?: readonly string[] },
+    options: Pick<Started, 'isWatched'> & { readonly settle?: boolean } = {},
+  ): Promise<Server> {
+    const server = await this.start({
+      args: [
+        MAIN,
+        ...['--file', file, '--urls', 'http://127.0.0.1:0', '--settings', join(ROOT, 'appsettings.json')],
+        ...(journal === undefined ? [] : ['--journal', journal]),
+        ...flags,
+      ],
+      ready: /Recollect listens on (http:\/\/\S+)/,
+      ...options,
+    })
+    if (options.settle !== false) await settled(server)
+    return server
+  }
+
+  /** A peer of bench/peers; it prints its address. */
+  peer(name: string, args: readonly string[], isWatched = false): Promise<Server> {
+    const script = fileURLToPath(new URL(`../peers/${name}.mjs`, import.meta.url))
+    return this.start({ args: [script, ...args], ready: /listens on (http:\/\/\S+)/, isWatched })
+  }
+
+  async stopAll(): Promise<void> {
+    await Promise.all(
+      [...this.#running].map(async (child) => {
+        const ended = once(child, 'close')
+        child.kill('SIGTERM')
+        const impatient = setTimeout(() => child.kill('SIGKILL'), 10_000)
+        await ended
+        clearTimeout(impatient)
+      }),
+    )
+  }
+
+  /** The last resort, when the process itself is ending. */
+  killAll(): void {
+    for (const child of this.#running) child.kill('SIGKILL')
+  }
+}
+
+/** Waits until the data file is written, and nothing goes on by itself. */
+export async function settled({ url }: Pick<Server, 'url'>, atMostMs = 180_000): Promise<void> {
+  const deadline = performance.now() + atMostMs
+  for (;;) {
+    const answer = await fetch(`${url}/health`)
+    const { dataFile } = (await answer.json()) as { readonly dataFile?: { readonly state: string } }
+    if (dataFile?.state === 'current') return
+    if (performance.now() > deadline) throw new Error(`the data file of ${url} is not written: ${dataFile?.state}`)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>]`: Recollect and its peers, measured by turns; a table on
+ * standard output and in bench/results.md. Everything it starts it ends, and what it writes lies in one directory, which goes.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { cpus, tmpdir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import minimist from 'minimist'
+import { get } from './groups/get.ts'
+import type { Bench, Group } from './harness/bench.ts'
+import { Fixtures } from './harness/fixtures.ts'
+import { type Measured, missed, tableOf } from './harness/report.ts'
+import { Servers } from './harness/servers.ts'
+import { versions } from './harness/versions.ts'
+
+const GROUPS: readonly Group[] = [get]
+const HERE = fileURLToPath(new URL('.', import.meta.url))
+
+interface Asked {
+  readonly groups: readonly Group[]
+  readonly rounds: number
+  readonly seconds: number
+}
+
+function asked(argv: readonly string[]): Asked {
+  const { _: names, rounds = 3, seconds = 3, ...others } = minimist([...argv], { string: ['_'] })
+  const unknown = names.filter((name) => !GROUPS.some((group) => group.name === name))
+  const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 60
+  if (unknown.length > 0 || Object.keys(others).length > 0 || !isCount(rounds) || !isCount(seconds)) {
+    process.stderr.write('npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>], with the names\n\n')
+    for (const { name, about } of GROUPS) process.stderr.write(`  ${name.padEnd(14)} ${about}\n`)
+    process.exit(2)
+  }
+  const groups = names.length === 0 ? GROUPS : GROUPS.filter(({ name }) => names.includes(name))
+  return { groups, rounds: Number(rounds), seconds: Number(seconds) }
+}
+
+/** The peers have a lock of their own; they are installed when that is newer than what is there. */
+function prepare(): void {
+  const installedAt = join(HERE, 'node_modules', '.package-lock.json')
+  const isThere =
+    existsSync(installedAt) && statSync(installedAt).mtimeMs >= statSync(join(HERE, 'package-lock.json')).mtimeMs
+  const steps = [
+    ...(isThere ? [] : [{ command: 'npm', args: ['ci', '--no-audit', '--no-fund'], cwd: HERE }]),
+    { command: process.execPath, args: ['scripts/build.js'], cwd: join(HERE, '..') },
+  ]
+  for (const { command, args, cwd } of steps) {
+    const { status, error } = spawnSync(command, args, { cwd, stdio: ['ignore', 'inherit', 'inherit'] })
+    if (status !== 0) throw error ?? new Error(`${command} ${args.join(' ')} ended with ${status}`)
+  }
+}
+
+const { groups, rounds, seconds } = asked(process.argv.slice(2))
+prepare()
+const directory = await mkdtemp(join(tmpdir(), 'recollect-bench-'))
+const servers = new Servers()
+const clean = (): void => {
+  servers.killAll()
+  rmSync(directory, { recursive: true, force: true })
+}
+process.on('exit', clean)
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(1))
+
+const began = performance.now()
+const say = (text: string): void => {
+  process.stderr.write(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${text}\n`)
+}
+const bench: Bench = { rounds, seconds, fixtures: new Fixtures(directory), servers, say }
+const all: Measured[] = []
+for (const group of groups) {
+  say(`${group.name}: ${group.about}`)
+  try {
+    all.push({ group: group.name, rows: await group.measure(bench) })
+  } catch (error) {
+    say(`${group.name} failed: ${(error as Error).stack}`)
+    all.push({ group: group.name, rows: [], failure: (error as Error).message })
+  }
+  await servers.stopAll()
+}
+
+const minutes = Math.round((performance.now() - began) / 6000) / 10
+const command = ['npm run bench --', ...groups.map(({ name }) => name), `--rounds ${rounds} --seconds ${seconds}`]
+const text = `# How fast
+
+Made by \`${command.join(' ')}\` on ${new Date().toISOString().slice(0, 10)}, in ${minutes} minutes: each figure is the median of ${rounds}
+rounds, in brackets the lowest and the highest; the rounds of all servers are interleaved, and a ratio is that of figures of the same round.
+64 connections where nothing else is said, requests by wrk from the same machine: ${cpus().length} cores
+(${cpus()[0]?.model}), ${Math.round(totalmem() / 2 ** 30)} GiB, ${await versions()}.
+
+${tableOf(all)}
+`
+process.stdout.write(`\n${text}`)
+if (groups.length === GROUPS.length) writeFileSync(join(HERE, 'results.md'), text)
+say(`${missed(all)} goals missed`)
+process.exit(all.some(({ failure }) => failure !== undefined) ? 1 : 0)
