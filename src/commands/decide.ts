@@ -166,6 +166,7 @@ function missing(collection: string, key: string): Refusal {
 
 /** RFC 9110 §13.1: If-Match compares strongly, If-None-Match weakly; a missing item matches nothing, not even `*`. */
 function checkConditions({ ifMatch, ifNoneMatch }: Conditions, before: Item | Gone | undefined): void {
+  if (ifMatch === undefined && ifNoneMatch === undefined) return
   const tag = isItem(before) ? before.tag : undefined
   if (ifMatch !== undefined && !matches(ifMatch, tag, false)) {
     const why = tag === undefined ? 'the item does not exist' : `the item's entity tag is ${tag} now`

@@ -1,4 +1,5 @@
-import { Item } from '../collections/item.ts'
+import { isItem } from '../collections/collection.ts'
+import { Item, keyOf } from '../collections/item.ts'
 import { type FindCollection, Overlay } from '../collections/overlay.ts'
 import type { Snapshot } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
@@ -121,7 +122,7 @@ export class CommandHandler {
   async #write(command: Command, origin: Origin): Promise<Outcome> {
     const decided = this.#decided(() => decide(command, this.#overlay, this.#rules))
     const events = decided instanceof Promise ? await decided : decided
-    return outcomeOf(await this.#append(events, origin))
+    return this.#outcomeOf(await this.#append(events, origin))
   }
 
   /** Decides at once; a refusal that rests on something still being flushed is given after that flush. */
@@ -160,8 +161,20 @@ export class CommandHandler {
     return appended
   }
 
+  #outcomeOf(recorded: Recorded): Outcome {
+    const position = lastPosition(recorded)
+    const event = recorded.events.at(-1)
+    if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
+    if (event.type === 'ItemDeleted') return { position, event, item: undefined }
+    const now = this.#durable(event.collection)?.get(keyOf(event.id))
+    // The one that readers get, whose tag is made once, unless it was written again already.
+    const item =
+      isItem(now) && now.position === position ? now : new Item(event.id, event.item, event.revision, position)
+    return { position, event, item }
+  }
+
   async #answerAgain({ position }: AnsweredRequest): Promise<Outcome> {
-    for await (const recorded of this.#journal.read(position, position)) return outcomeOf(recorded)
+    for await (const recorded of this.#journal.read(position, position)) return this.#outcomeOf(recorded)
     throw new Error(`the journal holds no event at position ${position}, though it was answered`)
   }
 }
@@ -171,12 +184,4 @@ function sameRequest(origin: Origin, first: { readonly request: string }): Promi
   return Promise.reject(
     new Refusal('Unprocessable', 'This Idempotency-Key was used with another request; a new request needs a new key.'),
   )
-}
-
-function outcomeOf(recorded: Recorded): Outcome {
-  const position = lastPosition(recorded)
-  const event = recorded.events.at(-1)
-  if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
-  const item = event.type === 'ItemDeleted' ? undefined : new Item(event.id, event.item, event.revision, position)
-  return { position, event, item }
 }
