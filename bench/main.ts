@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>]`: Recollect and its peers, measured by turns; a table on
+ * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>] [--items <n>]`: Recollect and its peers, measured by turns; a table on
  * standard output and in bench/results.md. Everything it starts it ends, and what it writes lies in one directory, which goes.
  */
 import { spawnSync } from 'node:child_process'
@@ -10,32 +10,45 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import minimist from 'minimist'
 import { get } from './groups/get.ts'
+import { journal } from './groups/journal.ts'
+import { query } from './groups/query.ts'
+import { writes } from './groups/writes.ts'
 import type { Bench, Group } from './harness/bench.ts'
 import { Fixtures } from './harness/fixtures.ts'
 import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
-const GROUPS: readonly Group[] = [get]
+const GROUPS: readonly Group[] = [get, query, writes, journal]
+const MANY = 1_000_000
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 
 interface Asked {
   readonly groups: readonly Group[]
   readonly rounds: number
   readonly seconds: number
+  readonly items: number
 }
 
 function asked(argv: readonly string[]): Asked {
-  const { _: names, rounds = 3, seconds = 3, ...others } = minimist([...argv], { string: ['_'] })
+  const { _: names, rounds = 3, seconds = 3, items = MANY, ...others } = minimist([...argv], { string: ['_'] })
   const unknown = names.filter((name) => !GROUPS.some((group) => group.name === name))
-  const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 60
-  if (unknown.length > 0 || Object.keys(others).length > 0 || !isCount(rounds) || !isCount(seconds)) {
-    process.stderr.write('npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>], with the names\n\n')
+  const isCount = (value: number, most = 60) => Number.isInteger(value) && value >= 1 && value <= most
+  if (
+    unknown.length > 0 ||
+    Object.keys(others).length > 0 ||
+    !isCount(rounds) ||
+    !isCount(seconds) ||
+    !isCount(items, MANY)
+  ) {
+    process.stderr.write(
+      `npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>] [--items <1 to ${MANY}>], with the names\n\n`,
+    )
     for (const { name, about } of GROUPS) process.stderr.write(`  ${name.padEnd(14)} ${about}\n`)
     process.exit(2)
   }
   const groups = names.length === 0 ? GROUPS : GROUPS.filter(({ name }) => names.includes(name))
-  return { groups, rounds: Number(rounds), seconds: Number(seconds) }
+  return { groups, rounds, seconds, items }
 }
 
 /** The peers have a lock of their own; they are installed when that is newer than what is there. */
@@ -53,7 +66,8 @@ function prepare(): void {
   }
 }
 
-const { groups, rounds, seconds } = asked(process.argv.slice(2))
+const argv = process.argv.slice(2)
+const { groups, rounds, seconds, items } = asked(argv)
 prepare()
 const directory = await mkdtemp(join(tmpdir(), 'recollect-bench-'))
 const servers = new Servers()
@@ -68,7 +82,7 @@ const began = performance.now()
 const say = (text: string): void => {
   process.stderr.write(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${text}\n`)
 }
-const bench: Bench = { rounds, seconds, fixtures: new Fixtures(directory), servers, say }
+const bench: Bench = { rounds, seconds, items, fixtures: new Fixtures(directory), servers, say }
 const all: Measured[] = []
 for (const group of groups) {
   say(`${group.name}: ${group.about}`)
@@ -82,10 +96,10 @@ for (const group of groups) {
 }
 
 const minutes = Math.round((performance.now() - began) / 6000) / 10
-const command = ['npm run bench --', ...groups.map(({ name }) => name), `--rounds ${rounds} --seconds ${seconds}`]
+const command = ['npm run bench', ...(argv.length > 0 ? ['--', ...argv] : [])].join(' ')
 const text = `# How fast
 
-Made by \`${command.join(' ')}\` on ${new Date().toISOString().slice(0, 10)}, in ${minutes} minutes: each figure is the median of ${rounds}
+Made by \`${command}\` on ${new Date().toISOString().slice(0, 10)}, in ${minutes} minutes: each figure is the median of ${rounds}
 rounds, in brackets the lowest and the highest; the rounds of all servers are interleaved, and a ratio is that of figures of the same round.
 64 connections where nothing else is said, requests by wrk from the same machine: ${cpus().length} cores
 (${cpus()[0]?.model}), ${Math.round(totalmem() / 2 ** 30)} GiB, ${await versions()}.
@@ -93,6 +107,6 @@ rounds, in brackets the lowest and the highest; the rounds of all servers are in
 ${tableOf(all)}
 `
 process.stdout.write(`\n${text}`)
-if (groups.length === GROUPS.length) writeFileSync(join(HERE, 'results.md'), text)
+if (groups.length === GROUPS.length && items === MANY) writeFileSync(join(HERE, 'results.md'), text)
 say(`${missed(all)} goals missed`)
 process.exit(all.some(({ failure }) => failure !== undefined) ? 1 : 0)

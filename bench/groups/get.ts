@@ -6,7 +6,6 @@ import { randomFrom, SEED } from '../harness/readings.ts'
 import type { Server } from '../harness/servers.ts'
 
 const FEW = 1000
-const MANY = 1_000_000
 /** Different items that a load asks for. */
 const ASKED = 5000
 
@@ -36,35 +35,35 @@ export const get: Group = {
   name: 'get',
   about: 'an item, of a thousand and of a million; 304',
   async measure(bench) {
-    const { servers, fixtures } = bench
+    const { servers, fixtures, items } = bench
     const lines = await fixtures.lines(FEW)
     const own = async (name: string) => join(await fixtures.directory(), name)
     const bare = await startBare(bench)
     const koa = await servers.peer('koa', [lines, await own('log')])
     const fastify = await servers.peer('fastify-sqlite', [lines, await own('db')])
-    const fastifyMany = await servers.peer('fastify-sqlite', [await fixtures.lines(MANY), await own('db')])
+    const fastifyMany = await servers.peer('fastify-sqlite', [await fixtures.lines(items), await own('db')])
     const jsonServer = await servers.peer('json-server', [await fixtures.dataFile(FEW)])
     const few = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(FEW) })
-    const many = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(MANY) })
+    const many = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(items) })
     const measured = await interleaved(bench, 'req/s', {
       'bare node:http': await rateOf(bench, bare.url, itemsOf(FEW)),
       'Recollect, 1,000': await rateOf(bench, few.url, itemsOf(FEW)),
-      'Recollect, 1,000,000': await rateOf(bench, many.url, itemsOf(MANY)),
+      'Recollect, many': await rateOf(bench, many.url, itemsOf(items)),
       'Recollect, 304': await rateOf(bench, few.url, await conditional(few, FEW)),
       'Koa + @koa/router': await rateOf(bench, koa.url, itemsOf(FEW)),
       'Fastify + better-sqlite3': await rateOf(bench, fastify.url, itemsOf(FEW)),
-      'Fastify + better-sqlite3, 1,000,000': await rateOf(bench, fastifyMany.url, itemsOf(MANY)),
+      'Fastify + better-sqlite3, many': await rateOf(bench, fastifyMany.url, itemsOf(items)),
       'json-server': await rateOf(bench, jsonServer.url, itemsOf(FEW, '/readings/')),
     })
     await Promise.all([bare, koa, fastify, fastifyMany, jsonServer, few, many].map((server) => server.stop()))
-    return rowsOf((name) => measured[name] as Series)
+    return rowsOf((name) => measured[name] as Series, items)
   },
 }
 
-function rowsOf(series: (name: string) => Series): readonly Row[] {
+function rowsOf(series: (name: string) => Series, items: number): readonly Row[] {
   const bare = series('bare node:http')
   const few = series('Recollect, 1,000')
-  const many = series('Recollect, 1,000,000')
+  const many = series('Recollect, many')
   const sqlite = series('Fastify + better-sqlite3')
   return [
     {
@@ -75,11 +74,11 @@ function rowsOf(series: (name: string) => Series): readonly Row[] {
       others: [bare, series('Koa + @koa/router'), sqlite, series('json-server')],
     },
     {
-      work: 'GET item, 1,000,000 items',
+      work: `GET item, ${items.toLocaleString('en-US')} items`,
       ours: many,
       better: 'more',
       goals: [times({ ...few, name: 'the same at 1,000' }, 0.95)],
-      others: [bare, { ...series('Fastify + better-sqlite3, 1,000,000'), name: 'Fastify + better-sqlite3' }],
+      others: [bare, { ...series('Fastify + better-sqlite3, many'), name: 'Fastify + better-sqlite3' }],
     },
     {
       work: 'conditional GET, 304',

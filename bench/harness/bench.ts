@@ -10,6 +10,8 @@ export interface Bench {
   readonly rounds: number
   /** Of one load. */
   readonly seconds: number
+  /** Of the large collections: a million, unless it is only tried out. */
+  readonly items: number
   readonly fixtures: Fixtures
   readonly servers: Servers
   /** Says how far it is. */

@@ -1,0 +1,159 @@
+import { join } from 'node:path'
+import { type Bench, type Group, interleaved, once, rateOf } from '../harness/bench.ts'
+import { limit, type Row, type Series, times } from '../harness/figures.ts'
+import type { Sent } from '../harness/load.ts'
+import { probe } from '../harness/probe.ts'
+import { randomFrom, SEED, timestampOf } from '../harness/readings.ts'
+import type { Server } from '../harness/servers.ts'
+import { itemsOf, startBare } from './get.ts'
+
+/** As many as json-server can be asked about. */
+const FEWER = 100_000
+const PAGE = 20
+/** Different queries of a load. */
+const ASKED = 2000
+
+/** Queries of `count` readings, with numbers picked by chance. */
+function picked(below: number, pathOf: (index: number) => string): readonly Sent[] {
+  const next = randomFrom(SEED)
+  return Array.from({ length: ASKED }, () => ({ path: pathOf(Math.floor(next() * below)) }))
+}
+
+/** The works of this table, as a server of so many readings is asked for them. */
+const QUERIES = {
+  'page of 20, the first': () => [{ path: `/api/readings?page=1&pageSize=${PAGE}` }],
+  'page of 20, any': (count: number) =>
+    picked(count / PAGE, (page) => `/api/readings?page=${page + 1}&pageSize=${PAGE}`),
+  'page of 20, the last': (count: number) => [{ path: `/api/readings?page=${count / PAGE}&pageSize=${PAGE}` }],
+  'equality filter, one hit': (count: number) =>
+    picked(count, (number) => `/api/readings?data.measurement_sequence_number=${number}`),
+  'timestamp_gt, sort=timestamp_desc, page of 20, any': (count: number) =>
+    picked(
+      count / 2 / PAGE,
+      (page) =>
+        `/api/readings?timestamp_gt=${timestampOf(count / 2)}&sort=timestamp_desc&pageSize=${PAGE}&page=${page + 1}`,
+    ),
+} satisfies Record<string, (count: number) => readonly Sent[]>
+type Work = keyof typeof QUERIES
+const GOALS: Readonly<Record<Work, number>> = {
+  'page of 20, the first': 0.5,
+  'page of 20, any': 0.5,
+  'page of 20, the last': 0.5,
+  'equality filter, one hit': 0.6,
+  'timestamp_gt, sort=timestamp_desc, page of 20, any': 0.5,
+}
+const JSON_SERVER: Readonly<Partial<Record<Work, readonly Sent[]>>> = {
+  'page of 20, any': picked(FEWER / PAGE, (page) => `/readings?_page=${page + 1}&_per_page=${PAGE}`),
+  'equality filter, one hit': picked(FEWER, (id) => `/readings?timestamp=${timestampOf(id)}`),
+  'timestamp_gt, sort=timestamp_desc, page of 20, any': picked(
+    FEWER / 2 / PAGE,
+    (page) => `/readings?timestamp:gt=${timestampOf(FEWER / 2)}&_sort=-timestamp&_page=${page + 1}&_per_page=${PAGE}`,
+  ),
+}
+/** Fields that nothing asked for before, one a round. */
+const FRESH = ['humidity', 'temperature', 'pressure', 'acceleration', 'battery', 'rssi', 'movement_counter']
+
+const server = {
+  ours: 'Recollect',
+  sqlite: 'Fastify + better-sqlite3',
+  json: `json-server, ${FEWER.toLocaleString('en-US')} items`,
+} as const
+
+export const query: Group = {
+  name: 'query',
+  about: 'pages, filters and sorts of a million items; the first use of a field',
+  async measure(bench) {
+    const { servers, fixtures, items } = bench
+    const own = async (name: string) => join(await fixtures.directory(), name)
+    const bare = await startBare(bench)
+    const ours = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(items) })
+    const fastify = await servers.peer('fastify-sqlite', [await fixtures.lines(items), await own('db')])
+    const jsonServer = await servers.peer('json-server', [await fixtures.dataFile(FEWER)])
+    const contestants: Record<string, () => Promise<number>> = {
+      'bare node:http': await rateOf(bench, bare.url, itemsOf(1000)),
+    }
+    for (const [work, queries] of Object.entries(QUERIES)) {
+      contestants[`${server.ours}: ${work}`] = await warm(bench, ours, queries(items))
+      contestants[`${server.sqlite}: ${work}`] = await rateOf(bench, fastify.url, queries(items), { seconds: 2 })
+      const asked = JSON_SERVER[work as Work]
+      if (!asked) continue
+      const slow = { connections: 4, seconds: 4 }
+      contestants[`${server.json}: ${work}`] = once(await rateOf(bench, jsonServer.url, asked, slow))
+    }
+    const measured = await interleaved(bench, 'req/s', contestants)
+    const rows = Object.entries(GOALS).map(([work, bound]): Row => {
+      const of = (name: string) => measured[`${name}: ${work}`] as Series
+      const base = measured['bare node:http'] as Series
+      const named = (name: string) => (of(name) ? [{ ...of(name), name }] : [])
+      return {
+        work: `${work}, ${items.toLocaleString('en-US')} items`,
+        ours: of(server.ours),
+        better: 'more',
+        goals: [times(base, bound)],
+        others: [...named(server.sqlite), ...named(server.json)],
+      }
+    })
+    const first = await firstUses(bench, { ours, fastify })
+    await Promise.all([bare, ours, fastify, jsonServer].map((one) => one.stop()))
+    return [...rows, ...first]
+  },
+}
+
+/** Asked once before, so that what is built at the first use is there. */
+async function warm(bench: Bench, { url }: Server, asked: readonly Sent[]): Promise<() => Promise<number>> {
+  for (let again = 0; again < 3; again++) {
+    const answer = await fetch(url + asked[0]?.path)
+    if (!answer.ok) throw new Error(`${url}${asked[0]?.path} is ${answer.status}: ${await answer.text()}`)
+    await answer.arrayBuffer()
+  }
+  return rateOf(bench, url, asked)
+}
+
+/** Filters by a field for the first time, while others ask for items. */
+async function firstUses(bench: Bench, all: Readonly<Record<'ours' | 'fastify', Server>>): Promise<readonly Row[]> {
+  const rounds = { ...bench, rounds: Math.min(bench.rounds, FRESH.length) }
+  const longest: Record<string, number[]> = {}
+  const use = (name: string, { url }: Server) => {
+    let round = 0
+    return async () => {
+      const asking = probe(
+        url,
+        itemsOf(bench.items).map(({ path }) => path),
+      )
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      const began = performance.now()
+      const answer = await fetch(`${url}/api/readings?data.${FRESH[round++]}=50&pageSize=${PAGE}`)
+      await answer.arrayBuffer()
+      const seconds = (performance.now() - began) / 1000
+      // What is still being built may hold others after the answer.
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+      const { p99Ms, longestMs } = await asking.stop()
+      bench.say(`meanwhile: p99 ${p99Ms.toFixed(1)} ms, longest ${longestMs.toFixed(1)} ms`)
+      longest[name] = [...(longest[name] ?? []), longestMs]
+      return seconds
+    }
+  }
+  const sqlite = server.sqlite
+  const measured = await interleaved(rounds, 's', {
+    Recollect: use('Recollect', all.ours),
+    [sqlite]: use(sqlite, all.fastify),
+  })
+  const held = (name: string): Series => ({ name, unit: 'ms', values: longest[name] ?? [] })
+  return [
+    {
+      work: `first use of a field without an index, ${bench.items.toLocaleString('en-US')} items`,
+      ours: measured.Recollect as Series,
+      better: 'less',
+      goals: [limit('< 3 s', 3)],
+      others: [],
+      note: `Fastify + better-sqlite3 makes no index: it looks at every row each time, ${(measured[sqlite] as Series).values.map((s) => s.toFixed(2)).join(', ')} s, and holds all others meanwhile.`,
+    },
+    {
+      work: 'longest wait for an item meanwhile',
+      ours: held('Recollect'),
+      better: 'less',
+      goals: [limit('nobody held: ≤ 50 ms', 50)],
+      others: [held(sqlite)],
+    },
+  ]
+}
