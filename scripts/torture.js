@@ -66,6 +66,12 @@ const RUNS = {
     file: 'test/security/fuzz.test.ts',
     size: { FUZZ_REQUESTS: 100_000 },
   },
+  past: {
+    about:
+      'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
+    file: 'test/http/past.test.ts',
+    size: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
+  },
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',

@@ -26,7 +26,12 @@ export function restore(restoration: Restoration, accepted: Accepted, rules: Rul
         Array.from(collection.items(), ({ value }) => value),
       )
   }
-  return takeIn({ base, file: targetOf(restoration, base) }, accepted, rules)
+  return takeIn({ base, file: targetOf(restoration, base) }, accepted, rules, isSameText)
+}
+
+/** What comes back comes back byte for byte. */
+function isSameText(a: JsonObject | undefined, b: JsonObject | undefined): boolean {
+  return a === b || (a !== undefined && b !== undefined && JSON.stringify(a) === JSON.stringify(b))
 }
 
 function targetOf(restoration: Restoration, base: Snapshot): Snapshot {

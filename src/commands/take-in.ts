@@ -28,15 +28,18 @@ export interface TakenIn {
   readonly file: Snapshot
 }
 
+/** Whether an item is as it was; to an editor the order of its members says nothing. */
+export type Sameness = (a: JsonObject | undefined, b: JsonObject | undefined) => boolean
+
 /** A three-way merge: only what the editor changed becomes events. */
-export function takeIn(edit: Edit, accepted: Accepted, rules: Rules): TakenIn {
+export function takeIn(edit: Edit, accepted: Accepted, rules: Rules, isSame: Sameness = equal): TakenIn {
   const events: DomainEvent[] = []
   const conflicts: MergeConflict[] = []
   const whole = new Map<string, readonly JsonObject[]>()
   for (const name of new Set([...edit.base.keys(), ...edit.file.keys()])) {
     const base = edit.base.get(name)
     const file = edit.file.get(name)
-    const merge = new CollectionMerge(accepted.collection(name), byKey(base ?? []), base !== undefined, rules)
+    const merge = new CollectionMerge(accepted.collection(name), byKey(base ?? []), base !== undefined, rules, isSame)
     if (file) whole.set(name, merge.edited(file))
     else merge.removed()
     for (const event of merge.events) events.push(event)
@@ -52,12 +55,20 @@ class CollectionMerge {
   readonly #base: ReadonlyMap<string, JsonObject>
   readonly #wasThere: boolean
   readonly #rules: Rules
+  readonly #isSame: Sameness
 
-  constructor(ours: CollectionState, base: ReadonlyMap<string, JsonObject>, wasThere: boolean, rules: Rules) {
+  constructor(
+    ours: CollectionState,
+    base: ReadonlyMap<string, JsonObject>,
+    wasThere: boolean,
+    rules: Rules,
+    isSame: Sameness,
+  ) {
     this.#ours = ours
     this.#base = base
     this.#wasThere = wasThere
     this.#rules = rules
+    this.#isSame = isSame
   }
 
   /** The editor took the collection out, with all that is in it now. */
@@ -117,19 +128,19 @@ class CollectionMerge {
   #delete(key: string): void {
     const ours = this.#ours.get(key)
     if (!isItem(ours)) return
-    if (!equal(ours.value, this.#base.get(key))) this.#conflict(ours.id)
+    if (!this.#isSame(ours.value, this.#base.get(key))) this.#conflict(ours.id)
     this.events.push({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
   }
 
   #item(item: JsonObject, index: number): void {
     const id = item.id as ItemId
     const base = this.#base.get(keyOf(id))
-    if (base && equal(base, item)) return
+    if (base && this.#isSame(base, item)) return
     const ours = this.#ours.get(keyOf(id))
     const now = isItem(ours) ? ours.value : undefined
-    if (equal(now, item)) return
+    if (this.#isSame(now, item)) return
     this.#checkSchema(item, index)
-    if (!equal(now, base)) this.#conflict(id)
+    if (!this.#isSame(now, base)) this.#conflict(id)
     const type = isItem(ours) ? 'ItemReplaced' : 'ItemCreated'
     this.events.push({ type, ...stamp(this.#ours.name, id, ours), item: Document.of(item) })
   }

@@ -104,6 +104,18 @@ describe('POST /admin/restore', () => {
     assert.equal((await restore(server, { to })).events, 0, 'there is nothing left to do')
   })
 
+  test('what differs in the order of its members alone comes back, too', async (t) => {
+    const server = await startServer(t, { data: { a: [{ id: 0, n: 1, m: { x: 1, y: 2 } }] } })
+    for (const other of [
+      { id: 0, m: { x: 1, y: 2 }, n: 1 },
+      { id: 0, n: 1, m: { y: 2, x: 1 } },
+    ]) {
+      await server.fetch('/api/a/0', json('PUT', other))
+      assert.equal((await restore(server, { to: 2 })).events, 1)
+      assert.equal(await (await server.fetch('/api/a/0')).text(), '{"id":0,"n":1,"m":{"x":1,"y":2}}')
+    }
+  })
+
   test('its events carry who restored, and notify like any other write', async (t) => {
     const server = await startServer(t, { data: { a: [{ id: 0, n: 1 }] } })
     await server.fetch('/api/a/0', json('PUT', { n: 2 }))
