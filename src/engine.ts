@@ -6,6 +6,7 @@ import { compileSchemas } from './commands/schemas.ts'
 import { takeIn } from './commands/take-in.ts'
 import { EventBus } from './events/bus.ts'
 import { journalExists } from './events/directory.ts'
+import type { Position } from './events/event.ts'
 import { FileJournal } from './events/file-journal.ts'
 import type { Journal, Recorded } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
@@ -43,6 +44,10 @@ export interface Engine {
   readonly bus: EventBus
   /** Of a journal that this process writes itself. */
   readonly journalFigures?: JournalFigures
+  /** Where nothing can be written: what those are told who try. */
+  readonly readOnly?: string
+  /** The present that is served. */
+  now(): Date
   /** Takes in what was edited by hand. */
   reload(): Promise<TakenInEdit>
   health(): EngineHealth
@@ -54,6 +59,7 @@ export interface EngineHealth {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
   readonly dataFile?: DataFileStatus
+  readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
 }
 
 /** The engine on a directory of its own: a file journal, and the data file beside it. */
@@ -138,6 +144,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       dataFile,
       bus,
       journalFigures: journal.figures,
+      now,
       reload: () => dataFile.reload(),
       health() {
         const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'

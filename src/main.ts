@@ -7,19 +7,22 @@ import { fileURLToPath } from 'node:url'
 import { destination, pino } from 'pino'
 import { hashPassword } from './access/passwords.ts'
 import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
+import { isReplayServer, parseReplayServer, type ReplayInvocation } from './cli/replay-server.ts'
 import { run } from './cli/run.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
-import { start } from './service.ts'
+import { type Surroundings, start, startReplay } from './service.ts'
 import { BadSettings, helpText, type Invocation, readSettings } from './settings.ts'
 
 const packageRoot = fileURLToPath(new URL('..', import.meta.url))
 const packaged = (path: string): string => resolve(packageRoot, path)
 const { version } = JSON.parse(readFileSync(packaged('package.json'), 'utf8')) as { version: string }
 
-function invocation(): Invocation {
-  return readSettings({
-    argv: process.argv.slice(2),
+function invocation(argv: readonly string[]): Invocation | ReplayInvocation {
+  const [name, ...flags] = argv
+  const read = name === 'replay' ? parseReplayServer : readSettings
+  return read({
+    argv: name === 'replay' ? flags : argv,
     env: process.env,
     absolute: (path) => resolve(path),
     packagedSettings: packaged('appsettings.json'),
@@ -28,9 +31,10 @@ function invocation(): Invocation {
 }
 
 async function main(): Promise<void> {
-  const [name, ...flags] = process.argv.slice(2)
+  const argv = process.argv.slice(2)
+  const [name, ...flags] = argv
   if (name === 'hash-password') return printHash(flags)
-  if (isCliCommand(name)) {
+  if (isCliCommand(name) && !(name === 'replay' && isReplayServer(flags))) {
     const command = parseCliCommand(name, flags, (path) => resolve(path))
     process.exitCode = await run(command, nodeFiles, {
       out: (text) => process.stdout.write(text),
@@ -38,7 +42,7 @@ async function main(): Promise<void> {
     })
     return
   }
-  const invoked = invocation()
+  const invoked = invocation(argv)
   if (invoked.type === 'help') return void process.stdout.write(helpText())
   if (invoked.type === 'version') return void process.stdout.write(`${version}\n`)
 
@@ -53,7 +57,7 @@ async function main(): Promise<void> {
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
   const ownPages = resolve('wwwroot')
-  const service = await start(invoked.settings, {
+  const surroundings: Surroundings = {
     files: nodeFiles,
     now: () => new Date(),
     newId: randomUUID,
@@ -69,10 +73,14 @@ async function main(): Promise<void> {
     swaggerAssets: packaged('dist/swagger'),
     builtPages: packaged('dist/pages'),
     failed: (error) => {
-      log.fatal({ err: error }, 'the journal can no longer be trusted to keep what it is given; ending')
+      log.fatal({ err: error }, 'the journal can no longer be trusted; ending')
       process.exit(1)
     },
-  })
+  }
+  const { settings } = invoked
+  const service = await ('replay' in invoked
+    ? startReplay(settings, invoked.replay, surroundings)
+    : start(settings, surroundings))
   let ending = false
   const end = (): void => {
     if (ending) process.exit(1)

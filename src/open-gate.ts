@@ -14,14 +14,20 @@ import type { Settings } from './settings.ts'
 const OWNER_ONLY = 0o600
 const SECRET_BYTES = 32
 
-/** The gate that the settings describe; the tokens' secret and revocations are kept in the journal's directory. */
-export async function openGate(settings: Settings, files: Files, now: () => Date): Promise<Gate> {
+/**
+ * The gate that the settings describe; the tokens' secret and revocations are kept in the journal's directory. A gate
+ * that is a guest there reads what is kept, but keeps what it makes for as long as it lasts itself.
+ */
+export async function openGate(settings: Settings, files: Files, now: () => Date, isGuest = false): Promise<Gate> {
   const { authentication, cors, limits, journal } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication
   const tokens = async (): Promise<Tokens> => {
     const secret =
-      token.secret === undefined ? await keptSecret(files, `${journal}/token.secret`) : Buffer.from(token.secret)
-    return Tokens.open(secret, token.expiresInSeconds, now, revocations(files, `${journal}/revoked.json`))
+      token.secret === undefined
+        ? await keptSecret(files, `${journal}/token.secret`, isGuest)
+        : Buffer.from(token.secret)
+    const store = revocations(files, `${journal}/revoked.json`)
+    return Tokens.open(secret, token.expiresInSeconds, now, isGuest ? { ...store, write: async () => {} } : store)
   }
   return new Gate({
     access: enabled ? await Access.open({ schemes, users, apiKeys, tokens: await tokens() }) : undefined,
@@ -48,13 +54,13 @@ export function warningsOf({ authentication, urls }: Settings): readonly string[
   return warnings
 }
 
-async function keptSecret(files: Files, path: string): Promise<Uint8Array> {
+async function keptSecret(files: Files, path: string, isGuest: boolean): Promise<Uint8Array> {
   const kept = await files.read(path)
   if (kept && kept.length >= SECRET_BYTES) return kept
   if (kept)
     throw new Corruption(`${path} is too short for a secret. Remove it to have a new one made; all tokens end then.`)
   const secret = Buffer.from(randomBytes(SECRET_BYTES).toString('base64url'))
-  await replace(files, path, secret, OWNER_ONLY)
+  if (!isGuest) await replace(files, path, secret, OWNER_ONLY)
   return secret
 }
 

@@ -5,11 +5,13 @@ import { createApp } from './http/app.ts'
 import { answerClientError } from './http/client-error.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
+import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
 import { listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
+import { openReplayEngine, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
 
@@ -36,10 +38,16 @@ export async function start(settings: Settings, surroundings: Surroundings): Pro
   return serve(await openEngine(settings, surroundings), settings, surroundings)
 }
 
+/** The same for the past: a server that can only be read. */
+export async function startReplay(settings: Settings, replay: Replay, surroundings: Surroundings): Promise<Service> {
+  return serve(await openReplayEngine(settings, replay, surroundings), settings, surroundings)
+}
+
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
 export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { log, now, newId, elapsedMs, schedule, version, wwwroot, swaggerAssets, builtPages } = surroundings
-  const { journal, views, history, past, handler, bus } = engine
+  const { log, newId, elapsedMs, schedule, version, wwwroot, swaggerAssets, builtPages } = surroundings
+  const { journal, views, history, past, handler, bus, readOnly } = engine
+  const now = (): Date => engine.now()
   const began = elapsedMs()
   const health = (): Health => {
     const { status, ...parts } = engine.health()
@@ -49,13 +57,14 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   const { limits, cors } = settings
   const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
   try {
-    const gate = await openGate(settings, surroundings.files, surroundings.now)
+    const gate = await openGate(settings, surroundings.files, surroundings.now, readOnly !== undefined)
     const warnings = warningsOf(settings)
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
     const { bodyBytes } = limits
-    const api = apiResources({ views, past, handler, journal, now, bodyBytes, limits: query })
+    const all = apiResources({ views, past, handler, journal, now, bodyBytes, limits: query })
+    const api = readOnly === undefined ? all : readable(all)
     const position = () => views.position
     const { observe } = requests
     const app = createApp({
@@ -74,10 +83,11 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         now,
         bodyBytes,
       },
-      docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [] },
+      docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [], isReadOnly: readOnly !== undefined },
       metrics: metricsOf({ engine, requests, sockets: () => sockets.figures(), version }),
       observe,
       gate,
+      readOnly,
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,
       wwwroot,

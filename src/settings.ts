@@ -244,6 +244,7 @@ export function helpText(): string {
 Usage: recollect [flags]
        recollect verify [--file <path>] [--journal <path>] [--json]
        recollect replay --to <position|time> --out <file> [--file <path>] [--journal <path>]
+       recollect replay --from <position|time> [--speed <1 to 1000>] [flags]
        recollect backup --out <directory> [--file <path>] [--journal <path>]
        recollect hash-password < <file with the password>
 

@@ -36,6 +36,8 @@ function blocksOf(page: string): readonly Block[] {
 }
 
 const DOCUMENTED = 'localhost:57602'
+/** Where README serves the past. */
+const DOCUMENTED_PAST = 'localhost:57603'
 /** What a checkout has and a session needs, apart from the dependencies. */
 const CHECKOUT = [
   'package.json',
@@ -54,7 +56,9 @@ const CHECKOUT = [
 class Session {
   readonly directory: string
   #server: ChildProcess | undefined
+  #past: ChildProcess | undefined
   #address = ''
+  #pastAddress = ''
 
   constructor(directory: string) {
     this.directory = directory
@@ -69,11 +73,23 @@ class Session {
     await this.stop()
     const [node, ...script] = (scripts.start ?? '').split(' ')
     assert.equal(node, 'node')
-    const server = spawn(process.execPath, [...script, ...flags, '--urls', 'http://127.0.0.1:0'], {
+    const { server, address } = await this.#serve([...script, ...flags])
+    this.#server = server
+    this.#address = address
+  }
+
+  /** In another terminal: a server of the past. */
+  async play(script: readonly string[]): Promise<void> {
+    const { server, address } = await this.#serve(script.filter((flag) => !/^--urls$|57603$/.test(flag)))
+    this.#past = server
+    this.#pastAddress = address
+  }
+
+  async #serve(script: readonly string[]): Promise<{ readonly server: ChildProcess; readonly address: string }> {
+    const server = spawn(process.execPath, [...script, '--urls', 'http://127.0.0.1:0'], {
       cwd: this.directory,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
-    this.#server = server
     let output = ''
     const said = new Promise<string | undefined>((resolve) => {
       const listen = (bytes: Buffer) => {
@@ -86,17 +102,20 @@ class Session {
       server.on('close', () => resolve(undefined))
     })
     const address = await said
-    assert.ok(address, `npm start ${flags.join(' ')} ended:\n${output}`)
-    this.#address = address
+    assert.ok(address, `${script.join(' ')} ended:\n${output}`)
+    return { server, address }
   }
 
   async stop(): Promise<void> {
-    const server = this.#server
+    const servers = [this.#server, this.#past]
     this.#server = undefined
-    if (!server) return
-    const ended = once(server, 'close')
-    server.kill('SIGINT')
-    assert.deepEqual(await ended, [0, null])
+    this.#past = undefined
+    for (const server of servers) {
+      if (!server) continue
+      const ended = once(server, 'close')
+      server.kill('SIGINT')
+      assert.deepEqual(await ended, [0, null])
+    }
   }
 
   save({ file, text }: Block): void {
@@ -106,7 +125,8 @@ class Session {
 
   /** A command's standard output, as it would be on the documented port. */
   async run(command: string): Promise<string> {
-    const shell = spawn('sh', ['-c', command.replaceAll(DOCUMENTED, this.#address)], {
+    const here = command.replaceAll(DOCUMENTED, this.#address).replaceAll(DOCUMENTED_PAST, this.#pastAddress)
+    const shell = spawn('sh', ['-c', here], {
       cwd: this.directory,
       env: { ...process.env, PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -167,6 +187,7 @@ async function follow(session: Session, block: Block, t: TestContext): Promise<v
         const [, npm, flags = ''] = /^npm (\S+)(?: -- (.*))?$/.exec(command) ?? []
         if (npm === 'ci') assert.ok(existsSync(join(root, 'package-lock.json')))
         else if (npm === 'start') await session.start(flags.split(' ').filter((flag) => flag !== ''))
+        else if (/ replay --from /.test(command)) await session.play(command.split(' ').slice(1))
         else if (npm) assert.ok(scripts[npm], `package.json has a script ${npm}`)
         else await session.run(command.replace(/--seconds \d+/, '--seconds 2'))
       }

@@ -25,11 +25,23 @@ export async function fold(
   progress: Progress,
 ): Promise<{ readonly views: Views; readonly walked: Walk }> {
   const views = new Views()
-  const visit = (recorded: Recorded): void => {
-    if ('ms' in until) {
-      if (Date.parse(recorded.time) <= until.ms) views.apply(recorded)
-    } else if (lastPosition(recorded) <= until.position) views.apply(recorded)
-    else if (recorded.position <= until.position) views.apply(slice(recorded, recorded.position, until.position))
+  return {
+    walked: await walk(
+      files,
+      directory,
+      upTo(until, (recorded) => views.apply(recorded)),
+      progress,
+    ),
+    views,
   }
-  return { walked: await walk(files, directory, visit, progress), views }
+}
+
+/** Hands on what lies up to a point, and of a write that goes beyond it the part that does not. */
+export function upTo(until: Until, apply: (recorded: Recorded) => void): (recorded: Recorded) => void {
+  return (recorded) => {
+    if ('ms' in until) {
+      if (Date.parse(recorded.time) <= until.ms) apply(recorded)
+    } else if (lastPosition(recorded) <= until.position) apply(recorded)
+    else if (recorded.position <= until.position) apply(slice(recorded, recorded.position, until.position))
+  }
 }

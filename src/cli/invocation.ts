@@ -50,6 +50,9 @@ export function parseCliCommand(
       mistakes.push(`The flag --${flag} needs a value.`)
     else if (value === undefined && NEEDED.includes(flag)) mistakes.push(`recollect ${type} needs --${flag}.`)
   }
+  if (type === 'replay' && parsed.to === undefined && parsed.out === undefined) {
+    mistakes.push('To serve the past, recollect replay needs --from.')
+  }
   if (mistakes.length > 0) throw new BadSettings(mistakes)
   const file = absolute(String(parsed.file ?? DEFAULT_FILE))
   const journal = parsed.journal === undefined ? journalOf(file) : absolute(String(parsed.journal))

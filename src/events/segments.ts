@@ -2,8 +2,8 @@ import { Corruption } from '../errors.ts'
 import { type Files, readFully } from '../files/files.ts'
 import type { Position } from './event.ts'
 import { lastPosition, type Recorded, slice } from './journal.ts'
-import { parseRecord, readFrame } from './record.ts'
-import type { Segment } from './walk.ts'
+import { type JournalRecord, parseRecord, readFrame } from './record.ts'
+import { joined, type Segment } from './walk.ts'
 
 const READ_BYTES = 64 * 1024
 
@@ -14,20 +14,54 @@ export async function* readSegments(
   from: Position,
   to: Position,
 ): AsyncGenerator<Recorded> {
+  for await (const record of readRecords(files, segments, from, to)) yield withoutFrame(record)
+}
+
+/** The same, each write whole, also where the segments hold it in several records. */
+export async function* readWrites(
+  files: Files,
+  segments: readonly Segment[],
+  from: Position,
+  to: Position,
+): AsyncGenerator<Recorded> {
+  let parts: JournalRecord[] = []
+  for await (const record of readRecords(files, segments, from, to)) {
+    parts.push(record)
+    if (record.more) continue
+    yield withoutFrame(joined(parts))
+    parts = []
+  }
+}
+
+function withoutFrame({ previous, flush, more, ...recorded }: JournalRecord): Recorded {
+  return recorded
+}
+
+async function* readRecords(
+  files: Files,
+  segments: readonly Segment[],
+  from: Position,
+  to: Position,
+): AsyncGenerator<JournalRecord> {
   let at = Math.max(1, from)
   let index = segments.findLastIndex((segment) => segment.first <= at)
   while (at <= to) {
     const segment = segments[index++]
     if (!segment) return
-    for await (const recorded of readSegment(files, segment, at, to)) {
-      yield slice(recorded, at, to)
-      at = lastPosition(recorded) + 1
+    for await (const record of readSegment(files, segment, at, to)) {
+      yield slice(record, at, to)
+      at = lastPosition(record) + 1
       if (at > to) return
     }
   }
 }
 
-async function* readSegment(files: Files, segment: Segment, from: Position, to: Position): AsyncGenerator<Recorded> {
+async function* readSegment(
+  files: Files,
+  segment: Segment,
+  from: Position,
+  to: Position,
+): AsyncGenerator<JournalRecord> {
   const nearest = floorIndex(segment.index.positions, from)
   let offset = segment.index.offsets[nearest]
   if (offset === undefined) return
@@ -47,11 +81,11 @@ async function* readSegment(files: Files, segment: Segment, from: Position, to: 
             `${segment.path}, offset ${offset + at}: the record is damaged (looking for position ${from}).`,
           )
         }
-        const { previous, flush, more, ...recorded } = parseRecord(buffer, found)
+        const record = parseRecord(buffer, found)
         at = found.end
-        if (lastPosition(recorded) < from) continue
-        yield recorded
-        if (lastPosition(recorded) >= to) return
+        if (lastPosition(record) < from) continue
+        yield record
+        if (lastPosition(record) >= to) return
       }
       wanted = at === 0 ? wanted * 2 : READ_BYTES * 4
       offset += at

@@ -177,7 +177,7 @@ function inPlace<T>(corrupt: (why: string) => Corruption, parse: () => T): T {
 }
 
 /** The records of one write, as the one write that they are. */
-export function joined(parts: readonly JournalRecord[]): Recorded {
+export function joined(parts: readonly JournalRecord[]): JournalRecord {
   const [first] = parts as readonly [JournalRecord]
   return { ...first, events: parts.flatMap((part) => part.events) }
 }

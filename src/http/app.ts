@@ -12,6 +12,7 @@ import { crossOrigin, guard, principalOf } from './guard.ts'
 import { securityHeaders } from './headers.ts'
 import { type MetricsOptions, metricsRoutes } from './metrics.ts'
 import { problems } from './problems.ts'
+import { readOnly } from './read-only.ts'
 import type { RequestTimes } from './request-times.ts'
 import { requestIdOf } from './requests.ts'
 import { apiResource } from './resource.ts'
@@ -29,6 +30,8 @@ export interface AppOptions {
   readonly metrics: MetricsOptions
   readonly observe: RequestTimes['observe']
   readonly gate: Gate
+  /** Where nothing can be written: what those are told who try. */
+  readonly readOnly?: string | undefined
   readonly corsCredentials: boolean
   readonly contentSecurityPolicy: string
   readonly wwwroot: string
@@ -52,6 +55,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(journalPosition(options.position))
   app.use(problems(log))
   app.use(guard(gate))
+  if (options.readOnly !== undefined) app.use(readOnly(options.readOnly))
   for (const routes of [
     apiRoutes(options),
     eventRoutes(options.events),

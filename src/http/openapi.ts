@@ -13,6 +13,8 @@ export interface OpenApiOptions {
   readonly views: Pick<Views, 'names' | 'find'>
   /** The ways to say who one is; none where everybody may in. */
   readonly schemes: readonly Scheme[]
+  /** Nothing can be written. */
+  readonly isReadOnly?: boolean
 }
 
 /** Collections that get paths of their own, as many as the page shows without a wait, and the items of each that are looked at. */
@@ -38,28 +40,29 @@ const TAGS = [
 ]
 
 /** The service as it is now, in OpenAPI 3.1: each collection with the fields that its first items have. */
-export function openApi({ version, views, schemes }: OpenApiOptions): JsonObject {
+export function openApi({ version, views, schemes, isReadOnly = false }: OpenApiOptions): JsonObject {
   const collections = views
     .names()
     .slice(0, COLLECTIONS)
     .map((name) => describe(name, views))
+  const paths: JsonObject = {
+    ...Object.assign({}, ...collections.map((collection) => collection.paths)),
+    '/api': namesPath,
+    ...itemPaths({
+      path: '/api/{collection}',
+      tag: 'Any collection',
+      name: '',
+      item: ref('schemas', 'Item'),
+      parameters: ['collection'],
+    }),
+    '/api/{collection}/{id}/{rest}': valuePath,
+    ...servicePaths,
+  }
   const document = {
     openapi: '3.1.0',
     info: { title: 'Recollect', version, description: DESCRIPTION },
     tags: [...collections.map(({ path }) => ({ name: path })), ...TAGS],
-    paths: {
-      ...Object.assign({}, ...collections.map(({ paths }) => paths)),
-      '/api': namesPath,
-      ...itemPaths({
-        path: '/api/{collection}',
-        tag: 'Any collection',
-        name: '',
-        item: ref('schemas', 'Item'),
-        parameters: ['collection'],
-      }),
-      '/api/{collection}/{id}/{rest}': valuePath,
-      ...servicePaths,
-    },
+    paths: isReadOnly ? readable(paths) : paths,
     components: {
       schemas: { ...schemas, ...Object.fromEntries(collections.map(({ name, schema }) => [`Item${name}`, schema])) },
       headers,
@@ -68,6 +71,16 @@ export function openApi({ version, views, schemes }: OpenApiOptions): JsonObject
     },
   }
   return secured(document, schemes)
+}
+
+/** The paths that can be read, with the operations that read. */
+function readable(paths: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(paths).flatMap(([path, item]) => {
+      const { get, head, options } = item as JsonObject
+      return get === undefined ? [] : [[path, { get, ...(head && { head }), ...(options && { options }) }]]
+    }),
+  )
 }
 
 /** Its tag is its path: whatever the name, that is no other tag. */

@@ -1,0 +1,69 @@
+import { Refusal } from '../errors.ts'
+import type { Files } from '../files/files.ts'
+import type { Position } from './event.ts'
+import { type Journal, lastPosition, type Recorded } from './journal.ts'
+import { readSegments, readWrites } from './segments.ts'
+import type { Segment } from './walk.ts'
+
+export interface PlayedJournalOptions {
+  readonly files: Files
+  readonly id: string
+  /** As they were walked: what is appended to them later is none of this journal's. */
+  readonly segments: readonly Segment[]
+  /** The position that it begins with. */
+  readonly head: Position
+  /** The last position that there will be. */
+  readonly end: Position
+}
+
+/**
+ * What was recorded, coming to be once more: it holds the events up to a head that moves on to the end. It takes no
+ * lock and writes nothing, so that a server may have the same journal open.
+ */
+export class PlayedJournal implements Journal {
+  readonly id: string
+  readonly end: Position
+  readonly writable = false
+  readonly #options: PlayedJournalOptions
+  readonly #followers: ((recorded: Recorded) => void)[] = []
+  #head: Position
+  #isClosed = false
+
+  constructor(options: PlayedJournalOptions) {
+    this.id = options.id
+    this.end = options.end
+    this.#options = options
+    this.#head = options.head
+  }
+
+  get head(): Position {
+    return this.#head
+  }
+
+  /** Brings one write after the other, each when `reach` has resolved for its time; resolves at the end, or when it is closed. */
+  async play(reach: (time: string) => Promise<void>): Promise<void> {
+    const { files, segments } = this.#options
+    for await (const write of readWrites(files, segments, this.#head + 1, this.end)) {
+      await reach(write.time)
+      if (this.#isClosed) return
+      this.#head = lastPosition(write)
+      for (const follower of this.#followers) follower(write)
+    }
+  }
+
+  read(from: Position, to: Position = this.#head): AsyncIterable<Recorded> {
+    return readSegments(this.#options.files, this.#options.segments, from, Math.min(to, this.#head))
+  }
+
+  follow(follower: (recorded: Recorded) => void): void {
+    this.#followers.push(follower)
+  }
+
+  append(): Promise<never> {
+    return Promise.reject(new Refusal('Unavailable', 'What was recorded is only read.'))
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+  }
+}

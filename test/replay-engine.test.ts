@@ -1,0 +1,295 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { pino } from 'pino'
+import type { Engine } from '../src/engine.ts'
+import { Corruption, Refusal } from '../src/errors.ts'
+import type { DomainEvent, Position } from '../src/events/event.ts'
+import { lastPosition, type Recorded, slice } from '../src/events/journal.ts'
+import { Document } from '../src/json/document.ts'
+import { Views } from '../src/projections/views.ts'
+import { openReplayEngine, type Replay } from '../src/replay-engine.ts'
+import { SimulatedClock } from './support/clock.ts'
+import { JOURNAL, SETTINGS } from './support/engine.ts'
+import { openJournal } from './support/journal.ts'
+import { Random, seedFor } from './support/random.ts'
+import { type Operation, SimulatedDisk } from './support/simulated-files.ts'
+
+const NOON = Date.parse('2026-11-20T12:00:00.000Z')
+const LATER = Date.parse('2026-11-21T12:00:00.000Z')
+const SECOND = 1000
+const iso = (ms: number): string => new Date(ms).toISOString()
+
+/** A write: when, and which events; those that are numbers put the item `x` of `a`. */
+type Write = readonly [ms: number, ...values: readonly (number | DomainEvent)[]]
+
+async function recorded(writes: readonly Write[], segmentBytes = 2000): Promise<SimulatedDisk> {
+  const disk = new SimulatedDisk()
+  let ms = NOON
+  const { journal } = await openJournal(disk.files(), JOURNAL, { now: () => new Date(ms), segmentBytes })
+  let revision = 0
+  let prior = 0
+  for (const [at, ...values] of writes) {
+    ms = at
+    const expected = journal.head + 1
+    const events = values.map((value, index): DomainEvent => {
+      if (typeof value !== 'number') return value
+      const event = { collection: 'a', id: 'x', revision: ++revision, prior, item: Document.of({ id: 'x', n: value }) }
+      prior = expected + index
+      return { type: revision === 1 ? 'ItemCreated' : 'ItemReplaced', ...event }
+    })
+    await journal.append({ expected, actor: 'a', requestId: 'r', events })
+  }
+  await journal.close()
+  return disk
+}
+
+interface Played {
+  readonly engine: Engine
+  readonly clock: SimulatedClock
+  readonly failures: readonly unknown[]
+  readonly operations: readonly Operation[]
+  /** What the bus brought, with the moment of the simulated clock at which it came. */
+  readonly told: readonly (readonly [at: number, recorded: Recorded])[]
+}
+
+async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
+  const clock = new SimulatedClock()
+  const failures: unknown[] = []
+  const operations: Operation[] = []
+  const files = disk.files((operation) => {
+    operations.push(operation)
+    return undefined
+  })
+  const engine = await openReplayEngine(SETTINGS, replay, {
+    files,
+    now: () => new Date(LATER),
+    newId: () => '',
+    ...clock,
+    log: pino({ level: 'silent' }),
+    sampleFile: '',
+    failed: (error) => failures.push(error),
+  })
+  const told: (readonly [number, Recorded])[] = []
+  engine.bus.subscribe((one) => told.push([clock.elapsedMs(), one]))
+  return { engine, clock, failures, operations, told }
+}
+
+const created = { type: 'CollectionCreated', collection: 'a' } as const
+const now = ({ views }: Engine): unknown => [views.position, views.find('a')?.item('x')?.value.n]
+
+test('the present begins at a position and moves on as it did, so many times as fast', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [NOON + 60 * SECOND, 1],
+    [NOON + 60 * SECOND, 2],
+    [NOON + 90 * SECOND, 3],
+  ])
+  const { engine, clock, failures } = await play(disk, { from: '2', speed: 10 })
+  assert.deepEqual(now(engine), [2, 0])
+  assert.equal(engine.journal.head, 2)
+  await clock.pass(5999)
+  assert.deepEqual(now(engine), [2, 0])
+  assert.equal(engine.now().getTime(), NOON + 59_990)
+  await clock.pass(1)
+  assert.deepEqual(now(engine), [4, 2])
+  await clock.pass(2999)
+  assert.deepEqual(now(engine), [4, 2])
+  await clock.pass(1)
+  assert.deepEqual(now(engine), [5, 3])
+  await clock.pass(1000 * SECOND)
+  assert.deepEqual(now(engine), [5, 3])
+  assert.deepEqual([clock.waiting, failures], [0, []])
+  await engine.close()
+})
+
+test('what is still to come is not there: neither to be read nor as a past', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [NOON + SECOND, 1],
+    [NOON + 2 * SECOND, 2],
+  ])
+  const { engine, clock } = await play(disk, { from: '2', speed: 1 })
+  const positions = async (from?: number, to?: number): Promise<Position[]> => {
+    const found: Position[] = []
+    for await (const { position, events } of engine.journal.read(from ?? 1, to)) {
+      for (const index of events.keys()) found.push(position + index)
+    }
+    return found
+  }
+  assert.deepEqual([await positions(), await positions(1, 9), await positions(3, 4)], [[1, 2], [1, 2], []])
+  await clock.pass(SECOND)
+  assert.deepEqual([await positions(), await positions(3, 4)], [[1, 2, 3], [3]])
+  const [then, before] = [await engine.past.item('a', 'x', 2), await engine.past.item('a', 'x', 1)]
+  assert.deepEqual([then?.value, before], [{ id: 'x', n: 0 }, undefined])
+  await engine.close()
+})
+
+test('an instant is where the time begins; one before the first event begins with that', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [NOON + 100 * SECOND, 1],
+  ])
+  const within = await play(disk, { from: iso(NOON + 40 * SECOND), speed: 1 })
+  assert.deepEqual(now(within.engine), [2, 0])
+  await within.clock.pass(60 * SECOND - 1)
+  assert.deepEqual(now(within.engine), [2, 0])
+  await within.clock.pass(1)
+  assert.deepEqual(now(within.engine), [3, 1])
+
+  for (const from of ['0', '2001-01-01']) {
+    const { engine, clock } = await play(disk, { from, speed: 1 })
+    assert.deepEqual(now(engine), [0, undefined])
+    await clock.pass(0)
+    assert.deepEqual(now(engine), [2, 0], from)
+    await engine.close()
+  }
+  const after = await play(disk, { from: iso(NOON + 3600 * SECOND), speed: 1 })
+  assert.deepEqual(now(after.engine), [3, 1])
+  assert.equal(after.engine.now().getTime(), NOON + 3600 * SECOND)
+  await Promise.all([within.engine.close(), after.engine.close()])
+})
+
+test('the present does not go beyond now', async () => {
+  const { engine, clock } = await play(await recorded([[NOON, created, 0]]), { from: '2', speed: 1000 })
+  await clock.pass(24 * 3600 * SECOND)
+  assert.equal(engine.now().getTime(), LATER)
+  await engine.close()
+})
+
+test('a write comes whole, also one of many records; one that it begins within is gone on with', async () => {
+  const many = Array.from({ length: 40 }, (_, n): DomainEvent => {
+    const item = Document.of({ id: n, text: 'x'.repeat(60_000) })
+    return { type: 'ItemCreated', collection: 'a', id: n, revision: 1, prior: 0, item }
+  })
+  const disk = await recorded([
+    [NOON, created],
+    [NOON + SECOND, ...many],
+    [NOON + 2 * SECOND, 1],
+  ])
+  const whole = await play(disk, { from: '1', speed: 1 })
+  await whole.clock.pass(5 * SECOND)
+  assert.deepEqual(
+    whole.told.map(([, { position, events }]) => [position, events.length]),
+    [
+      [2, 40],
+      [42, 1],
+    ],
+  )
+  const within = await play(disk, { from: '12', speed: 1 })
+  assert.equal(within.engine.views.find('a')?.size, 11)
+  await within.clock.pass(0)
+  assert.deepEqual(
+    within.told.map(([, { position, events }]) => [position, events.length]),
+    [[13, 29]],
+  )
+  await Promise.all([whole.engine.close(), within.engine.close()])
+})
+
+test('nothing can be written, and what is read is left as it is', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [NOON + SECOND, 1],
+  ])
+  const before = disk.list(JOURNAL).map((name) => [name, disk.bytes(`${JOURNAL}/${name}`)])
+  const { engine, clock, operations } = await play(disk, { from: '0', speed: 1000 })
+  await clock.pass(SECOND)
+  const origin = { actor: 'a', requestId: 'r' }
+  const isRefused = (error: unknown): boolean => error instanceof Refusal && error.code === 'MethodNotAllowed'
+  await assert.rejects(engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, origin), isRefused)
+  await assert.rejects(
+    engine.handler.restore({ type: 'collections', collections: new Map() }, origin, false),
+    isRefused,
+  )
+  await assert.rejects(engine.reload(), isRefused)
+  await assert.rejects(engine.journal.append({ expected: 4, events: [], ...origin }))
+  await engine.close()
+  assert.deepEqual([...new Set(operations)].sort(), ['list', 'open', 'read'])
+  assert.deepEqual(
+    disk.list(JOURNAL).map((name) => [name, disk.bytes(`${JOURNAL}/${name}`)]),
+    before,
+  )
+})
+
+test('closed, it holds nothing and brings nothing more', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [NOON + SECOND, 1],
+  ])
+  const { engine, clock, told, failures } = await play(disk, { from: '2', speed: 1 })
+  await clock.pass(10)
+  assert.equal(clock.waiting, 1)
+  await engine.close()
+  assert.equal(clock.waiting, 0)
+  await clock.pass(10 * SECOND)
+  assert.deepEqual([told, failures], [[], []])
+})
+
+test('an empty journal is an end, too', async () => {
+  const { engine } = await play(await recorded([]), { from: '0', speed: 1 })
+  assert.deepEqual([engine.journal.head, engine.health().status], [0, 'ok'])
+  await engine.close()
+})
+
+test('damage that comes meanwhile ends the service: nothing is skipped', async () => {
+  const writes: Write[] = [
+    [NOON, created, 0],
+    [NOON + SECOND, 1],
+    [NOON + 2 * SECOND, 2],
+  ]
+  const disk = await recorded(writes, 100)
+  const { engine, failures, clock } = await play(disk, { from: '0', speed: 1 })
+  const path = `${JOURNAL}/${disk.list(JOURNAL).at(-1)}`
+  const bytes = Buffer.from(disk.bytes(path) as Buffer)
+  disk.put(path, bytes.fill(0x20, bytes.length - 80, bytes.length - 40))
+  await clock.pass(10 * SECOND)
+  assert.deepEqual(now(engine), [3, 1])
+  assert.equal(failures.length, 1)
+  assert.ok(failures[0] instanceof Corruption)
+  await assert.rejects(play(disk, { from: '0', speed: 1 }), Corruption, 'and none is begun')
+  await engine.close()
+})
+
+test('any journal, from anywhere, at any speed: every write when it is due, and the state that it made', async () => {
+  const seed = seedFor('replay engine')
+  const random = new Random(seed)
+  for (let round = 0; round < 6; round++) {
+    let ms = NOON
+    const writes: Write[] = [[ms, created, 0]]
+    for (let n = 1; n < 120; n++) {
+      ms += random.pick([0, 0, 1, 30, 700, 5000, 600_000])
+      writes.push([ms, ...Array.from({ length: 1 + random.integer(4) }, (_, index) => n + index / 10)])
+    }
+    const disk = await recorded(writes, 500 + random.integer(5000))
+    const { journal } = await openJournal(disk.killed().files(), JOURNAL)
+    const all: Recorded[] = []
+    for await (const one of journal.read(1)) all.push(one)
+    await journal.close()
+    const from = random.integer(journal.head + 1)
+    const speed = random.pick([1, 3.5, 60, 1000])
+    const context = `REPLAY_ENGINE_SEED=${seed}, round ${round}, from ${from} at ${speed}`
+    const { engine, clock, told, failures } = await play(disk, { from: String(from), speed })
+
+    const expected = new Views()
+    for (const one of all) if (one.position <= from) expected.apply(slice(one, 1, from))
+    assert.deepEqual(engine.views.snapshot(), expected.snapshot(), context)
+    let position = from
+    engine.bus.subscribe((one) => {
+      assert.equal(one.position, position + 1, context)
+      position = lastPosition(one)
+      assert.equal(engine.journal.head, position, context)
+      expected.apply(one)
+      assert.deepEqual(engine.views.snapshot(), expected.snapshot(), context)
+    })
+    await clock.pass((ms - NOON) / speed + 20)
+    assert.equal(position, journal.head, context)
+    const ends = all.map(lastPosition)
+    const origin = Date.parse(all.find((one) => lastPosition(one) >= from)?.time ?? '')
+    for (const [at, one] of told) {
+      assert.ok(ends.includes(lastPosition(one)), `${context}: a write comes whole`)
+      const due = Math.max(0, (Date.parse(one.time) - origin) / speed)
+      assert.ok(at >= due - 0.001 && at <= due + 10.001, `${context}: ${one.position}, due ${due}, came ${at}`)
+    }
+    assert.deepEqual(failures, [], context)
+    await engine.close()
+  }
+})
