@@ -48,10 +48,11 @@ export class Gate {
     return networkOf(this.#proxies.clientOf(remote, single(fields['x-forwarded-for'])))
   }
 
-  admit(credentials: Credentials, address: string): Promise<Principal | Refused> {
+  /** The address is asked for only where it is needed: to find it out costs more than most else. */
+  admit(credentials: Credentials, address: () => string): Promise<Principal | Refused> {
     const { access } = this
     if (!access) return Promise.resolve(ANYBODY)
-    return this.attempt(address, () => access.identify(credentials), isAnything(credentials))
+    return this.attempt(address(), () => access.identify(credentials), isAnything(credentials))
   }
 
   /**

@@ -19,13 +19,19 @@ const EXPOSED = [
 
 /** Lets the pages of allowed origins call; for all others the browser's own rule stands. */
 export function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
-  return cors({
+  const answer = cors({
     origin: (ctx: Context) => (origins.allows(ctx.get('Origin'), ctx.host) ? ctx.get('Origin') : ''),
     allowMethods: ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'PATCH'],
     exposeHeaders: EXPOSED,
     credentials,
     maxAge: 600,
   }) as unknown as Middleware
+  return (ctx, next) => {
+    if (ctx.headers.origin !== undefined) return answer(ctx, next)
+    // Caches must know that the answer to a page differs.
+    ctx.vary('Origin')
+    return next()
+  }
 }
 
 /** Where who asks makes a difference although nobody has to say. */
@@ -34,12 +40,11 @@ const OPTIONAL = ['/health']
 /** Lets in who may: before any route, so that none can be forgotten. */
 export function guard(gate: Gate): Middleware {
   return async (ctx, next) => {
-    ctx.state.address = gate.addressOf(ctx.req.socket.remoteAddress, ctx.headers)
     const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
     if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
     // Caches know of Authorization, but not of an API key or of a token in the address.
     if (gate.access) ctx.set('Cache-Control', 'private, no-cache')
-    const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), ctx.state.address as string)
+    const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), () => addressOf(ctx, gate))
     if (isRefused(admitted)) {
       if (needed !== undefined) throw refusalOf(ctx, gate, admitted)
       return next()
@@ -51,6 +56,11 @@ export function guard(gate: Gate): Middleware {
     }
     return next()
   }
+}
+
+/** Of the client, as failures are counted by it. */
+export function addressOf({ req, headers }: Context, gate: Gate): string {
+  return gate.addressOf(req.socket.remoteAddress, headers)
 }
 
 /** The parameter in which a browser's EventSource, which cannot set headers, brings its token. */

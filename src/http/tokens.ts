@@ -5,7 +5,7 @@ import { type Gate, isRefused } from '../access/gate.ts'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
 import { bodyRefusal } from './bodies.ts'
-import { principalOf, refusalOf } from './guard.ts'
+import { addressOf, principalOf, refusalOf } from './guard.ts'
 import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
@@ -20,7 +20,7 @@ export function tokenRoutes(gate: Gate): Router {
   resource(router, '/token', {
     POST: async (ctx) => {
       const { name, password } = await readCredentials(ctx)
-      const admitted = await gate.attempt(ctx.state.address as string, () => access.byPassword(name, password))
+      const admitted = await gate.attempt(addressOf(ctx, gate), () => access.byPassword(name, password))
       ctx.set('Cache-Control', 'no-store')
       if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)
       const answer = {

@@ -27,7 +27,7 @@ export class Door {
     const address = this.#addressOf(request)
     if (this.#isFull(address)) return FULL
     const credentials = credentialsOf(headers, accessTokenOf(request))
-    const admitted = await this.#gate.admit(credentials, address)
+    const admitted = await this.#gate.admit(credentials, () => address)
     // A password takes its time to be checked, and others have come in meanwhile.
     if (this.#isFull(address)) return FULL
     if (!isRefused(admitted)) return { type: 'opened', principal: admitted }
@@ -44,7 +44,7 @@ export class Door {
     const address = this.#addressOf(request)
     const byRequest = credentialsOf(request.headers, accessTokenOf(request))
     const isByRequest = Object.values(byRequest).some((one) => one !== undefined)
-    const admitted = await this.#gate.admit(isByRequest ? byRequest : credentialsOfAuth(auth), address)
+    const admitted = await this.#gate.admit(isByRequest ? byRequest : credentialsOfAuth(auth), () => address)
     return isRefused(admitted) ? undefined : admitted
   }
 

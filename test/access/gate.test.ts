@@ -38,24 +38,24 @@ const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 test('where authentication is off, everybody is let in, whatever they bring', async () => {
   const { gate } = await opened({ isOn: false, limit: 1 })
-  for (let count = 0; count < 5; count++) assert.equal(await gate.admit({ apiKey: 'wrong' }, 'a'), ANYBODY)
+  for (let count = 0; count < 5; count++) assert.equal(await gate.admit({ apiKey: 'wrong' }, () => 'a'), ANYBODY)
   assert.ok(gate.isValid(ANYBODY))
 })
 
 test('whoever was wrong too often waits, also with what is right; others do not', async () => {
   const { gate, time } = await opened({ limit: 3 })
-  for (let count = 0; count < 3; count++) assert.deepEqual(await gate.admit({ apiKey: 'wrong' }, 'a'), WRONG)
-  assert.deepEqual(await gate.admit({ apiKey: 'wrong' }, 'a'), TOO_MANY(60))
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, 'a'), TOO_MANY(60))
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, 'b'), SOMEBODY)
+  for (let count = 0; count < 3; count++) assert.deepEqual(await gate.admit({ apiKey: 'wrong' }, () => 'a'), WRONG)
+  assert.deepEqual(await gate.admit({ apiKey: 'wrong' }, () => 'a'), TOO_MANY(60))
+  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), TOO_MANY(60))
+  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'b'), SOMEBODY)
   time.pass(60_000)
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, 'a'), SOMEBODY)
+  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), SOMEBODY)
 })
 
 test('to bring nothing is no wrong guess', async () => {
   const { gate } = await opened({ limit: 1 })
-  for (let count = 0; count < 5; count++) assert.deepEqual(await gate.admit({}, 'a'), WRONG)
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, 'a'), SOMEBODY)
+  for (let count = 0; count < 5; count++) assert.deepEqual(await gate.admit({}, () => 'a'), WRONG)
+  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), SOMEBODY)
 })
 
 test('of any number of guesses at once no more are looked at than the limit allows', async () => {
