@@ -11,6 +11,7 @@ import { listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
+import { Indexes } from './projections/query/indexes.ts'
 import { openReplayEngine, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
@@ -55,6 +56,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     return { status, position: views.position, uptime, version, ...parts }
   }
   const { limits, cors } = settings
+  const indexes = new Indexes({ bytes: limits.indexBytes })
   const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
   try {
     const gate = await openGate(settings, surroundings.files, surroundings.now, readOnly !== undefined)
@@ -63,7 +65,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
     const { bodyBytes } = limits
-    const all = apiResources({ views, past, handler, journal, now, bodyBytes, limits: query })
+    const all = apiResources({ views, past, indexes, handler, journal, now, bodyBytes, limits: query })
     const api = readOnly === undefined ? all : readable(all)
     const position = () => views.position
     const { observe } = requests
@@ -118,6 +120,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       subscriptions: {
         views,
         past,
+        indexes,
         journal,
         log,
         now,

@@ -38,6 +38,7 @@ export interface Settings {
     readonly queryBytes: number
     readonly queryParameters: number
     readonly pageSize: number
+    readonly indexBytes: number
     readonly patchOperations: number
     readonly socketsPerAddress: number
     readonly subscriptionItems: number
@@ -155,6 +156,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
         queryBytes: get('Limits.QueryBytes'),
         queryParameters: get('Limits.QueryParameters'),
         pageSize: get('Limits.PageSize'),
+        indexBytes: get('Limits.IndexBytes'),
         patchOperations: get('Limits.PatchOperations'),
         socketsPerAddress: get('Limits.SocketsPerAddress'),
         subscriptionItems: get('Limits.SubscriptionItems'),

@@ -49,6 +49,7 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Api.UpsertOnPut', false, 'true', ({ api }) => api.upsertOnPut],
   ['Api.ClientIdsOnPost', false, 'true', ({ api }) => api.clientIdsOnPost],
   ['Limits.BodyBytes', 1024 * 1024, '4096', ({ limits }) => limits.bodyBytes],
+  ['Limits.IndexBytes', 256 * 1024 * 1024, '0', ({ limits }) => limits.indexBytes],
   ['Limits.PageSize', 10_000, '20', ({ limits }) => limits.pageSize],
   ['Limits.QueryParameters', 1000, '7', ({ limits }) => limits.queryParameters],
   ['Limits.PatchOperations', 1000, '3', ({ limits }) => limits.patchOperations],

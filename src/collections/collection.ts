@@ -1,5 +1,6 @@
 import { type DomainEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Gone, Item, integerOf, keyOf } from './item.ts'
+import { PLACES, Places } from './places.ts'
 
 /** A collection as it may be asked. */
 export interface CollectionState {
@@ -64,15 +65,26 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
   }
 }
 
-/** A collection in memory: durable state, one per name. */
+/** Hears of every change of a collection, after it. */
+export interface CollectionObserver {
+  /** There is another item at the place, or the first. */
+  put(place: number, item: Item): void
+  removed(place: number): void
+  /** Every item has another place now. */
+  reordered(): void
+}
+
+/** A collection in memory: durable state, one per name. Its items stand at places, in the collection's order. */
 export class Collection implements FoldTarget {
   readonly name: string
   exists = false
   nextId = 0
   textIds = 0
   position: Position = 0
-  #items = new Map<string, Item>()
+  #placeOf = new Map<string, number>()
+  #items = new Places<Item>()
   readonly #gone = new Map<string, Gone>()
+  #observer: CollectionObserver | undefined
 
   constructor(name: string) {
     this.name = name
@@ -82,26 +94,61 @@ export class Collection implements FoldTarget {
     return this.#items.size
   }
 
+  /** Above the places of all items. */
+  get places(): number {
+    return this.#items.next
+  }
+
   get(key: string): Item | Gone | undefined {
-    return this.#items.get(key) ?? this.#gone.get(key)
+    return this.item(key) ?? this.#gone.get(key)
   }
 
   item(key: string): Item | undefined {
-    return this.#items.get(key)
+    const place = this.#placeOf.get(key)
+    return place === undefined ? undefined : this.#items.get(place)
   }
 
   items(): IterableIterator<Item> {
     return this.#items.values()
   }
 
+  /** The items from the nth on, the first being 0; it costs the same wherever they stand. */
+  slice(offset: number, size: number): Item[] {
+    return this.#items.slice(offset, size)
+  }
+
+  itemAt(place: number): Item | undefined {
+    return this.#items.get(place)
+  }
+
+  /** The first place from here on that has an item; `places` when there is none. */
+  seek(place: number): number {
+    return this.#items.seek(place)
+  }
+
+  /** From now on one observer hears of the changes. */
+  observe(observer: CollectionObserver): void {
+    this.#observer = observer
+  }
+
   put(item: Item): void {
-    this.#items.set(item.key, item)
-    this.#gone.delete(item.key)
+    let place = this.#placeOf.get(item.key)
+    if (place === undefined) {
+      if (this.#items.next === PLACES) this.order([])
+      place = this.#items.add(item)
+      this.#placeOf.set(item.key, place)
+      this.#gone.delete(item.key)
+    } else this.#items.replace(place, item)
+    this.#observer?.put(place, item)
   }
 
   remove(key: string, gone: Gone): void {
-    this.#items.delete(key)
     this.#gone.set(key, gone)
+    const place = this.#placeOf.get(key)
+    if (place === undefined) return
+    this.#placeOf.delete(key)
+    this.#items.remove(place)
+    this.#observer?.removed(place)
   }
 
   /** Another collection in the same state; what is folded into one is not seen in the other. */
@@ -111,7 +158,7 @@ export class Collection implements FoldTarget {
     copy.nextId = this.nextId
     copy.textIds = this.textIds
     copy.position = this.position
-    for (const [key, item] of this.#items) copy.#items.set(key, item)
+    for (const item of this.#items.values()) copy.put(item)
     for (const [key, gone] of this.#gone) copy.#gone.set(key, gone)
     return copy
   }
@@ -119,12 +166,17 @@ export class Collection implements FoldTarget {
   /** The named items in this order, then any others as they were. */
   order(keys: readonly string[]): void {
     const before = this.#items
-    this.#items = new Map()
+    const placeBefore = this.#placeOf
+    this.#items = new Places()
+    this.#placeOf = new Map()
     for (const key of keys) {
-      const item = before.get(key)
-      if (item) this.#items.set(key, item)
-      before.delete(key)
+      const place = placeBefore.get(key)
+      const item = place === undefined ? undefined : before.get(place)
+      if (!item || place === undefined) continue
+      before.remove(place)
+      this.#placeOf.set(key, this.#items.add(item))
     }
-    for (const [key, item] of before) this.#items.set(key, item)
+    for (const item of before.values()) this.#placeOf.set(item.key, this.#items.add(item))
+    this.#observer?.reordered()
   }
 }

@@ -30,6 +30,11 @@ export class Reply {
     this.headers.push(name, value)
   }
 
+  /** Of a header that is set already. */
+  replace(name: string, value: string): void {
+    this.headers[this.headers.indexOf(name) + 1] = value
+  }
+
   /** JSON text that is already made. */
   json(text: string, status = 200): void {
     this.status = status

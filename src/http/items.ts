@@ -7,7 +7,7 @@ import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
-import { answer } from '../projections/query/answer.ts'
+import type { Indexes } from '../projections/query/indexes.ts'
 import { pageLinks, parseQuery } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
@@ -19,6 +19,7 @@ export interface ItemsOptions {
   readonly views: Views
   readonly handler: Pick<CommandHandler, 'handle'>
   readonly past: Past
+  readonly indexes: Indexes
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date
   readonly bodyBytes: number
@@ -33,6 +34,7 @@ export function apiResources({
   views,
   handler,
   past,
+  indexes,
   journal,
   now,
   bodyBytes,
@@ -55,14 +57,23 @@ export function apiResources({
       GET: async (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
         const at = await momentOf(request, reply)
-        const collection =
-          at === undefined ? views.find(name) : past.existed(name, at) && (await past.collection(name, at))
-        if (!collection) throw new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
+        let collection = await collectionAt(name, at)
         const parameters = parametersOf(request, limits)
         const query = parseQuery(parameters, limits)
         // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
-        if (reply.isNotModified(request, `"${collection.position}-${journal.id}"`)) return
-        const { text, total } = answer(collection.items(), query)
+        const tagAt = (position: Position): string => `"${position}-${journal.id}"`
+        const { position } = collection
+        if (reply.isNotModified(request, tagAt(position))) return
+        let answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
+        // What had not changed since then may have done so meanwhile; what it was is another collection now.
+        while (at !== undefined && answer.seen.position > at) {
+          collection = await collectionAt(name, at)
+          answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
+        }
+        const { text, total, seen } = answer
+        reply.position = at ?? seen.head
+        if (!seen.exists) throw unknownCollection(name)
+        if (seen.position !== position) reply.replace('ETag', tagAt(seen.position))
         reply.set('X-Total-Count', String(total))
         const links = pageLinks(parameters, query.page, total)
         const path = collectionPath(name)
@@ -129,6 +140,16 @@ export function apiResources({
     return at
   }
 
+  async function collectionAt(name: string, at: Position | undefined): Promise<Collection> {
+    const collection = at === undefined ? views.find(name) : past.existed(name, at) && (await past.collection(name, at))
+    if (!collection) throw unknownCollection(name)
+    return collection
+  }
+
+  function momentOfAnswer({ position, exists }: Collection) {
+    return { position, exists, head: views.position }
+  }
+
   function itemNow([name, key]: readonly [string, string], otherwise: Missing = 'NotFound') {
     const collection = views.find(name)
     if (!collection) throw noCollection(name)
@@ -157,6 +178,12 @@ export function apiResources({
     reply.position = outcome.position
     answerWith(outcome, request, reply)
   }
+}
+
+type Collection = NonNullable<ReturnType<Views['find']>>
+
+function unknownCollection(name: string): Refusal {
+  return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
 }
 
 type Missing = 'NotFound' | 'UnknownParent'

@@ -132,6 +132,7 @@ export const KEYS = {
   'Limits.QueryBytes': integer(8 * 1024, 1, 'bytes of a query string'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
+  'Limits.IndexBytes': integer(256 * 1024 * 1024, 0, 'bytes that the indexes of queries may take together'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.SocketsPerAddress': integer(256, 1, 'open sockets of one address'),
   'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),

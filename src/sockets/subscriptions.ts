@@ -6,7 +6,8 @@ import type { JsonObject } from '../json/value.ts'
 import { momentOf } from '../projections/moment.ts'
 import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
-import { parseWatch, type Watch } from '../projections/query/watch.ts'
+import type { Found, Indexes } from '../projections/query/indexes.ts'
+import { parseWatch, queryOf, type Watch } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
 import type { Change, Subscribed } from './protocol.ts'
@@ -26,6 +27,7 @@ export interface Subscriber {
 export interface SubscriptionsOptions {
   readonly views: Views
   readonly past: Past
+  readonly indexes: Indexes
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly log: Logger
   readonly now: () => Date
@@ -130,7 +132,7 @@ export class Subscriptions {
   }
 
   async #subscribe(client: Subscriber, wanted: Wanted): Promise<Subscribed> {
-    const { views, journal, items: most, perClient } = this.#options
+    const { views, journal, perClient } = this.#options
     const watch = parseWatch(wanted.query)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
     if (own.size >= perClient) {
@@ -158,25 +160,32 @@ export class Subscriptions {
     if (wanted.after !== undefined && canResume) {
       return await this.#orNot(subscription, () => this.#resume(subscription, wanted.after as Position))
     }
-    const found = matching(views.find(wanted.collection)?.items() ?? [], watch)
-    if (found.length > most) {
-      this.unsubscribe(client, id)
-      return {
-        error: 'TooLarge',
-        message: `${found.length} items match, ${most} is the limit; page through asOf=${views.position}, then subscribe after it.`,
-        position: views.position,
-        journal: journal.id,
+    const subscribed = await this.#orNot(subscription, async () => this.#start(subscription))
+    return wanted.after !== undefined && 'items' in subscribed ? { ...subscribed, reset: true } : subscribed
+  }
+
+  /** With what matches; from the moment in which it does so, the subscription hears of every event. */
+  #start(subscription: Subscription): Subscribed | Promise<Subscribed> {
+    const { views, indexes, journal, items: most } = this.#options
+    const begin = ({ items, total }: Found): Subscribed => {
+      const { position } = views
+      if (total > most) {
+        return {
+          error: 'TooLarge',
+          message: `${total} items match, ${most} is the limit; page through asOf=${position}, then subscribe after it.`,
+          position,
+          journal: journal.id,
+        }
       }
+      const found = items.map(({ id, key, value }) => ({ id, key, value }))
+      give(subscription, found)
+      if (!subscription.isEnded) this.#begin(subscription)
+      const { id } = subscription
+      return { subscription: id, journal: journal.id, position, items: found.map(({ value }) => value) }
     }
-    give(subscription, found)
-    this.#begin(subscription)
-    return {
-      subscription: id,
-      journal: journal.id,
-      position: views.position,
-      items: found.map(({ value }) => value),
-      ...(wanted.after !== undefined && { reset: true }),
-    }
+    const collection = views.find(subscription.collection)
+    if (!collection) return begin({ items: [], total: 0 })
+    return indexes.find(collection, queryOf(subscription.watch, most), begin)
   }
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { RequestTimes } from '../../src/http/request-times.ts'
 import { metricsOf } from '../../src/metrics.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
 import { type Subscriber, Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
@@ -136,7 +137,8 @@ test('a subscription that is behind is told until it has caught up', async () =>
   const log = pino({ level: 'silent' })
   const now = () => new Date()
   const clock = new SimulatedClock()
-  const subscriptions = new Subscriptions({ views, past, journal, log, now, clock, items: 10, perClient: 10 })
+  const indexes = new Indexes({ bytes: 2 ** 20 })
+  const subscriptions = new Subscriptions({ views, past, indexes, journal, log, now, clock, items: 10, perClient: 10 })
   bus.subscribe((recorded) => subscriptions.apply(recorded))
   let drained = (): void => {}
   let slow = true

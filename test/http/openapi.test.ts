@@ -19,6 +19,7 @@ import type { JsonValue } from '../../src/json/value.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
 import { seedFor } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
@@ -362,6 +363,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const app = createApp({
     api: apiResources({
       views,
+      indexes: new Indexes({ bytes: 1 }),
       past: new Past(journal, views, new History(views)),
       handler,
       journal,

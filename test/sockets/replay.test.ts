@@ -9,6 +9,7 @@ import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import { type Subscriber, Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -47,6 +48,7 @@ class World {
     this.subscriptions = new Subscriptions({
       views: this.views,
       past: new Past(journal, this.views, history),
+      indexes: new Indexes({ bytes: 2 ** 20 }),
       journal,
       log: pino({ level: 'silent' }),
       now: () => new Date(this.#now),

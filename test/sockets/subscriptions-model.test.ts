@@ -5,6 +5,7 @@ import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
 import type { Change } from '../../src/sockets/protocol.ts'
 import { type Subscriber, Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
@@ -218,7 +219,18 @@ async function run(
   const now = () => new Date()
   const clock = new SimulatedClock()
   const log = pino({ level: 'error' }, { write: (line) => assert.fail(line) })
-  const subscriptions = new Subscriptions({ views, past, journal, log, now, clock, items: 1000, perClient: 10 })
+  const indexes = new Indexes({ bytes: 2 ** 20 })
+  const subscriptions = new Subscriptions({
+    views,
+    past,
+    indexes,
+    journal,
+    log,
+    now,
+    clock,
+    items: 1000,
+    perClient: 10,
+  })
   const states = new States()
   for await (const recorded of journal.read(1)) states.note(recorded)
   let clients: Client[] = []

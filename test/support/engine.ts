@@ -31,6 +31,7 @@ export const SETTINGS: Settings = {
     queryBytes: 8 * 1024,
     queryParameters: 1000,
     pageSize: 10_000,
+    indexBytes: 256 * 1024 * 1024,
     patchOperations: 1000,
     socketsPerAddress: 256,
     subscriptionItems: 10_000,

@@ -13,6 +13,7 @@ import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered. */
@@ -35,7 +36,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
   })
   const reload = async () => ({ basis: 0, events: 0, conflicts: [] })
   const app = createApp({
-    api: apiResources({ views, past, handler, journal, now, bodyBytes: 1, limits }),
+    api: apiResources({ views, past, indexes: new Indexes({ bytes: 1 }), handler, journal, now, bodyBytes: 1, limits }),
     bodyBytes: 1,
     position: () => 0,
     events: { journal, history, arrivals: new Arrivals(), gate, limits },

@@ -1,11 +1,13 @@
 import { Refusal } from '../../errors.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { type Filter, matches, mentions } from './filter.ts'
-import { AS_OF, type Parameter, parseParameters, parseQuery } from './query.ts'
+import { AS_OF, type Parameter, parseParameters, parseQuery, type Query } from './query.ts'
 
 /** The part of a query that says which items it concerns: the filters, without sort, page or fields. */
 export interface Watch {
   readonly filters: readonly Filter[]
+  /** Texts of which any must occur somewhere, folded. */
+  readonly mentioned: readonly string[]
   readonly concerns: (item: JsonObject) => boolean
 }
 
@@ -20,9 +22,16 @@ export function parseWatch(query: unknown): Watch {
   const { filters, mentioned } = parseQuery(parameters, LIMITS)
   return {
     filters,
+    mentioned,
     concerns: (item) =>
       filters.every((filter) => matches(item, filter)) && (mentioned.length === 0 || mentions(item, mentioned)),
   }
+}
+
+/** The query for the items that are concerned, at most so many. */
+export function queryOf({ filters, mentioned }: Watch, size: number): Query {
+  const { page } = parseQuery([], LIMITS)
+  return { filters, mentioned, sort: [], page: { ...page, offset: 0, size }, fields: undefined }
 }
 
 function parametersOf(query: unknown): readonly Parameter[] {

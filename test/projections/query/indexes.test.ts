@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Collection } from '../../../src/collections/collection.ts'
+import { Item } from '../../../src/collections/item.ts'
+import { Document } from '../../../src/json/document.ts'
+import { isWellFormed, type JsonObject, type JsonValue } from '../../../src/json/value.ts'
+import { Slices } from '../../../src/projections/query/indexes/slices.ts'
+import { Indexes } from '../../../src/projections/query/indexes.ts'
+import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
+import { Random, seedFor } from '../../support/random.ts'
+import { ORDER } from './order.ts'
+import { scan } from './scan.ts'
+
+const LIMITS = { parameters: 1000, pageSize: 10_000 }
+const ROOM = 2 ** 30
+
+/** Instants far away, which a number of microseconds cannot tell apart; texts that begin alike; half a surrogate pair. */
+const POOL: readonly JsonValue[] = [
+  ...ORDER.flat(),
+  '0001-01-01T00:00:00.000001Z',
+  '0001-01-01T00:00:00.000002Z',
+  '9999-12-31T23:59:59.999998Z',
+  '9999-12-31T23:59:59.999999Z',
+  '2026-01-01T12:00:00.000002Z',
+  'ab',
+  'abc\u{1f600}',
+  'abc\ud83d',
+  -0,
+  12.5,
+]
+const FIELDS = ['a', 'b', 'n', 't', 's', 'c', 'c.d', 'e', 'id', 'missing']
+const OPERATORS = ['eq', 'ne', 'gt', 'gte', 'lt', 'lte', 'in', 'startswith', 'contains', 'endswith']
+
+/** A collection that is written to, and queries over it. */
+class World {
+  readonly random: Random
+  readonly collection = new Collection('things')
+  #made = 0
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+  }
+
+  value(): JsonValue {
+    const { random } = this
+    if (random.chance(0.15)) return Array.from({ length: random.integer(4) }, () => random.pick(POOL))
+    return random.pick(POOL)
+  }
+
+  body(): JsonObject {
+    const { random } = this
+    const body: Record<string, JsonValue> = {}
+    if (random.chance(0.9)) body.a = this.value()
+    if (random.chance(0.5)) body.b = random.pick(POOL)
+    body.n = random.integer(50)
+    body.t = new Date(Date.UTC(2026, 0, 1) + random.integer(10_000))
+      .toISOString()
+      .replace('Z', `${random.integer(3)}00`)
+    body.s = `F4:${random.integer(20)}`
+    const inner = { d: this.value() }
+    const c = random.pick([inner, inner, [inner, random.pick(POOL), { d: random.pick(POOL) }], undefined])
+    if (c !== undefined) body.c = c
+    if (random.chance(0.01)) body.e = random.pick(POOL)
+    return body
+  }
+
+  put(id: number): void {
+    const { collection } = this
+    collection.position++
+    collection.put(new Item(id, Document.of({ id, ...this.body() }), 1, collection.position))
+    this.#made = Math.max(this.#made, id + 1)
+  }
+
+  grow(size: number): void {
+    while (this.collection.size < size) this.put(this.#made)
+  }
+
+  /** What clients and hand edits do. */
+  write(): void {
+    const { random, collection } = this
+    const id = random.integer(this.#made + 1)
+    if (random.chance(0.3)) {
+      if (collection.item(String(id))) collection.remove(String(id), { revision: 2, position: ++collection.position })
+    } else if (random.chance(0.002)) {
+      collection.order([id, id + 1, random.integer(this.#made), id].map(String))
+    } else this.put(id)
+  }
+
+  text(): string {
+    const { random } = this
+    if (random.chance(0.2)) return String(random.integer(50))
+    if (random.chance(0.2)) return `F4:${random.integer(20)}`
+    if (random.chance(0.2)) return `2026-01-01T00:00:0${random.integer(10)}`
+    const value = random.pick(POOL)
+    return typeof value !== 'string' ? JSON.stringify(value) : isWellFormed(value) ? value : 'abc'
+  }
+
+  search(): string {
+    const { random } = this
+    const pieces: string[] = []
+    for (let count = random.pick([0, 0, 1, 1, 1, 2, 3]); count > 0; count--) {
+      const field = random.pick(FIELDS)
+      if (random.chance(0.1)) pieces.push(`${field}_exists=${random.chance(0.5)}`)
+      else {
+        const operator = random.pick(OPERATORS)
+        for (let more = random.pick([1, 1, 1, 2]); more > 0; more--) {
+          pieces.push(`${field}_${operator}=${encodeURIComponent(this.text())}`)
+        }
+      }
+    }
+    if (random.chance(0.05)) pieces.push(`q=${encodeURIComponent(this.text())}`)
+    if (random.chance(0.7)) {
+      const sorts = Array.from(
+        { length: random.pick([1, 1, 2, 3]) },
+        () => random.pick(['-', '']) + random.pick(FIELDS),
+      )
+      pieces.push(`sort=${sorts.join(',')}`)
+    }
+    if (random.chance(0.2)) pieces.push('fields=a,c.d')
+    const size = random.pick([1, 5, 20, 2000])
+    const offset = random.integer(random.pick([1, 30, this.collection.size + 5]))
+    return [...pieces, `offset=${offset}`, `limit=${size}`].join('&')
+  }
+
+  query() {
+    const search = this.search()
+    return { search, query: parseQuery(parseParameters(search, LIMITS.parameters), LIMITS) }
+  }
+
+  /** Answers equal what a scan finds in the moment that they are of. */
+  async check(indexes: Indexes): Promise<void> {
+    const { search, query } = this.query()
+    const { text, total, seen } = await indexes.answer(this.collection, query, () =>
+      scan(this.collection.items(), query),
+    )
+    assert.equal(total, seen.total, search)
+    assert.equal(text, seen.text, search)
+  }
+}
+
+/** Time goes on with every look at the clock; between any two slices something may be written. */
+function hurried(random: Random, between: () => void): Slices {
+  let time = 0
+  return new Slices(
+    () => {
+      time += random.pick([0, 0.1, 3])
+      return time
+    },
+    (slice) =>
+      setImmediate(() => {
+        between()
+        slice()
+      }),
+  )
+}
+
+describe('an answer found by indexes is byte for byte that of a scan', () => {
+  const seed = seedFor('indexes')
+
+  test('with writes between the queries, in a small collection', async () => {
+    for (let round = 0; round < 30; round++) {
+      const world = new World(seed + round)
+      const indexes = new Indexes({ bytes: ROOM })
+      world.grow(world.random.pick([0, 1, 3, 40, 150]))
+      for (let asked = 0; asked < 100; asked++) {
+        await world.check(indexes)
+        for (let writes = world.random.integer(4); writes > 0; writes--) world.write()
+      }
+    }
+  })
+
+  test('with writes between the slices in which indexes are built and items are looked through', async () => {
+    for (let round = 0; round < 4; round++) {
+      const world = new World(seed + round)
+      let writes = 0
+      const slices = hurried(world.random, () => {
+        for (let count = world.random.integer(3); count > 0; count--, writes++) world.write()
+      })
+      world.grow(1200)
+      const indexes = new Indexes({ bytes: world.random.pick([ROOM, 200_000, 0]), slices })
+      for (let asked = 0; asked < 40; asked++) {
+        await Promise.all(Array.from({ length: world.random.pick([1, 3]) }, () => world.check(indexes)))
+      }
+      assert.ok(writes > 100, 'it was written meanwhile')
+    }
+  })
+})
