@@ -114,13 +114,12 @@ export class FileJournal implements Journal {
       const segment = this.#segment
       const flush = this.#next.position
       let { position, previous } = this.#next
-      let time = this.#time
+      const time = nextTime(this.#time, this.#options.now())
       const lines: Line[] = []
       const starts: (readonly [Position, number])[] = []
       let size = segment.size
       for (const waiting of batch) {
         const { expected, ...rest } = waiting.draft
-        time = nextTime(time, this.#options.now())
         for (const line of encodeWrite({ position, previous, flush, time }, waiting.draft, waiting.texts)) {
           starts.push([line.position, size])
           lines.push(line)

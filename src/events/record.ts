@@ -50,9 +50,8 @@ export interface RecordLine extends Line {
   readonly position: Position
 }
 
-/** Frames a JSON object's text. */
-export function frame(json: string): Line {
-  const rest = json.slice(1)
+/** Frames a JSON object's text, without its opening brace. */
+export function frame(rest: string): Line {
   const length = Buffer.byteLength(rest)
   const bytes = Buffer.allocUnsafe(PREFIX_BYTES + length + 1)
   bytes.write(rest, PREFIX_BYTES)
@@ -68,7 +67,7 @@ function hex(value: number): string {
 }
 
 export function encodeHeader(header: SegmentHeader): Line {
-  return frame(JSON.stringify(header))
+  return frame(JSON.stringify(header).slice(1))
 }
 
 export interface RecordStart {
@@ -95,26 +94,22 @@ export function encodeWrite(
   recordBytes = RECORD_BYTES,
 ): readonly RecordLine[] {
   const lines: RecordLine[] = []
+  const { actor, requestId, key, request } = origin
+  const who = JSON.stringify({ actor, requestId, key, request }).slice(1, -1)
   let { position, previous } = start
   for (let from = 0; from < texts.length; ) {
-    let to = from
-    let size = 0
-    do {
-      size += Buffer.byteLength(texts[to] as string) + 1
-      to++
-    } while (to < texts.length && size + Buffer.byteLength(texts[to] as string) < recordBytes)
-    const head = JSON.stringify({
-      position,
-      previous,
-      flush: start.flush,
-      time: start.time,
-      actor: origin.actor,
-      requestId: origin.requestId,
-      ...(origin.key !== undefined && { key: origin.key }),
-      ...(origin.request !== undefined && { request: origin.request }),
-      ...(to < texts.length && { more: true }),
-    })
-    const line = frame(`${head.slice(0, -1)},"events":[${texts.slice(from, to).join(',')}]}`)
+    let to = from + 1
+    if (to < texts.length) {
+      let size = Buffer.byteLength(texts[from] as string) + 1
+      for (; to < texts.length; to++) {
+        const bytes = Buffer.byteLength(texts[to] as string)
+        if (size + bytes >= recordBytes) break
+        size += bytes + 1
+      }
+    }
+    const head = `"position":${position},"previous":"${previous}","flush":${start.flush},"time":"${start.time}"`
+    const more = to < texts.length ? ',"more":true' : ''
+    const line = frame(`${head},${who}${more},"events":[${texts.slice(from, to).join(',')}]}`)
     lines.push({ ...line, position })
     previous = line.crc
     position += to - from
