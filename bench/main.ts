@@ -11,7 +11,10 @@ import { fileURLToPath } from 'node:url'
 import minimist from 'minimist'
 import { get } from './groups/get.ts'
 import { journal } from './groups/journal.ts'
+import { large } from './groups/large.ts'
 import { query } from './groups/query.ts'
+import { sockets } from './groups/sockets.ts'
+import { starts } from './groups/starts.ts'
 import { writes } from './groups/writes.ts'
 import type { Bench, Group } from './harness/bench.ts'
 import { Fixtures } from './harness/fixtures.ts'
@@ -19,7 +22,7 @@ import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
-const GROUPS: readonly Group[] = [get, query, writes, journal]
+const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, starts, large]
 const MANY = 1_000_000
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 

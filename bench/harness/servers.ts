@@ -141,14 +141,27 @@ export class Servers {
   }
 }
 
+interface Health {
+  readonly dataFile?: { readonly state: string }
+  readonly checkpoint?: { readonly state: string }
+}
+
 /** Waits until the data file is written, and nothing goes on by itself. */
-export async function settled({ url }: Pick<Server, 'url'>, atMostMs = 180_000): Promise<void> {
-  const deadline = performance.now() + atMostMs
+export function settled(server: Pick<Server, 'url'>): Promise<void> {
+  return healthy(server, ({ dataFile }) => dataFile?.state === 'current')
+}
+
+/** Waits until there is a checkpoint, where the server makes any. */
+export function checkpointed(server: Pick<Server, 'url'>): Promise<void> {
+  return healthy(server, ({ checkpoint }) => checkpoint === undefined || checkpoint.state === 'written')
+}
+
+async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean): Promise<void> {
+  const deadline = performance.now() + READY_MS
   for (;;) {
-    const answer = await fetch(`${url}/health`)
-    const { dataFile } = (await answer.json()) as { readonly dataFile?: { readonly state: string } }
-    if (dataFile?.state === 'current') return
-    if (performance.now() > deadline) throw new Error(`the data file of ${url} is not written: ${dataFile?.state}`)
+    const health = (await (await fetch(`${url}/health`)).json()) as Health
+    if (is(health)) return
+    if (performance.now() > deadline) throw new Error(`${url} does not settle: ${JSON.stringify(health)}`)
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
 }

@@ -1,0 +1,130 @@
+import { join } from 'node:path'
+import type { Bench, Group } from '../harness/bench.ts'
+import { limit, type Row, times } from '../harness/figures.ts'
+import { bodies, timestampOf } from '../harness/readings.ts'
+import { checkpointed, type Server, settled } from '../harness/servers.ts'
+import { itemsOf } from './get.ts'
+import { parsedBytes } from './starts.ts'
+
+const MIB = 2 ** 20
+const HELD_MS = 30
+const HEADERS = { 'Content-Type': 'application/json' }
+const [BODY = ''] = bodies(1)
+
+/** One server with a million readings, watched from within. */
+export const large: Group = {
+  name: 'large',
+  about: 'the memory of a million readings, and the longest hold of the event loop',
+  async measure(bench) {
+    const { fixtures, servers, items } = bench
+    const server = await servers.recollect(
+      { file: join(await fixtures.directory(), 'db.json'), journal: await fixtures.ownJournal(items) },
+      { isWatched: true, settle: false },
+    )
+    await server.held()
+    await settled(server)
+    if (items >= 200_000) await checkpointed(server)
+    const first = await server.held()
+    const memory = await memoryOf(bench, server)
+    const holds = await holdsOf(bench, server)
+    await server.stop()
+    return [memory, holdRow('data file and checkpoint are written after the start', [first]), ...holds]
+  },
+}
+
+/** With everything in use: items that were answered, indexes, items with a history, a past state. */
+async function memoryOf(bench: Bench, server: Server): Promise<Row> {
+  const { items } = bench
+  const after = timestampOf(items >> 1)
+  await read(
+    server,
+    itemsOf(items)
+      .slice(0, 2000)
+      .map(({ path }) => path),
+  )
+  const paths = [
+    '/api/readings?data.measurement_sequence_number=7',
+    `/api/readings?timestamp_gt=${after}&sort=timestamp_desc&pageSize=20&page=9`,
+    '/api/readings?page=50&pageSize=20',
+  ]
+  for (let again = 0; again < 3; again++) await read(server, paths)
+  for (let id = 0; id < Math.min(1000, items); id++) await put(server, id)
+  await settled(server)
+  const { heapBytes, externalBytes, residentBytes } = await server.memory()
+  const name = 'the parsed objects in a Map'
+  const parsed = { name, unit: 'MiB', values: [(await parsedBytes(bench)) / MIB] }
+  const shown = (bytes: number) => `${Math.round(bytes / MIB)} MiB`
+  bench.say(`memory: heap ${shown(heapBytes)}, beside it ${shown(externalBytes)}, resident ${shown(residentBytes)}`)
+  return {
+    work: `memory of ${items.toLocaleString('en-US')} readings`,
+    ours: { name: 'Recollect', unit: 'MiB', values: [(heapBytes + externalBytes) / MIB] },
+    better: 'less',
+    goals: [times(parsed, 2, 'at most')],
+    others: [parsed],
+    note: `Heap ${shown(heapBytes)} and buffers ${shown(externalBytes)} after a collection, with two indexes in use and a thousand items written again; the process holds ${shown(residentBytes)}.`,
+  }
+}
+
+/** What the event loop is held by, one work after another. */
+async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
+  const fields = ['humidity', 'temperature', 'pressure', 'acceleration', 'battery', 'rssi', 'movement_counter']
+  let round = 0
+  const position = async () => Number((await fetch(`${server.url}/api`)).headers.get('journal-position'))
+  const works: Readonly<Record<string, () => Promise<void>>> = {
+    'nothing to do': () => sleep(1000),
+    'the data file is written': async () => {
+      await put(server, 1)
+      await settled(server)
+    },
+    'an index is built': async () => {
+      const field = fields[round++ % fields.length]
+      await read(server, [`/api/readings?data.${field}=50&pageSize=20`])
+      await sleep(1000)
+    },
+    'the past of a collection is asked for': async () => {
+      const at = (await position()) - 1 - round
+      await read(server, [`/api/readings?asOf=${at}&page=2&pageSize=20`])
+    },
+    'a page of 10,000 is asked for': () => read(server, ['/api/readings?page=3&pageSize=10000']),
+    'text is looked for in all items': () => read(server, ['/api/readings?q=no-such-text&pageSize=20']),
+  }
+  const held: Record<string, number[]> = {}
+  for (let again = 1; again <= bench.rounds; again++) {
+    for (const [work, act] of Object.entries(works)) {
+      await sleep(100)
+      await server.held()
+      await act()
+      const ms = await server.held()
+      bench.say(`round ${again} of ${bench.rounds}: ${work}: held ${ms.toFixed(1)} ms`)
+      held[work] = [...(held[work] ?? []), ms]
+    }
+  }
+  return Object.entries(held).map(([work, values]) => holdRow(work, values))
+}
+
+function holdRow(work: string, values: readonly number[]): Row {
+  return {
+    work: `longest hold of the event loop while ${work}`,
+    ours: { name: 'Recollect', unit: 'ms', values },
+    better: 'less',
+    goals: [limit(`≤ ${HELD_MS} ms`, HELD_MS)],
+    others: [],
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+async function read({ url }: Server, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const answer = await fetch(url + path)
+    if (!answer.ok) throw new Error(`${path} is ${answer.status}: ${await answer.text()}`)
+    await answer.arrayBuffer()
+  }
+}
+
+async function put({ url }: Server, id: number): Promise<void> {
+  const answer = await fetch(`${url}/api/readings/${id}`, { method: 'PUT', headers: HEADERS, body: BODY })
+  if (!answer.ok) throw new Error(`a PUT is ${answer.status}: ${await answer.text()}`)
+}

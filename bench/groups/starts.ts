@@ -1,0 +1,89 @@
+import { copyFile, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Bench, type Contestants, type Group, interleaved } from '../harness/bench.ts'
+import { type Series, times } from '../harness/figures.ts'
+import { run } from '../harness/load.ts'
+import { checkpointed } from '../harness/servers.ts'
+
+const FLOOR = fileURLToPath(new URL('../harness/floor.mjs', import.meta.url))
+const FEWEST_CHECKPOINTED = 200_000
+const IS_JOURNAL = /^(?:\d{20}\.ndjson|lock)$/
+
+export const starts: Group = {
+  name: 'starts',
+  about: 'the start with a million events, with and without a checkpoint',
+  async measure(bench) {
+    const { fixtures, servers, items } = bench
+    const directory = await fixtures.ownJournal(items)
+    const file = join(await fixtures.directory(), 'db.json')
+    const whole = await servers.recollect({ file, journal: directory })
+    // Of few items none is made.
+    if (items >= FEWEST_CHECKPOINTED) await checkpointed(whole)
+    await whole.stop()
+    const kept = await fixtures.directory()
+    const checkpoints = await beside(directory)
+    for (const name of checkpoints) await copyFile(join(directory, name), join(kept, name))
+    const start = async (): Promise<number> => {
+      const server = await servers.recollect({ file, journal: directory }, { settle: false })
+      await server.stop()
+      return server.startedMs / 1000
+    }
+    const contestants: Contestants = {
+      'read + crc + JSON.parse + Map.set': () => floorSeconds(directory),
+      'without a checkpoint': async () => {
+        await forget(directory)
+        return start()
+      },
+      'with a checkpoint': async () => {
+        await forget(directory)
+        for (const name of checkpoints) await copyFile(join(kept, name), join(directory, name))
+        return start()
+      },
+    }
+    const measured = await interleaved(bench, 's', contestants)
+    const of = (name: string) => measured[name] as Series
+    const floor = of('read + crc + JSON.parse + Map.set')
+    const count = items.toLocaleString('en-US')
+    const note = 'The server is up, its data file looked at; the other is one thread that reads the same segments.'
+    return [
+      {
+        work: `start with ${count} events, no checkpoint`,
+        ours: of('without a checkpoint'),
+        better: 'less',
+        goals: [times(floor, 1.2, 'at most')],
+        others: [floor],
+        note,
+      },
+      {
+        work: `start with a checkpoint, ${count} items`,
+        ours: of('with a checkpoint'),
+        better: 'less',
+        goals: [times(floor, 0.6, 'at most')],
+        others: [floor],
+        ...(checkpoints.length === 0 && { note: 'There was no checkpoint.' }),
+      },
+    ]
+  },
+}
+
+/** Everything but the segments: what the journal alone has to say. */
+async function forget(journal: string): Promise<void> {
+  for (const name of await beside(journal)) await rm(join(journal, name), { recursive: true })
+}
+
+async function beside(journal: string): Promise<readonly string[]> {
+  return (await readdir(journal)).filter((name) => !IS_JOURNAL.test(name))
+}
+
+async function floorSeconds(directory: string): Promise<number> {
+  const began = performance.now()
+  await run(process.execPath, ['--max-old-space-size=8192', FLOOR, 'replay', directory], 120_000)
+  return (performance.now() - began) / 1000
+}
+
+/** What so many readings take as parsed objects in a Map. */
+export async function parsedBytes({ fixtures, items }: Bench): Promise<number> {
+  const flags = ['--expose-gc', '--max-old-space-size=8192', FLOOR, 'parsed', await fixtures.lines(items)]
+  return (JSON.parse(await run(process.execPath, flags, 120_000)) as { readonly heapBytes: number }).heapBytes
+}
