@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { Overlay } from './collections/overlay.ts'
+import { Answered } from './commands/answered.ts'
 import { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import { compileSchemas } from './commands/schemas.ts'
@@ -8,9 +9,11 @@ import { EventBus } from './events/bus.ts'
 import { journalExists } from './events/directory.ts'
 import type { Position } from './events/event.ts'
 import { FileJournal } from './events/file-journal.ts'
-import type { Journal, Recorded } from './events/journal.ts'
+import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
+import { type CheckpointStatus, Checkpoints } from './projections/checkpoint/checkpoints.ts'
+import { keptViews } from './projections/checkpoint/kept-views.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
@@ -60,6 +63,7 @@ export interface EngineHealth {
   readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
   readonly dataFile?: DataFileStatus
   readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
+  readonly checkpoint?: CheckpointStatus
 }
 
 /** The engine on a directory of its own: a file journal, and the data file beside it. */
@@ -67,6 +71,7 @@ export interface FileEngine extends Engine {
   readonly journal: FileJournal
   readonly handler: CommandHandler
   readonly dataFile: DataFile
+  readonly checkpoints: Checkpoints
 }
 
 /** Opens journal and data file. What it throws has changed nothing that matters. */
@@ -99,7 +104,16 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     await dataFile.checkFirstItems((file) => takeIn({ file, base: new Map() }, nothing, rules))
   }
 
-  const answered: Recorded[] = []
+  const answered = new Answered()
+  const checkpoints = new Checkpoints({
+    files,
+    directory: settings.journal,
+    kept: { views: keptViews(views), history, dataFile: dataFile.kept, answered },
+    every: settings.checkpointEvents,
+    items: () => views.counts().items,
+    schedule,
+    log,
+  })
   const journal = await FileJournal.open({
     files,
     directory: settings.journal,
@@ -107,11 +121,12 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     newId,
     segmentBytes: settings.segmentBytes,
     locked: () => dataFile.prepare(),
+    resume: (whyNot) => checkpoints.load(whyNot),
     replay: (recorded) => {
       views.apply(recorded)
       history.apply(recorded)
       dataFile.replay(recorded)
-      if (recorded.key !== undefined) answered.push(recorded)
+      answered.apply(recorded)
     },
     failed,
   })
@@ -122,19 +137,22 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       durable: views.any,
       rules,
       now,
+      answered,
     })
-    for (const recorded of answered) handler.replay(recorded)
 
     const bus = new EventBus()
     bus.subscribe((recorded) => views.apply(recorded))
     bus.subscribe((recorded) => history.apply(recorded))
     bus.subscribe((recorded) => handler.settle(recorded))
-    bus.subscribe(() => dataFile.changed())
+    bus.subscribe((recorded) => dataFile.changed(recorded))
+    bus.subscribe(() => checkpoints.changed())
     journal.follow((recorded) => bus.publish(recorded))
     await dataFile.start({
       journal,
       takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
     })
+    checkpoints.begin(journal)
+    checkpoints.check().catch(failed)
     return {
       journal,
       views,
@@ -142,20 +160,24 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       past: new Past(journal, views, history),
       handler,
       dataFile,
+      checkpoints,
       bus,
       journalFigures: journal.figures,
       now,
       reload: () => dataFile.reload(),
       health() {
         const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
+        const isQuick = checkpoints.status.state !== 'failing'
         return {
-          status: !journal.writable ? 'unavailable' : isKept ? 'ok' : 'degraded',
+          status: !journal.writable ? 'unavailable' : isKept && isQuick ? 'ok' : 'degraded',
           journal: { id: journal.id, writable: journal.writable, ...(journal.cut && { cut: journal.cut }) },
           dataFile: dataFile.status,
+          checkpoint: checkpoints.status,
         }
       },
       async close() {
         await dataFile.close()
+        await checkpoints.close()
         await journal.close()
       },
     }

@@ -47,6 +47,8 @@ export interface Settings {
     readonly trustedProxies: readonly string[]
   }
   readonly segmentBytes: number
+  /** A checkpoint is written after so many; 0 for never. */
+  readonly checkpointEvents: number
   readonly logLevel: string
 }
 
@@ -165,6 +167,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
         trustedProxies,
       },
       segmentBytes: get('Journal.SegmentBytes'),
+      checkpointEvents: get('Journal.CheckpointEvents'),
       logLevel: get('Log.Level'),
     }),
   }

@@ -131,6 +131,16 @@ export class Collection implements FoldTarget {
     this.#observer = observer
   }
 
+  /** The items as they are now, in their order; what comes later changes nothing of it. */
+  snapshot(): Iterable<Item> {
+    return this.#items.snapshot()
+  }
+
+  /** What is left of the items that were deleted, by key; what comes later may be seen or not. */
+  gone(): Iterable<readonly [string, Gone]> {
+    return this.#gone.entries()
+  }
+
   put(item: Item): void {
     let place = this.#placeOf.get(item.key)
     if (place === undefined) {

@@ -16,6 +16,8 @@ export class Places<Thing> {
   #before: number[] = []
   #counted = 0
   #next = 0
+  /** One more with each snapshot: a chunk of an earlier edition is a snapshot's, too. */
+  #edition = 0
   #size = 0
 
   get size(): number {
@@ -29,11 +31,7 @@ export class Places<Thing> {
 
   add(thing: Thing): number {
     const place = this.#next++
-    let chunk = this.#chunks[place >>> BITS]
-    if (!chunk) {
-      chunk = { things: [], size: 0 }
-      this.#chunks[place >>> BITS] = chunk
-    }
+    const chunk = this.#toChange(place >>> BITS)
     // Those in between came and went with a chunk that was let go.
     while (chunk.things.length < (place & MASK)) chunk.things.push(undefined)
     chunk.things.push(thing)
@@ -49,13 +47,12 @@ export class Places<Thing> {
 
   /** Another thing at a place that has one. */
   replace(place: number, thing: Thing): void {
-    const chunk = this.#chunks[place >>> BITS] as Chunk<Thing>
-    chunk.things[place & MASK] = thing
+    this.#toChange(place >>> BITS).things[place & MASK] = thing
   }
 
   remove(place: number): void {
-    const chunk = this.#chunks[place >>> BITS]
-    if (chunk?.things[place & MASK] === undefined) return
+    if (this.get(place) === undefined) return
+    const chunk = this.#toChange(place >>> BITS)
     chunk.things[place & MASK] = undefined
     this.#size--
     if (--chunk.size === 0) this.#chunks[place >>> BITS] = undefined
@@ -96,6 +93,23 @@ export class Places<Thing> {
     }
   }
 
+  /**
+   * The things as they are now, in order, whatever comes later. It costs a thousandth of copying them: what changes later
+   * is copied before, a chunk at a time.
+   */
+  snapshot(): Iterable<Thing> {
+    this.#edition++
+    const chunks = this.#chunks.slice()
+    return {
+      *[Symbol.iterator]() {
+        for (const chunk of chunks) {
+          if (!chunk) continue
+          for (const thing of chunk.things) if (thing !== undefined) yield thing
+        }
+      },
+    }
+  }
+
   /** The first place from here on that has a thing; `next` when there is none. */
   seek(place: number): number {
     for (let at = place; at < this.#next; ) {
@@ -105,6 +119,15 @@ export class Places<Thing> {
       else at++
     }
     return this.#next
+  }
+
+  /** A chunk that no snapshot sees, made when there is none. */
+  #toChange(at: number): Chunk<Thing> {
+    const chunk = this.#chunks[at]
+    if (chunk?.edition === this.#edition) return chunk
+    const changeable = { things: chunk?.things.slice() ?? [], size: chunk?.size ?? 0, edition: this.#edition }
+    this.#chunks[at] = changeable
+    return changeable
   }
 
   #recount(chunk: number): void {
@@ -130,4 +153,5 @@ export class Places<Thing> {
 interface Chunk<Thing> {
   readonly things: (Thing | undefined)[]
   size: number
+  readonly edition: number
 }

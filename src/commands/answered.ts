@@ -1,5 +1,6 @@
 import type { Position } from '../events/event.ts'
 import { lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import type { JsonObject, JsonValue } from '../json/value.ts'
 
 export interface AnsweredRequest {
   /** SHA-256 of the request. */
@@ -10,6 +11,8 @@ export interface AnsweredRequest {
 
 /** How long a retry gets the first answer again. */
 const REMEMBERED_MS = 24 * 60 * 60 * 1000
+
+const SAVED_TOGETHER = 500
 
 /** The requests that came with an Idempotency-Key and were stored: a projection of the journal, a day long. */
 export class Answered {
@@ -25,6 +28,28 @@ export class Answered {
       if (time - answered.time < REMEMBERED_MS) break
       this.#requests.delete(oldest)
     }
+  }
+
+  /** Those up to a position, as a checkpoint keeps them. A key that was used again since comes again with what follows. */
+  *save(last: Position): Generator<{ readonly fields: JsonObject }> {
+    let requests: JsonValue[] = []
+    for (const [name, { request, position, time }] of this.#requests) {
+      if (position <= last) requests.push([name, request, position, time])
+      if (requests.length < SAVED_TOGETHER) continue
+      yield { fields: { requests } }
+      requests = []
+    }
+    if (requests.length > 0) yield { fields: { requests } }
+  }
+
+  restore({ fields }: { readonly fields: JsonObject }): void {
+    for (const [name, request, position, time] of fields.requests as unknown as [string, string, Position, number][]) {
+      this.#requests.set(name, { request, position, time })
+    }
+  }
+
+  clear(): void {
+    this.#requests.clear()
   }
 
   find(origin: Origin, now: Date): AnsweredRequest | undefined {

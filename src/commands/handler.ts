@@ -44,6 +44,8 @@ export interface HandlerOptions {
   readonly durable: FindCollection
   readonly rules: Rules
   readonly now: () => Date
+  /** What the journal held already when it was opened, unless that is replayed. */
+  readonly answered?: Answered
 }
 
 interface InFlight {
@@ -60,16 +62,17 @@ export class CommandHandler {
   readonly #durable: FindCollection
   readonly #rules: Rules
   readonly #now: () => Date
-  readonly #answered = new Answered()
+  readonly #answered: Answered
   readonly #beingAnswered = new Map<string, { readonly request: string; readonly outcome: Promise<Outcome> }>()
   #overlay: Overlay
   #inFlight: InFlight[] = []
 
-  constructor({ journal, durable, rules, now }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, answered = new Answered() }: HandlerOptions) {
     this.#journal = journal
     this.#durable = durable
     this.#rules = rules
     this.#now = now
+    this.#answered = answered
     this.#overlay = new Overlay(durable, journal.head)
   }
 

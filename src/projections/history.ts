@@ -1,5 +1,6 @@
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
+import { gathered, type Kept, type Piece } from './checkpoint/kept.ts'
 import type { Views } from './views.ts'
 
 /** Every so many events of an item the position of one is kept: at most so many are read to find any of them. */
@@ -9,7 +10,7 @@ export const STRIDE = 8
  * Where in the journal each item's events are, and when each collection existed. An event names its item's event
  * before, so that a chain leads from an item's last event to its first; kept in memory are only steps along it.
  */
-export class History {
+export class History implements Kept {
   readonly #views: Views
   /** Of each collection's items, the positions of every STRIDE-th event. */
   readonly #steps = new Map<string, Map<string, Position[]>>()
@@ -33,6 +34,33 @@ export class History {
       }
       position++
     }
+  }
+
+  *save(position: Position): Generator<Piece> {
+    for (const [collection, lives] of this.#lives) {
+      yield { fields: { collection, lives: lives.slice(0, countUpTo(lives, position)) } }
+    }
+    for (const [collection, items] of this.#steps) {
+      const lengthOf = ([key, ...steps]: Steps) => key.length + 8 * steps.length
+      yield* gathered(stretchesOf(items, position), lengthOf, (steps) => ({ fields: { collection, steps } }))
+    }
+  }
+
+  restore({ fields }: Piece): void {
+    const { collection, lives, steps } = fields as {
+      readonly collection: string
+      readonly lives?: Position[]
+      readonly steps?: readonly Steps[]
+    }
+    if (lives) this.#lives.set(collection, lives)
+    for (const [key, ...positions] of steps ?? []) {
+      for (const position of positions) this.#note(collection, key, position)
+    }
+  }
+
+  clear(): void {
+    this.#lives.clear()
+    this.#steps.clear()
   }
 
   existed(collection: string, at: Position): boolean {
@@ -106,6 +134,19 @@ export class History {
     const positions = items.get(key)
     if (positions) positions.push(position)
     else items.set(key, [position])
+  }
+}
+
+/** An item's key, and some of the steps along its chain. */
+type Steps = readonly [string, ...Position[]]
+
+const STRETCH = 4096
+
+/** Up to a position; an item with very many has them in several stretches, lest one of them hold everybody. */
+function* stretchesOf(items: ReadonlyMap<string, readonly Position[]>, last: Position): Generator<Steps> {
+  for (const [key, steps] of items) {
+    const count = countUpTo(steps, last)
+    for (let from = 0; from < count; from += STRETCH) yield [key, ...steps.slice(from, Math.min(count, from + STRETCH))]
   }
 }
 

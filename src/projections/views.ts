@@ -22,15 +22,37 @@ export class Views {
   apply(recorded: Recorded): void {
     let position = recorded.position
     for (const event of recorded.events) {
-      let collection = this.#collections.get(event.collection)
-      if (!collection) {
-        collection = new Collection(event.collection)
-        this.#collections.set(event.collection, collection)
-      }
+      const collection = this.made(event.collection)
       if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') this.#namesPosition = position
       evolve(collection, event, position++)
     }
     this.#position = lastPosition(recorded)
+  }
+
+  /** The collection, which is made when there never was one. */
+  made(name: string): Collection {
+    let collection = this.#collections.get(name)
+    if (!collection) {
+      collection = new Collection(name)
+      this.#collections.set(name, collection)
+    }
+    return collection
+  }
+
+  /** What was put into the collections is the state right after an event; `names` is the names' position. */
+  goOnFrom(position: Position, names: Position): void {
+    this.#position = position
+    this.#namesPosition = names
+  }
+
+  clear(): void {
+    this.#collections.clear()
+    this.goOnFrom(0, 0)
+  }
+
+  /** The collections in the order of their first creation, with those that are no more. */
+  ever(): Iterable<Collection> {
+    return this.#collections.values()
   }
 
   /** The collection, also when it was removed: its ids are remembered. */

@@ -144,6 +144,11 @@ export const KEYS = {
     ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],
     'what is logged; debug has a line a request',
   ),
+  'Journal.CheckpointEvents': integer(
+    100_000,
+    0,
+    'events after which the state is written down for the next start; 0 for never',
+  ),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
 

@@ -5,6 +5,8 @@ import { Random, seedFor } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { checkKept, newRun, type Run, work } from './workload.ts'
 
+/** So few that many of the calls are a checkpoint's. */
+const CHECKPOINT_EVENTS = 15
 const FIRST = Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] }))
 
 /** Runs a workload until it is done or a fault stops it; resolves with what was acknowledged by then. */
@@ -19,7 +21,7 @@ async function runUntil(
   const run = newRun()
   let failures: readonly unknown[] = []
   const finished = (async () => {
-    const opened = await openTestEngine(files)
+    const opened = await openTestEngine(files, { checkpointEvents: CHECKPOINT_EVENTS })
     failures = opened.failures
     await work(opened.engine, random, operations, 1 + random.integer(4), run)
     await opened.engine.close()
@@ -30,7 +32,7 @@ async function runUntil(
 }
 
 async function checkAfter(disk: SimulatedDisk, run: Run, context: string): Promise<void> {
-  const { engine } = await openTestEngine(disk.files())
+  const { engine } = await openTestEngine(disk.files(), { checkpointEvents: CHECKPOINT_EVENTS })
   await checkKept(engine, [run], context)
   await engine.handler.handle(
     { type: 'CreateItem', collection: 'a', item: {} },
@@ -104,7 +106,7 @@ test('power can fail again and again, also while it recovers', async () => {
       runs.push(run)
       disk = random.chance(0.3) ? disk.killed() : disk.powerLost(random)
     }
-    const { engine } = await openTestEngine(disk.files())
+    const { engine } = await openTestEngine(disk.files(), { checkpointEvents: CHECKPOINT_EVENTS })
     await checkKept(engine, runs, `AGAIN_SEED=${seed}, round ${round}`)
     await engine.close()
   }

@@ -40,6 +40,7 @@ export const SETTINGS: Settings = {
     trustedProxies: [],
   },
   segmentBytes: 16 * 1024,
+  checkpointEvents: 0,
   logLevel: 'silent',
 }
 

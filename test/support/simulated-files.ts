@@ -248,7 +248,7 @@ function handle(
     },
     read: async (into, offset) => {
       await at('read', path)
-      return inode.bytes.copy(into, 0, offset, offset + into.length)
+      return offset >= inode.bytes.length ? 0 : inode.bytes.copy(into, 0, offset, offset + into.length)
     },
     size: async () => inode.bytes.length,
     truncate: async (size) => {

@@ -80,6 +80,7 @@ export const schemas = {
       version: text,
       journal: { type: 'object' },
       dataFile: { type: 'object' },
+      checkpoint: { type: 'object' },
       replay: { type: 'object', description: 'Of a server that plays what was recorded.' },
     },
     ['status', 'position', 'uptime', 'version'],

@@ -2,6 +2,7 @@ import type { Snapshot } from '../../collections/snapshot.ts'
 import type { Position } from '../../events/event.ts'
 import { lastPosition, type Recorded } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
+import type { Kept, Piece } from '../checkpoint/kept.ts'
 import { type Content, readContent } from './adapter.ts'
 import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
 
@@ -19,7 +20,7 @@ export interface DataFileStatus {
  * What is known of the file on disk: which contents are accounted for, from which state an edit of it was made,
  * and what stands in the way of writing it.
  */
-export class Account {
+export class Account implements Kept {
   readonly #files: Files
   readonly #path: string
   /** What was last read or written; undefined while there is no file. */
@@ -51,9 +52,21 @@ export class Account {
     this.state = await readState(this.#files, this.#path)
   }
 
-  /** A write that the journal held when it was opened. */
-  replay(recorded: Recorded): void {
+  /** A durable write, also one that the journal held when it was opened. */
+  apply(recorded: Recorded): void {
     if (isTakenIn(recorded)) this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
+  }
+
+  save(): readonly Piece[] {
+    return this.#lastTakenIn ? [{ fields: { ...this.#lastTakenIn } }] : []
+  }
+
+  restore({ fields: { position, hash } }: Piece): void {
+    this.#lastTakenIn = { position: position as Position, hash: hash as string }
+  }
+
+  clear(): void {
+    this.#lastTakenIn = undefined
   }
 
   /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */

@@ -4,6 +4,7 @@ import { Refusal } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import type { Recorded } from '../../events/journal.ts'
 import { directoryOf, type Files } from '../../files/files.ts'
+import type { Kept } from '../checkpoint/kept.ts'
 import { snapshotAt, type Views } from '../views.ts'
 import { Account, type DataFileStatus, isTakenIn } from './account.ts'
 import { type Content, parseFile, readContent } from './adapter.ts'
@@ -82,7 +83,12 @@ export class DataFile {
 
   /** A write that the journal held when it was opened; the views have it. */
   replay(recorded: Recorded): void {
-    this.#account.replay(recorded)
+    this.#account.apply(recorded)
+  }
+
+  /** What a checkpoint holds of it. */
+  get kept(): Kept {
+    return this.#account
   }
 
   /** Takes in what was edited while nothing ran, and from now on keeps the file up to date. */
@@ -124,8 +130,9 @@ export class DataFile {
     }
   }
 
-  /** The views have changed. */
-  changed(): void {
+  /** The views have another write. */
+  changed(recorded: Recorded): void {
+    this.#account.apply(recorded)
     this.#writing.soon()
   }
 
