@@ -78,6 +78,12 @@ const RUNS = {
     file: 'test/sockets/subscriptions-model.test.ts',
     size: { SUBSCRIPTION_SEEDS: 5000 },
   },
+  client: {
+    about:
+      "clients' lists against fresh GETs, now and at the positions that they showed, through cut lines and restarts",
+    file: 'test/client/lists.test.ts',
+    size: { CLIENT_WRITES: 20_000 },
+  },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',

@@ -19,7 +19,39 @@ interface Ended {
   readonly stderr: string
 }
 
-async function npm(directory: string, command: 'npm' | 'npx', ...flags: readonly string[]): Promise<Ended> {
+/** A program of somebody who has installed the package. */
+const USE = `
+import { connect, type LiveList } from 'recollect/client'
+
+interface Reading {
+  id: number
+  mac: string
+  battery?: number
+}
+
+const client = connect('SERVER')
+const readings = client.collection<Reading>('readings')
+await readings.create({ mac: 'A' })
+const list: LiveList<Reading> = readings.where({ mac: ['A', 'B'] }).sort('-battery', 'mac').live()
+for await (const { entered, updated } of list) {
+  for (const { id } of entered) await readings.item(id).patch({ battery: 2 })
+  for (const { item } of updated) {
+    console.log(item.mac, item.battery)
+    list.close()
+  }
+}
+client.close()
+// @ts-expect-error: there is no such field
+readings.where({ batery_lt: 3000 })
+// @ts-expect-error: a mac is text
+const wrong = (): unknown => readings.item(1).patch({ mac: 7 })
+`
+
+function npm(directory: string, command: 'npm' | 'npx', ...flags: readonly string[]): Promise<Ended> {
+  return run(directory, command, flags)
+}
+
+async function run(directory: string, command: string, flags: readonly string[]): Promise<Ended> {
   const child = spawn(command, flags, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
   let stderr = ''
@@ -61,9 +93,13 @@ test('the package holds what runs it and what explains it, and installs as a pro
       'appsettings.json',
       'data/sensors.json',
       'dist/main.js',
+      'dist/client/index.js',
+      'dist/client/index.d.ts',
+      'dist/pages/client/index.js',
       'dist/swagger/swagger-ui-bundle.js',
       'dist/swagger/LICENSE',
       'docs/api.md',
+      'docs/client.md',
       'docs/design.md',
       'docs/journal.md',
       'docs/security.md',
@@ -122,7 +158,9 @@ test('the package holds what runs it and what explains it, and installs as a pro
     const packages = readdirSync(join(place, 'node_modules'))
     assert.ok(packages.includes('koa'))
     assert.deepEqual(
-      packages.filter((name) => ['typescript', 'tsx', '@biomejs', 'swagger-ui-dist', '@scarf'].includes(name)),
+      packages.filter((name) =>
+        ['typescript', 'tsx', '@biomejs', 'swagger-ui-dist', '@scarf', 'esbuild'].includes(name),
+      ),
       [],
     )
   })
@@ -149,6 +187,20 @@ test('the package holds what runs it and what explains it, and installs as a pro
       assert.ok((await answer.arrayBuffer()).byteLength > 0, address)
     }
   })
+
+  await t.test(
+    'its client is imported by programs, and its types hold them to what they said of their items',
+    async (inner) => {
+      const url = await serve(inner, place)
+      writeFileSync(join(place, 'use.mts'), USE.replace('SERVER', url))
+      const compiler = join(root, 'node_modules/typescript/bin/tsc')
+      const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
+      const compiled = await run(place, process.execPath, [compiler, ...flags, 'use.mts'])
+      assert.deepEqual(compiled, { code: 0, stdout: '', stderr: '' })
+      const used = await run(place, process.execPath, ['use.mjs'])
+      assert.deepEqual(used, { code: 0, stdout: 'A 2\n', stderr: '' })
+    },
+  )
 })
 
 test('the lock file names every optional dependency, for every platform: without that npm ci refuses', () => {
