@@ -72,6 +72,16 @@ const RUNS = {
     file: 'test/http/past.test.ts',
     size: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
   },
+  lists: {
+    about: 'clients with random queries, cut off at random, while the server is killed and started again under load',
+    file: 'test/sockets/lists.test.ts',
+    size: { LIST_CLIENTS: 200, LIST_KILLS: 10 },
+  },
+  readers: {
+    about: 'readers of every kind that stop reading cost the server no memory, catch up, or are let go',
+    file: 'test/sockets/stalled-readers.test.ts',
+    size: { STALLED_EVENTS: 60_000 },
+  },
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',

@@ -22,20 +22,22 @@ export interface ProgramOptions {
   readonly env?: NodeJS.ProcessEnv
   /** What runs Node, such as strace with its flags. */
   readonly under?: readonly string[]
+  /** Flags of Node itself; with any, it takes messages from the test, too. */
+  readonly node?: readonly string[]
 }
 
 /** Serves `db.json` of a directory on a free port; it ends with the test. */
 export function spawnServer(
   t: Scope,
   directory: string,
-  { flags = [], env = {}, under = [] }: ProgramOptions = {},
+  { flags = [], env = {}, under = [], node = [] }: ProgramOptions = {},
 ): Program {
   const serving = ['--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0', ...flags]
-  const [command, ...rest] = [...under, process.execPath, MAIN, ...serving]
+  const [command, ...rest] = [...under, process.execPath, ...node, MAIN, ...serving]
   const child = spawn(command as string, rest, {
     cwd: directory,
     env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...(node.length > 0 ? ['ipc'] : [])] as ['ignore', 'pipe', 'pipe'],
   })
   let out = ''
   let err = ''

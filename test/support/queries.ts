@@ -51,43 +51,71 @@ export function randomItem(random: Random): JsonObject {
   return Object.fromEntries(kept)
 }
 
-/** A query string with all of the grammar (docs/api.md, "Query"), now and then one that is refused. */
-export function randomQuery(random: Random): string {
-  const parameters: string[] = []
-  const add = (name: string, value: string): void => {
-    const escaped = encodeURIComponent(value)
-    parameters.push(`${encodeURIComponent(name)}=${random.chance(0.5) ? escaped.replaceAll('%20', '+') : escaped}`)
+class Parameters {
+  readonly #random: Random
+  readonly #all: string[] = []
+
+  constructor(random: Random) {
+    this.#random = random
   }
+
+  add(name: string, value: string): void {
+    const escaped = encodeURIComponent(value)
+    const spaced = this.#random.chance(0.5) ? escaped.replaceAll('%20', '+') : escaped
+    this.#all.push(`${encodeURIComponent(name)}=${spaced}`)
+  }
+
+  get text(): string {
+    return this.#all.join('&')
+  }
+}
+
+/** The filters of a query, none of which is refused: what a subscription takes. */
+export function randomFilters(random: Random): string {
+  const parameters = new Parameters(random)
+  addFilters(random, parameters)
+  return parameters.text
+}
+
+function addFilters(random: Random, parameters: Parameters): void {
   for (let filters = random.integer(3); filters > 0; filters--) {
     const field = random.pick(FIELDS)
     const again = random.chance(0.2) ? 2 : 1
     const kind = random.integer(10)
     for (let times = 0; times < again; times++) {
-      if (kind < 3) add(field, randomValue(random))
-      else if (kind < 7) add(`${field}_${random.pick(ORDER_OPERATORS)}`, randomValue(random))
-      else if (kind < 8) add(`${field}_in`, [1, 2, 3].map(() => randomValue(random)).join(','))
-      else if (kind < 9) add(`${field}_${random.pick(TEXT_OPERATORS)}`, random.pick(['a', 'b', '1', 'red', '']))
-      else add(`${field}_exists`, random.pick(['true', 'false', ...(random.chance(0.1) ? ['maybe'] : [])]))
+      if (kind < 3) parameters.add(field, randomValue(random))
+      else if (kind < 7) parameters.add(`${field}_${random.pick(ORDER_OPERATORS)}`, randomValue(random))
+      else if (kind < 8) parameters.add(`${field}_in`, [1, 2, 3].map(() => randomValue(random)).join(','))
+      else if (kind < 9)
+        parameters.add(`${field}_${random.pick(TEXT_OPERATORS)}`, random.pick(['a', 'b', '1', 'red', '']))
+      else parameters.add(`${field}_exists`, random.pick(['true', 'false']))
     }
   }
-  if (random.chance(0.15)) add('q', random.pick(['ad', 'RED', '7', 'ü', 'nul', '']))
+  if (random.chance(0.15)) parameters.add('q', random.pick(['ad', 'RED', '7', 'ü', 'nul', '']))
+}
+
+/** A query string with all of the grammar (docs/api.md, "Query"), now and then one that is refused. */
+export function randomQuery(random: Random): string {
+  const parameters = new Parameters(random)
+  addFilters(random, parameters)
+  if (random.chance(0.02)) parameters.add('n_exists', 'maybe')
   if (random.chance(0.5)) {
     const fields = Array.from({ length: 1 + random.integer(2) }, () => random.pick(FIELDS))
-    add(
+    parameters.add(
       'sort',
       fields.map((field) => random.pick([`${field}_asc`, `${field}_desc`, `-${field}`, `+${field}`, field])).join(','),
     )
   }
   if (random.chance(0.3)) {
-    add('fields', Array.from({ length: 1 + random.integer(3) }, () => random.pick(FIELDS)).join(','))
+    parameters.add('fields', Array.from({ length: 1 + random.integer(3) }, () => random.pick(FIELDS)).join(','))
   }
   if (random.chance(0.6)) {
     const [start, size, first] = random.pick(FAMILIES)
-    if (random.chance(0.8)) add(start, String(first + random.integer(first === 1 ? 4 : 40)))
-    if (random.chance(0.8)) add(size, String(1 + random.integer(30)))
-    if (random.chance(0.04)) add(random.pick(['page', 'take', 'limit']), random.pick(['0', 'x', '1']))
+    if (random.chance(0.8)) parameters.add(start, String(first + random.integer(first === 1 ? 4 : 40)))
+    if (random.chance(0.8)) parameters.add(size, String(1 + random.integer(30)))
+    if (random.chance(0.04)) parameters.add(random.pick(['page', 'take', 'limit']), random.pick(['0', 'x', '1']))
   }
-  return parameters.join('&')
+  return parameters.text
 }
 
 function randomValue(random: Random): string {
