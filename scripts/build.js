@@ -1,4 +1,4 @@
-// Compiles src/ into dist/ and puts Swagger UI's files and the client for pages beside it. What was built before stays until all of it is done.
+// Compiles src/ into dist/ and puts beside it what pages load: Swagger UI, the client, and uPlot, which draws charts. What was built before stays until all of it is done.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -46,6 +46,13 @@ buildSync({
   banner: { js: '/*! The client of Recollect, with socket.io-client and what that needs. All of it: MIT license. */' },
   logLevel: 'warning',
 })
+
+const uplot = dirname(require.resolve('uplot/package.json'))
+mkdirSync(join(built, 'pages', 'uplot'))
+copyFileSync(join(uplot, 'LICENSE'), join(built, 'pages', 'uplot', 'LICENSE'))
+for (const file of ['uPlot.esm.js', 'uPlot.min.css']) {
+  copyFileSync(join(uplot, 'dist', file), join(built, 'pages', 'uplot', file))
+}
 
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 renameSync(built, join(root, 'dist'))

@@ -76,6 +76,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       events: { journal, history, arrivals, gate, limits: query },
       admin: {
         health,
+        schemes: gate.access?.schemes ?? [],
         warnings,
         reload: () => engine.reload(),
         handler,

@@ -103,7 +103,10 @@ test('the package holds what runs it and what explains it, and installs as a pro
       'docs/design.md',
       'docs/journal.md',
       'docs/security.md',
+      'dist/pages/uplot/uPlot.esm.js',
+      'dist/pages/uplot/LICENSE',
       'wwwroot/index.html',
+      'wwwroot/js/shell.js',
     ]) {
       assert.ok(files.includes(path), path)
     }

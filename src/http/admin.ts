@@ -22,6 +22,8 @@ export interface Health {
 
 export interface AdminOptions {
   readonly health: () => Health
+  /** By which one may say who one is; none where authentication is off. */
+  readonly schemes: readonly string[]
   /** What only admins are shown of it. */
   readonly warnings: readonly string[]
   readonly reload: () => Promise<TakenInEdit>
@@ -34,7 +36,7 @@ export interface AdminOptions {
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, warnings, reload, handler, views, past, journal, now, bodyBytes } = options
+  const { health, schemes, warnings, reload, handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const bodyOf = bodySource(bodyBytes)
 
@@ -42,8 +44,9 @@ export function adminRoutes(options: AdminOptions): Router {
     GET: (ctx) => {
       const state = health()
       ctx.set('Cache-Control', 'no-store')
-      const isAdmin = principalOf(ctx)?.role === 'admin'
-      const text = isAdmin ? JSON.stringify({ ...state, warnings }) : JSON.stringify(state, withoutDetails)
+      const who = principalOf(ctx)
+      const told = { ...state, access: { schemes, actor: who?.actor ?? null, role: who?.role ?? null } }
+      const text = who?.role === 'admin' ? JSON.stringify({ ...told, warnings }) : JSON.stringify(told, withoutDetails)
       sendJson(ctx, text, state.status === 'unavailable' ? 503 : 200)
     },
   })

@@ -4,7 +4,7 @@ import type { Context } from 'koa'
 import { Refusal } from '../errors.ts'
 import { isEventType, type Position } from '../events/event.ts'
 import { readInstant } from '../json/instant.ts'
-import { search, timeRange, type Wanted } from '../projections/event-search.ts'
+import { newestFirst, search, timeRange, type Wanted } from '../projections/event-search.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
 import { sendJson } from './answers.ts'
 import { eventText, type Form, type StreamOptions, stream } from './event-streams.ts'
@@ -22,7 +22,8 @@ const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
 /** A page of very large events ends earlier: no string holds more than twice this. */
 const PAGE_CHARACTERS = 2 ** 28
-/** `/events`: the journal as it is, oldest first. */
+
+/** `/events`: the journal as it is, oldest first; a page also newest first. */
 export function eventRoutes(options: EventsOptions): Router {
   const { journal, limits } = options
   const router = new Router({ sensitive: true })
@@ -35,6 +36,9 @@ export function eventRoutes(options: EventsOptions): Router {
       const parameters = parametersOf(ctx, limits)
       const wanted = parseWanted(parameters, limits)
       ctx.set('Journal-Position', String(journal.head))
+      if (wanted.order === 'desc' && type !== JSON_PAGE) {
+        throw new Refusal('Invalid', `Only a page comes newest first, ${JSON_PAGE}.`)
+      }
       if (type === JSON_PAGE) await sendPage(ctx, parameters, wanted)
       else if (type === NDJSON) send(ctx, NDJSON, wanted, wanted.follow ?? false)
       else {
@@ -70,15 +74,21 @@ export function eventRoutes(options: EventsOptions): Router {
     }
     const { head } = journal
     const limit = wanted.limit ?? Math.min(DEFAULT_LIMIT, limits.pageSize)
-    const { first, last = head } = await timeRange(journal, wanted)
+    const isNewestFirst = wanted.order === 'desc'
+    const asked = isNewestFirst ? { ...wanted, from: 1 } : wanted
+    const { first, last = head } = await timeRange(journal, asked)
+    const range = { ...wanted, from: first }
+    const found = isNewestFirst
+      ? newestFirst(options, range, Math.min(wanted.from, head, last))
+      : search(options, range, Math.min(head, last))
     const events: string[] = []
     let characters = 0
-    for await (const found of search(options, { ...wanted, from: first }, Math.min(head, last))) {
-      const text = eventText(found)
+    for await (const one of found) {
+      const text = eventText(one)
       characters += text.length + 1
       if (events.length === limit || (events.length > 0 && characters > PAGE_CHARACTERS)) {
         const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
-        ctx.set('Link', `</events?${[`from=${found.position}`, ...rest].join('&')}>; rel="next"`)
+        ctx.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
         break
       }
       events.push(text)
@@ -96,6 +106,7 @@ export function eventRoutes(options: EventsOptions): Router {
 interface Asked extends Wanted {
   readonly limit?: number
   readonly follow?: boolean
+  readonly order?: 'asc' | 'desc'
 }
 
 const FORMS: Readonly<Record<typeof NDJSON | typeof EVENT_STREAM, Form>> = {
@@ -133,6 +144,11 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Ask
         }
         wanted.follow = value === 'true'
         break
+      case 'order':
+        if (value !== 'asc' && value !== 'desc')
+          throw new Refusal('Invalid', 'The parameter order must be asc or desc.')
+        wanted.order = value
+        break
       case 'type':
         if (!isEventType(value))
           throw new Refusal('Invalid', `There are no events of the type ${JSON.stringify(value)}.`)
@@ -155,11 +171,12 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Ask
       default:
         throw new Refusal(
           'Invalid',
-          `There is no parameter ${name}; there are: from, limit, collection, id, type, actor, since, until, follow.`,
+          `There is no parameter ${name}; there are: from, limit, order, collection, id, type, actor, since, until, follow.`,
         )
     }
   }
-  return wanted
+  const isOpen = wanted.order === 'desc' && !seen.has('from')
+  return isOpen ? { ...wanted, from: Number.MAX_SAFE_INTEGER } : wanted
 }
 
 function parsePosition(text: string, what: string): Position {

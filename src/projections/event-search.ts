@@ -39,6 +39,26 @@ export async function* search(source: Source, wanted: Wanted, head: Position): A
   }
 }
 
+/** Events that are read at a time, newest first. */
+const STRETCH = { least: 64, most: 8192 }
+
+/**
+ * The same, newest first, down from a position. It is read in stretches, longer ones the less there is to find in
+ * them; what is found in one is held.
+ */
+export async function* newestFirst(source: Source, wanted: Wanted, head: Position): AsyncGenerator<Found> {
+  const lowest = Math.max(1, wanted.from)
+  let stretch = STRETCH.least
+  for (let to = head; to >= lowest; ) {
+    const from = Math.max(lowest, to - stretch + 1)
+    const found: Found[] = []
+    for await (const one of search(source, { ...wanted, from }, to)) found.push(one)
+    yield* found.reverse()
+    stretch = found.length * 4 > stretch ? STRETCH.least : Math.min(STRETCH.most, stretch * 2)
+    to = from - 1
+  }
+}
+
 /**
  * Where the wanted time lies in the journal, as far as it is written: times never go back. Undefined `last`: what
  * comes may still be of that time.

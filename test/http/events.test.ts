@@ -361,6 +361,58 @@ describe('what events are not asked for', () => {
   })
 })
 
+describe('newest first', () => {
+  const positions = async (query: string) => (await events(`/events?order=desc&${query}`)).map((one) => one.position)
+  const backwards = (matches: (event: Event) => boolean) =>
+    journal
+      .filter(matches)
+      .map((event) => event.position)
+      .reverse()
+
+  test('a page has the same events the other way round, and its next one goes on down', async () => {
+    const found: number[] = []
+    let path: string | undefined = '/events?order=desc&limit=500'
+    while (path) {
+      const reply: Reply = await get(path)
+      found.push(...reply.json<Event[]>().map(({ position }) => position))
+      path = /<([^>]*)>; rel="next"/.exec(String(reply.headers.link ?? ''))?.[1]
+    }
+    assert.deepEqual(
+      found,
+      backwards(() => true),
+    )
+  })
+
+  test('with every filter, and from a position on down', async () => {
+    const last = journal.at(-1) as Event
+    assert.deepEqual(await positions(`from=20&limit=3`), [20, 19, 18])
+    assert.deepEqual(
+      await positions('collection=sensors'),
+      backwards(({ collection }) => collection === 'sensors'),
+    )
+    assert.deepEqual(
+      await positions(`collection=sensors&id=${encodeURIComponent(MAC)}`),
+      backwards(({ id }) => id === MAC),
+    )
+    assert.deepEqual(
+      await positions('type=ItemDeleted'),
+      backwards(({ type }) => type === 'ItemDeleted'),
+    )
+    assert.deepEqual(
+      await positions(`limit=1000&from=${last.position - 2}&since=${last.time}`),
+      backwards(({ time, position }) => time >= last.time && position <= last.position - 2),
+    )
+    assert.deepEqual(await positions('from=0'), [])
+  })
+
+  test('only of a page, and only asc or desc', async () => {
+    assert.equal((await get('/events?order=up')).status, 400)
+    assert.equal((await get('/events?order=desc', 'application/x-ndjson')).status, 400)
+    assert.equal((await get('/events?order=desc', 'text/event-stream')).status, 400)
+    assert.deepEqual(await events('/events?order=asc&limit=2'), await events('/events?limit=2'))
+  })
+})
+
 test('what a hand edit removes and reorders is told by events of the collection', async (t) => {
   const [ordered, removed] = [[{ id: 1 }, { id: 2 }, { id: 'three' }], [{ id: 'x' }]]
   const first = await startServer(t, { data: { ordered, removed } })

@@ -376,6 +376,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     events: { journal, history: new History(views), arrivals: new Arrivals(), gate: openToAll(), limits },
     admin: {
       health: () => ({ status: 'ok' }),
+      schemes: [],
       warnings: [],
       handler,
       views,

@@ -7,6 +7,7 @@ interface Health {
   readonly status: string
   readonly dataFile: { readonly state: string; readonly detail?: string }
   readonly warnings?: readonly string[]
+  readonly access: unknown
 }
 
 const KEY = 'the-key-of-the-owner'
@@ -44,4 +45,15 @@ test('where authentication is off, /health tells everybody what is wrong', async
   const server = await startServer(t, { data: { patients: [] } })
   await breakFile(server)
   assert.match(String((await healthOf(server)).dataFile.detail), /patients\/1\/id/)
+})
+
+test('/health tells who asks how the server knows them, and strangers by what it would', async (t) => {
+  const flags = [...ON, '--Authentication.ApiKey', KEY, '--Authentication.ApiKeys', READER]
+  const server = await startServer(t, { data: { patients: [] }, flags })
+  const schemes = ['apikey']
+  assert.deepEqual((await healthOf(server)).access, { schemes, actor: null, role: null })
+  assert.deepEqual((await healthOf(server, 'wrong')).access, { schemes, actor: null, role: null })
+  assert.deepEqual((await healthOf(server, 'the-key-of-a-reader')).access, { schemes, actor: 'reader', role: 'reader' })
+  const open = await startServer(t, { data: { patients: [] } })
+  assert.deepEqual((await healthOf(open)).access, { schemes: [], actor: 'anonymous', role: 'admin' })
 })

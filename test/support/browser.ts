@@ -1,5 +1,6 @@
 import type { TestContext } from 'node:test'
-import { chromium, type Page } from 'playwright-core'
+import axe from 'axe-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
 /** The reason to skip a test that needs a browser; with CI=true there is none, and the test fails without one. */
 export const withoutBrowser: string | false =
@@ -28,13 +29,35 @@ const FLAGS = [
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]',
 ]
 
-/** Opens the address in a Chromium of its own, which ends with the test. */
-export async function openPage(t: Pick<TestContext, 'after'>, url: string): Promise<OpenPage> {
+/** The sizes and colours in which every page has to look well. */
+export const LOOKS = [
+  { name: 'on a desk, light', viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
+  { name: 'on a desk, dark', viewport: { width: 1280, height: 900 }, colorScheme: 'dark' },
+  { name: 'on a phone, light', viewport: { width: 390, height: 800 }, colorScheme: 'light' },
+  { name: 'on a phone, dark', viewport: { width: 390, height: 800 }, colorScheme: 'dark' },
+] as const
+
+/** A Chromium that ends with the test. */
+export async function startBrowser(t: Pick<TestContext, 'after'>): Promise<Browser> {
   const executablePath = process.env.CHROMIUM
   if (!executablePath) throw new Error('chromium is missing: the environment variable CHROMIUM names none')
   const browser = await chromium.launch({ executablePath, args: FLAGS })
   t.after(() => browser.close())
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
+  return browser
+}
+
+/** Opens the address, in a Chromium of its own unless one is given. */
+export async function openPage(
+  t: Pick<TestContext, 'after'>,
+  url: string,
+  options: BrowserContextOptions = {},
+  browser?: Browser,
+): Promise<OpenPage> {
+  const context = await (browser ?? (await startBrowser(t))).newContext({
+    viewport: { width: 1280, height: 900 },
+    ...options,
+  })
+  const page = await context.newPage()
   const errors: string[] = []
   const outside: string[] = []
   const { host } = new URL(url)
@@ -51,4 +74,18 @@ export async function openPage(t: Pick<TestContext, 'after'>, url: string): Prom
   page.on('websocket', (socket) => note(socket.url()))
   await page.goto(url)
   return { page, errors, outside }
+}
+
+/** What axe finds on the page that keeps somebody out: its serious and critical violations. */
+export async function barriers(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe.source)
+  const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as axe.AxeResults
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
+}
+
+/** How far the page reaches beyond its window, in pixels: more than 0 makes it scroll sideways. */
+export async function overhang(page: Page): Promise<number> {
+  return Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'))
 }

@@ -16,12 +16,13 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     name: 'Events',
     operations: {
       GET: {
-        summary: 'The events, oldest first',
+        summary: 'The events, oldest first unless asked otherwise',
         description:
           'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`, with `follow=true` those to come, too; all that match and then those to come as `text/event-stream`, where `Last-Event-ID` resumes.',
         parameters: [
           'Last-Event-ID',
           'from',
+          'order',
           'events',
           'eventsCollection',
           'eventsId',

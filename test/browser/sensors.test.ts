@@ -15,7 +15,7 @@ const reading = (mac: string, temperature: unknown) => ({ id: mac, mac, data: { 
 
 test('the page shows the latest reading of each sensor, without an error or an outside request', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
-  const { page, errors, outside } = await openPage(t, server.url)
+  const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`)
   await page.locator('#connection[data-state=live]').waitFor()
   await page.getByText('5 sensors, position').waitFor()
   assert.deepEqual(await page.locator('#sensors h2').allTextContents(), [
@@ -53,7 +53,7 @@ test('the page shows the latest reading of each sensor, without an error or an o
 
 test('a reading that arrives shows without a reload, and that item alone is read again', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
-  const { page, errors, outside } = await openPage(t, server.url)
+  const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`)
   await page.locator('#connection[data-state=live]').waitFor()
   await page.waitForLoadState('networkidle')
   await page.evaluate('globalThis.loaded = "once"')
@@ -81,7 +81,7 @@ test('a reading that arrives shows without a reload, and that item alone is read
 test('the changes of a moment are read in few requests, and the last one shows', options, async (t) => {
   const macs = Array.from({ length: 50 }, (_, index) => `S${index}`)
   const server = await startServer(t, { data: { sensors: macs.map((mac) => reading(mac, 0)) } })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
   await page.locator('#connection[data-state=live]').waitFor()
   await page.waitForLoadState('networkidle')
   let asked = 0
@@ -110,7 +110,7 @@ test('what a client sends is shown as text, never as markup', options, async (t)
     { id: '\u202e\u0000', data: 'plain' },
   ]
   const server = await startServer(t, { data: { sensors: [hostile, ...odd] }, flags: UPSERT })
-  const { page, errors, outside } = await openPage(t, server.url)
+  const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`)
   await page.getByText('5 sensors, position').waitFor()
   await page.locator('#connection[data-state=live]').waitFor()
   const first = page.locator('#sensors > li').first()
@@ -128,7 +128,7 @@ test('what a client sends is shown as text, never as markup', options, async (t)
 
 test('a server without sensors is shown as such, with links, until there is one', options, async (t) => {
   const server = await startServer(t, { data: { books: [], 'a/b <i>': [] } })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
   const missing = page.locator('#missing')
   await missing.waitFor()
   const anchors = await missing.locator('a').all()
@@ -147,7 +147,7 @@ test('a server without sensors is shown as such, with links, until there is one'
 test('all sensors are shown when they fill more than one page of the answer', options, async (t) => {
   const sensors = Array.from({ length: 600 }, (_, index) => reading(`S${index}`, index))
   const server = await startServer(t, { data: { sensors } })
-  const { page, errors } = await openPage(t, server.url)
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
   await page.getByText('600 sensors, position').waitFor()
   assert.equal(await page.locator('#sensors > li').count(), 600)
   assert.deepEqual(errors, [])
@@ -156,7 +156,7 @@ test('all sensors are shown when they fill more than one page of the answer', op
 test('the page says when the connection is lost, and shows what it missed when it is back', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
   const line = await cuttableLine(t, server.url)
-  const { page } = await openPage(t, line.url)
+  const { page } = await openPage(t, `${line.url}sensors.html`)
   await page.locator('#connection[data-state=live]').waitFor()
   await line.cut()
   await page.locator('#connection[data-state=lost]').waitFor()
@@ -173,7 +173,7 @@ test('nothing is wider than a phone, whatever a sensor sends', options, async (t
   const long = 'W'.repeat(300)
   const sensors = [...SAMPLE.sensors, { id: long, mac: long, timestamp: long, data: { [long]: long } }]
   const server = await startServer(t, { data: { sensors } })
-  const { page } = await openPage(t, server.url)
+  const { page } = await openPage(t, `${server.url}/sensors.html`)
   for (const width of [320, 390, 768]) {
     await page.setViewportSize({ width, height: 700 })
     await page.getByText('6 sensors, position').waitFor()

@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { json, startServer } from '../support/server.ts'
+
+const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
+const options = { skip: withoutBrowser, timeout: 120_000 }
+
+const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
+const row = (id: string): string => `#table tbody tr:has(th a:text-is(${JSON.stringify(id)}))`
+const ids = (page: Page) => page.locator('#table tbody th').allTextContents()
+const line = (name: string): string => `#names a:has(.name:text-is(${JSON.stringify(name)}))`
+
+for (const { name, ...look } of LOOKS) {
+  test(`collections and items, ${name}: no error, no outside request, no barrier`, options, async (t) => {
+    const server = await startServer(t, { data: SAMPLE })
+    const { page, errors, outside } = await openPage(t, server.url, look)
+    await live(page)
+    await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
+    assert.equal(await page.title(), 'Collections · Recollect')
+    await page.locator(`${line('sensors')}:has-text("5")`).waitFor()
+    await page.locator(`${line('sensordatas')}:has-text("30")`).waitFor()
+    assert.deepEqual(
+      await ids(page),
+      SAMPLE.sensors.map((sensor: { id: string }) => sensor.id),
+    )
+    assert.deepEqual(await barriers(page), [])
+    assert.equal(await overhang(page), 0)
+
+    await page.locator(`${row('DC:25:EF:B0:3A:11')} a`).click()
+    await page.locator('#item .json').waitFor()
+    await page.getByRole('button', { name: 'History' }).click()
+    await page.locator('.timeline li').waitFor()
+    assert.deepEqual(await barriers(page), [])
+    assert.equal(await overhang(page), 0)
+
+    await page.goto(`${server.url}/?item=DC:25:EF:B0:3A:11&at=20`)
+    await page.locator('.past #item .json').waitFor()
+    assert.deepEqual(await barriers(page), [])
+    assert.deepEqual(errors, [])
+    assert.deepEqual(outside, [])
+  })
+}
+
+test('a change shows without a reload, and where it was', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  const { page, errors } = await openPage(t, server.url)
+  await live(page)
+  await page.locator(row('DC:25:EF:B0:3A:11')).waitFor()
+  await page.evaluate('globalThis.loaded = "once"')
+
+  await server.fetch('/api/sensors/DC:25:EF:B0:3A:11', json('PATCH', { data: { humidity: 99.5 } }))
+  await page.locator(`${row('DC:25:EF:B0:3A:11')} td.flash:text-is("99.5")`).waitFor()
+  await server.fetch('/api/sensors', json('POST', { mac: 'new' }))
+  await page.locator(`${row('0')}.flash`).waitFor()
+  await page.locator(`${line('sensors')}:has-text("6")`).waitFor()
+  await server.fetch('/api/sensors/0', { method: 'DELETE' })
+  await page.locator(row('0')).waitFor({ state: 'detached' })
+  await server.fetch('/api/rooms', json('POST', { name: 'cellar' }))
+  await page.locator(`${line('rooms')}:has-text("1")`).waitFor()
+  assert.equal(await page.evaluate('globalThis.loaded'), 'once')
+  assert.deepEqual(errors, [])
+})
+
+test('filters, sort, page and selection are in the address, which shows the same again', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=sensordatas`)
+  await page.locator(row('29')).waitFor()
+
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Field').fill('data.battery')
+  await page.getByLabel('Operator').selectOption('gt')
+  await page.getByLabel('Value', { exact: true }).fill('2990')
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await page.getByText('data.battery > 2990').waitFor()
+  await page.locator('#table thead').getByRole('button', { name: 'data.temperature' }).click()
+  await page.locator('#table th[aria-sort=ascending]').waitFor()
+  await page.getByLabel('Items a page').selectOption('20')
+  const query = 'data.battery_gt=2990&sort=data.temperature_asc&pageSize=20&page=1'
+  const wanted = (await (await server.fetch(`/api/sensordatas?${query}`)).json()) as { id: number }[]
+  await page.waitForFunction(`document.querySelectorAll('#table tbody tr').length === ${wanted.length}`)
+  assert.deepEqual(
+    await ids(page),
+    wanted.map(({ id }) => String(id)),
+  )
+  const [first] = wanted
+  await page.locator(`${row(String(first?.id))} a`).click()
+  await page.locator('#item .json').waitFor()
+
+  const again = await openPage(t, page.url())
+  await again.page.locator('#item .json').waitFor()
+  await again.page.locator(`${row(String(first?.id))}[aria-selected]`).waitFor()
+  assert.deepEqual(await ids(again.page), await ids(page))
+  assert.equal(await again.page.getByLabel('Query').inputValue(), await page.getByLabel('Query').inputValue())
+
+  await page.getByRole('button', { name: 'Remove the filter data.battery > 2990' }).click()
+  await page.waitForFunction("document.querySelectorAll('#table tbody tr').length === 20")
+  await page.getByRole('button', { name: 'Last page' }).click()
+  await page.getByText('21–30 of 30').waitFor()
+  await page.goBack()
+  await page.getByText('1–20 of 30').waitFor()
+  assert.deepEqual([...errors, ...again.errors], [])
+})
+
+test(
+  'an item is made, changed, patched, deleted and brought back; what the schema says is shown',
+  options,
+  async (t) => {
+    const settings = join(await temporaryDirectory(t), 'settings.json')
+    const schema = { type: 'object', properties: { mac: { type: 'string' } }, required: ['mac'] }
+    await writeFile(settings, JSON.stringify({ Api: { Schemas: { sensors: schema } } }))
+    const server = await startServer(t, {
+      data: { sensors: [] },
+      flags: ['--settings', settings],
+    })
+    const { page, errors } = await openPage(t, server.url)
+    await live(page)
+    const text = page.getByLabel('Item as JSON')
+    const save = page.getByRole('button', { name: 'Save' })
+
+    await page.getByRole('button', { name: 'New item' }).click()
+    await text.fill('{"mac": 7')
+    await page.getByText('Not JSON yet').waitFor()
+    await text.fill('{"name": "x", "mac": 7}')
+    await save.click()
+    await page.getByText('must be string').waitFor()
+    await page.getByRole('button', { name: '/mac' }).click()
+    assert.equal(await page.evaluate('document.activeElement.value.slice(document.activeElement.selectionStart)'), '7}')
+    await text.fill('{"mac": "a", "name": "x"}')
+    await save.click()
+    await page.locator(row('0')).waitFor()
+
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await text.fill('{"mac": "b"}')
+    await save.click()
+    await page.locator(`${row('0')} td:text-is("b")`).waitFor()
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await page.getByRole('button', { name: 'Merge patch' }).click()
+    await text.fill('{"more": true}')
+    await save.click()
+    await page.locator(`${row('0')} td:text-is("true")`).waitFor()
+
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await server.fetch('/api/sensors/0', json('PUT', { mac: 'somebody else' }))
+    await save.click()
+    await page.getByText('Somebody else changed it').waitFor()
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.locator('#item').getByText('"somebody else"').waitFor()
+
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.locator(row('0')).waitFor({ state: 'detached' })
+    assert.equal((await server.fetch('/api/sensors/0')).status, 404)
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await page.locator(row('0')).waitFor()
+    assert.deepEqual(await (await server.fetch('/api/sensors/0')).json(), { id: 0, mac: 'somebody else' })
+    // Refusals that the page asked for and shows: 422 and 412.
+    assert.equal(errors.filter((error) => !/status of (422|412)/.test(error)).length, 0)
+  },
+)
+
+test('what is in the data is shown as text, never as markup, and moves nothing', options, async (t) => {
+  const attack = '<img src="/x" onerror="globalThis.attacked = true"><script>globalThis.attacked = true</script>'
+  const hostile = {
+    id: attack,
+    [attack]: attack,
+    nested: { [attack]: [attack, null] },
+    'a.b': '\u202eleft',
+    tab: '\u0000',
+  }
+  const long = { id: 'W'.repeat(300), text: 'x'.repeat(10_240), ['k'.repeat(300)]: 1 }
+  const browser = await startBrowser(t)
+  const server = await startServer(t, { data: { [attack]: [hostile, long], '\u202eodd': [] } })
+  for (const { name, ...look } of LOOKS.slice(1, 3)) {
+    const { page, errors, outside } = await openPage(t, server.url, look, browser)
+    await page.locator('#table tbody tr').nth(1).waitFor()
+    assert.equal(await page.locator('#collection').textContent(), attack, name)
+    await page.locator('#table tbody tr a').first().click()
+    await page.locator('#item .json').waitFor()
+    assert.ok((await page.locator('#item .json').textContent())?.includes(attack))
+    assert.ok((await page.locator('#item .json').textContent())?.includes('\\u202eleft'))
+    assert.equal(await page.locator('#names a .name').last().textContent(), '\\u202eodd')
+    assert.equal(await overhang(page), 0, name)
+    await page.goto(`${server.url}/?item=${long.id}`)
+    await page.getByRole('button', { name: 'more characters' }).click()
+    assert.ok((await page.locator('#item .json').textContent())?.includes(long.text))
+    assert.equal(await overhang(page), 0, name)
+    assert.equal(await page.locator('img:not(.brand img), main script').count(), 0)
+    assert.equal(await page.evaluate('globalThis.attacked'), undefined)
+    assert.deepEqual([...errors, ...outside], [])
+  }
+})
+
+test('a collection that is not there, and a query that is not right, are told of', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  const { page } = await openPage(t, `${server.url}/?collection=none`)
+  await page.getByRole('alert').getByText('none').waitFor()
+  await page.goto(`${server.url}/?query=page%3D0`)
+  await page.getByRole('alert').getByText('page').waitFor()
+  await page.getByLabel('Query').fill('mac_startswith=F4')
+  await page.getByLabel('Query').press('Enter')
+  await page.getByText('1–1 of 1').waitFor()
+  assert.equal(await page.getByRole('alert').count(), 0)
+})

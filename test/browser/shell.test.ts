@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
+import { barriers, openPage, startBrowser, withoutBrowser } from '../support/browser.ts'
+import { json, startServer } from '../support/server.ts'
+
+const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
+const MAC = 'DC:25:EF:B0:3A:11'
+const options = { skip: withoutBrowser, timeout: 120_000 }
+
+const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
+const cell = (text: string): string => `#table tr:has-text("${MAC}") td:text-is("${text}")`
+const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
+
+test('a server that is killed and started anew: the page says so, and catches up', options, async (t) => {
+  const first = await startServer(t, { data: SAMPLE })
+  const { page } = await openPage(t, first.url)
+  await live(page)
+  await page.locator(cell('42.5')).waitFor()
+  await first.stop('SIGKILL')
+  await page.getByText('Server gone, trying again…').waitFor()
+
+  const elsewhere = await startServer(t, { directory: first.directory })
+  for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
+  await elsewhere.stop()
+  await startServer(t, { directory: first.directory, isBare: true, flags: ['--file', first.file, '--urls', first.url] })
+  await page.getByText('Reconnected, 7 changes caught up').waitFor()
+  await page.locator(cell('7')).waitFor()
+})
+
+test('the slider shows what the API says about that moment, and goes back to what comes', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
+  const { page, errors } = await openPage(t, server.url)
+  await live(page)
+  await page.locator(cell('5')).waitFor()
+  const slider = page.getByRole('slider', { name: 'Moment' })
+  for (const at of [41, 37, 20, 2]) {
+    await slider.fill(String(at))
+    await page.waitForURL((url) => url.searchParams.get('at') === String(at))
+    const then = (await (await server.fetch(`/api/sensors?asOf=${at}`)).json()) as { id: string }[]
+    await page.waitForFunction(`document.querySelectorAll('#table tbody tr').length === ${then.length}`)
+    for (const { id } of then) await page.locator('#table th').getByText(id, { exact: true }).waitFor()
+    assert.ok(await page.getByRole('button', { name: 'New item' }).isHidden(), 'nothing is written in the past')
+    if (at >= 37) await page.locator(cell(at === 37 ? '42.5' : '4')).waitFor()
+  }
+  await page.getByText(/position 2 of 42/).waitFor()
+  assert.match(String(await slider.getAttribute('aria-valuetext')), /^\d\d \w+ \d{4} [\d:.]+, position 2 of 42$/)
+  assert.deepEqual(await barriers(page), [])
+
+  await server.fetch(`/api/sensors/${MAC}`, humidity(6))
+  await slider.fill('42')
+  await page.locator(cell('5')).waitFor()
+  await page.getByRole('button', { name: 'One event back' }).click()
+  await page.locator(cell('4')).waitFor()
+  await page.getByRole('button', { name: 'Live' }).click()
+  await page.locator(cell('6')).waitFor()
+  assert.equal(new URL(page.url()).searchParams.get('at'), null)
+  assert.deepEqual(errors, [])
+})
+
+test('what happened is played from where one is, until now', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
+  const { page, errors } = await openPage(t, `${server.url}/?at=37`)
+  await page.locator(cell('42.5')).waitFor()
+  await page.getByLabel('Speed').selectOption('1000')
+  await page.getByRole('button', { name: 'Play' }).click()
+  await page.waitForURL((url) => !url.searchParams.has('at'))
+  await page.locator(cell('5')).waitFor()
+  await page.getByRole('button', { name: 'Play' }).waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('a moment may be named by its time, and the other pages show the same one', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  const { time } = (await (await server.fetch('/events/37')).json()) as { time: string }
+  const { page, errors } = await openPage(t, `${server.url}/?at=${time}`)
+  await page.locator('nav a[href="/journal.html?at=37"]').waitFor()
+  assert.deepEqual(errors, [])
+})
+
+for (const scheme of ['token', 'basic', 'apikey']) {
+  test(`who signs in by ${scheme} sees what their role lets them, until they sign out`, options, async (t) => {
+    const server = await startServer(t, { data: SAMPLE, flags: authentication(['token', 'basic', 'apikey']) })
+    const { page } = await openPage(t, server.url)
+    await page.getByText('Not signed in').waitFor()
+    assert.equal(await page.locator('#table tbody tr').count(), 0)
+    const signIn = async (role: 'reader' | 'admin', isRight: boolean) => {
+      await page.locator('#account').click()
+      const dialog = page.getByRole('dialog')
+      const names = { token: 'Name and password', basic: 'Name and password, sent each time', apikey: 'API key' }
+      await dialog.getByRole('button', { name: names[scheme as 'token'], exact: true }).click()
+      if (scheme === 'apikey') await dialog.getByLabel('API key').fill(isRight ? keyOf(role) : 'wrong')
+      else {
+        await dialog.getByLabel('Name', { exact: true }).fill(role)
+        await dialog.getByLabel('Password', { exact: true }).fill(isRight ? passwordOf(role) : 'wrong')
+      }
+      await dialog.getByRole('button', { name: 'Sign in' }).click()
+    }
+    await signIn('reader', false)
+    await page.getByText('That is not right.').waitFor()
+    assert.deepEqual(await barriers(page), [])
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await signIn('reader', true)
+    await live(page)
+    await page.locator(cell('42.5')).waitFor()
+    assert.ok(await page.getByRole('button', { name: 'New item' }).isHidden())
+    await page.reload()
+    await page.locator(cell('42.5')).waitFor()
+    await page.locator('#account:has-text("(reader)")').click()
+    await page.getByText('Not signed in').waitFor()
+    assert.equal(await page.locator('#table:visible tbody tr').count(), 0)
+    await signIn('admin', true)
+    await page.getByRole('button', { name: 'New item' }).waitFor()
+  })
+}
+
+test('a token that ends says so, and one may sign in again', options, async (t) => {
+  const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '3'])
+  const server = await startServer(t, { data: SAMPLE, flags })
+  const { page } = await openPage(t, server.url)
+  await page.locator('#account').click()
+  await page.getByLabel('Name', { exact: true }).fill('reader')
+  await page.getByLabel('Password', { exact: true }).fill(passwordOf('reader'))
+  await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click()
+  await live(page)
+  await page.getByText('Not signed in').waitFor()
+  await page.locator('#refused').getByRole('button', { name: 'Sign in' }).waitFor()
+})
+
+test('all can be reached with the keyboard alone', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE })
+  const browser = await startBrowser(t)
+  const { page } = await openPage(t, server.url, {}, browser)
+  await page.locator(cell('42.5')).waitFor()
+  const seen = new Set<string>()
+  for (let presses = 0; presses < 60; presses++) {
+    await page.keyboard.press('Tab')
+    seen.add(
+      String(
+        await page.evaluate(
+          "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()",
+        ),
+      ),
+    )
+  }
+  for (const name of [
+    'To the content',
+    'Journal',
+    'Live',
+    'Play',
+    'Moment',
+    'Query',
+    'New item',
+    'data.temperature',
+    MAC,
+  ]) {
+    assert.ok(seen.has(name), `${name} is among ${[...seen].join(', ')}`)
+  }
+  await page.getByRole('slider', { name: 'Moment' }).focus()
+  await page.keyboard.press('ArrowLeft')
+  await page.waitForURL((url) => url.searchParams.get('at') === '36')
+  await page.keyboard.press('End')
+  await page.waitForURL((url) => !url.searchParams.has('at'))
+})

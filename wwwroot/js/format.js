@@ -1,0 +1,124 @@
+// How values are written for people.
+
+const GROUPED = new Intl.NumberFormat('en-GB')
+const DATE = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short', year: 'numeric' })
+const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+
+/** @param {number} value */
+export function count(value) {
+  return GROUPED.format(value)
+}
+
+/**
+ * @param {number} value
+ * @param {string} one
+ * @param {string} [many]
+ */
+export function counted(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`
+}
+
+/** @param {number} value bytes */
+export function bytes(value) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+  let unit = 0
+  let size = value
+  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024
+  return `${unit === 0 ? size : size.toFixed(size < 10 ? 2 : 1)} ${units[unit]}`
+}
+
+/**
+ * In the reader's own time zone.
+ * @param {number} ms
+ * @param {{ withMs?: boolean }} [options]
+ */
+export function dateTime(ms, { withMs = false } = {}) {
+  const date = new Date(ms)
+  if (Number.isNaN(date.getTime())) return '–'
+  return `${DATE.format(date)} ${time(ms, { withMs })}`
+}
+
+/**
+ * @param {number} ms
+ * @param {{ withMs?: boolean }} [options]
+ */
+export function time(ms, { withMs = false } = {}) {
+  const date = new Date(ms)
+  const clock = CLOCK.format(date)
+  return withMs ? `${clock}.${String(date.getMilliseconds()).padStart(3, '0')}` : clock
+}
+
+/** @param {number} ms how long ago */
+export function age(ms) {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < -5) return `in ${span(-seconds)}`
+  if (seconds < 2) return 'now'
+  return `${span(seconds)} ago`
+}
+
+/** @param {number} seconds */
+export function span(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`
+  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
+  return `${count(Math.round(seconds / 86_400))} days`
+}
+
+/**
+ * An ISO 8601 date-time; without a zone it is UTC, as the server reads it.
+ * @param {unknown} text
+ * @returns {number | undefined} milliseconds since 1970
+ */
+export function instant(text) {
+  if (typeof text !== 'string') return undefined
+  const [, day, clock, zone] =
+    /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d:?\d\d)?)?$/i.exec(text) ?? []
+  if (!day) return undefined
+  const ms = Date.parse(clock ? `${day}T${clock}${zone ?? 'Z'}` : `${day}T00:00Z`)
+  return Number.isNaN(ms) ? undefined : ms
+}
+
+// Controls, marks that turn the direction of text, and what has no width: they would be seen by what they do.
+const UNSEEN = /[\p{Cc}\p{Cs}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu
+
+/**
+ * Text as it can be looked at: what is invisible in it, or turns its direction, is written as an escape.
+ * @param {string} text
+ */
+export function visible(text) {
+  return text.replace(UNSEEN, (sign) =>
+    sign === '\n' ? '⏎' : sign === '\t' ? '⇥' : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+/**
+ * A value on one line.
+ * @param {unknown} value
+ * @param {number} [most] characters
+ */
+export function short(value, most = 200) {
+  if (value === undefined) return ''
+  if (typeof value === 'string') return visible(cut(value, most))
+  if (typeof value !== 'object' || value === null) return String(value)
+  return visible(cut(JSON.stringify(value), most))
+}
+
+/**
+ * @param {string} text
+ * @param {number} most
+ */
+function cut(text, most) {
+  if (text.length <= most) return text
+  // Not in the middle of a pair.
+  const end = /[\ud800-\udbff]/.test(text[most - 1] ?? '') ? most - 1 : most
+  return `${text.slice(0, end)}…`
+}
+
+/** @param {unknown} value */
+export function kindOf(value) {
+  if (value === null) return 'word'
+  if (typeof value === 'boolean') return 'word'
+  if (typeof value === 'number') return 'number'
+  if (typeof value === 'string') return 'string'
+  return 'nested'
+}

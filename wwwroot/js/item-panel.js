@@ -1,0 +1,258 @@
+// One item beside the table: what it is, what it was, and, for who may, another one in its place.
+import { el, fill, say } from './dom.js'
+import { visible } from './format.js'
+import { jsonEditor } from './json-editor.js'
+import { jsonView } from './json-view.js'
+import { moment, withQuery } from './moment.js'
+import { Problem, pathOf, server } from './server.js'
+import { timeline } from './timeline.js'
+
+/**
+ * @param {HTMLElement} place
+ * @param {{ onClose: () => void, onMade: (key: string) => void }} options
+ */
+export function itemPanel(place, { onClose, onMade }) {
+  let collection = ''
+  /** @type {string | undefined} */
+  let key
+  let tab = 'value'
+  /** What is shown. */
+  let shownAt = ''
+  let etag = ''
+  /** @type {any} */
+  let item
+  let isEditing = false
+
+  place.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape' && !isEditing) onClose()
+  })
+  return { show, close, create, heard }
+
+  function close() {
+    key = undefined
+    isEditing = false
+    shownAt = ''
+    place.hidden = true
+    place.replaceChildren()
+    place.parentElement?.classList.remove('with-item')
+  }
+
+  /** @param {import('./server.js').Updated} updated */
+  function heard(updated) {
+    if (updated.collection !== collection || String(updated.itemId) !== key || isEditing) return
+    if (updated.method === 'DELETE') {
+      item = undefined
+      void draw()
+      return
+    }
+    shownAt = ''
+    void show(collection, key)
+  }
+
+  /**
+   * @param {string} inCollection
+   * @param {string | undefined} wanted
+   */
+  async function show(inCollection, wanted) {
+    if (isEditing && inCollection === collection && wanted === key) return
+    if (wanted === undefined) {
+      if (!isEditing || key !== undefined) close()
+      return
+    }
+    const at = JSON.stringify([inCollection, wanted, moment.at, tab, server.access])
+    if (at === shownAt) return
+    shownAt = at
+    isEditing = false
+    collection = inCollection
+    key = wanted
+    open()
+    try {
+      const answer = await server.ask(withQuery(pathOf(collection, key), moment.query))
+      if (at !== shownAt) return
+      item = answer.body
+      etag = answer.headers.get('ETag') ?? ''
+      await draw()
+    } catch (error) {
+      if (at !== shownAt) return
+      item = undefined
+      const isNone = error instanceof Problem && [400, 404].includes(error.status)
+      if (isNone) await draw()
+      else fill(place, head(), el('p.bad-text', null, String(Object(error).message)))
+    }
+  }
+
+  function open() {
+    place.hidden = false
+    place.parentElement?.classList.add('with-item')
+  }
+
+  function head() {
+    return el(
+      'div.row.item-head',
+      null,
+      el('h2.break', null, visible(key ?? '')),
+      el('button.plain.push', { type: 'button', 'aria-label': 'Close', onclick: onClose }, '✕'),
+    )
+  }
+
+  async function draw() {
+    const mayWrite = server.may('writer') && moment.at === undefined && item !== undefined
+    /** @param {string} name @param {string} text */
+    const tabButton = (name, text) =>
+      el('button', { type: 'button', 'aria-pressed': String(tab === name), onclick: () => turn(name) }, text)
+    const inside = el('div.value')
+    fill(
+      place,
+      head(),
+      el(
+        'div.row',
+        null,
+        el(
+          'div.choices',
+          { role: 'group', 'aria-label': 'Show' },
+          tabButton('value', 'Value'),
+          tabButton('history', 'History'),
+        ),
+        mayWrite && el('button.push', { type: 'button', onclick: () => edit() }, 'Edit'),
+        mayWrite && el('button.danger', { type: 'button', onclick: () => void remove() }, 'Delete'),
+      ),
+      inside,
+    )
+    if (tab === 'history' && key !== undefined) {
+      const line = timeline(collection, key, ({ position }) => [
+        el('button.plain', { type: 'button', onclick: () => moment.show(position) }, 'Show this moment'),
+      ])
+      inside.append(line.element)
+      await line.load()
+    } else if (item === undefined) {
+      inside.append(el('p.quiet', null, `There is no such item${moment.at === undefined ? '' : ' at this moment'}.`))
+    } else inside.append(jsonView(item))
+  }
+
+  /** @param {string} name */
+  function turn(name) {
+    tab = name
+    void show(collection, key)
+  }
+
+  function edit() {
+    editor({
+      title: visible(key ?? ''),
+      text: JSON.stringify(item, null, 2),
+      kinds: [
+        ['PUT', 'Replace', 'application/json'],
+        ['PATCH', 'Merge patch', 'application/merge-patch+json'],
+        ['PATCH', 'JSON Patch', 'application/json-patch+json'],
+      ],
+      send: (method, type, text) =>
+        server.ask(pathOf(collection, key ?? ''), { method, type, text, headers: { 'If-Match': etag } }),
+    })
+  }
+
+  /** @param {string} name */
+  function create(name) {
+    collection = name
+    key = undefined
+    open()
+    editor({
+      title: `New item of ${visible(name)}`,
+      text: '{\n  \n}',
+      kinds: [['POST', 'Create', 'application/json']],
+      send: (method, type, text) => server.ask(pathOf(name), { method, type, text }),
+    })
+  }
+
+  /**
+   * @param {{ title: string, text: string, kinds: string[][], send: (method: string, type: string, text: string) => Promise<import('./server.js').Answer> }} options
+   */
+  function editor({ title, text, kinds, send }) {
+    isEditing = true
+    let kind = /** @type {string[]} */ (kinds[0])
+    const json = jsonEditor(text, 'Item as JSON')
+    const problem = el('p.bad-text.break', { role: 'alert' })
+    const submit = el('button.primary', { type: 'submit' }, 'Save')
+    const cancel = () => {
+      isEditing = false
+      shownAt = ''
+      if (key === undefined) close()
+      else void show(collection, key)
+    }
+    const choices = kinds.map((one) =>
+      el('button', { type: 'button', 'aria-pressed': String(one === kind), onclick: () => choose(one) }, one[1]),
+    )
+    fill(
+      place,
+      el('h2.break', null, title),
+      el(
+        'form.editor',
+        { onsubmit: save },
+        kinds.length > 1 && el('div.choices', { role: 'group', 'aria-label': 'How to change it' }, choices),
+        json.element,
+        problem,
+        el('div.row', null, submit, el('button', { type: 'button', onclick: cancel }, 'Cancel')),
+      ),
+    )
+    json.area.focus()
+
+    /** @param {string[]} one */
+    function choose(one) {
+      kind = one
+      for (const [index, each] of kinds.entries()) choices[index].setAttribute('aria-pressed', String(each === one))
+      json.area.value =
+        one[1] === 'Merge patch'
+          ? '{\n  \n}'
+          : one[1] === 'JSON Patch'
+            ? '[\n  {"op": "replace", "path": "/", "value": null}\n]'
+            : text
+      json.area.dispatchEvent(new Event('input'))
+    }
+
+    /** @param {SubmitEvent} event */
+    async function save(event) {
+      event.preventDefault()
+      if (!json.isJson) return json.area.focus()
+      submit.disabled = true
+      problem.textContent = ''
+      try {
+        const [method = '', , type = ''] = kind
+        const { body } = await send(method, type, json.text)
+        isEditing = false
+        shownAt = ''
+        if (key === undefined) onMade(String(body.id))
+        else await show(collection, key)
+      } catch (error) {
+        problem.textContent = whyNot(error)
+        if (error instanceof Problem) json.showFaults(error.errors)
+      }
+      submit.disabled = false
+    }
+  }
+
+  async function remove() {
+    const path = pathOf(collection, key ?? '')
+    const what = { collection, id: item.id }
+    try {
+      const { position } = await server.ask(path, { method: 'DELETE', headers: { 'If-Match': etag } })
+      onClose()
+      const undo = async () => {
+        await server
+          .ask('/admin/restore', { method: 'POST', body: { ...what, to: position - 1 } })
+          .catch((error) => say(error.message, { isBad: true }))
+      }
+      say(
+        `${visible(String(what.id))} was deleted.`,
+        server.may('admin') ? { action: { name: 'Undo', run: () => void undo() } } : {},
+      )
+    } catch (error) {
+      say(whyNot(error), { isBad: true })
+    }
+  }
+}
+
+/** @param {unknown} error */
+function whyNot(error) {
+  if (!(error instanceof Problem)) return String(error)
+  if (error.status === 412) return 'Somebody else changed it in the meantime. Cancel, and look at what it is now.'
+  if (error.status === 403) return `Not allowed: ${error.message}`
+  return error.message
+}

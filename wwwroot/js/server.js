@@ -1,0 +1,214 @@
+// All that the pages ask of the server goes through here: requests, what it tells by itself, and how the connection is.
+import { connect } from '/client/index.js'
+import { authOf, headersOf, session } from './session.js'
+
+/** What the server refused, as it explains it (RFC 9457). */
+export class Problem extends Error {
+  /**
+   * @param {number} status 0 when no answer came
+   * @param {any} body
+   */
+  constructor(status, body) {
+    super(body?.detail ?? body?.title ?? (status === 0 ? 'The server cannot be reached.' : `Answered with ${status}.`))
+    this.status = status
+    /** @type {{ pointer: string, message: string }[]} */
+    this.errors = body?.errors ?? []
+  }
+}
+
+/**
+ * @typedef {{ status: number, headers: Headers, body: any, position: number, total: number, next: string | undefined }} Answer
+ * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string>, signal?: AbortSignal }} Asked
+ * @typedef {{ method: string, path: string, collection: string, itemId: string | number | null, position: number }} Updated
+ * @typedef {'connecting' | 'live' | 'gone' | 'refused'} State
+ * @typedef {{ schemes: string[], actor: string | null, role: 'reader' | 'writer' | 'admin' | null }} Access
+ */
+
+const GONE_MS = 1500
+const ROLES = ['reader', 'writer', 'admin']
+
+class Server extends EventTarget {
+  /** Keeps the connection, and lists that stay right. */
+  client = connect(location.origin, authOf(session.credentials))
+  /** @type {State} */
+  state = 'connecting'
+  /** Of the last event that is known of. */
+  head = 0
+  /** The journal's UUID. */
+  journal = ''
+  /** Who one is to the server, and what one may.
+   * @type {Access} */
+  access = { schemes: [], actor: null, role: null }
+  /** Changes that were made while there was no connection, the last time there was none.
+   * @type {number | undefined} */
+  caughtUp
+  #isOpen = false
+  #wasLive = false
+
+  /** Opens the connection. */
+  async start() {
+    await this.#lookWho().catch(() => {})
+    if (this.access.role === null && this.access.schemes.length > 0) this.#is('refused')
+    else this.#connect()
+  }
+
+  /** @param {string} role */
+  may(role) {
+    return this.access.role !== null && ROLES.indexOf(this.access.role) >= ROLES.indexOf(role)
+  }
+
+  /**
+   * @param {string} path
+   * @param {Asked} [asked]
+   * @returns {Promise<Answer>}
+   */
+  async ask(path, { method = 'GET', body, text, type = 'application/json', headers = {}, signal } = {}) {
+    const sent = text ?? (body === undefined ? undefined : JSON.stringify(body))
+    /** @type {Response} */
+    let response
+    try {
+      response = await fetch(path, {
+        method,
+        // Without this a browser may answer a 401 with a dialog of its own.
+        credentials: 'omit',
+        cache: 'no-cache',
+        headers: {
+          Accept: 'application/json',
+          ...headersOf(session.credentials),
+          ...(sent !== undefined && { 'Content-Type': type }),
+          ...headers,
+        },
+        ...(sent !== undefined && { body: sent }),
+        ...(signal && { signal }),
+      })
+    } catch (error) {
+      if (signal?.aborted) throw error
+      throw new Problem(0, undefined)
+    }
+    const answer = await answerOf(response)
+    if (!response.ok) {
+      if (response.status === 401) this.#is('refused')
+      throw new Problem(response.status, answer.body)
+    }
+    this.#know(answer.position)
+    return answer
+  }
+
+  /**
+   * @param {import('./session.js').Credentials} credentials
+   * @returns {Promise<boolean>} whether the server knows them
+   */
+  async signIn(credentials) {
+    const before = session.credentials
+    session.use(credentials)
+    await this.#lookWho()
+    if (this.access.role === null) {
+      session.use(before)
+      return false
+    }
+    this.#connect()
+    this.dispatchEvent(new Event('again'))
+    return true
+  }
+
+  async signOut() {
+    if (session.credentials?.scheme === 'token') await this.ask('/logout', { method: 'POST' }).catch(() => {})
+    session.use(undefined)
+    await this.#lookWho().catch(() => {})
+    this.#is('refused')
+    this.client.authenticate({})
+    this.dispatchEvent(new Event('again'))
+  }
+
+  #connect() {
+    this.#is('connecting')
+    this.#wasLive = false
+    this.client.authenticate(authOf(session.credentials))
+    if (this.#isOpen) return
+    this.#isOpen = true
+    this.client.onState(({ state }) => {
+      if (state === 'connected') this.#connected().catch(() => {})
+      else if (state === 'refused') this.#refused().catch(() => {})
+      else if (state === 'disconnected' && this.state === 'live') this.#is('gone')
+      else if (state === 'disconnected') this.#mayBeGone()
+    })
+    this.client.onUpdated((updated) => {
+      this.#know(updated.position)
+      this.dispatchEvent(new CustomEvent('updated', { detail: updated }))
+    })
+  }
+
+  /** Who signs in is disconnected for a moment, too. */
+  #mayBeGone() {
+    setTimeout(() => {
+      if (this.state === 'connecting' && this.client.state === 'disconnected') this.#is('gone')
+    }, GONE_MS)
+  }
+
+  async #connected() {
+    const before = { head: this.head, journal: this.journal }
+    await this.#lookWho()
+    const isAgain = this.#wasLive
+    this.#wasLive = true
+    this.caughtUp = isAgain && before.journal === this.journal ? this.head - before.head : undefined
+    this.#is('live')
+    // What came between the page's first request and its connection was not told either.
+    if (isAgain || this.head > before.head) this.dispatchEvent(new Event('again'))
+  }
+
+  async #refused() {
+    await this.#lookWho()
+    this.#is('refused')
+  }
+
+  /** Who one is to the server, and which journal it has. */
+  async #lookWho() {
+    const { body } = await this.ask('/health')
+    this.access = body.access
+    if (body.journal.id !== this.journal) this.head = 0
+    this.journal = body.journal.id
+    this.#know(body.position)
+    this.dispatchEvent(new Event('access'))
+  }
+
+  /** @param {number} position */
+  #know(position) {
+    if (!(position > this.head)) return
+    this.head = position
+    this.dispatchEvent(new Event('head'))
+  }
+
+  /** @param {State} state */
+  #is(state) {
+    if (state !== 'live') this.caughtUp = undefined
+    this.state = state
+    this.dispatchEvent(new Event('state'))
+  }
+}
+
+/**
+ * @param {Response} response
+ * @returns {Promise<Answer>}
+ */
+async function answerOf(response) {
+  const { status, headers } = response
+  const isJson = /json/.test(headers.get('Content-Type') ?? '')
+  return {
+    status,
+    headers,
+    body: isJson && status !== 304 ? await response.json().catch(() => undefined) : undefined,
+    position: Number(headers.get('Journal-Position')),
+    total: Number(headers.get('X-Total-Count')),
+    next: /<([^>]*)>; rel="next"/.exec(headers.get('Link') ?? '')?.[1],
+  }
+}
+
+/**
+ * The address of a collection, an item, or what is within it.
+ * @param {...(string | number)} segments
+ */
+export function pathOf(...segments) {
+  return `/api/${segments.map((segment) => encodeURIComponent(segment)).join('/')}`
+}
+
+export const server = new Server()
