@@ -42,6 +42,7 @@ const LONGEST_RETRY_MS = 5000
 export class Connection {
   readonly #url: URL
   readonly #credentials: () => Credentials
+  readonly #withBrowsers: boolean
   readonly #subscribers = new Set<Subscriber>()
   readonly #byId = new Map<string, Subscriber>()
   /** Changes can come before the answer that says whose they are. */
@@ -53,14 +54,17 @@ export class Connection {
   #socket: Socket<ServerMessages, ClientMessages> | undefined
   /** Answers to what an earlier connection was asked count no more. */
   #generation = 0
+  #isRenewing = false
   #retry: ReturnType<typeof setTimeout> | undefined
   #state: ConnectionState = 'idle'
   readonly #onState = new Listeners<StateChange>()
   readonly #onUpdated = new Listeners<Updated>()
 
-  constructor(base: string, credentials: () => Credentials) {
+  /** `withBrowsers`: a browser sends what it holds itself to another origin, too. */
+  constructor(base: string, credentials: () => Credentials, withBrowsers = false) {
     this.#url = new URL(base)
     this.#credentials = credentials
+    this.#withBrowsers = withBrowsers
   }
 
   get state(): ConnectionState {
@@ -127,7 +131,11 @@ export class Connection {
   /** Begins anew, as somebody else. */
   renew(): void {
     if (!this.#socket) return
+    clearTimeout(this.#retry)
+    this.#isRenewing = true
     this.#socket.disconnect()
+    this.#isRenewing = false
+    this.#say('connecting')
     this.#socket.connect()
   }
 
@@ -145,6 +153,7 @@ export class Connection {
     const socket: Socket<ServerMessages, ClientMessages> = io(origin, {
       path: `${pathname.replace(/\/$/, '')}/socket.io/`,
       forceNew: true,
+      withCredentials: this.#withBrowsers,
       transports: ['websocket', 'polling'],
       tryAllTransports: true,
       reconnectionDelay: RETRY_MS / 4,
@@ -185,7 +194,7 @@ export class Connection {
     this.#forget()
     this.#caughtUp ??= 0
     for (const subscriber of this.#subscribers) subscriber.disconnected()
-    this.#say('disconnected')
+    if (!this.#isRenewing) this.#say('disconnected')
   }
 
   #forget(): void {

@@ -8,6 +8,9 @@ export interface Credentials {
   readonly password?: string
 }
 
+/** Whether a browser sends what it holds itself: cookies of a proxy, a remembered password. */
+export type BrowserCredentials = 'omit' | 'same-origin' | 'include'
+
 export function headersOf({ token, apiKey, username, password }: Credentials): Readonly<Record<string, string>> {
   if (apiKey !== undefined) return { 'X-API-KEY': apiKey }
   if (token !== undefined) return { Authorization: `Bearer ${token}` }

@@ -303,7 +303,9 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       this.#load(items, position, journal, this.#journal !== undefined)
     } catch (error) {
       if (signal.aborted) return
-      if (error instanceof Problem && (error.status === 401 || error.status === 403)) return this.#end(error)
+      // Whoever is not known to the server gets another connection with the credentials that it knows.
+      if (error instanceof Problem && error.status === 401) return
+      if (error instanceof Problem && error.status === 403) return this.#end(error)
       try {
         await pause(RETRY_MS, signal)
       } catch {

@@ -1,13 +1,16 @@
 import { Collection } from './collection.ts'
 import { Connection, type ConnectionState, type StateChange, type Updated } from './connection.ts'
-import type { Credentials } from './credentials.ts'
+import type { BrowserCredentials, Credentials } from './credentials.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import type { Listener } from './listeners.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import type { Server } from './query.ts'
 import { Requests } from './requests.ts'
 
-export type ConnectOptions = Credentials
+export interface ConnectOptions extends Credentials {
+  /** Default: `omit` where the client has credentials, else `same-origin`. */
+  readonly browserCredentials?: BrowserCredentials
+}
 
 export interface Health {
   readonly status: 'ok' | 'degraded' | 'unavailable'
@@ -43,11 +46,11 @@ export class Recollect {
   readonly #connection: Connection
   readonly #server: Server
 
-  constructor(url: string, credentials: Credentials) {
+  constructor(url: string, { browserCredentials, ...credentials }: ConnectOptions) {
     const { origin, pathname } = new URL(url)
     this.url = origin + pathname.replace(/\/+$/, '')
-    this.#requests = new Requests(this.url, credentials)
-    this.#connection = new Connection(this.url, () => this.#requests.credentials)
+    this.#requests = new Requests(this.url, credentials, browserCredentials)
+    this.#connection = new Connection(this.url, () => this.#requests.credentials, browserCredentials === 'include')
     this.#server = { requests: this.#requests, connection: this.#connection }
   }
 

@@ -1,4 +1,4 @@
-import { type Credentials, headersOf } from './credentials.ts'
+import { type BrowserCredentials, type Credentials, headersOf } from './credentials.ts'
 import { problemOf } from './problem.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -18,17 +18,21 @@ export class Requests {
   credentials: Credentials
   /** Where the server is, without a slash at the end. */
   readonly base: string
+  readonly #browserCredentials: BrowserCredentials | undefined
   readonly #closing = new AbortController()
 
-  constructor(base: string, credentials: Credentials) {
+  constructor(base: string, credentials: Credentials, browserCredentials?: BrowserCredentials) {
     this.base = base
     this.credentials = credentials
+    this.#browserCredentials = browserCredentials
   }
 
   /** `path` begins with a slash, and is encoded. */
   async send(method: Method, path: string, asked: Asked = {}): Promise<Response> {
     const { body, headers = {}, signal, accept = [], isOpen = false } = asked
-    const fields = new Headers({ Accept: 'application/json', ...(!isOpen && headersOf(this.credentials)) })
+    const own = isOpen ? {} : headersOf(this.credentials)
+    const isByOwn = isOpen || Object.keys(own).length > 0
+    const fields = new Headers({ Accept: 'application/json', ...own })
     if (body !== undefined) fields.set('Content-Type', 'application/json')
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) fields.set(name, value)
     const response = await fetch(this.base + path, {
@@ -36,6 +40,8 @@ export class Requests {
       headers: fields,
       // A change must be seen at once: what a browser remembers is asked after, and not taken for granted.
       ...({ cache: 'no-cache' } as object),
+      // Who comes with credentials of their own is not to be asked for others by the browser after a 401.
+      credentials: this.#browserCredentials ?? (isByOwn ? 'omit' : 'same-origin'),
       signal: signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })

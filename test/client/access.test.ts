@@ -42,8 +42,17 @@ for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: st
     await assert.rejects(stranger.collections(), { status: 401, code: 'Unauthenticated' })
     await until('it to be refused', () => stranger.state === 'refused')
     assert.deepEqual(nothing.items, [])
+    const states: StateChange[] = []
+    stranger.onState((change) => states.push(change))
     stranger.authenticate(await credentials(server.url))
     await nothing.ready
+    await until('it to be let in', () => stranger.state === 'connected')
+    stranger.authenticate(await credentials(server.url))
+    await until('it to be let in again', () => states.length === 4)
+    assert.deepEqual(
+      states.map(({ state }) => state),
+      ['connecting', 'connected', 'connecting', 'connected'],
+    )
     assert.equal(nothing.items.length, 2)
   })
 }
