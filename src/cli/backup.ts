@@ -2,7 +2,7 @@ import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { type Segment, walk } from '../events/walk.ts'
 import { type Files, readFully, writeNew } from '../files/files.ts'
-import { writeSnapshot } from '../projections/data-file/adapter.ts'
+import { writePicture } from '../projections/data-file/adapter.ts'
 import { writeState } from '../projections/data-file/state.ts'
 import { fold, type Progress } from './fold.ts'
 
@@ -42,7 +42,7 @@ export async function backup(
   }
   await files.syncDirectory(copy.journal)
 
-  const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
+  const confirmed = { position: views.position, hash: await writePicture(files, copy.file, views.picture()) }
   await writeState(files, copy.file, { journal: id, confirmed, pending: undefined })
   await files.syncDirectory(out)
 

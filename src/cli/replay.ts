@@ -1,7 +1,7 @@
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
-import { writeSnapshot } from '../projections/data-file/adapter.ts'
+import { writePicture } from '../projections/data-file/adapter.ts'
 import { fold, type Progress, parseUntil } from './fold.ts'
 
 export interface Replayed {
@@ -28,10 +28,8 @@ export async function replay(
   if ('position' in until && until.position >= walked.next.position) {
     throw new Refusal('Invalid', `Position ${until.position} is beyond the journal's end, ${walked.next.position - 1}.`)
   }
-  const snapshot = views.snapshot()
   await files.makeDirectory(directoryOf(out))
-  await writeSnapshot(files, out, snapshot)
+  await writePicture(files, out, views.picture())
   await files.syncDirectory(directoryOf(out))
-  const items = [...snapshot.values()].reduce((sum, { length }) => sum + length, 0)
-  return { position: views.position, collections: snapshot.size, items }
+  return { position: views.position, ...views.counts() }
 }

@@ -68,6 +68,9 @@ export async function readFully(file: OpenFile, length: number, offset: number):
   return buffer.subarray(0, filled)
 }
 
+/** A large file is synced as it grows: at its end alone, that would hold up whoever else syncs then. */
+const SYNC_BYTES = 16 * 1024 * 1024
+
 /** Writes a new file and syncs it; one left over from a crash is written anew. */
 export async function writeNew(
   files: Files,
@@ -79,9 +82,13 @@ export async function writeNew(
   const file = await files.open(path, 'create', mode)
   try {
     let offset = 0
+    let synced = 0
     for await (const chunk of chunks) {
       await writeAll(file, chunk, offset)
       offset += chunk.length
+      if (offset - synced < SYNC_BYTES) continue
+      await file.sync()
+      synced = offset
     }
     await file.sync()
   } finally {

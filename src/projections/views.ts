@@ -1,5 +1,5 @@
 import { Collection, evolve } from '../collections/collection.ts'
-import type { Snapshot } from '../collections/snapshot.ts'
+import type { Picture, Snapshot } from '../collections/snapshot.ts'
 import type { Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 
@@ -83,6 +83,11 @@ export class Views {
       items += size
     }
     return { collections, items }
+  }
+
+  /** The items of now, to be gone through; later events leave it as it is. */
+  picture(): Picture {
+    return new Map(Array.from(this.#existing(), (collection) => [collection.name, collection.snapshot()]))
   }
 
   /** The items of now; later events leave it as it is. */

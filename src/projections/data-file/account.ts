@@ -69,6 +69,14 @@ export class Account implements Kept {
     this.#lastTakenIn = undefined
   }
 
+  /** The content of the file on disk, when that is untouched since it was written and confirmed; else it must be read. */
+  async untouched(): Promise<Content | undefined> {
+    const { hash, signature } = this.state?.confirmed ?? {}
+    if (hash === undefined || signature === undefined) return undefined
+    const stat = await this.#files.stat(this.#path)
+    return stat?.signature === signature ? { hash, signature } : undefined
+  }
+
   /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */
   async recognise(hash: string | undefined): Promise<void> {
     const known = this.#written(hash)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
-import { parseSnapshot, type Snapshot } from '../../collections/snapshot.ts'
+import { type Picture, parseSnapshot, type Snapshot } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import { directoryOf, type Files, writeNew } from '../../files/files.ts'
 import type { JsonValue } from '../../json/value.ts'
@@ -29,25 +29,23 @@ export interface AdapterOptions {
  * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and
  * whole: temporary file → fsync → rename → directory fsync; the file's mode is kept.
  */
-export class DataFileAdapter implements Adapter<Snapshot> {
+export class DataFileAdapter implements Adapter<Picture> {
   readonly #options: AdapterOptions
 
   constructor(options: AdapterOptions) {
     this.#options = options
   }
 
-  /** Null when there is no file; refuses, with its place, what is not a data file. */
-  async read(): Promise<Snapshot | null> {
-    const { files, path } = this.#options
-    const found = await readContent(files, path)
-    return found ? parseFile(found.bytes) : null
+  /** It is only ever written: what is read of the file is an edit, and that is another matter. */
+  async read(): Promise<null> {
+    return null
   }
 
-  async write(snapshot: Snapshot): Promise<void> {
+  async write(picture: Picture): Promise<void> {
     const { files, path, beforeReplace, replaced } = this.#options
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
-    const hash = await writeSnapshot(files, temporary, snapshot, before?.mode)
+    const hash = await writePicture(files, temporary, picture, before?.mode)
     // Looked at before the rename: afterwards the file might be somebody else's already.
     const written = await files.stat(temporary)
     await beforeReplace(hash)
@@ -58,9 +56,9 @@ export class DataFileAdapter implements Adapter<Snapshot> {
 }
 
 /** Writes a state as a new data file, synced; resolves with its SHA-256. */
-export async function writeSnapshot(files: Files, path: string, snapshot: Snapshot, mode?: number): Promise<string> {
+export async function writePicture(files: Files, path: string, picture: Picture, mode?: number): Promise<string> {
   const hash = createHash('sha256')
-  await writeNew(files, path, hashing(chunksOf(snapshot), hash), mode)
+  await writeNew(files, path, hashing(chunksOf(picture), hash), mode)
   return hash.digest('hex')
 }
 
@@ -71,7 +69,19 @@ export async function readContent(
   const stat = await files.stat(path)
   const bytes = stat && (await files.read(path))
   if (!bytes) return undefined
-  return { bytes, content: { hash: createHash('sha256').update(bytes).digest('hex'), signature: stat.signature } }
+  return { bytes, content: { hash: await hashOf(bytes), signature: stat.signature } }
+}
+
+const HASHED_BYTES = 1024 * 1024
+
+/** A large file is hashed in slices, lest it hold everybody. */
+async function hashOf(bytes: Buffer): Promise<string> {
+  const hash = createHash('sha256')
+  for (let at = 0; at < bytes.length; at += HASHED_BYTES) {
+    hash.update(bytes.subarray(at, at + HASHED_BYTES))
+    if (at + HASHED_BYTES < bytes.length) await new Promise<void>((resolve) => setImmediate(resolve))
+  }
+  return hash.digest('hex')
 }
 
 /** Reads a data file's bytes; a file that is not valid is refused with its place. */
@@ -101,18 +111,19 @@ function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): u
 const CHUNK_CHARACTERS = 64 * 1024
 
 /** The same text as `JSON.stringify(…, null, 2)` of the whole, in pieces: it may be longer than a string can be. */
-export function* chunksOf(snapshot: Snapshot): Generator<Buffer> {
+export function* chunksOf(picture: Picture): Generator<Buffer> {
   let text = '{'
   let collections = 0
-  for (const [name, items] of snapshot) {
+  for (const [name, items] of picture) {
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: [`
-    for (const [index, item] of items.entries()) {
-      text += `${index ? ',' : ''}\n    ${JSON.stringify(item, null, 2).replaceAll('\n', '\n    ')}`
+    let count = 0
+    for (const { value } of items) {
+      text += `${count++ ? ',' : ''}\n    ${JSON.stringify(value, null, 2).replaceAll('\n', '\n    ')}`
       if (text.length < CHUNK_CHARACTERS) continue
       yield Buffer.from(text)
       text = ''
     }
-    text += items.length ? '\n  ]' : ']'
+    text += count ? '\n  ]' : ']'
   }
   yield Buffer.from(`${text}${collections ? '\n}' : '}'}\n`)
 }

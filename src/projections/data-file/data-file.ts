@@ -107,22 +107,24 @@ export class DataFile {
       account.state = undefined
       account.base = views.snapshot()
     }
-    const found = await readContent(files, path)
-    await account.recognise(found?.content.hash)
+    const content = (await account.untouched()) ?? (await readContent(files, path))?.content
+    await account.recognise(content?.hash)
     const { known, state } = account
-    if (found && known) {
-      account.content = found.content
+    // Read again: an edit is rare, and nothing is kept of a large file that is none.
+    const edited = content && !known ? await readContent(files, path) : undefined
+    if (content && known) {
+      account.content = content
       if (known === state?.pending) await this.#writing.confirm(known)
       else if (known !== state?.confirmed) account.base = await this.#baseOf(account.origin?.position ?? 0)
-    } else if (found) {
+    } else if (edited) {
       try {
-        await this.#takeIn(found.bytes, found.content)
+        await this.#takeIn(edited.bytes, edited.content)
       } catch (error) {
         if (journal.head === 0 || !(error instanceof Refusal)) throw error
         log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
       }
     }
-    if (!found || account.base) await this.#writing.write()
+    if (!content || account.base) await this.#writing.write()
     else this.#writing.soon(0)
     if (eager) {
       this.#watch()

@@ -6,6 +6,8 @@ import { directoryOf, type Files, replace } from '../../files/files.ts'
 export interface Mark {
   readonly position: Position
   readonly hash: string
+  /** Of the file that was put in place with it: one that still has it need not be read to be known. */
+  readonly signature?: string
 }
 
 /**

@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import type { Logger } from 'pino'
-import type { Snapshot } from '../../collections/snapshot.ts'
+import type { Picture } from '../../collections/snapshot.ts'
 import type { Position } from '../../events/event.ts'
 import type { Files } from '../../files/files.ts'
 import type { Views } from '../views.ts'
@@ -35,7 +35,7 @@ const REST_FACTOR = 9
 export class Writing {
   readonly #options: WritingOptions
   readonly #account: Account
-  readonly #low: Low<Snapshot>
+  readonly #low: Low<Picture>
   #timer: ReturnType<Schedule> | undefined
   #notBefore = 0
   /** The position of the snapshot that is being written. */
@@ -54,7 +54,7 @@ export class Writing {
         account.content = content
       },
     })
-    this.#low = new Low<Snapshot>(adapter, new Map())
+    this.#low = new Low<Picture>(adapter, new Map())
   }
 
   /** Writes the file after so many milliseconds, or later when it was written just now. */
@@ -86,11 +86,11 @@ export class Writing {
       // The file may be what is pending: that must be known after a crash, too.
       if (account.state?.pending) await this.#note(account.origin, undefined)
       const { position } = views
-      this.#low.data = views.snapshot()
+      this.#low.data = views.picture()
       this.#position = position
       await this.#low.write()
       account.base = undefined
-      account.known = { position, hash: account.content?.hash ?? '' }
+      account.known = { position, hash: '', ...account.content }
       account.trouble = undefined
       await this.confirm(account.known)
     } catch (error) {

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+/** Opens, lets the data file be written, and closes; resolves with how often the data file was opened or read. */
+async function started(disk: SimulatedDisk, change: boolean): Promise<{ reads: number; events: number }> {
+  let reads = 0
+  const files = disk.files((operation, path) => {
+    if (path === DATA_FILE && (operation === 'open' || operation === 'read')) reads++
+    return undefined
+  })
+  const { engine } = await openTestEngine(files)
+  const opening = reads
+  const { head } = engine.journal
+  const command = { type: 'CreateItem', collection: 'a', item: {} } as const
+  if (change) await engine.handler.handle(command, { actor: 'a', requestId: 'r' })
+  await until('the data file to be current', async () => engine.dataFile.status.state === 'current')
+  await engine.close()
+  return { reads: opening, events: head }
+}
+
+test('a data file that nobody touched since it was written is not read at the next start; one that was edited is', async () => {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[{"id":0}]}'))
+  await started(disk, true)
+  assert.equal((await started(disk, true)).reads, 0)
+  const data = JSON.parse(String(disk.bytes(DATA_FILE))) as { a: unknown[] }
+  data.a.push({ id: 9 })
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify(data)))
+  const edited = await started(disk, false)
+  assert.ok(edited.reads > 0)
+  assert.equal(edited.events, 5)
+  const copied = disk.killed()
+  assert.ok((await started(copied, false)).reads > 0, 'a copy is another file, whatever it holds')
+})
