@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, Problem, type Recollect } from '../../src/client/index.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
@@ -111,4 +113,33 @@ test('a live list begins with what matches and follows what changes', async (t) 
   assert.equal(macs(list.items), 'AB')
   assert.equal(list.total, 2)
   assert.deepEqual(told, ['+CA = -', '+B = -', '+ =A -', '+ = -C'])
+})
+
+test('a server behind a path of another one is reached by it, with lists and events', async (t) => {
+  const [, server] = await sensors(t)
+  const front = createServer((asked, answer) => {
+    const { method, headers, url = '' } = asked
+    // It knows no WebSockets.
+    if (!url.startsWith('/deep/down/') || headers.upgrade) return void answer.writeHead(404).end()
+    const passed = request(server.url + url.slice('/deep/down'.length), { method, headers }, (answered) => {
+      answer.writeHead(answered.statusCode ?? 500, answered.headers)
+      answered.pipe(answer)
+    })
+    passed.on('error', () => answer.destroy())
+    asked.pipe(passed)
+  })
+  front.listen(0, '127.0.0.1')
+  t.after(() => {
+    front.close()
+    front.closeAllConnections()
+  })
+  await new Promise((resolve) => front.once('listening', resolve))
+  const client = connect(`http://127.0.0.1:${(front.address() as AddressInfo).port}/deep/down/`)
+  t.after(() => client.close())
+  const all = client.collection<Reading>('sensors')
+  const list = all.live()
+  await list.ready
+  const { id } = await all.create({ mac: 'D', battery: 1 })
+  await until('the new one, without WebSockets', () => list.items.some((item) => item.id === id))
+  for await (const { position } of all.history({ from: 6 })) assert.equal(position, 6)
 })
