@@ -12,6 +12,7 @@ import { FileJournal } from './events/file-journal.ts'
 import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
+import type { TokenKeeping } from './open-gate.ts'
 import { type CheckpointStatus, Checkpoints } from './projections/checkpoint/checkpoints.ts'
 import { keptViews } from './projections/checkpoint/kept-views.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
@@ -51,6 +52,10 @@ export interface Engine {
   readonly readOnly?: string
   /** The present that is served. */
   now(): Date
+  /** Where what tokens need is kept; undefined: in the journal's directory. */
+  readonly tokens?: TokenKeeping
+  /** What whoever runs the server should know of where the journal is. */
+  readonly warnings?: readonly string[]
   /** Takes in what was edited by hand. */
   reload(): Promise<TakenInEdit>
   health(): EngineHealth
@@ -61,6 +66,8 @@ export interface Engine {
 export interface EngineHealth {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
+  /** Where the journal is shared by several nodes. */
+  readonly cluster?: { readonly role: 'decider' | 'follower'; readonly [name: string]: unknown }
   readonly dataFile?: DataFileStatus
   readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
   readonly checkpoint?: CheckpointStatus
@@ -77,7 +84,7 @@ export interface FileEngine extends Engine {
 /** Opens journal and data file. What it throws has changed nothing that matters. */
 export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<FileEngine> {
   const { files, now, newId, schedule, log, failed } = surroundings
-  const faultsOf = compileSchemas(settings.api.schemas)
+  const rules = rulesOf(settings)
   const path = await prepareFile(settings, surroundings)
   const views = new Views()
   const history = new History(views)
@@ -90,13 +97,6 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     eager: settings.common.eagerDataReload,
     acceptJournal: settings.acceptJournal,
   })
-  const rules: Rules = {
-    upsertOnPut: settings.api.upsertOnPut,
-    clientIdsOnPost: settings.api.clientIdsOnPost,
-    itemBytes: settings.limits.bodyBytes,
-    patchOperations: settings.limits.patchOperations,
-    faultsOf,
-  }
   const isThere = await journalExists(files, settings.journal)
   await dataFile.checkJournalIsThere(isThere)
   if (!isThere) {
@@ -184,6 +184,16 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   } catch (error) {
     await journal.close()
     throw error
+  }
+}
+
+export function rulesOf({ api, limits }: Settings): Rules {
+  return {
+    upsertOnPut: api.upsertOnPut,
+    clientIdsOnPost: api.clientIdsOnPost,
+    itemBytes: limits.bodyBytes,
+    patchOperations: limits.patchOperations,
+    faultsOf: compileSchemas(api.schemas),
   }
 }
 

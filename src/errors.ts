@@ -15,6 +15,7 @@ export type RefusalCode =
   | 'TooManyRequests'
   | 'Unavailable'
   | 'OutcomeUnknown'
+  | 'Lagging'
   | 'DiskFull'
 
 /** One thing that is wrong inside a body: a JSON Pointer (RFC 6901) and a sentence. */

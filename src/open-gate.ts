@@ -14,20 +14,32 @@ import type { Settings } from './settings.ts'
 const OWNER_ONLY = 0o600
 const SECRET_BYTES = 32
 
+/** Where what tokens need outlives the process. */
+export interface TokenKeeping {
+  /** Made when there is none. */
+  readonly secret: () => Promise<Uint8Array>
+  readonly revocations: RevocationStore
+}
+
 /**
- * The gate that the settings describe; the tokens' secret and revocations are kept in the journal's directory. A gate
- * that is a guest there reads what is kept, but keeps what it makes for as long as it lasts itself.
+ * The tokens' secret and revocations as files of the journal's directory. Who is a guest there reads what is kept,
+ * but keeps what it makes for as long as it lasts itself.
  */
-export async function openGate(settings: Settings, files: Files, now: () => Date, isGuest = false): Promise<Gate> {
-  const { authentication, cors, limits, journal } = settings
+export function keptInDirectory(files: Files, directory: string, isGuest: boolean): TokenKeeping {
+  const store = revocations(files, `${directory}/revoked.json`)
+  return {
+    secret: () => keptSecret(files, `${directory}/token.secret`, isGuest),
+    revocations: isGuest ? { ...store, write: async () => {} } : store,
+  }
+}
+
+/** The gate that the settings describe. */
+export async function openGate(settings: Settings, keeping: TokenKeeping, now: () => Date): Promise<Gate> {
+  const { authentication, cors, limits } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication
   const tokens = async (): Promise<Tokens> => {
-    const secret =
-      token.secret === undefined
-        ? await keptSecret(files, `${journal}/token.secret`, isGuest)
-        : Buffer.from(token.secret)
-    const store = revocations(files, `${journal}/revoked.json`)
-    return Tokens.open(secret, token.expiresInSeconds, now, isGuest ? { ...store, write: async () => {} } : store)
+    const secret = token.secret === undefined ? await keeping.secret() : Buffer.from(token.secret)
+    return Tokens.open(secret, token.expiresInSeconds, now, keeping.revocations)
   }
   return new Gate({
     access: enabled ? await Access.open({ schemes, users, apiKeys, tokens: await tokens() }) : undefined,

@@ -1,4 +1,5 @@
 import { createServer } from 'node:http'
+import { openClusterEngine } from './cluster-engine.ts'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
@@ -7,9 +8,10 @@ import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
 import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
+import { waitingForPosition } from './http/waiting.ts'
 import { listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
-import { openGate, warningsOf } from './open-gate.ts'
+import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
 import { Indexes } from './projections/query/indexes.ts'
 import { openReplayEngine, type Replay } from './replay-engine.ts'
@@ -36,7 +38,10 @@ const TIMEOUT_CHECK_MS = 1000
 
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
-  return serve(await openEngine(settings, surroundings), settings, surroundings)
+  const engine = settings.cluster
+    ? await openClusterEngine(settings, settings.cluster, surroundings)
+    : await openEngine(settings, surroundings)
+  return serve(engine, settings, surroundings)
 }
 
 /** The same for the past: a server that can only be read. */
@@ -59,15 +64,23 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   const indexes = new Indexes({ bytes: limits.indexBytes })
   const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
   try {
-    const gate = await openGate(settings, surroundings.files, surroundings.now, readOnly !== undefined)
-    const warnings = warningsOf(settings)
+    const gate = await openGate(
+      settings,
+      engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, readOnly !== undefined),
+      surroundings.now,
+    )
+    const warnings = [...warningsOf(settings), ...(engine.warnings ?? [])]
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
     const { bodyBytes } = limits
     const all = apiResources({ views, past, indexes, handler, journal, now, bodyBytes, limits: query })
-    const api = readOnly === undefined ? all : readable(all)
     const position = () => views.position
+    const api = waitingForPosition(readOnly === undefined ? all : readable(all), {
+      position,
+      arrivals,
+      seconds: limits.waitSeconds,
+    })
     const { observe } = requests
     const app = createApp({
       api,

@@ -44,12 +44,23 @@ export interface Settings {
     readonly subscriptionItems: number
     readonly subscriptionsPerSocket: number
     readonly failuresPerMinute: number
+    readonly waitSeconds: number
     readonly trustedProxies: readonly string[]
   }
   readonly segmentBytes: number
   /** A checkpoint is written after so many; 0 for never. */
   readonly checkpointEvents: number
+  /** The journal is in a stream; undefined: it is in the directory. */
+  readonly cluster: ClusterSettings | undefined
   readonly logLevel: string
+}
+
+export interface ClusterSettings {
+  readonly servers: readonly string[]
+  readonly stream: string
+  readonly replicas: number
+  /** The path of a credentials file. */
+  readonly credentials: string | undefined
 }
 
 /** All that is wrong with the flags, the environment and the configuration file. */
@@ -129,6 +140,17 @@ export function readSettings(surroundings: Surroundings): Invocation {
   checkOrigins(cors, mistakes)
   const trustedProxies = get('Limits.TrustedProxies') ?? []
   checkProxies(trustedProxies, mistakes)
+  const cluster =
+    get('Journal.Type') === 'jetstream'
+      ? clusterOf(
+          get('Journal.Servers') ?? [],
+          get('Journal.Stream'),
+          get('Journal.Replicas'),
+          get('Journal.Credentials'),
+          absolute,
+          mistakes,
+        )
+      : undefined
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
   const named = flags.named.get('file')
@@ -164,12 +186,40 @@ export function readSettings(surroundings: Surroundings): Invocation {
         subscriptionItems: get('Limits.SubscriptionItems'),
         subscriptionsPerSocket: get('Limits.SubscriptionsPerSocket'),
         failuresPerMinute: get('Limits.FailuresPerMinute'),
+        waitSeconds: get('Limits.WaitSeconds'),
         trustedProxies,
       },
       segmentBytes: get('Journal.SegmentBytes'),
       checkpointEvents: get('Journal.CheckpointEvents'),
+      cluster,
       logLevel: get('Log.Level'),
     }),
+  }
+}
+
+/** What a NATS server takes as the name of a stream and of a subject. */
+const STREAM_NAME = /^[\w-]{1,64}$/
+const SERVER = /^((nats|tls):\/\/)?[^/\s]+$/
+
+function clusterOf(
+  servers: readonly string[],
+  stream: string,
+  replicas: number,
+  credentials: string,
+  absolute: (path: string) => string,
+  mistakes: string[],
+): ClusterSettings {
+  if (servers.length === 0) mistakes.push('Journal.Servers must name a NATS server, such as nats://localhost:4222.')
+  for (const server of servers) {
+    if (SERVER.test(server)) continue
+    mistakes.push('Journal.Servers must hold URLs such as nats://localhost:4222; one of them is none.')
+  }
+  if (!STREAM_NAME.test(stream)) mistakes.push('Journal.Stream must have 1 to 64 letters, digits, - or _.')
+  return {
+    servers,
+    stream,
+    replicas: replicas || (servers.length >= 3 ? 3 : 1),
+    credentials: credentials === '' ? undefined : absolute(credentials),
   }
 }
 

@@ -95,6 +95,35 @@ test('a setting is taken from the flag, else the environment, else the file, els
   }
 })
 
+test('a journal in JetStream needs servers, a name that NATS takes, and has three copies where there are three', () => {
+  assert.equal(settings().cluster, undefined)
+  assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).cluster, undefined)
+  const jetstream = (...argv: string[]) => settings({ argv: ['--Journal.Type', 'jetstream', ...argv] }).cluster
+  assert.deepEqual(jetstream('--Journal.Servers', 'nats://a:4222, b:4222'), {
+    servers: ['nats://a:4222', 'b:4222'],
+    stream: 'recollect',
+    replicas: 1,
+    credentials: undefined,
+  })
+  const three = ['--Journal.Servers', 'a,b,c', '--Journal.Stream', 'x-1', '--Journal.Credentials', 'n.creds']
+  assert.deepEqual(jetstream(...three), {
+    servers: ['a', 'b', 'c'],
+    stream: 'x-1',
+    replicas: 3,
+    credentials: '/work/n.creds',
+  })
+  assert.equal(jetstream(...three, '--Journal.Replicas', '5')?.replicas, 5)
+  mistakes({ argv: ['--Journal.Type', 'jetstream'] }, /Journal\.Servers must name/)
+  mistakes(
+    {
+      argv: ['--Journal.Type', 'jetstream', '--Journal.Servers', 'http://user:secret@a/', '--Journal.Stream', 'a.b'],
+    },
+    /^(?!.*secret).*Journal\.Servers must hold URLs/s,
+    /Journal\.Stream/,
+  )
+  mistakes({ argv: ['--Journal.Type', 'kafka'] }, /Journal\.Type must be one of file, jetstream/)
+})
+
 test('the file is the named one, else appsettings.json of the working directory, else the packaged one', () => {
   const files = {
     '/work/named.json': { Limits: { PageSize: 1 } },

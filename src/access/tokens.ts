@@ -12,6 +12,8 @@ export interface Token {
 export interface RevocationStore {
   read(): Promise<readonly Revocation[]>
   write(revocations: readonly Revocation[]): Promise<void>
+  /** Where others revoke, too: calls back with all that is revoked, whenever that has changed. */
+  follow?(changed: (revocations: readonly Revocation[]) => void): Promise<void>
 }
 
 export interface Revocation {
@@ -45,7 +47,11 @@ export class Tokens {
     store: RevocationStore,
   ): Promise<Tokens> {
     const tokens = new Tokens(secret, expiresInSeconds, now, store)
-    for (const { id, expiresAt } of await store.read()) tokens.#revoked.set(id, expiresAt)
+    const note = (revocations: readonly Revocation[]): void => {
+      for (const { id, expiresAt } of revocations) tokens.#revoked.set(id, expiresAt)
+    }
+    note(await store.read())
+    await store.follow?.(note)
     return tokens
   }
 

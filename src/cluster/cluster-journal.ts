@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Corruption, JournalMismatch, Refusal } from '../errors.ts'
+import type { Cut } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from '../events/journal.ts'
 import { encodeEvent } from '../events/record.ts'
@@ -99,6 +100,11 @@ export class ClusterJournal implements Journal {
       await replica.close()
       throw error
     }
+  }
+
+  /** What opening found torn at the end of the copy. */
+  get cut(): Cut | undefined {
+    return this.#replica.cut
   }
 
   get head(): Position {

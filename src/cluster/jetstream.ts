@@ -34,13 +34,16 @@ const STREAM_NOT_FOUND = 10059
 /** The log in a stream of NATS JetStream. */
 export class JetStream implements RecordStream {
   readonly messageBytes: number
+  /** Copies of the stream, on as many servers. */
+  readonly replicas: number
   readonly #name: string
   readonly #subject: string
   readonly #js: JetStreamClient
   readonly #jsm: JetStreamManager
   readonly #log: Logger
 
-  private constructor(nc: NatsConnection, name: string, jsm: JetStreamManager, log: Logger) {
+  private constructor(nc: NatsConnection, { name, num_replicas }: StreamConfig, jsm: JetStreamManager, log: Logger) {
+    this.replicas = num_replicas
     this.messageBytes = (nc.info?.max_payload ?? 0) - HEADER_BYTES
     this.#name = name
     this.#subject = subjectOf(name)
@@ -60,7 +63,7 @@ export class JetStream implements RecordStream {
     if (config.num_replicas !== replicas) {
       log.warn(`the stream ${name} has ${config.num_replicas} replicas, and the settings say ${replicas}`)
     }
-    return new JetStream(nc, name, jsm, log)
+    return new JetStream(nc, config, jsm, log)
   }
 
   async publish({ position, bytes }: Message, after: Sequence): Promise<'stored' | 'behind' | 'unknown'> {

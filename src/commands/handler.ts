@@ -84,7 +84,13 @@ export class CommandHandler {
   /** A write became durable, and the projections have it. */
   settle(recorded: Recorded): void {
     this.#answered.apply(recorded)
-    this.#overlay.settle(recorded.events, lastPosition(recorded))
+    const last = lastPosition(recorded)
+    if (last <= this.#overlay.head) this.#overlay.settle(recorded.events, last)
+    else {
+      // Another node decided it: nothing that this one may have accepted stands.
+      this.#overlay = new Overlay(this.#durable, last)
+      this.#inFlight = []
+    }
   }
 
   handle(command: Command, origin: Origin): Promise<Outcome> {
@@ -125,7 +131,7 @@ export class CommandHandler {
   async #write(command: Command, origin: Origin): Promise<Outcome> {
     const decided = this.#decided(() => decide(command, this.#overlay, this.#rules))
     const events = decided instanceof Promise ? await decided : decided
-    return this.#outcomeOf(await this.#append(events, origin))
+    return this.outcomeOf(await this.#append(events, origin))
   }
 
   /** Decides at once; a refusal that rests on something still being flushed is given after that flush. */
@@ -164,7 +170,8 @@ export class CommandHandler {
     return appended
   }
 
-  #outcomeOf(recorded: Recorded): Outcome {
+  /** What a write of one command was, when the durable collections have it. */
+  outcomeOf(recorded: Recorded): Outcome {
     const position = lastPosition(recorded)
     const event = recorded.events.at(-1)
     if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
@@ -177,7 +184,7 @@ export class CommandHandler {
   }
 
   async #answerAgain({ position }: AnsweredRequest): Promise<Outcome> {
-    for await (const recorded of this.#journal.read(position, position)) return this.#outcomeOf(recorded)
+    for await (const recorded of this.#journal.read(position, position)) return this.outcomeOf(recorded)
     throw new Error(`the journal holds no event at position ${position}, though it was answered`)
   }
 }

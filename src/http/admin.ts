@@ -99,7 +99,7 @@ export function adminRoutes(options: AdminOptions): Router {
 
 /** What is wrong with a file names items and paths: that is not for everybody. */
 function withoutDetails(name: string, value: unknown): unknown {
-  return name === 'detail' || name === 'cut' ? undefined : value
+  return name === 'detail' || name === 'cut' || name === 'urls' ? undefined : value
 }
 
 /** How many changes the answer lists; all of them are in the journal. */

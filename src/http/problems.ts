@@ -23,6 +23,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   Unprocessable: { status: 422, title: 'Understood, but not processable' },
   TooManyRequests: { status: 429, title: 'Too many wrong attempts' },
   Unavailable: { status: 503, title: 'Writing is not possible at the moment' },
+  Lagging: { status: 503, title: 'That position is not here yet' },
   OutcomeUnknown: { status: 504, title: 'It is not known whether this was stored' },
   DiskFull: { status: 507, title: 'The disk is full' },
 }
@@ -46,7 +47,7 @@ export function problemOf(
 ): Problem {
   if (error instanceof Refusal) {
     const { code, message, faults } = error
-    const retryAfter = code === 'Unavailable' ? 1 : undefined
+    const retryAfter = code === 'Unavailable' || code === 'Lagging' ? 1 : undefined
     return { ...described(code, ANSWERS[code], message, request.path, faults), retryAfter }
   }
   log.error({ err: error, requestId, method: request.method }, 'a request failed unexpectedly')

@@ -149,6 +149,16 @@ export const KEYS = {
     0,
     'events after which the state is written down for the next start; 0 for never',
   ),
+  'Journal.Type': choice(
+    'file',
+    ['file', 'jetstream'],
+    'where the journal is: on disk, or in NATS JetStream for several nodes',
+  ),
+  'Journal.Servers': texts([], 'the URLs of the NATS servers'),
+  'Journal.Stream': text('recollect', 'the name of the stream'),
+  'Journal.Replicas': integer(0, 0, 'copies of the stream; 0: three where there are three servers, else one'),
+  'Journal.Credentials': text('', 'the path of a NATS credentials file'),
+  'Limits.WaitSeconds': integer(5, 0, 'seconds that Wait-For-Position waits at most'),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
 

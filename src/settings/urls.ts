@@ -23,6 +23,10 @@ export function parseUrls(list: string, mistakes: string[]): readonly Address[] 
   return addresses
 }
 
+export function textOf({ host = '*', port }: Address): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
 /** Whether others than this machine's own programs can connect. */
 export function isPublic({ host }: Address): boolean {
   return host === undefined || !(host === 'localhost' || host === '::1' || host.startsWith('127.'))

@@ -4,6 +4,10 @@ import { ClusterJournal, type ClusterJournalOptions } from '../../src/cluster/cl
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import type { Files } from '../../src/files/files.ts'
+import type { Scope } from './directory.ts'
+import { type NatsServer, startNats } from './nats.ts'
+import { type RunningServer, startServer } from './server.ts'
+import { until } from './until.ts'
 
 export const SILENT = pino({ level: 'silent' })
 
@@ -43,4 +47,84 @@ export async function openClusterJournal(
   journal.follow((recorded) => void seen.push(recorded))
   await journal.begin()
   return { journal, seen, failures, lost: () => lost }
+}
+
+export interface RunningCluster {
+  readonly nats: readonly NatsServer[]
+  readonly nodes: RunningServer[]
+  readonly flags: readonly string[]
+  /** Starts a node on a directory of its own, or on one that a node had before. */
+  start(directory?: string): Promise<RunningServer>
+}
+
+export interface ClusterOptions {
+  readonly nodes?: number
+  readonly servers?: 1 | 3
+  /** The data file of the first node. */
+  readonly data?: unknown
+  readonly flags?: readonly string[]
+  readonly nats?: readonly NatsServer[]
+  /** Through what the nodes reach NATS; default: directly. */
+  readonly urls?: (node: number) => readonly string[]
+}
+
+/** Three nats-servers and three nodes on them, as a user runs them; they end with the test. */
+export async function startCluster(t: Scope, options: ClusterOptions = {}): Promise<RunningCluster> {
+  const { servers = 3, nodes = 3, data } = options
+  const nats = options.nats ?? (await startNats(t, { servers }))
+  const flags = [
+    '--Journal.Type',
+    'jetstream',
+    '--Journal.Stream',
+    `test-${randomUUID()}`,
+    '--Journal.Replicas',
+    String(nats.length),
+    '--Api.UpsertOnPut',
+    'true',
+    ...(options.flags ?? []),
+  ]
+  const started: RunningServer[] = []
+  let count = 0
+  const start = async (directory?: string): Promise<RunningServer> => {
+    const urls = options.urls?.(count++) ?? nats.map(({ url }) => url)
+    const server = await startServer(t, {
+      ...(directory === undefined ? {} : { directory }),
+      ...(started.length === 0 && data !== undefined ? { data } : {}),
+      flags: [...flags, '--Journal.Servers', urls.join(',')],
+    })
+    started.push(server)
+    return server
+  }
+  await start()
+  await Promise.all(Array.from({ length: nodes - 1 }, () => start()))
+  return { nats, nodes: started, flags, start }
+}
+
+export interface ClusterHealth {
+  readonly status: string
+  readonly position: number
+  readonly cluster: {
+    readonly role: 'decider' | 'follower'
+    readonly node: string
+    readonly decider?: string
+    readonly lag: number
+    readonly isConnected: boolean
+    readonly peers: readonly { readonly node: string }[]
+  }
+  readonly dataFile?: { readonly state: string; readonly position: number }
+}
+
+export async function healthOf(server: RunningServer): Promise<ClusterHealth> {
+  return (await (await server.fetch('/health')).json()) as ClusterHealth
+}
+
+/** The node that decides, and the others. */
+export async function rolesOf(
+  nodes: readonly RunningServer[],
+): Promise<{ readonly decider: RunningServer; readonly followers: readonly RunningServer[] }> {
+  return until('a node decides', async () => {
+    const healths = await Promise.all(nodes.map(healthOf))
+    const decider = nodes[healths.findIndex(({ cluster }) => cluster.role === 'decider')]
+    return decider && { decider, followers: nodes.filter((node) => node !== decider) }
+  })
 }

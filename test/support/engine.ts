@@ -37,10 +37,12 @@ export const SETTINGS: Settings = {
     subscriptionItems: 10_000,
     subscriptionsPerSocket: 100,
     failuresPerMinute: 20,
+    waitSeconds: 5,
     trustedProxies: [],
   },
   segmentBytes: 16 * 1024,
   checkpointEvents: 0,
+  cluster: undefined,
   logLevel: 'silent',
 }
 

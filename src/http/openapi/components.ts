@@ -79,6 +79,7 @@ export const schemas = {
       uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
       version: text,
       journal: { type: 'object' },
+      cluster: { type: 'object', description: 'Of a node of a cluster: its role, its lag and the other nodes.' },
       dataFile: { type: 'object' },
       checkpoint: { type: 'object' },
       replay: { type: 'object', description: 'Of a server that plays what was recorded.' },
@@ -247,6 +248,11 @@ export const parameters = {
     'Any text. The same key and request within 24 hours gets the first answer again, and writes nothing.',
     { type: 'string', minLength: 1, maxLength: 255 },
   ),
+  'Wait-For-Position': requestHeader(
+    'Wait-For-Position',
+    'Answer when this position is here, as an earlier answer named it in `Journal-Position`: so a client reads what it wrote at any node of a cluster. 503 when it does not come within `Limits.WaitSeconds`.',
+    { type: 'integer', minimum: 0 },
+  ),
   Prefer: requestHeader('Prefer', '`return=representation`: answer with the item (RFC 7240).'),
   'Last-Event-ID': requestHeader('Last-Event-ID', 'As `text/event-stream`: go on after this position.'),
   'X-Request-Id': requestHeader(
@@ -268,7 +274,8 @@ const PROBLEMS = {
   413: 'The body is too large.',
   415: 'The content type is missing or not accepted here.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
-  503: 'Writing is not possible at the moment. Nothing was written.',
+  503: 'Writing is not possible at the moment, and nothing was written; or the position in `Wait-For-Position` is not here yet.',
+  504: 'In a cluster: nobody knows whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
   507: 'The disk is full. Nothing was written.',
 } as const
 

@@ -53,6 +53,7 @@ function list(item: JsonObject): Operation {
       'fields',
       'asOf',
       'If-None-Match',
+      'Wait-For-Position',
     ],
     responses: {
       200: {
@@ -62,7 +63,7 @@ function list(item: JsonObject): Operation {
       },
       304: NOT_MODIFIED,
     },
-    problems: [400, 404],
+    problems: [400, 404, 503],
   }
 }
 
@@ -74,7 +75,7 @@ function create(item: JsonObject): Operation {
     parameters: ['Idempotency-Key', 'Prefer'],
     requestBody: { required: true, content: content(item, JSON_TYPE) },
     responses: { 201: created(item) },
-    problems: [400, 409, 413, 415, 422, 503, 507],
+    problems: [400, 409, 413, 415, 422, 503, 504, 507],
   }
 }
 
@@ -89,12 +90,12 @@ function created(item: JsonObject): Response {
 function read(item: JsonObject): Operation {
   return {
     summary: 'An item',
-    parameters: ['asOf', 'If-None-Match'],
+    parameters: ['asOf', 'If-None-Match', 'Wait-For-Position'],
     responses: {
       200: { description: 'The item.', headers: ['ETag'], content: content(item, JSON_TYPE) },
       304: NOT_MODIFIED,
     },
-    problems: [400, 404],
+    problems: [400, 404, 503],
   }
 }
 
@@ -106,7 +107,7 @@ function replace(item: JsonObject): Operation {
     parameters: [...CONDITIONS, 'Prefer'],
     requestBody: { required: true, content: content(item, JSON_TYPE) },
     responses: { 200: representation(item), 201: created(item), 204: written('Replaced.') },
-    problems: [400, 404, 409, 412, 413, 415, 422, 503, 507],
+    problems: [400, 404, 409, 412, 413, 415, 422, 503, 504, 507],
   }
 }
 
@@ -123,7 +124,7 @@ function patch(item: JsonObject): Operation {
       },
     },
     responses: { 200: representation(item), 204: written('Changed.') },
-    problems: [400, 404, 409, 412, 413, 415, 422, 503, 507],
+    problems: [400, 404, 409, 412, 413, 415, 422, 503, 504, 507],
   }
 }
 
@@ -143,7 +144,7 @@ const remove: Operation = {
   summary: 'Delete an item',
   parameters: CONDITIONS,
   responses: { 204: { description: 'Deleted. Its `id` is never assigned again.' } },
-  problems: [400, 404, 412, 422, 503, 507],
+  problems: [400, 404, 412, 422, 503, 504, 507],
 }
 
 export const namesPath = pathItem('/api', {
@@ -152,7 +153,7 @@ export const namesPath = pathItem('/api', {
   operations: {
     GET: {
       summary: 'The names of the collections',
-      parameters: ['asOf', 'If-None-Match'],
+      parameters: ['asOf', 'If-None-Match', 'Wait-For-Position'],
       responses: {
         200: {
           description: 'In the order of their creation.',
@@ -174,12 +175,12 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
     GET: {
       summary: 'A value inside an item',
       description: 'An unknown collection or item is a 400; an item that has nothing there a 404.',
-      parameters: ['asOf', 'If-None-Match'],
+      parameters: ['asOf', 'If-None-Match', 'Wait-For-Position'],
       responses: {
         200: { description: 'Any JSON value.', headers: ['ETag'], content: content({}, JSON_TYPE) },
         304: NOT_MODIFIED,
       },
-      problems: [400, 404],
+      problems: [400, 404, 503],
     },
   },
 })

@@ -23,6 +23,7 @@ export interface DataFileStatus {
 export class Account implements Kept {
   readonly #files: Files
   readonly #path: string
+  readonly #door: string | undefined
   /** What was last read or written; undefined while there is no file. */
   content: Content | undefined
   /** As the state file has it. */
@@ -36,9 +37,10 @@ export class Account implements Kept {
   trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
   #lastTakenIn: Mark | undefined
 
-  constructor(files: Files, path: string) {
+  constructor(files: Files, path: string, door: string | undefined) {
     this.#files = files
     this.#path = path
+    this.#door = door
   }
 
   statusAt(position: Position): DataFileStatus {
@@ -54,7 +56,7 @@ export class Account implements Kept {
 
   /** A durable write, also one that the journal held when it was opened. */
   apply(recorded: Recorded): void {
-    if (isTakenIn(recorded)) this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
+    if (isTakenIn(recorded, this.#door)) this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
   }
 
   save(): readonly Piece[] {
@@ -131,6 +133,11 @@ export class Account implements Kept {
   }
 }
 
-export function isTakenIn(recorded: Recorded): recorded is Recorded & { readonly key: string } {
-  return recorded.actor === DATA_FILE_ACTOR && recorded.key !== undefined
+/**
+ * Whether a write is an edit of this data file. In a cluster every node has a data file of its own; the `door` by
+ * which an edit came tells them apart, as its request id.
+ */
+export function isTakenIn(recorded: Recorded, door?: string): recorded is Recorded & { readonly key: string } {
+  if (recorded.actor !== DATA_FILE_ACTOR || recorded.key === undefined) return false
+  return door === undefined || recorded.requestId === door
 }

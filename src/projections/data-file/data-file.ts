@@ -24,6 +24,8 @@ export interface DataFileOptions {
   readonly schedule: Schedule
   /** The data file is believed against the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
+  /** Where there are several data files: tells this one's edits from those of the others. */
+  readonly door?: string
 }
 
 const QUIET_MS = 200
@@ -41,8 +43,8 @@ export class DataFile {
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, views, log, schedule, eager } = options
-    this.#account = new Account(files, path)
+    const { files, path, views, log, schedule, eager, door } = options
+    this.#account = new Account(files, path, door)
     this.#writing = new Writing({
       files,
       path,
@@ -173,8 +175,9 @@ export class DataFile {
   /** What the file said before it was edited: a state of the journal's, and any edit that was taken in since. */
   async #baseOf(origin: Position): Promise<Snapshot> {
     if (this.#account.base) return this.#account.base
-    const { views } = this.#options
-    return origin === views.position ? views.snapshot() : snapshotAt(this.#connected.journal, origin, isTakenIn)
+    const { views, door } = this.#options
+    if (origin === views.position) return views.snapshot()
+    return snapshotAt(this.#connected.journal, origin, (recorded) => isTakenIn(recorded, door))
   }
 
   async #takeIn(bytes: Buffer, content: Content): Promise<TakenInEdit> {

@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto'
+import type { Snapshot } from './collections/snapshot.ts'
+import type { EngineSurroundings } from './engine.ts'
+import { Refusal } from './errors.ts'
+import type { Journal, Origin, Recorded } from './events/journal.ts'
+import { directoryOf, replace } from './files/files.ts'
+import { DATA_FILE_ACTOR, type DataFileStatus, isTakenIn } from './projections/data-file/account.ts'
+import type { Merged, TakenInEdit } from './projections/data-file/connection.ts'
+import { DataFile } from './projections/data-file/data-file.ts'
+import { readState } from './projections/data-file/state.ts'
+import type { Views } from './projections/views.ts'
+import type { Settings } from './settings.ts'
+
+export interface ClusterDataFileOptions {
+  readonly settings: Settings
+  readonly surroundings: EngineSurroundings
+  readonly views: Views
+  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, origin: Origin) => Promise<Merged>
+}
+
+/**
+ * The data file of one node of a cluster: written and taken in while the node decides, and left alone while it does
+ * not. The first items come from it only where the journal is empty.
+ */
+export class ClusterDataFile {
+  readonly #options: ClusterDataFileOptions
+  readonly #path: string
+  /** What this file's edits are known by among those of other nodes' files. */
+  readonly #door: string
+  #lastTakenIn: Recorded | undefined
+  #open: DataFile | undefined
+  #trouble: DataFileStatus | undefined
+
+  private constructor(options: ClusterDataFileOptions, path: string, door: string) {
+    this.#options = options
+    this.#path = path
+    this.#door = door
+  }
+
+  static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
+    const { settings, surroundings } = options
+    const { files } = surroundings
+    const path = await files.resolve(settings.file)
+    await files.makeDirectory(directoryOf(path))
+    await files.makeDirectory(settings.journal)
+    const named = `${settings.journal}/data-file.id`
+    let door = (await files.read(named))?.toString()
+    if (!door) {
+      door = randomUUID()
+      await replace(files, named, Buffer.from(door))
+    }
+    return new ClusterDataFile(options, path, door)
+  }
+
+  get status(): DataFileStatus | undefined {
+    return this.#trouble ?? this.#open?.status
+  }
+
+  /** A write that is durable, and that the views have. */
+  settle(recorded: Recorded): void {
+    if (isTakenIn(recorded, this.#door)) this.#lastTakenIn = recorded
+    this.#open?.changed(recorded)
+  }
+
+  /** Takes in what was edited, and writes the file from now on. */
+  async open(journal: Pick<Journal, 'id' | 'head' | 'read'>): Promise<void> {
+    const { settings, surroundings, views, takeIn } = this.#options
+    const { files, log, schedule, sampleFile } = surroundings
+    this.#trouble = undefined
+    try {
+      const isThere = (await files.stat(this.#path)) !== undefined
+      const state = await readState(files, this.#path)
+      if (isThere && !state && journal.head > 0) {
+        throw new Refusal(
+          'Conflict',
+          `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither taken in nor written. Remove it, or name another one.`,
+        )
+      }
+      const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
+      if (sample) await replace(files, this.#path, sample)
+      const file = new DataFile({
+        files,
+        path: this.#path,
+        views,
+        log,
+        schedule,
+        eager: settings.common.eagerDataReload,
+        acceptJournal: settings.acceptJournal,
+        door: this.#door,
+      })
+      await file.prepare()
+      if (this.#lastTakenIn) file.replay(this.#lastTakenIn)
+      await file.start({
+        journal,
+        takeIn: (edit, hash) => takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: this.#door, key: hash }),
+      })
+      this.#open = file
+    } catch (error) {
+      const { message } = error as Error
+      log.error(`The data file is left alone: ${message}`)
+      this.#trouble = { state: 'failing', position: 0, detail: message }
+    }
+  }
+
+  /** Writes what is to be written, and leaves the file alone from now on. */
+  async close(): Promise<void> {
+    const file = this.#open
+    this.#open = undefined
+    this.#trouble = undefined
+    await file?.close()
+  }
+
+  async reload(): Promise<TakenInEdit> {
+    if (this.#open) return this.#open.reload()
+    throw new Refusal('Unavailable', this.#trouble?.detail ?? 'The data file is not looked at at the moment.')
+  }
+}

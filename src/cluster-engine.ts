@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto'
+import { Bucket } from './cluster/bucket.ts'
+import { ClusterHandler } from './cluster/cluster-handler.ts'
+import { ClusterJournal } from './cluster/cluster-journal.ts'
+import { connect } from './cluster/connection.ts'
+import { durabilityWarnings, factsOf } from './cluster/durability.ts'
+import { Election } from './cluster/election.ts'
+import { Exchange } from './cluster/exchange.ts'
+import { JetStream } from './cluster/jetstream.ts'
+import { Node } from './cluster/node.ts'
+import { Recent } from './cluster/recent.ts'
+import { tokensIn } from './cluster/secrets.ts'
+import { ClusterDataFile } from './cluster-data-file.ts'
+import { CommandHandler } from './commands/handler.ts'
+import { type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
+import { EventBus } from './events/bus.ts'
+import type { Recorded } from './events/journal.ts'
+import { History } from './projections/history.ts'
+import { Past } from './projections/past.ts'
+import { Views } from './projections/views.ts'
+import { textOf } from './settings/urls.ts'
+import type { ClusterSettings, Settings } from './settings.ts'
+
+const SECRET_BYTES = 32
+
+/** The engine of one node of a cluster: the journal is in a stream, and one of the nodes decides. */
+export async function openClusterEngine(
+  settings: Settings,
+  cluster: ClusterSettings,
+  surroundings: EngineSurroundings,
+): Promise<Engine> {
+  const { files, now, newId, elapsedMs, log, failed } = surroundings
+  const id = newId()
+  const rules = rulesOf(settings)
+  const views = new Views()
+  const history = new History(views)
+  const answered: Recorded[] = []
+  const nc = await connect(cluster, `recollect ${id}`, files)
+  const ends: (() => Promise<unknown>)[] = [() => nc.close()]
+  const end = async (): Promise<void> => {
+    for (const one of ends.reverse()) await one()
+  }
+  try {
+    const stream = await JetStream.open(nc, cluster.stream, cluster.replicas, log)
+    const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
+    const bucket = await Bucket.open(nc, cluster.stream, cluster.replicas)
+    const exchange = new Exchange(nc, cluster.stream, log)
+    const dataFile = await ClusterDataFile.prepare({
+      settings,
+      surroundings,
+      views,
+      takeIn: (edit, origin) => handler.takeIn(edit, origin),
+    })
+    const journal = await ClusterJournal.open({
+      stream,
+      files,
+      directory: settings.journal,
+      segmentBytes: settings.segmentBytes,
+      node: id,
+      now,
+      newId,
+      locked: async () => {},
+      replay: (recorded) => {
+        views.apply(recorded)
+        history.apply(recorded)
+        dataFile.settle(recorded)
+        if (recorded.key !== undefined) answered.push(recorded)
+      },
+      lost: () => node.lost(),
+      failed,
+    })
+    ends.push(() => journal.close())
+    if (journal.cut) log.warn(journal.cut, 'a crash left the end of the copy torn; it was cut off and kept')
+    const handler = new CommandHandler({ journal, durable: views.any, rules, now })
+    for (const recorded of answered) handler.replay(recorded)
+    const recent = new Recent(journal)
+    const bus = new EventBus()
+    bus.subscribe((recorded) => views.apply(recorded))
+    bus.subscribe((recorded) => history.apply(recorded))
+    bus.subscribe((recorded) => handler.settle(recorded))
+    bus.subscribe((recorded) => dataFile.settle(recorded))
+    journal.follow((recorded) => {
+      bus.publish(recorded)
+      recent.settle(recorded)
+    })
+    const election = new Election({ register: bucket.register('decider'), node: id, elapsedMs })
+    const node: Node = new Node({
+      id,
+      urls: settings.urls.map(textOf),
+      journal,
+      stream,
+      election,
+      exchange,
+      elapsedMs,
+      log,
+      elected: () => dataFile.open(journal),
+      resigned: () => dataFile.close(),
+      failed,
+    })
+    const clusterHandler = new ClusterHandler({
+      local: handler,
+      reload: () => dataFile.reload(),
+      node,
+      exchange,
+      recent,
+    })
+    await journal.begin()
+    await journal.caughtUp()
+    exchange.serve(id, (question) => clusterHandler.answer(question))
+    await node.start()
+    ends.push(async () => exchange.close())
+    ends.push(() => node.close())
+    return {
+      journal,
+      views,
+      history,
+      past: new Past(journal, views, history),
+      handler: clusterHandler,
+      bus,
+      now,
+      tokens: tokensIn(bucket, () => randomBytes(SECRET_BYTES).toString('base64url'), now),
+      warnings,
+      reload: () => clusterHandler.reload(),
+      health() {
+        const { decider, isDeciding, lag, peers } = node
+        const { isConnected } = exchange
+        const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
+        const writable = isConnected && decider !== undefined
+        return {
+          status: !writable ? 'unavailable' : isKept ? 'ok' : 'degraded',
+          journal: { id: journal.id, writable, ...(journal.cut && { cut: journal.cut }) },
+          cluster: {
+            role: isDeciding ? 'decider' : 'follower',
+            node: id,
+            ...(decider !== undefined && { decider }),
+            isConnected,
+            lag,
+            peers,
+          },
+          ...(dataFile.status && { dataFile: dataFile.status }),
+        }
+      },
+      close: end,
+    }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}

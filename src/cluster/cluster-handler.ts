@@ -1,0 +1,137 @@
+import type { Command } from '../commands/command.ts'
+import type { CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
+import type { Restoration } from '../commands/restore.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent } from '../events/event.ts'
+import type { Origin } from '../events/journal.ts'
+import type { Exchange } from './exchange.ts'
+import type { Node } from './node.ts'
+import type { Answer, Question, RestorationText } from './protocol.ts'
+import type { Recent } from './recent.ts'
+
+/** What an edit of the data file became. */
+export interface TakenIn {
+  readonly basis: number
+  readonly events: number
+  readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
+}
+
+export interface ClusterHandlerOptions {
+  /** Decides here, while this node is the one that does. */
+  readonly local: Pick<CommandHandler, 'handle' | 'restore' | 'outcomeOf'>
+  /** Takes in this node's data file. */
+  readonly reload: () => Promise<TakenIn>
+  readonly node: Pick<Node, 'id' | 'decider' | 'isDeciding'>
+  readonly exchange: Pick<Exchange, 'ask'>
+  readonly recent: Recent
+}
+
+/**
+ * Has commands decided, here or by the node that decides, and answers when this node's own views hold what came of
+ * them.
+ */
+export class ClusterHandler {
+  readonly #options: ClusterHandlerOptions
+
+  constructor(options: ClusterHandlerOptions) {
+    this.#options = options
+  }
+
+  async handle(command: Command, origin: Origin): Promise<Outcome> {
+    if (this.#options.node.isDeciding) return this.#decide(() => this.#options.local.handle(command, origin))
+    const { position } = await this.#ask('stored', { type: 'handle', command, origin })
+    return this.#options.local.outcomeOf(await this.#options.recent.endingAt(position))
+  }
+
+  async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
+    const { local, node, recent } = this.#options
+    if (isDryRun) return local.restore(restoration, origin, true)
+    if (node.isDeciding) return this.#decide(() => local.restore(restoration, origin, false))
+    const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
+    const { position, events } = await this.#ask('stored', question)
+    if (events === 0) return { position, events: [] }
+    const { events: stored } = await recent.endingAt(position)
+    return { position, events: stored.slice(-events) as readonly DomainEvent[] }
+  }
+
+  async reload(): Promise<TakenIn> {
+    const { node, reload, recent } = this.#options
+    if (node.isDeciding) return this.#decide(reload)
+    const taken = await this.#ask('taken-in', { type: 'reload' })
+    if (taken.events > 0) await recent.endingAt(taken.basis + taken.events)
+    return taken
+  }
+
+  /** What another node asks of this one. Never throws a Refusal. */
+  async answer(question: Question): Promise<Answer> {
+    try {
+      return await this.#decide(() => this.#answer(question))
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      const { code, message, faults } = error
+      return { type: 'refused', code, message, faults }
+    }
+  }
+
+  async #answer(question: Question): Promise<Answer> {
+    const { local, reload } = this.#options
+    switch (question.type) {
+      case 'handle': {
+        const { position } = await local.handle(question.command, question.origin)
+        return { type: 'stored', position, events: 1 }
+      }
+      case 'restore': {
+        const { position, events } = await local.restore(restorationOf(question.restoration), question.origin, false)
+        return { type: 'stored', position, events: events.length }
+      }
+      case 'reload': {
+        const { basis, events, conflicts } = await reload()
+        return { type: 'taken-in', basis, events, conflicts }
+      }
+      default:
+        return question satisfies never
+    }
+  }
+
+  /** A refusal, too, needs the lease: without it another node may have accepted what this one refuses. */
+  async #decide<T>(decision: () => Promise<T>): Promise<T> {
+    const { node } = this.#options
+    if (!node.isDeciding) throw nobodyDecides()
+    try {
+      return await decision()
+    } catch (error) {
+      const isWithoutLease = error instanceof Refusal && error.code !== 'OutcomeUnknown' && !node.isDeciding
+      throw isWithoutLease ? nobodyDecides() : error
+    }
+  }
+
+  async #ask<Type extends Answer['type']>(type: Type, question: Question): Promise<Extract<Answer, { type: Type }>> {
+    const { node, exchange } = this.#options
+    const { decider } = node
+    if (decider === undefined || decider === node.id) throw nobodyDecides()
+    const answer = await exchange.ask(decider, question)
+    if (answer.type === 'refused') throw new Refusal(answer.code, answer.message, answer.faults)
+    if (answer.type !== type) throw new Error('the node that decides could not answer; its log says why')
+    return answer as Extract<Answer, { type: Type }>
+  }
+}
+
+function nobodyDecides(): Refusal {
+  return new Refusal('Unavailable', 'No node of the cluster decides at the moment; another one is about to.')
+}
+
+function textOf(restoration: Restoration): RestorationText {
+  if (restoration.type === 'item') return { ...restoration, item: restoration.item ?? null }
+  return {
+    type: 'collections',
+    collections: Array.from(restoration.collections, ([name, items]) => [name, items ?? null] as const),
+  }
+}
+
+function restorationOf(text: RestorationText): Restoration {
+  if (text.type === 'item') return { ...text, item: text.item ?? undefined }
+  return {
+    type: 'collections',
+    collections: new Map(text.collections.map(([name, items]) => [name, items ?? undefined])),
+  }
+}

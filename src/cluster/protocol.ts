@@ -1,0 +1,43 @@
+/** What the nodes of a cluster say to each other besides the stream: all of it is JSON. */
+import type { Command } from '../commands/command.ts'
+import type { Fault, RefusalCode } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Origin } from '../events/journal.ts'
+import type { JsonObject } from '../json/value.ts'
+
+/** Said by every node every second. */
+export interface Announcement {
+  readonly node: string
+  readonly position: Position
+  /** Where it listens, as its settings say. */
+  readonly urls: readonly string[]
+  readonly isDeciding: boolean
+}
+
+/** What is to be brought back; see commands/restore.ts. A collection that was not there has no items. */
+export type RestorationText =
+  | { readonly type: 'collections'; readonly collections: readonly (readonly [string, readonly JsonObject[] | null])[] }
+  | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
+
+/** Asked of the node that decides. */
+export type Question =
+  | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
+  | { readonly type: 'restore'; readonly restoration: RestorationText; readonly origin: Origin }
+  | { readonly type: 'reload' }
+
+export type Answer =
+  | { readonly type: 'stored'; readonly position: Position; readonly events: number }
+  | {
+      readonly type: 'taken-in'
+      readonly basis: Position
+      readonly events: number
+      readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
+    }
+  | {
+      readonly type: 'refused'
+      readonly code: RefusalCode
+      readonly message: string
+      readonly faults: readonly Fault[]
+    }
+  /** Its log says why. */
+  | { readonly type: 'failed' }

@@ -1,0 +1,58 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
+
+/** So long a node waits until it has what another one has stored for it. */
+const WAIT_MS = 10_000
+const KEPT = 1024
+
+/** Finds the write that ended at a position, as soon as this node has it. To be fed after the views. */
+export class Recent {
+  readonly #journal: Pick<Journal, 'head' | 'read'>
+  readonly #kept = new Map<Position, Recorded>()
+  readonly #waiting = new Map<Position, ((recorded: Recorded) => void)[]>()
+
+  constructor(journal: Pick<Journal, 'head' | 'read'>) {
+    this.#journal = journal
+  }
+
+  settle(recorded: Recorded): void {
+    const last = lastPosition(recorded)
+    this.#kept.set(last, recorded)
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT) break
+      this.#kept.delete(oldest)
+    }
+    const waiting = this.#waiting.get(last)
+    if (!waiting) return
+    this.#waiting.delete(last)
+    for (const resolve of waiting) resolve(recorded)
+  }
+
+  /** The write, or what the journal has of its end. */
+  async endingAt(position: Position): Promise<Recorded> {
+    const kept = this.#kept.get(position)
+    if (kept) return kept
+    if (position > this.#journal.head) return this.#arrival(position)
+    for await (const recorded of this.#journal.read(position, position)) return recorded
+    throw new Error(`the journal holds no event at position ${position}, though it was stored`)
+  }
+
+  #arrival(position: Position): Promise<Recorded> {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        const waiting = this.#waiting.get(position)?.filter((one) => one !== arrived) ?? []
+        if (waiting.length > 0) this.#waiting.set(position, waiting)
+        else this.#waiting.delete(position)
+        reject(
+          new Refusal('OutcomeUnknown', `It was stored at position ${position}, which this node does not have yet.`),
+        )
+      }, WAIT_MS).unref()
+      const arrived = (recorded: Recorded): void => {
+        clearTimeout(late)
+        resolve(recorded)
+      }
+      this.#waiting.set(position, [...(this.#waiting.get(position) ?? []), arrived])
+    })
+  }
+}

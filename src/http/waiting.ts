@@ -1,0 +1,49 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Arrivals } from '../projections/arrivals.ts'
+import type { ApiResource, ApiRoute } from './api.ts'
+
+export interface WaitingOptions {
+  readonly position: () => Position
+  readonly arrivals: Arrivals
+  /** A reader waits so long at most. */
+  readonly seconds: number
+}
+
+/**
+ * The same resources, whose reads wait for the position that `Wait-For-Position` names: so a client reads what it
+ * wrote at any node of a cluster, and not what was before.
+ */
+export function waitingForPosition(
+  resources: readonly ApiResource[],
+  { position, arrivals, seconds }: WaitingOptions,
+): readonly ApiResource[] {
+  const waiting = (route: ApiRoute): ApiRoute => {
+    return (request, reply) => {
+      const header = request.headers['wait-for-position']
+      if (header === undefined) return route(request, reply)
+      return until(parse(header)).then(() => route(request, reply))
+    }
+  }
+  return resources.map(({ path, routes }) => ({
+    path,
+    routes: { ...routes, ...(routes.GET && { GET: waiting(routes.GET) }) },
+  }))
+
+  async function until(wanted: Position): Promise<void> {
+    const deadline = performance.now() + seconds * 1000
+    while (position() < wanted) {
+      const left = deadline - performance.now()
+      if (left <= 0 || arrivals.ended) {
+        throw new Refusal('Lagging', `Position ${wanted} is not here yet; this is position ${position()}.`)
+      }
+      await arrivals.wait(left)
+    }
+  }
+}
+
+function parse(header: string | readonly string[]): Position {
+  const text = String(header)
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new Refusal('Invalid', `Wait-For-Position must be a position, not ${JSON.stringify(text)}.`)
+}

@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { after, test } from 'node:test'
+import { io, type Socket } from 'socket.io-client'
+import { healthOf, type RunningCluster, rolesOf, startCluster } from '../support/cluster.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { withoutNats } from '../support/nats.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const skip = withoutNats
+const ends: (() => Promise<unknown>)[] = []
+after(async () => {
+  for (const end of ends.reverse()) await end()
+})
+let running: Promise<RunningCluster> | undefined
+/** One for all tests that leave it whole. */
+function cluster(): Promise<RunningCluster> {
+  running ??= startCluster({ after: (end) => void ends.push(end) }, { data: { things: [{ id: 1, n: 1 }, { n: 2 }] } })
+  return running
+}
+
+async function positionOf(answer: Response): Promise<number> {
+  await answer.arrayBuffer()
+  return Number(answer.headers.get('journal-position'))
+}
+
+function waitingFor(position: number): RequestInit {
+  return { headers: { 'Wait-For-Position': String(position) } }
+}
+
+/** The next message of a name that is the right one. */
+function heard<T>(socket: Socket, name: string, isRight: (message: T) => boolean = () => true): Promise<unknown> {
+  return new Promise((resolve) => {
+    socket.on(name, (message: T) => {
+      if (isRight(message)) resolve(message)
+    })
+  })
+}
+
+test('every node serves the first items of the one that had them, and only that one takes in its file', {
+  skip,
+}, async (t) => {
+  const { nodes, start } = await cluster()
+  for (const node of nodes) {
+    const answer = await node.fetch('/api/things', waitingFor(3))
+    assert.deepEqual(await answer.json(), [
+      { id: 1, n: 1 },
+      { id: 2, n: 2 },
+    ])
+  }
+  const directory = await temporaryDirectory(t)
+  await writeFile(`${directory}/db.json`, JSON.stringify({ others: [{ id: 1 }] }))
+  const late = await start(directory)
+  assert.deepEqual(await (await late.fetch('/api')).json(), ['things'])
+  assert.equal(await late.stop(), 0)
+  assert.equal(await readFile(`${directory}/db.json`, 'utf8'), JSON.stringify({ others: [{ id: 1 }] }))
+  nodes.pop()
+})
+
+test('a write at any node is there at every other one, and its writer reads it wherever it asks', {
+  skip,
+}, async () => {
+  const { nodes } = await cluster()
+  const ids: unknown[] = []
+  for (const node of nodes) {
+    const created = await node.fetch('/api/things', json('POST', { by: node.url }))
+    assert.equal(created.status, 201)
+    const { id } = (await created.json()) as { id: number }
+    ids.push(id)
+    const position = Number(created.headers.get('journal-position'))
+    for (const other of nodes) {
+      const read = await other.fetch(`/api/things/${id}`, waitingFor(position))
+      assert.deepEqual(await read.json(), { id, by: node.url })
+      assert.equal(read.headers.get('etag'), created.headers.get('etag'))
+    }
+  }
+  assert.equal(new Set(ids).size, 3)
+})
+
+test('conditions, refusals and idempotency keys mean the same at every node', { skip }, async () => {
+  const { nodes } = await cluster()
+  const at = (index: number): RunningServer => nodes[index % nodes.length] as RunningServer
+  for (let index = 0; index < 3; index++) {
+    const path = `/api/things/c${index}`
+    const put = await at(index).fetch(path, json('PUT', { id: `c${index}`, n: 0 }))
+    assert.equal(put.status, 201)
+    const tag = put.headers.get('etag') as string
+    const raced = await Promise.all(
+      nodes.flatMap((node) => [1, 2].map((n) => node.fetch(path, json('PATCH', { n }, { 'If-Match': tag })))),
+    )
+    assert.deepEqual(raced.map(({ status }) => status).sort(), [204, 412, 412, 412, 412, 412])
+    assert.equal((await at(index + 1).fetch('/api/unknown/1', { method: 'DELETE' })).status, 404)
+    const invalid = await at(index + 1).fetch(path, json('PUT', { id: 'other' }))
+    assert.equal(invalid.status, 409)
+    const key = { 'Idempotency-Key': `key-${index}` }
+    const first = await at(index).fetch('/api/things', json('POST', { once: index }, key))
+    const again = await at(index + 1).fetch('/api/things', json('POST', { once: index }, key))
+    assert.deepEqual(await again.json(), await first.json())
+    assert.equal(again.headers.get('journal-position'), first.headers.get('journal-position'))
+    const other = await at(index + 2).fetch('/api/things', json('POST', { once: 'other' }, key))
+    assert.equal(other.status, 422)
+    assert.ok(Array.isArray(((await other.json()) as { errors: unknown }).errors))
+  }
+})
+
+test('restores and reloads reach the node that decides', { skip }, async () => {
+  const { nodes } = await cluster()
+  const { decider, followers } = await rolesOf(nodes)
+  const [follower] = followers as [RunningServer]
+  const before = await positionOf(await follower.fetch('/api/kept', json('POST', { n: 1 })))
+  await follower.fetch('/api/kept/0', { method: 'DELETE' })
+  const dry = await follower.fetch('/admin/restore', json('POST', { to: before, collection: 'kept', dryRun: true }))
+  assert.equal(((await dry.json()) as { events: number }).events, 1)
+  const restored = await follower.fetch('/admin/restore', json('POST', { to: before, collection: 'kept' }))
+  assert.equal(restored.status, 200)
+  const { events, changes } = (await restored.json()) as { events: number; changes: unknown }
+  assert.deepEqual([events, changes], [1, [{ type: 'ItemCreated', collection: 'kept', id: 0 }]])
+  assert.deepEqual(await (await follower.fetch('/api/kept')).json(), [{ id: 0, n: 1 }])
+
+  const { position } = await healthOf(decider)
+  await until('the data file is written', async () => (await healthOf(decider)).dataFile?.position === position)
+  const file = JSON.parse(await readFile(decider.file, 'utf8'))
+  file.kept[0].n = 2
+  await writeFile(decider.file, JSON.stringify(file))
+  const reloaded = await follower.fetch('/admin/reload', { method: 'POST' })
+  assert.equal(((await reloaded.json()) as { events: number }).events, 1)
+  assert.deepEqual(await (await follower.fetch('/api/kept')).json(), [{ id: 0, n: 2 }])
+})
+
+test('sockets at one node hear of writes at another, and a subscription goes on at a third', { skip }, async (t) => {
+  const { nodes } = await cluster()
+  const [first, second, third] = nodes as [RunningServer, RunningServer, RunningServer]
+  const socket = io(first.url, { transports: ['websocket'], forceNew: true })
+  t.after(async () => socket.disconnect())
+  await heard(socket, 'connect')
+  const { journal, position } = await socket.emitWithAck('subscribe', { collection: 'live' })
+  const updated = heard(socket, 'updated', ({ path }: { path: string }) => path === '/api/live/x')
+  await second.fetch('/api/live/x', json('PUT', { id: 'x', n: 1 }))
+  const told = (await updated) as { position: number }
+  await third.fetch('/api', waitingFor(told.position))
+  const moved = io(third.url, { transports: ['websocket'], forceNew: true })
+  t.after(async () => moved.disconnect())
+  const changes: unknown[] = []
+  moved.on('change', ({ kind, id }: { kind: string; id: string }) => changes.push([kind, id]))
+  await heard(moved, 'connect')
+  const resumed = await moved.emitWithAck('subscribe', { collection: 'live', after: position, journal })
+  assert.equal(resumed.reset, undefined)
+  await second.fetch('/api/live/x', { method: 'DELETE' })
+  await until('both changes have come', () => changes.length === 2)
+  assert.deepEqual(changes, [
+    ['enter', 'x'],
+    ['leave', 'x'],
+  ])
+})
+
+test('a node that decides ends, well or not: another one takes over, and nothing that was answered is lost', {
+  skip,
+}, async () => {
+  const { nodes, start } = await cluster()
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    const { decider, followers } = await rolesOf(nodes)
+    const [follower] = followers as [RunningServer]
+    const last = await positionOf(await decider.fetch('/api/failover', json('POST', { signal })))
+    await decider.stop(signal)
+    nodes.splice(nodes.indexOf(decider), 1)
+    assert.equal((await follower.fetch('/api/failover')).status, 200, 'reads go on')
+    const answer = await until('writes go on', async () => {
+      const tried = await follower.fetch('/api/failover', json('POST', { after: signal }))
+      if (tried.status === 503) assert.equal(tried.headers.get('retry-after'), '1')
+      return tried.status === 201 && tried
+    })
+    assert.equal(await positionOf(answer), last + 1)
+    // Comes back on what it has, and joins.
+    const again = await start(decider.directory)
+    const read = await again.fetch('/api/failover', waitingFor(last + 1))
+    assert.equal(((await read.json()) as unknown[]).at(-1) !== undefined, true)
+    assert.deepEqual(
+      await (await again.fetch('/api/failover')).json(),
+      await (await follower.fetch('/api/failover')).json(),
+    )
+  }
+})
+
+test('/health says who decides, how far behind a node is, and who the others are', { skip }, async () => {
+  const { nodes } = await cluster()
+  const healths = await until('they know of each other', async () => {
+    const all = await Promise.all(nodes.map(healthOf))
+    return all.every(({ cluster: { peers, lag } }) => peers.length === 2 && lag === 0) && all
+  })
+  assert.equal(healths.filter(({ cluster: { role } }) => role === 'decider').length, 1)
+  const { node } = healths.find(({ cluster: { role } }) => role === 'decider')?.cluster ?? {}
+  for (const health of healths) {
+    assert.equal(health.status, 'ok')
+    assert.equal(health.cluster.decider, node)
+  }
+})
+
+test('tokens are good, and ended, at every node', { skip }, async (t) => {
+  const { nats } = await cluster()
+  const { nodes } = await startCluster(t, {
+    nats,
+    nodes: 2,
+    data: { things: [] },
+    flags: [
+      '--Authentication.Enabled',
+      'true',
+      '--Authentication.Users',
+      '[{"Username":"miranda","Password":"ceres-station","Role":"admin"}]',
+    ],
+  })
+  const [first, second] = nodes as [RunningServer, RunningServer]
+  const credentials = { username: 'miranda', password: 'ceres-station' }
+  const answer = await first.fetch('/token', json('POST', credentials))
+  const { access_token } = (await answer.json()) as { access_token: string }
+  const headers = { Authorization: `Bearer ${access_token}` }
+  assert.equal((await second.fetch('/api/things', { headers })).status, 200)
+  assert.equal((await second.fetch('/api/things', json('POST', {}, headers))).status, 201)
+  assert.equal((await first.fetch('/logout', { method: 'POST', headers })).status, 204)
+  await until('the token has ended', async () => (await second.fetch('/api/things', { headers })).status === 401)
+})

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { send, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const { url } = await startServer(
+  { after },
+  { data: { things: [{ id: 1 }] }, flags: ['--Limits.WaitSeconds', '1', '--Api.UpsertOnPut', 'true'] },
+)
+
+async function position(): Promise<number> {
+  return Number((await send(url, 'GET', '/api')).headers['journal-position'])
+}
+
+test('a read that names a position which is there is answered at once', async () => {
+  for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/id']) {
+    const reply = await send(url, 'GET', path, { headers: { 'Wait-For-Position': String(await position()) } })
+    assert.equal(reply.status, 200)
+  }
+})
+
+test('a read that names a position to come waits for it', async () => {
+  const next = (await position()) + 1
+  const read = send(url, 'GET', '/api/things/2', { headers: { 'Wait-For-Position': String(next) } })
+  await sendJson(url, 'PUT', '/api/things/2', { n: 2 })
+  const reply = await read
+  assert.equal(reply.status, 200)
+  assert.equal(Number(reply.headers['journal-position']), next)
+})
+
+test('a position that does not come is 503 with Retry-After, and what is none is 400', async () => {
+  for (const method of ['GET', 'HEAD']) {
+    const late = await send(url, method, '/api/things', {
+      headers: { 'Wait-For-Position': String((await position()) + 1) },
+    })
+    assert.equal(late.status, 503)
+    assert.equal(late.headers['retry-after'], '1')
+    if (method === 'GET') assert.equal(late.json<{ type: string }>().type, 'urn:recollect:problem:Lagging')
+  }
+  for (const wrong of ['-1', 'x', '1.5', '', '9'.repeat(30)]) {
+    const reply = await send(url, 'GET', '/api/things', { headers: { 'Wait-For-Position': wrong } })
+    assert.equal(reply.status, 400, wrong)
+  }
+})
