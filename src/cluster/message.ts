@@ -62,7 +62,7 @@ export function decodeBeginning({ bytes }: Message): string {
 }
 
 export function encodeSuccession({ decider, token, position, previous }: Succession): Message {
-  return { position, bytes: frame(JSON.stringify({ decider, token, position, previous }).slice(1)).bytes }
+  return { position, bytes: frame(JSON.stringify({ decider, token, position, previous })).bytes }
 }
 
 /** Every line is checked; damage is thrown as Corruption. */

@@ -50,8 +50,9 @@ export interface RecordLine extends Line {
   readonly position: Position
 }
 
-/** Frames a JSON object's text, without its opening brace. */
-export function frame(rest: string): Line {
+/** Frames a JSON object's text. */
+export function frame(json: string): Line {
+  const rest = json.slice(1)
   const length = Buffer.byteLength(rest)
   const bytes = Buffer.allocUnsafe(PREFIX_BYTES + length + 1)
   bytes.write(rest, PREFIX_BYTES)
@@ -67,7 +68,7 @@ function hex(value: number): string {
 }
 
 export function encodeHeader(header: SegmentHeader): Line {
-  return frame(JSON.stringify(header).slice(1))
+  return frame(JSON.stringify(header))
 }
 
 export interface RecordStart {
@@ -107,7 +108,7 @@ export function encodeWrite(
         size += bytes + 1
       }
     }
-    const head = `"position":${position},"previous":"${previous}","flush":${start.flush},"time":"${start.time}"`
+    const head = `{"position":${position},"previous":"${previous}","flush":${start.flush},"time":"${start.time}"`
     const more = to < texts.length ? ',"more":true' : ''
     const line = frame(`${head},${who}${more},"events":[${texts.slice(from, to).join(',')}]}`)
     lines.push({ ...line, position })
