@@ -1,5 +1,6 @@
 import { type DomainEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Gone, Item, integerOf, keyOf } from './item.ts'
+import { Keys } from './keys.ts'
 import { PLACES, Places } from './places.ts'
 
 /** A collection as it may be asked. */
@@ -81,7 +82,7 @@ export class Collection implements FoldTarget {
   nextId = 0
   textIds = 0
   position: Position = 0
-  #placeOf = new Map<string, number>()
+  #placeOf = new Keys()
   #items = new Places<Item>()
   readonly #gone = new Map<string, Gone>()
   #observer: CollectionObserver | undefined
@@ -142,12 +143,12 @@ export class Collection implements FoldTarget {
   }
 
   put(item: Item): void {
-    let place = this.#placeOf.get(item.key)
+    let place = this.#placeOf.of(item.id)
     if (place === undefined) {
       if (this.#items.next === PLACES) this.order([])
       place = this.#items.add(item)
-      this.#placeOf.set(item.key, place)
-      this.#gone.delete(item.key)
+      this.#placeOf.set(item.id, place)
+      if (this.#gone.size > 0) this.#gone.delete(item.key)
     } else this.#items.replace(place, item)
     this.#observer?.put(place, item)
   }
@@ -178,15 +179,15 @@ export class Collection implements FoldTarget {
     const before = this.#items
     const placeBefore = this.#placeOf
     this.#items = new Places()
-    this.#placeOf = new Map()
+    this.#placeOf = new Keys()
     for (const key of keys) {
       const place = placeBefore.get(key)
       const item = place === undefined ? undefined : before.get(place)
       if (!item || place === undefined) continue
       before.remove(place)
-      this.#placeOf.set(key, this.#items.add(item))
+      this.#placeOf.set(item.id, this.#items.add(item))
     }
-    for (const item of before.values()) this.#placeOf.set(item.key, this.#items.add(item))
+    for (const item of before.values()) this.#placeOf.set(item.id, this.#items.add(item))
     this.#observer?.reordered()
   }
 }

@@ -6,7 +6,6 @@ import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 /** An item at one revision. Never changed: another revision is another object. */
 export class Item {
   readonly id: ItemId
-  readonly key: string
   /** The item as JSON. */
   readonly text: string
   readonly revision: number
@@ -16,10 +15,14 @@ export class Item {
 
   constructor(id: ItemId, { text }: Document, revision: number, position: Position) {
     this.id = id
-    this.key = keyOf(id)
     this.text = text
     this.revision = revision
     this.position = position
+  }
+
+  /** The id as text, by which it is found. Of a number it is made anew each time. */
+  get key(): string {
+    return keyOf(this.id)
   }
 
   /** Parsed anew each time: to be asked for once. */

@@ -1,0 +1,83 @@
+import type { ItemId } from '../events/event.ts'
+
+const BITS = 10
+const PAGE = 1 << BITS
+const MASK = PAGE - 1
+
+/** So many integers more than there are keys may be looked up in pages: a page costs the same however few are in it. */
+const SPREAD = 4
+
+/**
+ * A place for each key. A collection whose ids are integers that follow each other, as POST gives them, costs four
+ * bytes a key, and no text of them is kept.
+ */
+export class Keys {
+  /** By integer, one more than the place; 0 where there is none. */
+  readonly #pages = new Map<number, Uint32Array>()
+  readonly #others = new Map<string, number>()
+  #inPages = 0
+
+  get(key: string): number | undefined {
+    const integer = integerOfKey(key)
+    return (integer < 0 ? undefined : this.#paged(integer)) ?? this.#others.get(key)
+  }
+
+  /** The same, by the id that the key is the text of. */
+  of(id: ItemId): number | undefined {
+    return isIndex(id) ? (this.#paged(id) ?? this.#other(id)) : this.get(String(id))
+  }
+
+  set(id: ItemId, place: number): void {
+    const integer = isIndex(id) ? id : integerOfKey(String(id))
+    const isElsewhere = this.#others.size > 0 && this.#others.has(String(id))
+    if (integer < 0 || isElsewhere || integer >= SPREAD * (this.#inPages + PAGE)) {
+      this.#others.set(String(id), place)
+      return
+    }
+    let page = this.#pages.get(integer >>> BITS)
+    if (!page) {
+      page = new Uint32Array(PAGE)
+      this.#pages.set(integer >>> BITS, page)
+    }
+    if (page[integer & MASK] === 0) this.#inPages++
+    page[integer & MASK] = place + 1
+  }
+
+  delete(key: string): void {
+    const integer = integerOfKey(key)
+    const page = integer < 0 ? undefined : this.#pages.get(integer >>> BITS)
+    if (page?.[integer & MASK]) {
+      page[integer & MASK] = 0
+      this.#inPages--
+    } else this.#others.delete(key)
+  }
+
+  #other(id: number): number | undefined {
+    return this.#others.size === 0 ? undefined : this.#others.get(String(id))
+  }
+
+  #paged(integer: number): number | undefined {
+    const place = this.#pages.get(integer >>> BITS)?.[integer & MASK]
+    return place ? place - 1 : undefined
+  }
+}
+
+/** Whether it is an integer that fits in 31 bits; -0 is one, as its text is that of 0. */
+function isIndex(id: ItemId): id is number {
+  return typeof id === 'number' && id >= 0 && (id | 0) === id
+}
+
+const ZERO = 48
+
+/** The integer of up to nine digits that a key spells in the canonical way; -1 for any other key. */
+function integerOfKey(key: string): number {
+  const { length } = key
+  if (length === 0 || length > 9) return -1
+  let integer = 0
+  for (let at = 0; at < length; at++) {
+    const digit = key.charCodeAt(at) - ZERO
+    if (digit < 0 || digit > 9) return -1
+    integer = integer * 10 + digit
+  }
+  return length > 1 && key.charCodeAt(0) === ZERO ? -1 : integer
+}

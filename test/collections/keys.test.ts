@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Keys } from '../../src/collections/keys.ts'
+import type { ItemId } from '../../src/events/event.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const ODD: readonly ItemId[] = [
+  '',
+  '0',
+  '00',
+  '007',
+  '-1',
+  '1.5',
+  '1e3',
+  ' 1',
+  '999999999',
+  '1000000000',
+  '2147483648',
+  'ä',
+  '__proto__',
+]
+
+test('a key has the place that it was last given, whatever it looks like', () => {
+  const seed = seedFor('keys')
+  const random = new Random(seed)
+  const keys = new Keys()
+  const places = new Map<string, number>()
+  const numbers = [0, -0, -1, 1.5, 1e3, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53, 1e21]
+  const anyId = (): ItemId => {
+    if (random.chance(0.1)) return random.pick(ODD)
+    if (random.chance(0.1)) return random.pick(numbers)
+    const integer = random.integer(random.chance(0.8) ? 20_000 : 2_000_000_000)
+    return random.chance(0.5) ? integer : String(integer)
+  }
+  for (let step = 0; step < 100_000; step++) {
+    const id = anyId()
+    assert.equal(keys.of(id), places.get(String(id)), `KEYS_SEED=${seed}, step ${step}: ${id}`)
+    assert.equal(keys.get(String(id)), places.get(String(id)), `KEYS_SEED=${seed}, step ${step}: ${id}`)
+    if (random.chance(0.6)) {
+      keys.set(id, step)
+      places.set(String(id), step)
+    } else {
+      keys.delete(String(id))
+      places.delete(String(id))
+    }
+  }
+  for (const [key, place] of places) assert.equal(keys.get(key), place, `KEYS_SEED=${seed}: ${key}`)
+  assert.ok(places.size > 1000)
+})
+
+test('integers far apart cost no pages, and the highest place is kept', () => {
+  const keys = new Keys()
+  keys.set(5, 2 ** 32 - 2)
+  assert.equal(keys.get('5'), 2 ** 32 - 2)
+  for (let id = 0; id < 2_000_000_000; id += 10_000_000) keys.set(id, id)
+  for (let id = 0; id < 2_000_000_000; id += 10_000_000) assert.equal(keys.of(id), id)
+})
