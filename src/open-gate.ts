@@ -50,11 +50,11 @@ export async function openGate(settings: Settings, keeping: TokenKeeping, now: (
 }
 
 /** What whoever runs the server should know before strangers find it out. */
-export function warningsOf({ authentication, urls }: Settings): readonly string[] {
+export function warningsOf({ authentication, urls }: Settings, isReadOnly = false): readonly string[] {
   const warnings: string[] = []
   if (!authentication.enabled && urls.some(isPublic)) {
     warnings.push(
-      'Authentication is off on an address that others can reach: everybody there may read and change everything.',
+      `Authentication is off on an address that others can reach: everybody there may read${isReadOnly ? '' : ' and change'} everything.`,
     )
   }
   for (const { name, password } of authentication.enabled ? authentication.users : []) {

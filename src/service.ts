@@ -69,7 +69,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, readOnly !== undefined),
       surroundings.now,
     )
-    const warnings = [...warningsOf(settings), ...(engine.warnings ?? [])]
+    const warnings = [...warningsOf(settings, readOnly !== undefined), ...(engine.warnings ?? [])]
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
     const requests = new RequestTimes()

@@ -1,7 +1,8 @@
 import type { Socket } from 'socket.io'
 import type { WebSocket } from 'ws'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
-import type { Subscriber, Subscriptions } from './subscriptions.ts'
+import type { Subscriber } from './subscription.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 /** What Socket.IO does not tell of its connections, and what is needed to bound them. */
 export interface Connection {

@@ -1,28 +1,28 @@
 import type { Logger } from 'pino'
+import { Turns } from '../access/turns.ts'
 import { Refusal } from '../errors.ts'
-import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
-import type { JsonObject } from '../json/value.ts'
 import { momentOf } from '../projections/moment.ts'
 import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import type { Found, Indexes } from '../projections/query/indexes.ts'
-import { parseWatch, queryOf, type Watch } from '../projections/query/watch.ts'
+import { parseWatch, queryOf } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
-import type { Change, Subscribed } from './protocol.ts'
+import type { Subscribed } from './protocol.ts'
+import {
+  give,
+  hold,
+  type Latest,
+  letGo,
+  type Matching,
+  matching,
+  type Subscriber,
+  type Subscription,
+  type Watched,
+} from './subscription.ts'
 import { SubscriptionIndex } from './subscription-index.ts'
-
-/** The client at the other end, as far as subscriptions are concerned. */
-export interface Subscriber {
-  change(change: Change): void
-  lagging(subscription: string, position: Position): void
-  current(subscription: string, position: Position): void
-  /** Whether what it was sent waits already, so that it is not to be sent more for now. */
-  isSlow(): boolean
-  /** Calls once when it can be sent more, or is gone. */
-  whenDrained(work: () => void): void
-}
 
 export interface SubscriptionsOptions {
   readonly views: Views
@@ -46,29 +46,12 @@ export interface SubscriptionFigures {
   readonly laggedEver: number
 }
 
-interface Subscription {
-  readonly id: string
-  readonly client: Subscriber
-  readonly collection: string
-  readonly watch: Watch
-  /** The items that the client has, by what it was last sent: their ids by their keys. */
-  readonly has: Map<string, ItemId>
-  /** While it catches up: all events up to here were looked at. */
-  position: Position
-  /** Of a replay: what followed comes when it is due. */
-  pace: Pace | undefined
-  /** It has caught up, and hears of events from the bus. */
-  isLive: boolean
-  /** Of a client that is behind: the keys of the items that changed since, those of the oldest changes first. */
-  behind: Set<string> | undefined
-  isEnded: boolean
-}
-
-interface Watched {
-  readonly index: SubscriptionIndex<Subscription>
-  /** Who has an item, by its key. */
-  readonly holders: Map<string, Set<Subscription>>
-}
+/**
+ * For so many of those who catch up the journal is read at once, and so many records at a time: then the others
+ * have their turn, so that neither they nor requests wait for the one who has the most to catch up with.
+ */
+const READING = 2
+const RECORDS_A_TURN = 128
 
 /**
  * Keeps clients' lists right: the items that match, then every change that concerns them, in order, none missing,
@@ -78,6 +61,7 @@ export class Subscriptions {
   readonly #options: SubscriptionsOptions
   readonly #watched = new Map<string, Watched>()
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
+  readonly #reading = new Turns(READING)
   #made = 0
   #laggedEver = 0
 
@@ -245,9 +229,9 @@ export class Subscriptions {
   async #catchUp(subscription: Subscription): Promise<void> {
     const { views } = this.#options
     while (!subscription.isEnded && subscription.position < views.position) {
-      const why = await this.#readOn(subscription, views.position)
+      const why = await this.#reading.run(() => this.#readOn(subscription, views.position))
       if (why === 'slow') await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
-      else await subscription.pace?.reach(why.until)
+      else if (why !== 'more') await subscription.pace?.reach(why.until)
     }
     if (subscription.isEnded) return
     this.#begin(subscription)
@@ -255,14 +239,16 @@ export class Subscriptions {
   }
 
   /**
-   * Sends what may be sent up to a position, and says what is to be waited for. Nothing is held while it waits, be it
-   * for days: neither a file nor what was read of it.
+   * Sends what may be sent up to a position, some of it at a time, and says what is to be waited for. Nothing is held
+   * while it waits, be it for days: neither a file nor what was read of it.
    */
-  async #readOn(subscription: Subscription, to: Position): Promise<'slow' | { readonly until: string }> {
+  async #readOn(subscription: Subscription, to: Position): Promise<'slow' | 'more' | { readonly until: string }> {
     const { collection, pace, client } = subscription
     let until = ''
+    let left = RECORDS_A_TURN
     for await (const recorded of this.#options.journal.read(subscription.position + 1, to)) {
       if (subscription.isEnded) break
+      if (left-- === 0) return 'more'
       until = recorded.time
       const isDue = pace?.isDue(until) ?? true
       for (const [index, event] of recorded.events.entries()) {
@@ -356,40 +342,4 @@ export class Subscriptions {
       client.change({ subscription: subscription.id, position, kind: 'leave', id })
     }
   }
-}
-
-/** An item as an event left it; no item after a deletion. */
-interface Latest {
-  readonly id: ItemId
-  readonly item: JsonObject | undefined
-  readonly position: Position
-}
-
-interface Matching {
-  readonly id: ItemId
-  readonly key: string
-  readonly value: JsonObject
-}
-
-function matching(items: Iterable<Matching>, watch: Watch): readonly Matching[] {
-  const found: Matching[] = []
-  for (const { id, key, value } of items) if (watch.concerns(value)) found.push({ id, key, value })
-  return found
-}
-
-/** The client has these from now on. */
-function give({ has }: Subscription, items: readonly Matching[]): void {
-  for (const { id, key } of items) has.set(key, id)
-}
-
-function hold({ holders }: Watched, key: string, subscription: Subscription): void {
-  const those = holders.get(key)
-  if (those) those.add(subscription)
-  else holders.set(key, new Set([subscription]))
-}
-
-function letGo({ holders }: Watched, key: string, subscription: Subscription): void {
-  const those = holders.get(key)
-  those?.delete(subscription)
-  if (those?.size === 0) holders.delete(key)
 }

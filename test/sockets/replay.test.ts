@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { pino } from 'pino'
 import { io, type Socket } from 'socket.io-client'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
@@ -12,7 +13,8 @@ import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
-import { type Subscriber, Subscriptions } from '../../src/sockets/subscriptions.ts'
+import type { Subscriber } from '../../src/sockets/subscription.ts'
+import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import type { Scope } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -38,8 +40,9 @@ class World {
   readonly times: (readonly [recorded: number, written: number])[] = [[0, 0]]
   readonly #revisions = new Map<string, { revision: number; prior: Position }>()
   #now = NOON
-  /** Reads of the journal that are under way. */
+  /** Reads of the journal that are under way, and how many there were at most. */
   reading = 0
+  mostReading = 0
 
   constructor(items = 100) {
     this.journal = memoryJournal('00000000-0000-4000-8000-000000000001', () => new Date(this.#now))
@@ -72,8 +75,10 @@ class World {
         return journal.head
       },
       async *read(from, to) {
-        world.reading++
+        world.mostReading = Math.max(world.mostReading, ++world.reading)
         try {
+          // As the opening of a file would.
+          await turn()
           yield* journal.read(from, to)
         } finally {
           world.reading--
@@ -331,6 +336,22 @@ describe('a replay', () => {
     assert.deepEqual(client.positions, [3, 4, 5, 6, 7, 8], 'all that is due by now')
     await world.clock.pass(3 * SECOND)
     assert.deepEqual([client.positions.at(-1), client.lives, client.faults], [11, [11], []])
+  })
+
+  test('many that catch up take turns: none waits for those who have more to catch up with', async () => {
+    const world = new World()
+    await world.write(NOON, ['a', 1, { n: 0 }])
+    for (let n = 1; n <= 1000; n++) await world.write(NOON, ['a', 1, { n }])
+    const long = Array.from({ length: 6 }, () => world.connect())
+    const short = world.connect()
+    for (const client of long) await client.subscribe({ collection: 'a', from: 2 })
+    await short.subscribe({ collection: 'a', from: 992 })
+    world.mostReading = 0
+    await until('the short one to be current', () => short.lives.length > 0)
+    for (const client of long) assert.ok(client.told.length < 1000, `${client.told.length} came before the 10`)
+    await until('all to be current', () => long.every(({ lives }) => lives.length > 0))
+    for (const client of long) assert.deepEqual([client.told.length, client.faults], [1000, []])
+    assert.equal(world.mostReading, 2, 'for two of them the journal is read at once')
   })
 
   test('counts among the subscriptions of a client; one that is refused does not', async () => {
