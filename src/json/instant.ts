@@ -12,6 +12,8 @@ const PATTERN = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?
  */
 export function parseInstant(text: string): Instant | undefined {
   if (text.length < 10 || text.charCodeAt(4) !== 0x2d) return undefined
+  const plain = parsePlain(text)
+  if (plain !== OTHER) return plain
   const match = PATTERN.exec(text)
   if (!match) return undefined
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', zone = 'Z'] = match
@@ -35,6 +37,63 @@ export function parseInstant(text: string): Instant | undefined {
     ms: calendar.getTime() - offset * 60_000 + Number(digits.slice(0, 3)),
     micros: Number(digits.slice(3, 6)),
   }
+}
+
+const OTHER = Symbol('other')
+const DAYS_BEFORE = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
+
+/**
+ * The form that nearly all have, `2026-11-21T09:30:00.123456` with or without Z: read without a regular expression and a
+ * Date, as every value of a field is when its index is built. OTHER: it may be another form.
+ */
+function parsePlain(text: string): Instant | undefined | typeof OTHER {
+  if (text.length < 19) return OTHER
+  if (
+    text.charCodeAt(7) !== 0x2d ||
+    text.charCodeAt(10) !== 0x54 ||
+    text.charCodeAt(13) !== 0x3a ||
+    text.charCodeAt(16) !== 0x3a
+  )
+    return OTHER
+  const year = twoDigits(text, 0) * 100 + twoDigits(text, 2)
+  const month = twoDigits(text, 5)
+  const day = twoDigits(text, 8)
+  const hour = twoDigits(text, 11)
+  const minute = twoDigits(text, 14)
+  const second = twoDigits(text, 17)
+  let end = 19
+  let micros = 0
+  if (text.charCodeAt(19) === 0x2e) {
+    let unit = 100_000
+    for (end = 20; isDigit(text.charCodeAt(end)); end++) {
+      micros += (text.charCodeAt(end) - 0x30) * unit
+      unit = Math.floor(unit / 10)
+    }
+    if (end === 20) return OTHER
+  }
+  if (end !== text.length && !(end === text.length - 1 && text.charCodeAt(end) === 0x5a)) return OTHER
+  // Not a number where a character is no digit; it is smaller than nothing.
+  if (!(year >= 0 && month >= 1 && month <= 12 && day >= 1 && hour <= 23 && minute <= 59 && second <= 59)) return OTHER
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+  const before = DAYS_BEFORE[month - 1] as number
+  const after = month === 12 ? 365 : (DAYS_BEFORE[month] as number)
+  if (day > after - before + (isLeap && month === 2 ? 1 : 0)) return undefined
+  const leapDays = Math.floor((year + 3) / 4) - Math.floor((year + 99) / 100) + Math.floor((year + 399) / 400)
+  const days = year * 365 + leapDays + before + (isLeap && month > 2 ? 1 : 0) + day - 1 - DAYS_TO_1970
+  const ms = Math.floor(micros / 1000)
+  return { ms: (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms, micros: micros - ms * 1000 }
+}
+
+const DAYS_TO_1970 = 719_528
+
+function twoDigits(text: string, start: number): number {
+  const tens = text.charCodeAt(start)
+  const ones = text.charCodeAt(start + 1)
+  return isDigit(tens) && isDigit(ones) ? (tens - 0x30) * 10 + ones - 0x30 : Number.NaN
+}
+
+function isDigit(unit: number): boolean {
+  return unit >= 0x30 && unit <= 0x39
 }
 
 /** Reads an instant from a query, in which the unescaped "+" of a zone has become a space. */

@@ -1,8 +1,8 @@
 import type { Collection } from '../../collections/collection.ts'
-import type { Path } from '../../json/paths.ts'
 import { type Answer, textOf } from './answer.ts'
 import { CollectionIndexes } from './indexes/collection-indexes.ts'
-import { type Found, finding, missingPaths } from './indexes/finding.ts'
+import { type Found, finding } from './indexes/finding.ts'
+import { type Plan, planOf } from './indexes/plan.ts'
 import { Slices } from './indexes/slices.ts'
 import type { Query } from './query.ts'
 
@@ -25,6 +25,13 @@ export interface IndexStatus {
   readonly uses: number
 }
 
+export interface Answered<Seen> extends Answer {
+  readonly seen: Seen
+}
+
+/** Undefined: it must be begun anew. */
+type Begun<Result> = { readonly result: Result } | undefined
+
 /** Each costs every write something. */
 const MOST_INDEXES = 64
 
@@ -46,26 +53,20 @@ export class Indexes {
     this.#slices = options.slices ?? new Slices()
   }
 
-  /**
-   * The page that a query asks for, as text. `look` is called in the moment that the answer is of.
-   */
-  async answer<Seen>(
-    collection: Collection,
-    query: Query,
-    look: () => Seen,
-  ): Promise<Answer & { readonly seen: Seen }> {
-    const { items, total, seen } = await this.find(collection, query, (found) => ({ ...found, seen: look() }))
-    return { text: await this.#slices.run(textOf(items, query.fields)), total, seen }
+  /** The page that a query asks for, as text. `look` is called in the moment that the answer is of. */
+  answer<Seen>(collection: Collection, query: Query, look: () => Seen): Answered<Seen> | Promise<Answered<Seen>> {
+    const found = this.find(collection, query, ({ items, total }) => ({ items, total, seen: look() }))
+    return found instanceof Promise ? found.then((one) => this.#told(one, query)) : this.#told(found, query)
   }
 
   /** Calls with what a query finds, in the moment in which it is so. */
   find<Result>(collection: Collection, query: Query, use: (found: Found) => Result): Result | Promise<Result> {
     const indexes = this.#of(collection)
-    if (missingPaths(indexes, query).length > 0) return this.#findLater(indexes, query, use)
-    this.#note(indexes, query)
-    const found = this.#slices.run(finding(indexes, query, use))
-    if (found instanceof Promise) return this.#findLater(indexes, query, use, found)
-    return found ? found.result : this.find(collection, query, use)
+    const plan = planOf(indexes, query)
+    if (plan.missing.length > 0) return this.#findLater(indexes, query, use)
+    const found = this.#begin(indexes, query, plan, use)
+    if (found instanceof Promise || !found) return this.#findLater(indexes, query, use, found)
+    return found.result
   }
 
   list(): readonly IndexStatus[] {
@@ -81,24 +82,35 @@ export class Indexes {
     )
   }
 
+  #told<Seen>({ items, total, seen }: Found & { readonly seen: Seen }, query: Query) {
+    const text = this.#slices.run(textOf(items, query.fields))
+    return typeof text === 'string' ? { text, total, seen } : text.then((made) => ({ text: made, total, seen }))
+  }
+
+  #begin<Result>(indexes: CollectionIndexes, query: Query, plan: Plan, use: (found: Found) => Result) {
+    for (const kept of plan.uses) {
+      kept.uses++
+      kept.usedAt = ++this.#uses
+    }
+    return this.#slices.run(finding(indexes, query, plan, use))
+  }
+
+  /** After what is to be built first, and as often as it must be begun anew. */
   async #findLater<Result>(
     indexes: CollectionIndexes,
     query: Query,
     use: (found: Found) => Result,
-    begun?: Promise<{ readonly result: Result } | undefined>,
+    begun?: Begun<Result> | Promise<Begun<Result>>,
   ): Promise<Result> {
     const done = indexes.need([...query.filters, ...query.sort].map(({ path }) => path))
     try {
-      const first = await begun
-      if (first) return first.result
-      for (;;) {
-        for (let missing = missingPaths(indexes, query); missing.length > 0; missing = missingPaths(indexes, query)) {
-          await indexes.build(missing)
-        }
-        this.#note(indexes, query)
-        const found = await this.#slices.run(finding(indexes, query, use))
-        if (found) return found.result
+      let found = await begun
+      while (!found) {
+        const plan = planOf(indexes, query)
+        if (plan.missing.length > 0) await indexes.build(plan.missing)
+        else found = await this.#begin(indexes, query, plan, use)
       }
+      return found.result
     } finally {
       done()
       this.#dropLeastUseful()
@@ -112,18 +124,6 @@ export class Indexes {
     this.#byCollection.set(collection, made)
     this.#all.add(new WeakRef(made))
     return made
-  }
-
-  #note(indexes: CollectionIndexes, { filters, sort }: Query): void {
-    for (const { path } of filters) this.#use(indexes, path)
-    for (const { path } of sort) this.#use(indexes, path)
-  }
-
-  #use(indexes: CollectionIndexes, path: Path): void {
-    const kept = indexes.get(path)
-    if (!kept) return
-    kept.uses++
-    kept.usedAt = ++this.#uses
   }
 
   #dropLeastUseful(): void {
