@@ -41,6 +41,9 @@ export function parseReplayServer(surroundings: Surroundings): ReplayInvocation 
   if (has(rest, ['accept-journal'])) {
     mistakes.push('recollect replay does not take --accept-journal: it looks at no data file.')
   }
+  if (invoked?.type === 'serve' && invoked.settings.cluster) {
+    mistakes.push('recollect replay plays a journal on disk: Journal.Type must be file.')
+  }
   if (mistakes.length > 0 || invoked?.type !== 'serve' || from === undefined) throw new BadSettings(mistakes)
   return { ...invoked, replay: { from, speed: Number(speed) } }
 }

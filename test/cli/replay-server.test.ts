@@ -280,6 +280,11 @@ describe('what cannot be served', () => {
     ['too slow', ['--from', '1', '--speed', '0.5'], /from 1 to 1000/],
     ['a data file to be believed', ['--from', '1', '--accept-journal'], /does not take --accept-journal/],
     [
+      'a journal in NATS',
+      ['--from', '1', '--Journal.Type', 'jetstream', '--Journal.Servers', 'nats://127.0.0.1:1'],
+      /Journal\.Type must be file/,
+    ],
+    [
       'several mistakes',
       ['--from', 'x', '--speed=0', '--bogus', '--Api.UpsertOnPut', '7'],
       /--from/,
