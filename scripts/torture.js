@@ -56,6 +56,18 @@ const RUNS = {
     file: 'test/projections/data-file-kills.test.ts',
     size: { DATA_FILE_KILLS: 500 },
   },
+  cluster: {
+    about:
+      'nats-servers and nodes of a cluster killed at random: nothing acknowledged lost or doubled; needs nats-server',
+    file: 'test/cluster/kills.test.ts',
+    size: { CLUSTER_KILL_SECONDS: 600 },
+  },
+  races: {
+    about: 'If-Match writers at the three nodes of a cluster race for one item, with failovers; needs nats-server',
+    file: 'test/cluster/cuts.test.ts',
+    test: '^of any number',
+    size: { CLUSTER_RACE_ROUNDS: 100, CLUSTER_RACERS: 1000 },
+  },
   histories: {
     about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
     file: 'test/linearizability/linearizability.test.ts',

@@ -44,7 +44,7 @@ export async function openClusterEngine(
     const stream = await JetStream.open(nc, cluster.stream, cluster.replicas, log)
     const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
     const bucket = await Bucket.open(nc, cluster.stream, cluster.replicas)
-    const exchange = new Exchange(nc, cluster.stream, log)
+    const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log)
     const dataFile = await ClusterDataFile.prepare({
       settings,
       surroundings,

@@ -10,13 +10,15 @@ const ANSWER_MS = 15_000
 export class Exchange {
   readonly #nc: NatsConnection
   readonly #prefix: string
+  readonly #messageBytes: number
   readonly #log: Logger
   readonly #subscriptions: Subscription[] = []
   #isConnected = true
 
-  constructor(nc: NatsConnection, stream: string, log: Logger) {
+  constructor(nc: NatsConnection, stream: string, messageBytes: number, log: Logger) {
     this.#nc = nc
     this.#prefix = `recollect.${stream}`
+    this.#messageBytes = messageBytes
     this.#log = log
     void this.#watch()
   }
@@ -50,9 +52,8 @@ export class Exchange {
 
   async ask(node: string, question: Question): Promise<Answer> {
     const text = JSON.stringify(question)
-    const most = this.#nc.info?.max_payload ?? 0
-    if (Buffer.byteLength(text) > most) {
-      throw new Refusal('TooLarge', `NATS takes no message of more than ${most} bytes; the node that decides may do.`)
+    if (Buffer.byteLength(text) > this.#messageBytes) {
+      throw new Refusal('TooLarge', `The cluster takes no message of more than ${this.#messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {

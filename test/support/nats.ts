@@ -132,3 +132,22 @@ async function freePorts(count: number): Promise<readonly number[]> {
 export function connectTo(servers: readonly NatsServer[]): Promise<NatsConnection> {
   return connect({ servers: servers.map(({ url }) => url), maxReconnectAttempts: -1, reconnectTimeWait: 200 })
 }
+
+/** Resolves when every server has all that the stream and the bucket beside it hold, and one of them leads. */
+export async function allCurrent(servers: readonly NatsServer[], stream: string): Promise<void> {
+  const nc = await connectTo(servers)
+  try {
+    const jsm = await jetstreamManager(nc, { timeout: 1000, checkAPI: false })
+    for (const name of [stream, `KV_${stream}-cluster`]) {
+      await until(`${name} is whole again`, async () => {
+        const { cluster } = await jsm.streams.info(name).catch(() => ({ cluster: undefined }))
+        const { leader, replicas = [] } = cluster ?? {}
+        return (
+          leader !== undefined && replicas.length === servers.length - 1 && replicas.every(({ current }) => current)
+        )
+      })
+    }
+  } finally {
+    await nc.close()
+  }
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { healthOf, rolesOf, startCluster } from '../support/cluster.ts'
+import { startNats, withoutNats } from '../support/nats.ts'
+import { startProxy } from '../support/proxy.ts'
+import { json, type RunningServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const skip = withoutNats
+
+async function statusOf(answer: Promise<Response>): Promise<number> {
+  const { status } = await answer
+  return status
+}
+
+/** Writes until it is acknowledged. */
+async function written(node: RunningServer, path: string, init: () => RequestInit): Promise<Response> {
+  return until(`${path} is written`, async () => {
+    const answer = await node.fetch(path, init())
+    return answer.status < 300 && answer
+  })
+}
+
+test('a decider that is cut off from NATS acknowledges nothing any more, refuses nothing that others accept, and catches up', {
+  skip,
+}, async (t) => {
+  const nats = await startNats(t, { servers: 3 })
+  const proxies = await Promise.all(nats.map(({ port }) => startProxy(t, port)))
+  const { nodes } = await startCluster(t, {
+    nats,
+    data: { things: [{ id: 'old', n: 0 }] },
+    urls: (node) => [`nats://127.0.0.1:${proxies[node]?.port}`],
+  })
+  const { decider, followers } = await rolesOf(nodes)
+  const [follower] = followers as [RunningServer]
+  await written(decider, '/api/things/old', () => json('PUT', { id: 'old', n: 1 }))
+  const tag = (await decider.fetch('/api/things/old')).headers.get('etag') as string
+
+  proxies[nodes.indexOf(decider)]?.cut()
+  const late: Promise<number>[] = []
+  let isCut = true
+  const writing = (async () => {
+    for (let n = 0; isCut; n++) {
+      late.push(statusOf(decider.fetch('/api/late', json('POST', { n }))))
+      await sleep(200)
+    }
+  })()
+  await written(follower, '/api/things/new', () => json('PUT', { id: 'new', n: 1 }))
+  await written(follower, '/api/things/old', () => json('PUT', { id: 'old', n: 2 }))
+  // It cannot know of the new item, and so must not say that there is none.
+  assert.equal(await statusOf(decider.fetch('/api/things/new', { method: 'DELETE' })), 503)
+  assert.equal(await statusOf(decider.fetch('/api/things/old', json('PUT', { n: 3 }, { 'If-Match': tag }))), 503)
+  assert.equal(await statusOf(decider.fetch('/health')), 503)
+  assert.equal(await statusOf(decider.fetch('/api/things/old')), 200, 'it can still be read')
+  isCut = false
+  await writing
+  const statuses = await Promise.all(late)
+  assert.deepEqual(
+    [...new Set(statuses)].filter((status) => status !== 503 && status !== 504),
+    [],
+  )
+
+  proxies[nodes.indexOf(decider)]?.heal()
+  await written(decider, '/api/things/healed', () => json('PUT', { id: 'healed' }))
+  const { position } = await healthOf(decider)
+  const states = await Promise.all(
+    nodes.map(async (node) =>
+      (await node.fetch('/api/things', { headers: { 'Wait-For-Position': String(position) } })).text(),
+    ),
+  )
+  assert.equal(new Set(states).size, 1)
+  const events = await Promise.all(nodes.map(async (node) => (await node.fetch('/events?limit=10000')).text()))
+  assert.equal(new Set(events).size, 1)
+})
+
+test('a decider that stood still wakes up to a successor, and answers nothing from what it knew', {
+  skip,
+}, async (t) => {
+  const { nodes } = await startCluster(t, { servers: 1, data: { things: [{ id: 'old', n: 0 }] } })
+  const { decider, followers } = await rolesOf(nodes)
+  const [follower] = followers as [RunningServer]
+  const tag = (await decider.fetch('/api/things/old')).headers.get('etag') as string
+  decider.process.kill('SIGSTOP')
+  const stale = decider.fetch('/api/things/old', json('PUT', { id: 'old', by: 'stale' }, { 'If-Match': tag }))
+  await written(follower, '/api/things/old', () => json('PUT', { id: 'old', by: 'successor' }))
+  await written(follower, '/api/things/new', () => json('PUT', { id: 'new' }))
+  const unknown = decider.fetch('/api/things/new', { method: 'DELETE' })
+  decider.process.kill('SIGCONT')
+  assert.ok([412, 503, 504].includes(await statusOf(stale)))
+  assert.ok([204, 503, 504].includes(await statusOf(unknown)))
+  const { position } = await healthOf(follower)
+  const read = await decider.fetch('/api/things/old', { headers: { 'Wait-For-Position': String(position) } })
+  assert.deepEqual(await read.json(), { id: 'old', by: 'successor' })
+})
+
+test('without a majority of the nats-servers nothing is acknowledged, and everything can be read', {
+  skip,
+}, async (t) => {
+  const { nats, nodes } = await startCluster(t, { data: { things: [{ id: 1, n: 1 }] } })
+  const [, second, third] = nats
+  await Promise.all([second, third].map((server) => server?.stop('SIGKILL')))
+  for (const node of nodes) {
+    const status = await statusOf(node.fetch('/api/things', json('POST', { n: 2 })))
+    assert.ok(status === 503 || status === 504, String(status))
+    assert.deepEqual(await (await node.fetch('/api/things/1')).json(), { id: 1, n: 1 })
+    assert.equal(((await (await node.fetch('/events')).json()) as unknown[]).length, 2)
+    assert.equal(await statusOf(node.fetch('/api/things?asOf=1')), 200)
+  }
+  second?.start()
+  third?.start()
+  const [node] = nodes as [RunningServer]
+  await written(node, '/api/things/back', () => json('PUT', { id: 'back' }))
+})
+
+const ROUNDS = Number(process.env.CLUSTER_RACE_ROUNDS ?? 3)
+const RACERS = Number(process.env.CLUSTER_RACERS ?? 100)
+
+test('of any number of writers with the same tag, at any nodes, one wins; also while the decider is killed', {
+  skip,
+}, async (t) => {
+  const cluster = await startCluster(t, { servers: 1, data: { things: [{ id: 'x', n: 0 }] } })
+  const nodes = new Set(cluster.nodes)
+  let undecided = 0
+  for (let round = 1; round <= ROUNDS; round++) {
+    const { decider } = await rolesOf([...nodes])
+    const tag = (await decider.fetch('/api/things/x')).headers.get('etag') as string
+    const isFailover = round % 3 === 0
+    const racing = Promise.all(
+      Array.from({ length: RACERS }, async (_, racer) => {
+        const node = [...nodes][racer % nodes.size] as RunningServer
+        const init = json('PUT', { id: 'x', round, racer }, { 'If-Match': tag })
+        return node.fetch('/api/things/x', init).then(
+          async ({ status, headers }) => ({ racer, status, position: Number(headers.get('journal-position')) }),
+          () => ({ racer, status: 0, position: 0 }),
+        )
+      }),
+    )
+    if (isFailover) {
+      await sleep(20)
+      nodes.delete(decider)
+      await decider.stop('SIGKILL')
+    }
+    const results = await racing
+    if (isFailover) nodes.add(await cluster.start(decider.directory))
+    const winners = results.filter(({ status }) => status === 204)
+    const { decider: now } = await rolesOf([...nodes])
+    // Whoever decides has written last, and so knows all.
+    const item = (await (await now.fetch('/api/things/x')).json()) as { round?: number; racer?: number }
+    assert.ok(winners.length <= 1, `${winners.length} winners`)
+    if (winners.length === 1) assert.deepEqual([item.round, item.racer], [round, winners[0]?.racer])
+    else {
+      undecided++
+      assert.ok(isFailover, `nobody won: ${JSON.stringify(results.map(({ status }) => status))}`)
+      const mayHaveWon = results.filter(({ status }) => status === 0 || status === 504).map(({ racer }) => racer)
+      if (item.round === round) assert.ok(mayHaveWon.includes(item.racer as number))
+    }
+    const others = results.filter(({ status }) => ![204, 412, 503, 504, 0].includes(status))
+    assert.deepEqual(others, [])
+  }
+  t.diagnostic(`${ROUNDS} rounds of ${RACERS}; in ${undecided} of them nobody heard of having won`)
+})
