@@ -15,6 +15,7 @@ import { large } from './groups/large.ts'
 import { query } from './groups/query.ts'
 import { sockets } from './groups/sockets.ts'
 import { starts } from './groups/starts.ts'
+import { subscriptions } from './groups/subscriptions.ts'
 import { writes } from './groups/writes.ts'
 import type { Bench, Group } from './harness/bench.ts'
 import { Fixtures } from './harness/fixtures.ts'
@@ -22,7 +23,7 @@ import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
-const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, starts, large]
+const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large]
 const MANY = 1_000_000
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 

@@ -17,6 +17,12 @@ interface KeptState {
   items: number
 }
 
+/** Items of a collection, of which some match. */
+interface Watched {
+  readonly name: string
+  readonly matches: (item: JsonObject) => boolean
+}
+
 /**
  * What was. An item is read back from the journal, at a position that its history finds; a collection's past
  * state is folded again, in slices that hold nobody, and kept for a while.
@@ -74,17 +80,12 @@ export class Past {
   }
 
   /**
-   * The ids of a collection's items that matched right after an event, by their keys and in no order. It costs as
-   * much as has changed since.
+   * Makes of a collection's items that match at one position, their ids by their keys, those that matched at an earlier
+   * one. It costs as much as has changed in between.
    */
-  async idsOf(name: string, at: Position, matches: (item: JsonObject) => boolean): Promise<Map<string, ItemId>> {
-    const ids = new Map<string, ItemId>()
-    const note = (id: ItemId, key: string, item: JsonObject): void => {
-      if (matches(item)) ids.set(key, id)
-    }
-    for (const { id, key, value } of this.#views.any(name)?.items() ?? []) note(id, key, value)
+  async turnBack(ids: Map<string, ItemId>, now: Position, then: Position, { name, matches }: Watched): Promise<void> {
     const changed = new Map<string, Position>()
-    for await (const { events } of this.#journal.read(at + 1, this.#views.position)) {
+    for await (const { events } of this.#journal.read(then + 1, now)) {
       for (const event of events) {
         if (!isItemEvent(event) || event.collection !== name) continue
         const key = String(event.id)
@@ -96,10 +97,10 @@ export class Past {
       if (prior === 0) continue
       for await (const { events } of this.#journal.read(prior, prior)) {
         const [event] = events
-        if (event && isItemEvent(event) && event.type !== 'ItemDeleted') note(event.id, key, event.item.value)
+        if (!event || !isItemEvent(event) || event.type === 'ItemDeleted') continue
+        if (matches(event.item.value)) ids.set(key, event.id)
       }
     }
-    return ids
   }
 
   /** From the nearest state before, if one is kept. */

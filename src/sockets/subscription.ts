@@ -60,7 +60,7 @@ export function matching(items: Iterable<Matching>, watch: Watch): readonly Matc
 }
 
 /** The client has these from now on. */
-export function give({ has }: Subscription, items: readonly Matching[]): void {
+export function give({ has }: Subscription, items: Iterable<Pick<Matching, 'id' | 'key'>>): void {
   for (const { id, key } of items) has.set(key, id)
 }
 

@@ -174,9 +174,15 @@ export class Subscriptions {
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */
   async #resume(subscription: Subscription, after: Position): Promise<Subscribed> {
-    const { collection, watch, has } = subscription
-    const then = await this.#options.past.idsOf(collection, after, watch.concerns)
-    for (const [key, id] of then) has.set(key, id)
+    const { views, indexes, past } = this.#options
+    const { collection: name, watch, has } = subscription
+    const collection = views.any(name)
+    const note = ({ items }: Found): Position => {
+      give(subscription, items)
+      return views.position
+    }
+    const now = collection && (await indexes.find(collection, queryOf(watch, Number.MAX_SAFE_INTEGER), note))
+    await past.turnBack(has, now ?? views.position, after, { name, matches: watch.concerns })
     subscription.position = after
     this.#catchUpSoon(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
