@@ -1,8 +1,8 @@
-import type { Snapshot } from '../collections/snapshot.ts'
-import { type JsonObject, own } from '../json/value.ts'
+import { isItem } from '../collections/collection.ts'
+import type { JsonObject } from '../json/value.ts'
 import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
-import { type TakenIn, takeIn } from './take-in.ts'
+import { type Edit, type TakenIn, takeIn } from './take-in.ts'
 
 /** What is to be as it was: whole collections, or one item. Undefined: there was none. */
 export type Restoration =
@@ -16,17 +16,7 @@ export type Restoration =
 
 /** Undo is an edit like one by hand, made from the state that is accepted now: only what differs becomes events. */
 export function restore(restoration: Restoration, accepted: Accepted, rules: Rules): TakenIn {
-  const names = restoration.type === 'item' ? [restoration.collection] : [...restoration.collections.keys()]
-  const base = new Map<string, readonly JsonObject[]>()
-  for (const name of names) {
-    const collection = accepted.collection(name)
-    if (collection.exists)
-      base.set(
-        name,
-        Array.from(collection.items(), ({ value }) => value),
-      )
-  }
-  return takeIn({ base, file: targetOf(restoration, base) }, accepted, rules, isSameText)
+  return takeIn(editOf(restoration, accepted), accepted, rules, isSameText)
 }
 
 /** What comes back comes back byte for byte. */
@@ -34,16 +24,26 @@ function isSameText(a: JsonObject | undefined, b: JsonObject | undefined): boole
   return a === b || (a !== undefined && b !== undefined && JSON.stringify(a) === JSON.stringify(b))
 }
 
-function targetOf(restoration: Restoration, base: Snapshot): Snapshot {
-  if (restoration.type === 'collections') {
-    const target = new Map<string, readonly JsonObject[]>()
-    for (const [name, items] of restoration.collections) if (items) target.set(name, items)
-    return target
+/** Of one item it is about that item alone, whatever there is beside it; one that comes back is the last. */
+function editOf(restoration: Restoration, accepted: Accepted): Edit {
+  const base = new Map<string, readonly JsonObject[]>()
+  const file = new Map<string, readonly JsonObject[]>()
+  if (restoration.type === 'item') {
+    const { collection: name, key, item } = restoration
+    const collection = accepted.collection(name)
+    const now = collection.get(key)
+    if (collection.exists) base.set(name, isItem(now) ? [now.value] : [])
+    if (collection.exists || item) file.set(name, item ? [item] : [])
+    return { base, file }
   }
-  const { collection, key, item } = restoration
-  const now = base.get(collection)
-  if (!now && !item) return base
-  const isIt = (other: JsonObject): boolean => String(own(other, 'id')) === key
-  const others = (now ?? []).flatMap((other) => (isIt(other) ? (item ? [item] : []) : [other]))
-  return new Map([[collection, item && !(now ?? []).some(isIt) ? [...others, item] : others]])
+  for (const [name, items] of restoration.collections) {
+    const collection = accepted.collection(name)
+    if (collection.exists)
+      base.set(
+        name,
+        Array.from(collection.items(), ({ value }) => value),
+      )
+    if (items) file.set(name, items)
+  }
+  return { base, file }
 }
