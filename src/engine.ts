@@ -56,6 +56,8 @@ export interface Engine {
   readonly tokens?: TokenKeeping
   /** What whoever runs the server should know of where the journal is. */
   readonly warnings?: readonly string[]
+  /** Checks the journal that this process writes; `rest` is told how far it came and waited for in between. */
+  verify?(rest: (checked: Position) => Promise<void>): Promise<void>
   /** Takes in what was edited by hand. */
   reload(): Promise<TakenInEdit>
   health(): EngineHealth
@@ -164,13 +166,19 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       bus,
       journalFigures: journal.figures,
       now,
+      verify: (rest) => journal.verify(rest),
       reload: () => dataFile.reload(),
       health() {
         const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
         const isQuick = checkpoints.status.state !== 'failing'
         return {
           status: !journal.writable ? 'unavailable' : isKept && isQuick ? 'ok' : 'degraded',
-          journal: { id: journal.id, writable: journal.writable, ...(journal.cut && { cut: journal.cut }) },
+          journal: {
+            id: journal.id,
+            writable: journal.writable,
+            segments: journal.segments(),
+            ...(journal.cut && { cut: journal.cut }),
+          },
           dataFile: dataFile.status,
           checkpoint: checkpoints.status,
         }

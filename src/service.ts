@@ -92,6 +92,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         schemes: gate.access?.schemes ?? [],
         warnings,
         reload: () => engine.reload(),
+        verify: engine.verify?.bind(engine),
         handler,
         views,
         past,

@@ -4,7 +4,7 @@ import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirecto
 import type { Position } from './event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
-import type { Mark, MarkedSegment } from './mark.ts'
+import { checkUpTo, type Mark, type MarkedSegment } from './mark.ts'
 import { type Expected, encodeEvent, encodeWrite, type Line } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment } from './walk.ts'
@@ -223,6 +223,21 @@ export class FileJournal implements Journal {
     })
     const segments = [...full, begun]
     return { journal: this.id, next: this.#next, time: this.#time, lastOffset: this.#lastOffset, segments }
+  }
+
+  /** The segments, with their durable bytes. */
+  segments(): readonly Pick<Segment, 'first' | 'size'>[] {
+    return this.#segments.map(({ first, size }) => ({ first, size }))
+  }
+
+  /**
+   * Checks every durable record as a start without a checkpoint does; `rest` is told how far it came and waited for in
+   * between. Damage is thrown as Corruption that names the place.
+   */
+  async verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    const { files, directory } = this.#options
+    const segments = this.#segments.map(({ first, size, index }) => ({ first, size, index }))
+    await checkUpTo(files, directory, { journal: this.id, next: this.#next, segments }, rest)
   }
 
   async *read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {

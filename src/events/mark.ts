@@ -73,10 +73,16 @@ async function endsAsMarked(file: OpenFile, size: number, { lastOffset, next }: 
 const CHECK_BYTES = 256 * 1024
 
 /**
- * Checks every record before a mark as a walk does, a few at a time; `rest` is waited for in between. Damage is thrown
+ * Checks every record before a mark as a walk does, a few at a time; `rest` is told how far it came and waited for in
+ * between. Damage is thrown
  * as Corruption that names the place.
  */
-export async function checkUpTo(files: Files, directory: string, mark: Mark, rest: () => Promise<void>): Promise<void> {
+export async function checkUpTo(
+  files: Files,
+  directory: string,
+  mark: Pick<Mark, 'journal' | 'next' | 'segments'>,
+  rest: (checked: Position) => Promise<void>,
+): Promise<void> {
   let next: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
   for (const { first, size } of mark.segments) {
     const path = `${directory}/${segmentName(first)}`
@@ -112,7 +118,7 @@ export async function checkUpTo(files: Files, directory: string, mark: Mark, res
         }
         wanted = at === 0 ? wanted * 2 : CHECK_BYTES
         offset += at
-        await rest()
+        await rest(next.position - 1)
       }
     } finally {
       await file.close()

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import Router from '@koa/router'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { Restoration } from '../commands/restore.ts'
@@ -9,11 +10,12 @@ import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
-import { sendJson } from './answers.ts'
+import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { bodySource, JSON_TYPE, readBody } from './bodies.ts'
 import { principalOf } from './guard.ts'
 import { authorOf } from './requests.ts'
 import { resource } from './resource.ts'
+import { Verification, type Verify } from './verification.ts'
 
 export interface Health {
   readonly status: 'ok' | 'degraded' | 'unavailable'
@@ -27,6 +29,8 @@ export interface AdminOptions {
   /** What only admins are shown of it. */
   readonly warnings: readonly string[]
   readonly reload: () => Promise<TakenInEdit>
+  /** Undefined where the journal is not this process's own. */
+  readonly verify: Verify | undefined
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Views
   readonly past: Past
@@ -36,7 +40,7 @@ export interface AdminOptions {
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, schemes, warnings, reload, handler, views, past, journal, now, bodyBytes } = options
+  const { health, schemes, warnings, reload, verify, handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const bodyOf = bodySource(bodyBytes)
 
@@ -56,6 +60,17 @@ export function adminRoutes(options: AdminOptions): Router {
       const { basis, events, conflicts } = await reload()
       ctx.set('Journal-Position', String(basis + events))
       sendJson(ctx, JSON.stringify({ position: basis + events, events, conflicts }))
+    },
+  })
+
+  const verification = new Verification(verify, journal)
+  resource(router, '/admin/verify', {
+    POST: (ctx) => {
+      const { lines, stop } = verification.begin()
+      ctx.res.once('close', stop)
+      ctx.set('Content-Type', NDJSON_TYPE)
+      ctx.set('Cache-Control', 'no-store')
+      ctx.body = Readable.from(lines)
     },
   })
 
@@ -99,7 +114,7 @@ export function adminRoutes(options: AdminOptions): Router {
 
 /** What is wrong with a file names items and paths: that is not for everybody. */
 function withoutDetails(name: string, value: unknown): unknown {
-  return name === 'detail' || name === 'cut' || name === 'urls' ? undefined : value
+  return name === 'detail' || name === 'cut' || name === 'urls' || name === 'segments' ? undefined : value
 }
 
 /** How many changes the answer lists; all of them are in the journal. */

@@ -6,7 +6,7 @@ import { isEventType, type Position } from '../events/event.ts'
 import { readInstant } from '../json/instant.ts'
 import { newestFirst, search, timeRange, type Wanted } from '../projections/event-search.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
-import { sendJson } from './answers.ts'
+import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { eventText, type Form, type StreamOptions, stream } from './event-streams.ts'
 import { ACCESS_TOKEN, principalOf } from './guard.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
@@ -17,7 +17,6 @@ export interface EventsOptions extends StreamOptions {
 }
 
 const JSON_PAGE = 'application/json'
-const NDJSON = 'application/x-ndjson'
 const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
 /** A page of very large events ends earlier: no string holds more than twice this. */
@@ -30,8 +29,8 @@ export function eventRoutes(options: EventsOptions): Router {
 
   resource(router, '/events', {
     GET: async (ctx) => {
-      const type = ctx.accepts(JSON_PAGE, NDJSON, EVENT_STREAM)
-      if (!type) throw new Refusal('NotAcceptable', `Events come as ${JSON_PAGE}, ${NDJSON} or ${EVENT_STREAM}.`)
+      const type = ctx.accepts(JSON_PAGE, NDJSON_TYPE, EVENT_STREAM)
+      if (!type) throw new Refusal('NotAcceptable', `Events come as ${JSON_PAGE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
       ctx.vary('Accept')
       const parameters = parametersOf(ctx, limits)
       const wanted = parseWanted(parameters, limits)
@@ -40,7 +39,7 @@ export function eventRoutes(options: EventsOptions): Router {
         throw new Refusal('Invalid', `Only a page comes newest first, ${JSON_PAGE}.`)
       }
       if (type === JSON_PAGE) await sendPage(ctx, parameters, wanted)
-      else if (type === NDJSON) send(ctx, NDJSON, wanted, wanted.follow ?? false)
+      else if (type === NDJSON_TYPE) send(ctx, NDJSON_TYPE, wanted, wanted.follow ?? false)
       else {
         const after = ctx.get('Last-Event-ID')
         const from = after === '' ? wanted.from : parsePosition(after, 'Last-Event-ID') + 1
@@ -52,13 +51,13 @@ export function eventRoutes(options: EventsOptions): Router {
 
   resource(router, '/events/:position', {
     GET: async (ctx) => {
-      const type = ctx.accepts(JSON_PAGE, NDJSON)
-      if (!type) throw new Refusal('NotAcceptable', `An event comes as ${JSON_PAGE} or ${NDJSON}.`)
+      const type = ctx.accepts(JSON_PAGE, NDJSON_TYPE)
+      if (!type) throw new Refusal('NotAcceptable', `An event comes as ${JSON_PAGE} or ${NDJSON_TYPE}.`)
       ctx.vary('Accept')
       const position = parsePosition(ctx.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
       for await (const found of search(options, { from: position }, position)) {
         const text = eventText(found)
-        sendJson(ctx, type === NDJSON ? `${text}\n` : text)
+        sendJson(ctx, type === NDJSON_TYPE ? `${text}\n` : text)
         ctx.set('Content-Type', type)
         return
       }
@@ -70,7 +69,7 @@ export function eventRoutes(options: EventsOptions): Router {
 
   async function sendPage(ctx: Context, parameters: readonly Parameter[], wanted: Asked): Promise<void> {
     if (wanted.follow) {
-      throw new Refusal('Invalid', `A page comes to its end; follow=true is for ${NDJSON} and ${EVENT_STREAM}.`)
+      throw new Refusal('Invalid', `A page comes to its end; follow=true is for ${NDJSON_TYPE} and ${EVENT_STREAM}.`)
     }
     const { head } = journal
     const limit = wanted.limit ?? Math.min(DEFAULT_LIMIT, limits.pageSize)
@@ -109,9 +108,9 @@ interface Asked extends Wanted {
   readonly order?: 'asc' | 'desc'
 }
 
-const FORMS: Readonly<Record<typeof NDJSON | typeof EVENT_STREAM, Form>> = {
+const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, Form>> = {
   // Not every parser takes an empty line, so that there is no sign of life.
-  [NDJSON]: { begin: '', event: (_position, text) => `${text}\n`, sign: undefined },
+  [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, sign: undefined },
   // WHATWG HTML, "Server-sent events".
   [EVENT_STREAM]: {
     begin: ': the journal\n\n',

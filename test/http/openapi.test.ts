@@ -384,6 +384,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
       journal,
       now,
       bodyBytes: 1,
+      verify: undefined,
       reload: async () => ({ basis: 0, events: 0, conflicts: [] }),
     },
     docs: { version: '0', views, swaggerAssets: '', schemes: [] },

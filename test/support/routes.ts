@@ -45,6 +45,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
       schemes: [],
       warnings: [],
       reload,
+      verify: async () => {},
       handler,
       views,
       past,

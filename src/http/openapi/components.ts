@@ -113,6 +113,16 @@ export const schemas = {
       items: object({ type: { enum: [...EVENT_TYPES] }, collection: text, id }, ['type', 'collection']),
     },
   }),
+  Verified: {
+    type: 'object',
+    required: ['position'],
+    properties: {
+      position: { ...position, description: 'Up to here all is well.' },
+      of: { ...position, description: 'Where it ends; not in the last line.' },
+      ok: { type: 'boolean', description: 'In the last line alone.' },
+      problem: { type: 'string', description: 'What is damaged, and where.' },
+    },
+  },
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
     events: { type: 'integer', minimum: 0, description: 'How many events the edit became.' },

@@ -1,9 +1,8 @@
 import type { JsonObject } from '../../json/value.ts'
+import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { content, ref } from './components.ts'
 import { type Operation, pathItem, type Resource } from './operations.ts'
-
-const NDJSON = 'application/x-ndjson'
 
 /** An HTML page, a file: what a browser asks for. */
 function download(summary: string, ...types: readonly string[]): Operation {
@@ -38,7 +37,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
             headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
             content: {
               ...content({ type: 'array', items: ref('schemas', 'Event') }, JSON_TYPE),
-              ...content({ type: 'string', description: 'An event a line.' }, NDJSON),
+              ...content({ type: 'string', description: 'An event a line.' }, NDJSON_TYPE),
               ...content(
                 { type: 'string', description: 'An event a message, its id the position.' },
                 'text/event-stream',
@@ -61,7 +60,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
           200: {
             description: 'The event.',
             headers: ['Vary'],
-            content: content(ref('schemas', 'Event'), JSON_TYPE, NDJSON),
+            content: content(ref('schemas', 'Event'), JSON_TYPE, NDJSON_TYPE),
           },
         },
         problems: [400, 404, 406],
@@ -120,6 +119,25 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
           },
         },
         problems: [422, 503, 504, 507],
+      },
+    },
+  },
+  '/admin/verify': {
+    tag: 'Service',
+    name: 'Verify',
+    operations: {
+      POST: {
+        summary: 'Check the whole journal',
+        description:
+          'Frames, checksums, positions and order of all records, while the service goes on. Who asks while it runs is told of that one.',
+        responses: {
+          200: {
+            description: 'How far it is, one line now and then; the last line says what came of it.',
+            headers: ['Cache-Control'],
+            content: content(ref('schemas', 'Verified'), NDJSON_TYPE),
+          },
+        },
+        problems: [404],
       },
     },
   },

@@ -1,0 +1,89 @@
+import { Corruption, Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+
+/** Checks a journal; `rest` is told how far it came and waited for in between. */
+export type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>
+
+/** A check of the journal under way. */
+export interface Running {
+  /** How far it is, now and then, and at last what came of it: one JSON text a line. */
+  readonly lines: AsyncIterable<string>
+  /** Nobody wants to know any more. */
+  stop(): void
+}
+
+/** How often is told how far it is. */
+const TELL_MS = 100
+
+/** The checking of the journal: there is one at a time, and who asks for it while it runs is told of that one. */
+export class Verification {
+  readonly #verify: Verify | undefined
+  readonly #journal: Pick<Journal, 'head'>
+  #check: Check | undefined
+
+  constructor(verify: Verify | undefined, journal: Pick<Journal, 'head'>) {
+    this.#verify = verify
+    this.#journal = journal
+  }
+
+  begin(): Running {
+    const verify = this.#verify
+    if (!verify) throw new Refusal('NotFound', 'This server has no journal of its own to check.')
+    const check = this.#check ?? this.#start(verify)
+    check.readers++
+    let isReading = true
+    return {
+      lines: told(check),
+      stop: () => {
+        if (isReading) check.readers--
+        isReading = false
+        if (check.readers === 0 && this.#check === check) this.#check = undefined
+      },
+    }
+  }
+
+  #start(verify: Verify): Check {
+    const { head } = this.#journal
+    const check: Check = { head, position: 0, readers: 0, result: Promise.resolve({}) }
+    const over = () => {
+      if (this.#check === check) this.#check = undefined
+    }
+    check.result = run(verify, check)
+    check.result.then(over, over)
+    this.#check = check
+    return check
+  }
+}
+
+interface Check {
+  readonly head: Position
+  /** Up to here all is well. */
+  position: Position
+  readers: number
+  result: Promise<object>
+}
+
+async function run(verify: Verify, check: Check): Promise<object> {
+  try {
+    await verify(async (position) => {
+      check.position = Math.min(position, check.head)
+      await new Promise<void>((resolve) => setImmediate(resolve))
+      if (check.readers === 0) throw new Error('nobody wants to know any more')
+    })
+    return { ok: true, position: check.head }
+  } catch (error) {
+    if (!(error instanceof Corruption)) throw error
+    return { ok: false, position: check.position, problem: error.message }
+  }
+}
+
+async function* told(check: Check): AsyncGenerator<string> {
+  for (;;) {
+    yield `${JSON.stringify({ position: check.position, of: check.head })}\n`
+    const over = await Promise.race([check.result, new Promise<void>((resolve) => setTimeout(resolve, TELL_MS))])
+    if (!over) continue
+    yield `${JSON.stringify(over)}\n`
+    return
+  }
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Corruption } from '../../src/errors.ts'
+import { Verification } from '../../src/http/verification.ts'
+import { send } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const DATA = { things: Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(100) })) }
+
+function linesOf(text: string): readonly Record<string, unknown>[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+}
+
+test('POST /admin/verify checks the journal of a server that goes on, and finds a bit that was flipped', async (t) => {
+  const server = await startServer(t, { data: DATA, flags: ['--Journal.SegmentBytes', '4096'] })
+  for (let n = 0; n < 3; n++) await send(server.url, 'POST', '/api/things', { headers: JSON_TYPE, body: '{"n":1}' })
+  const whole = await send(server.url, 'POST', '/admin/verify')
+  assert.deepEqual([whole.status, whole.headers['content-type']], [200, 'application/x-ndjson'])
+  const head = Number((await send(server.url, 'GET', '/api')).headers['journal-position'])
+  const [first, last] = [linesOf(whole.text)[0], linesOf(whole.text).at(-1)]
+  assert.equal(first?.of, head)
+  assert.deepEqual(last, { ok: true, position: head })
+
+  const directory = server.file.replace(/\.json$/, '.journal')
+  const [segment] = readdirSync(directory).filter((name) => name.endsWith('.ndjson'))
+  const path = join(directory, segment as string)
+  const bytes = readFileSync(path)
+  bytes[1000] = (bytes[1000] as number) ^ 4
+  writeFileSync(path, bytes)
+  const damaged = linesOf((await send(server.url, 'POST', '/admin/verify')).text).at(-1)
+  assert.equal(damaged?.ok, false)
+  assert.match(String(damaged?.problem), new RegExp(`${segment}, offset \\d+, position \\d+: `))
+
+  const { journal } = (await send(server.url, 'GET', '/health')).json<{ journal: { segments: { first: number }[] } }>()
+  assert.ok(journal.segments.length > 1)
+  assert.equal(journal.segments[0]?.first, 1)
+})
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+
+test('there is one check at a time, told to all who ask, and it is over when nobody reads on', async () => {
+  let checks = 0
+  let isChecking = false
+  const verification = new Verification(
+    async (rest) => {
+      checks++
+      isChecking = true
+      try {
+        for (let position = 1; ; position++) await rest(position)
+      } finally {
+        isChecking = false
+      }
+    },
+    { head: Number.MAX_SAFE_INTEGER },
+  )
+  const both = [verification.begin(), verification.begin()]
+  for (const { lines, stop } of both) {
+    for await (const line of lines) if ((JSON.parse(line) as { position: number }).position > 0) break
+    assert.deepEqual([checks, isChecking], [1, true])
+    stop()
+  }
+  await until('the end of the check that nobody reads', () => !isChecking)
+  verification.begin().stop()
+  assert.equal(checks, 2)
+})
+
+test('a server without a journal of its own checks none', () => {
+  assert.throws(() => new Verification(undefined, { head: 0 }).begin(), { code: 'NotFound' })
+})
+
+test('an error that is no damage ends the answer, and is no verdict', async () => {
+  const broken = new Verification(() => Promise.reject(new Error('EIO')), { head: 1 })
+  await assert.rejects(async () => {
+    for await (const line of broken.begin().lines) assert.doesNotMatch(line, /ok/)
+  }, /EIO/)
+  const damaged = new Verification(() => Promise.reject(new Corruption('here')), { head: 1 })
+  const lines: string[] = []
+  for await (const line of damaged.begin().lines) lines.push(line)
+  assert.equal(lines.at(-1), '{"ok":false,"position":0,"problem":"here"}\n')
+})
