@@ -1,96 +1,164 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { openPage, withoutBrowser } from '../support/browser.ts'
+import type { Page } from 'playwright-core'
+import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'F4:A5:74:89:16:57'
-const options = { skip: withoutBrowser, timeout: 60_000 }
+const options = { skip: withoutBrowser, timeout: 120_000 }
 
-const card = (mac: string): string => `#sensors > li:has(h2:text-is(${JSON.stringify(mac)}))`
-const reading = (mac: string, temperature: unknown) => ({ id: mac, mac, data: { temperature } })
-
-test('the page shows the latest reading of each sensor, without an error or an outside request', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE })
-  const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`)
-  await page.locator('#connection[data-state=live]').waitFor()
-  await page.getByText('5 sensors, position').waitFor()
-  assert.deepEqual(await page.locator('#sensors h2').allTextContents(), [
-    'F4:A5:74:89:16:57',
-    'DC:25:EF:B0:3A:11',
-    'C8:7B:21:0E:94:6D',
-    'E1:09:5C:D2:77:40',
-    'D6:44:AB:18:E3:9F',
-  ])
-  assert.deepEqual(await page.locator(`${card('DC:25:EF:B0:3A:11')} :is(time, dt, dd)`).allTextContents(), [
-    '2026-11-20 12:50:07',
-    'humidity',
-    '42.5',
-    'temperature',
-    '21.5',
-    'pressure',
-    '1013.1',
-    'battery',
-    '3005',
-  ])
-  assert.equal(
-    await page
-      .locator(`${card(MAC)} dd`)
-      .last()
-      .textContent(),
-    '–',
-    'an identifier that is null',
-  )
-  assert.equal(await page.title(), 'Sensors · Recollect')
-  assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Sensors')
-  assert.equal(await page.getByRole('status').textContent(), 'Live')
-  assert.deepEqual(errors, [])
-  assert.deepEqual(outside, [])
+const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
+const tile = (mac: string): string => `#tiles > li:has(h2:text-is(${JSON.stringify(mac)}))`
+const main = (mac: string, value: string): string => `${tile(mac)} .main strong:text-is("${value}")`
+const reading = (mac: string, temperature: unknown, timestamp = new Date().toISOString().slice(0, -1)) => ({
+  id: mac,
+  mac,
+  data: { temperature },
+  timestamp,
 })
+const value = (page: Page, name: string) => page.locator(`figure:has(h3:text-is("${name}")) .values`)
 
-test('a reading that arrives shows without a reload, and that item alone is read again', options, async (t) => {
+for (const { name, ...look } of LOOKS) {
+  test(`sensors and their readings, ${name}: no error, no outside request, no barrier`, options, async (t) => {
+    const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
+    const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`, look)
+    await live(page)
+    await page.getByText('5 sensors').waitFor()
+    await page.locator(main(MAC, '19.75')).waitFor()
+    assert.deepEqual(await page.locator(`${tile('DC:25:EF:B0:3A:11')} dl > div`).allTextContents(), [
+      'humidity42.5',
+      'pressure1013.1',
+      'battery3005',
+    ])
+    assert.deepEqual(await barriers(page), [])
+    assert.equal(await overhang(page), 0)
+
+    await page.locator(`${tile(MAC)} a`).click()
+    await value(page, 'temperature').getByText('19.75').waitFor()
+    await page.getByText('6 readings').waitFor()
+    assert.deepEqual(
+      await page.locator('figure h3').allTextContents(),
+      ['temperature', 'humidity', 'pressure', 'battery', 'acceleration'],
+      'one chart for each thing that is measured',
+    )
+    await page.getByText('The latest readings as a table').click()
+    assert.equal(await page.locator('#table tbody tr').count(), 6)
+    assert.deepEqual(await barriers(page), [])
+    assert.equal(await overhang(page), 0)
+    assert.equal(await page.title(), 'Sensors · Recollect')
+    assert.deepEqual(errors, [])
+    assert.deepEqual(outside, [])
+  })
+}
+
+test('a reading that arrives shows without a reload, in the tile and at the right edge', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
-  const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`)
-  await page.locator('#connection[data-state=live]').waitFor()
-  await page.waitForLoadState('networkidle')
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}`)
+  await live(page)
+  await page.getByText('6 readings').waitFor()
   await page.evaluate('globalThis.loaded = "once"')
-  const asked: string[] = []
-  page.on('request', (request) => asked.push(decodeURIComponent(new URL(request.url()).search)))
-
-  await server.fetch(`/api/sensors/${MAC}`, json('PUT', reading(MAC, 33.25)))
-  await page.locator(`${card(MAC)} dd:text-is("33.25")`).waitFor()
-  assert.deepEqual(await page.locator(`${card(MAC)} dt`).allTextContents(), ['temperature'])
+  const now = reading(MAC, 33.25)
+  await server.fetch(`/api/sensors/${MAC}`, json('PUT', now))
+  await server.fetch('/api/sensordatas', json('POST', now))
+  await page.locator(main(MAC, '33.25')).waitFor()
+  await value(page, 'temperature').getByText('33.25').waitFor()
 
   await server.fetch('/api/sensors/NEW', json('PUT', reading('NEW', 1)))
-  await page.locator(card('NEW')).waitFor()
+  await page.locator(main('NEW', '1')).waitFor()
   await server.fetch('/api/sensors/NEW', json('PATCH', { data: { temperature: 2 } }))
-  await page.locator(`${card('NEW')} dd:text-is("2")`).waitFor()
+  await page.locator(main('NEW', '2')).waitFor()
   await server.fetch('/api/sensors/NEW', { method: 'DELETE' })
-  await page.locator(card('NEW')).waitFor({ state: 'detached' })
-
-  assert.equal(asked[0], `?id=${MAC}`)
-  for (const search of asked) assert.match(search, /^\?id=(F4:A5:74:89:16:57|NEW)$/)
+  await page.locator(tile('NEW')).waitFor({ state: 'detached' })
   assert.equal(await page.evaluate('globalThis.loaded'), 'once')
   assert.deepEqual(errors, [])
-  assert.deepEqual(outside, [])
 })
 
-test('the changes of a moment are read in few requests, and the last one shows', options, async (t) => {
-  const macs = Array.from({ length: 50 }, (_, index) => `S${index}`)
-  const server = await startServer(t, { data: { sensors: macs.map((mac) => reading(mac, 0)) } })
-  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
-  await page.locator('#connection[data-state=live]').waitFor()
-  await page.waitForLoadState('networkidle')
-  let asked = 0
-  page.on('request', () => asked++)
-  for (let round = 1; round <= 10; round++) {
-    await Promise.all(macs.map((mac) => server.fetch(`/api/sensors/${mac}`, json('PUT', reading(mac, round)))))
+test('where no readings are kept, the history of the item is the series', options, async (t) => {
+  const server = await startServer(t, { data: { sensors: [] }, flags: UPSERT })
+  for (const temperature of [20, 20.5, 21]) {
+    await server.fetch(`/api/sensors/${MAC}`, json('PUT', reading(MAC, temperature)))
   }
-  for (const mac of macs) await page.locator(`${card(mac)} dd:text-is("10")`).waitFor()
-  assert.ok(asked < 250, `${asked} requests for 500 changes`)
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}`)
+  await page.getByText('3 readings').waitFor()
+  await value(page, 'temperature').getByText('21').waitFor()
+  await server.fetch(`/api/sensors/${MAC}`, json('PUT', reading(MAC, 21.75)))
+  await page.getByText('4 readings').waitFor()
+  await value(page, 'temperature').getByText('21.75').waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('the value under the pointer is that of the reading, however many there are', options, async (t) => {
+  const COUNT = 30_000
+  const began = Date.now() - COUNT * 1000
+  const readings = Array.from({ length: COUNT }, (_, id) => ({
+    ...reading(MAC, id / 8, new Date(began + id * 1000).toISOString().slice(0, -1)),
+    id,
+  }))
+  // Nothing came for a while.
+  const kept = readings.filter(({ id }) => id < 10_000 || id > 15_000)
+  const last = { ...readings.at(-1), id: MAC }
+  const server = await startServer(t, { data: { sensors: [last], sensordatas: kept } })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&span=all`)
+  await page.getByText('24,999 readings', { exact: true }).waitFor()
+  const plot = page.locator('.u-over').first()
+  const box = await plot.boundingBox()
+  assert.ok(box)
+  for (const part of [0.1, 0.25, 0.8]) {
+    await page.mouse.move(box.x + box.width * part, box.y + 20)
+    await page.getByText('At the pointer:').waitFor()
+    const [span] = await value(page, 'temperature').locator('strong').allTextContents()
+    const id = Number(span) * 8
+    assert.ok(kept.some((one) => one.id === id))
+    assert.ok(Math.abs(id / COUNT - part) < 0.01, `${id} at ${part}`)
+  }
+  // A gap is drawn as one: in its middle no line crosses.
+  const inked = await page.evaluate(`(() => {
+    const canvas = document.querySelector('.u-wrap canvas')
+    const { width, height } = canvas
+    const plot = document.querySelector('.u-over')
+    const scale = width / canvas.clientWidth
+    const left = plot.offsetLeft * scale, wide = plot.clientWidth * scale
+    const inkAt = (part) => {
+      const { data } = canvas.getContext('2d').getImageData(Math.round(left + wide * part), 0, 1, height)
+      const wanted = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()
+      const [r, g, b] = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16))
+      for (let at = 0; at < data.length; at += 4) {
+        if (Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b) < 60 && data[at + 3] > 200) return true
+      }
+      return false
+    }
+    return [0.2, 0.42, 0.8].map(inkAt)
+  })()`)
+  assert.deepEqual(inked, [true, false, true])
+  assert.deepEqual(errors, [])
+})
+
+test('a moment of the past has the tiles and the readings that there were', options, async (t) => {
+  const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
+  const at: number[] = []
+  for (const temperature of [1, 2, 3]) {
+    const now = reading(MAC, temperature)
+    await server.fetch(`/api/sensors/${MAC}`, json('PUT', now))
+    const answer = await server.fetch('/api/sensordatas', json('POST', now))
+    at.push(Number(answer.headers.get('Journal-Position')))
+  }
+  await server.fetch('/api/sensors/NEW', json('PUT', reading('NEW', 1)))
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&span=24h`)
+  await page.locator(main(MAC, '3')).waitFor()
+  await page.getByText('9 readings').waitFor()
+  const slider = page.getByRole('slider', { name: 'Moment' })
+  for (const [index, position] of at.entries()) {
+    await slider.fill(String(position))
+    const then = (await (await server.fetch(`/api/sensors?asOf=${position}`)).json()) as { id: string }[]
+    await page.locator(main(MAC, String(index + 1))).waitFor()
+    assert.deepEqual((await page.locator('#tiles h2').allTextContents()).sort(), then.map(({ id }) => id).sort())
+    await page.getByText(`${7 + index} readings`, { exact: true }).waitFor()
+  }
+  await page.getByRole('button', { name: 'Live' }).click()
+  await page.locator(tile('NEW')).waitFor()
   assert.deepEqual(errors, [])
 })
 
@@ -103,108 +171,40 @@ test('what a client sends is shown as text, never as markup', options, async (t)
     data: { [attack]: attack, 'a\nb': 1, a: 2, constructor: 3, nested: { [attack]: [attack, null] } },
     [attack]: attack,
   }
+  const long = 'W'.repeat(300)
   const odd = [
     { id: 7 },
     { id: 8, mac: null, data: null },
     { id: 9, mac: { a: 1 }, data: [1, 2], timestamp: 5 },
     { id: '\u202e\u0000', data: 'plain' },
+    { id: long, mac: long, timestamp: long, data: { [long]: long } },
+    { id: 'big', data: { text: 'x'.repeat(10_240) } },
   ]
-  const server = await startServer(t, { data: { sensors: [hostile, ...odd] }, flags: UPSERT })
-  const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`)
-  await page.getByText('5 sensors, position').waitFor()
-  await page.locator('#connection[data-state=live]').waitFor()
-  const first = page.locator('#sensors > li').first()
-  assert.equal(await first.locator('h2').textContent(), attack)
-  assert.equal(await first.locator('time').textContent(), attack)
-  assert.deepEqual(await first.locator('dt').allTextContents(), [attack, 'a\nb', 'a', 'constructor', 'nested'])
-
-  await server.fetch('/api/sensors/later', json('PUT', { ...hostile, id: 'later', mac: `${attack}!` }))
-  await page.getByText(`${attack}!`).waitFor()
-  assert.equal(await page.locator('#sensors :is(img, script, b, a)').count(), 0)
-  assert.equal(await page.evaluate('globalThis.attacked'), undefined)
-  assert.deepEqual(errors, [])
-  assert.deepEqual(outside, [])
+  const browser = await startBrowser(t)
+  const server = await startServer(t, { data: { sensors: [hostile, ...odd] } })
+  for (const width of [320, 1280]) {
+    const { page, errors, outside } = await openPage(
+      t,
+      `${server.url}/sensors.html?sensor=${encodeURIComponent(attack)}`,
+      { viewport: { width, height: 800 } },
+      browser,
+    )
+    await page.getByText('7 sensors').waitFor()
+    await page.locator('#chosen').getByText(attack).waitFor()
+    await page.locator('figure').first().waitFor()
+    assert.equal(await overhang(page), 0)
+    assert.equal(await page.locator('main img, main script').count(), 0)
+    assert.equal(await page.evaluate('globalThis.attacked'), undefined)
+    assert.deepEqual([...errors, ...outside], [])
+  }
 })
 
-test('a server without sensors is shown as such, with links, until there is one', options, async (t) => {
-  const server = await startServer(t, { data: { books: [], 'a/b <i>': [] } })
+test('where there are no sensors the page says what would be one, and shows it when it comes', options, async (t) => {
+  const server = await startServer(t, { data: { rooms: [] } })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
-  const missing = page.locator('#missing')
-  await missing.waitFor()
-  const anchors = await missing.locator('a').all()
-  const links = await Promise.all(anchors.map((anchor) => anchor.getAttribute('href')))
-  assert.deepEqual(links, ['/swagger/', '/api', '/api/books', '/api/a%2Fb%20%3Ci%3E'])
-  for (const link of links) assert.equal((await server.fetch(String(link))).status, 200, String(link))
-  await page.locator('#connection[data-state=live]').waitFor()
+  await page.getByText('No sensor has sent a reading yet').waitFor()
   await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
-  await page.locator(card(MAC)).waitFor()
-  assert.ok(await missing.isHidden())
-  await server.fetch('/api/sensors/0', { method: 'DELETE' })
-  await page.locator('#empty').waitFor()
+  await page.locator(main(MAC, '21')).waitFor()
+  assert.ok(await page.locator('#empty').isHidden())
   assert.deepEqual(errors, [])
 })
-
-test('all sensors are shown when they fill more than one page of the answer', options, async (t) => {
-  const sensors = Array.from({ length: 600 }, (_, index) => reading(`S${index}`, index))
-  const server = await startServer(t, { data: { sensors } })
-  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
-  await page.getByText('600 sensors, position').waitFor()
-  assert.equal(await page.locator('#sensors > li').count(), 600)
-  assert.deepEqual(errors, [])
-})
-
-test('the page says when the connection is lost, and shows what it missed when it is back', options, async (t) => {
-  const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
-  const line = await cuttableLine(t, server.url)
-  const { page } = await openPage(t, `${line.url}sensors.html`)
-  await page.locator('#connection[data-state=live]').waitFor()
-  await line.cut()
-  await page.locator('#connection[data-state=lost]').waitFor()
-  assert.equal(await page.getByRole('status').textContent(), 'Disconnected, trying again…')
-  await server.fetch(`/api/sensors/${MAC}`, json('PUT', reading(MAC, -7.5)))
-  await server.fetch('/api/sensors/DC:25:EF:B0:3A:11', { method: 'DELETE' })
-  await line.mend()
-  await page.locator('#connection[data-state=live]').waitFor()
-  await page.locator(`${card(MAC)} dd:text-is("-7.5")`).waitFor()
-  await page.locator(card('DC:25:EF:B0:3A:11')).waitFor({ state: 'detached' })
-})
-
-test('nothing is wider than a phone, whatever a sensor sends', options, async (t) => {
-  const long = 'W'.repeat(300)
-  const sensors = [...SAMPLE.sensors, { id: long, mac: long, timestamp: long, data: { [long]: long } }]
-  const server = await startServer(t, { data: { sensors } })
-  const { page } = await openPage(t, `${server.url}/sensors.html`)
-  for (const width of [320, 390, 768]) {
-    await page.setViewportSize({ width, height: 700 })
-    await page.getByText('6 sensors, position').waitFor()
-    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width)
-  }
-})
-
-/** Carries connections to a server, until it is cut. */
-async function cuttableLine(t: { after(hook: () => unknown): void }, url: string) {
-  const target = new URL(url)
-  const ends = new Set<Socket>()
-  const line = createServer((near) => {
-    const far = connect(Number(target.port), target.hostname)
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      ends.add(from)
-      from.on('error', () => to.destroy())
-      from.on('close', () => ends.delete(from))
-      from.pipe(to)
-    }
-  })
-  const listen = (port: number) => new Promise<void>((resolve) => line.listen(port, '127.0.0.1', resolve))
-  const cut = (): Promise<void> => {
-    const closed = new Promise<void>((resolve) => line.close(() => resolve()))
-    for (const end of ends) end.destroy()
-    return closed
-  }
-  await listen(0)
-  t.after(cut)
-  const { port } = line.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}/`, cut, mend: () => listen(port) }
-}

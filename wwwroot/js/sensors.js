@@ -1,233 +1,311 @@
-// @ts-check
-// Shows the latest reading of each sensor. The server says over Socket.IO which items changed; those alone are read
-// again, the changes of a moment in one request. What comes from the server becomes text, never markup.
+// The page of the sensors: a tile for each, and of the chosen one its readings over time.
+import { address } from './address.js'
+import { charts } from './charts.js'
+import { calmly, el, fill, find, setText } from './dom.js'
+import { counted, dateTime, instant, visible } from './format.js'
+import { moment, timeOf } from './moment.js'
+import { readings } from './readings.js'
+import { sensorTile } from './sensor-tiles.js'
+import { server } from './server.js'
+import { showProblem, startShell } from './shell.js'
 
 const COLLECTION = 'sensors'
-const ADDRESS = `/api/${COLLECTION}`
-/** Changes are gathered for this long before they are read. */
-const GATHER_MS = 250
-const RETRY_MS = 2000
-/** A page has 512 items when nothing else is asked for; a request line must stay short. */
-const KEYS_PER_REQUEST = 100
+const HOUR = 3_600_000
+const SPANS = /** @type {const} */ ([
+  ['1h', '1 h', HOUR],
+  ['24h', '24 h', 24 * HOUR],
+  ['7d', '7 days', 7 * 24 * HOUR],
+  ['all', 'All', 0],
+])
+const ROWS = 50
+/** One stays at a moment when one was there for so long. */
+const SETTLE_MS = 400
 
-/** @typedef {{ element: HTMLLIElement, position: number, show: (item: any) => void }} Card */
-
-/** @type {Map<string, Card>} */
-const cards = new Map()
-/** @type {Set<string>} */
-const changed = new Set()
-let everything = false
-let isReading = false
+/** @type {Map<string, import('./sensor-tiles.js').Tile>} */
+const tiles = new Map()
+/** @type {any} */
+let list
+/** The sensors of the moment shown are not there yet. */
+let isReading = true
+/** When the moment shown was; undefined: now. @type {number | undefined} */
+let shownTime
+/** What is loaded of the chosen sensor.
+ * @type {{ key: string, from: number, at: number | undefined, series: import('./series.js').Series, stop: () => void, abort: AbortController, isLoaded: boolean } | undefined} */
+let chosen
+/** @type {AbortController | undefined} */
+let loading
 /** @type {ReturnType<typeof setTimeout> | undefined} */
-let timer
-let position = 0
+let settling
+const chart = charts(find('charts'))
+const drawSoon = calmly(draw, 200)
+const showSoon = calmly(() => show().catch(showProblem), 50)
 
-/** @param {string} id */
-const find = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
-const calm = matchMedia('(prefers-reduced-motion: reduce)')
+for (const [name, text] of SPANS) {
+  const button = el('button', { type: 'button', value: name, onclick: () => go({ span: name }) }, text)
+  find('spans').append(button)
+}
+find('spans').setAttribute('role', 'group')
+find('spans').setAttribute('aria-label', 'Time shown')
+Object.assign(find('table'), { tabIndex: 0, role: 'region', ariaLabel: 'The latest readings' })
+find('close').addEventListener('click', () => go({ sensor: undefined, span: undefined }))
+find('table-part').addEventListener('toggle', drawTable)
+setInterval(() => {
+  tick()
+  if (moment.at === undefined && !document.hidden) draw()
+}, 1000)
+void startShell(showSoon)
 
-connect()
-readAgain()
-
-function connect() {
-  const io = /** @type {any} */ (globalThis).io
-  if (!io) return showConnection('lost', 'No live updates')
-  const socket = io({ transports: ['websocket', 'polling'], tryAllTransports: true })
-  socket.on('connect', () => {
-    showConnection('live', 'Live')
-    // Nobody told us what happened while there was no connection, and it may be another history.
-    for (const card of cards.values()) card.position = 0
-    readAgain()
-  })
-  socket.on('disconnect', () => showConnection('lost', 'Disconnected, trying again…'))
-  socket.on('connect_error', () => showConnection('lost', 'Disconnected, trying again…'))
-  socket.on('updated', (/** @type {any} */ updated) => {
-    if (updated.collection !== COLLECTION) return
-    const key = String(updated.itemId)
-    // A deletion moves all that follow to other pages.
-    if (updated.itemId === null || (updated.method === 'DELETE' && isReading)) return readAgain()
-    if ((cards.get(key)?.position ?? 0) >= updated.position) return
-    changed.add(key)
-    schedule(GATHER_MS)
-  })
+/** @param {Record<string, string | undefined>} changes to the address */
+function go(changes) {
+  address.set(changes, { isStep: true })
+  showSoon()
 }
 
-function readAgain() {
-  everything = true
-  clearTimeout(timer)
-  timer = undefined
-  schedule(0)
+async function show() {
+  if (server.access.role === null) return clear()
+  if (moment.at === undefined) {
+    shownTime = undefined
+    follow()
+  } else {
+    list?.close()
+    list = undefined
+    const { at } = moment
+    const [items, time] = await Promise.all([then(at), at > 0 ? timeOf(at) : 0])
+    if (at !== moment.at) return
+    shownTime = time
+    isReading = false
+    showItems(items, false)
+  }
+  showProblem()
+  choose()
 }
 
-/** @param {number} delay */
-function schedule(delay) {
-  if (!isReading && timer === undefined) timer = setTimeout(read, delay)
+/** @param {number} at */
+async function then(at) {
+  const names = await server.client.collections({ asOf: at })
+  if (!names.includes(COLLECTION)) return []
+  const items = []
+  for await (const item of server.client.collection(COLLECTION).asOf(at).all()) items.push(item)
+  return items
 }
 
-async function read() {
-  timer = undefined
+/** Keeps the tiles right from now on. */
+function follow() {
+  if (list) return
+  const live = server.client.collection(COLLECTION).live()
+  list = live
   isReading = true
-  const keys = everything ? undefined : [...changed]
-  everything = false
-  changed.clear()
-  let delay = GATHER_MS
-  try {
-    if (keys) await readChanged(keys)
-    else await readAll()
-    showSummary()
-  } catch {
-    everything = true
-    delay = RETRY_MS
-    find('summary').textContent = 'The readings cannot be read, trying again…'
-  }
-  isReading = false
-  if (everything || changed.size > 0) schedule(delay)
-}
-
-async function readAll() {
-  const names = await (await ask('/api')).json()
-  const isThere = names.includes(COLLECTION)
-  if (!isThere) showCollections(names)
-  /** @type {Set<string>} */
-  const seen = new Set()
-  let path = isThere ? ADDRESS : undefined
-  while (path) {
-    const answer = await ask(path)
-    for (const item of await answer.json()) {
-      seen.add(String(item.id))
-      showItem(item, positionOf(answer))
+  let isFirst = true
+  live.onChange(({ entered, updated, left, wasReset }) => {
+    if (isFirst || wasReset) showItems(live.items, false)
+    else {
+      for (const { id } of left) remove(String(id))
+      for (const item of entered) showItem(item, true)
+      for (const { item } of updated) showItem(item, true)
+      summary()
     }
-    path = /<([^>]*)>; rel="next"/.exec(answer.headers.get('Link') ?? '')?.[1]
-  }
-  for (const key of cards.keys()) if (!seen.has(key)) remove(key)
-  find('sensors').replaceChildren(...[...seen].flatMap((key) => cards.get(key)?.element ?? []))
-  find('missing').hidden = isThere
-}
-
-/** @param {string[]} keys */
-async function readChanged(keys) {
-  for (let from = 0; from < keys.length; from += KEYS_PER_REQUEST) {
-    const some = keys.slice(from, from + KEYS_PER_REQUEST)
-    const answer = await ask(`${ADDRESS}?${new URLSearchParams(some.map((key) => ['id', key]))}`)
-    const gone = new Set(some)
-    for (const item of await answer.json()) {
-      gone.delete(String(item.id))
-      showItem(item, positionOf(answer))
+    isFirst = false
+    isReading = false
+    if (!chosen) choose()
+    drawSoon()
+  })
+  live.ready.catch((/** @type {unknown} */ error) => {
+    if (list === live) {
+      list = undefined
+      showProblem(error)
     }
-    for (const key of gone) remove(key)
-  }
+  })
 }
 
-/** @param {string} path */
-async function ask(path) {
-  const answer = await fetch(path, { cache: 'no-cache', headers: { Accept: 'application/json' } })
-  if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}`)
-  position = positionOf(answer)
-  return answer
+function clear() {
+  list?.close()
+  list = undefined
+  for (const key of [...tiles.keys()]) remove(key)
+  drop()
+  find('series').hidden = true
 }
 
-/** @param {Response} answer */
-function positionOf(answer) {
-  return Number(answer.headers.get('Journal-Position'))
-}
-
-/** @param {string} key */
-function remove(key) {
-  cards.get(key)?.element.remove()
-  cards.delete(key)
+/**
+ * @param {readonly any[]} items
+ * @param {boolean} isChange
+ */
+function showItems(items, isChange) {
+  const keys = new Set(items.map(({ id }) => String(id)))
+  for (const key of [...tiles.keys()]) if (!keys.has(key)) remove(key)
+  for (const item of items) showItem(item, isChange)
+  summary()
 }
 
 /**
  * @param {any} item
- * @param {number} at the position that the item was read at
+ * @param {boolean} isChange
  */
-function showItem(item, at) {
+function showItem(item, isChange) {
   const key = String(item.id)
-  let card = cards.get(key)
-  if (!card) {
-    card = createCard()
-    cards.set(key, card)
-    find('sensors').append(card.element)
+  let tile = tiles.get(key)
+  if (!tile) {
+    tile = sensorTile(key, (picked) => go({ sensor: picked }))
+    tiles.set(key, tile)
+    find('tiles').append(tile.element)
   }
-  card.position = at
-  card.show(item)
+  tile.show(item, isChange)
+  tile.tick(shownTime ?? Date.now())
 }
 
-/** @returns {Card} */
-function createCard() {
-  const element = document.createElement('li')
-  const heading = element.appendChild(document.createElement('h2'))
-  const time = element.appendChild(document.createElement('time'))
-  const list = element.appendChild(document.createElement('dl'))
-  /** @type {Map<string, HTMLElement>} */
-  let values = new Map()
-  return { element, position: 0, show }
+/** @param {string} key */
+function remove(key) {
+  tiles.get(key)?.element.remove()
+  tiles.delete(key)
+}
 
-  /** @param {any} item */
-  function show({ id, mac, timestamp, data, ...rest }) {
-    setText(heading, textOf(mac ?? id))
-    setText(time, timestamp === undefined ? '' : textOf(timestamp).replace(/^([-\d]{10})T([:\d]{8}).*$/, '$1 $2'))
-    const isObject = typeof data === 'object' && data !== null && !Array.isArray(data)
-    const measured = isObject ? data : data === undefined ? {} : { data }
-    const fields = new Map([...Object.entries(measured), ...Object.entries(rest)])
-    if (JSON.stringify([...fields.keys()]) !== JSON.stringify([...values.keys()])) {
-      values = new Map()
-      list.replaceChildren()
-      for (const name of fields.keys()) {
-        const term = list.appendChild(document.createElement('dt'))
-        term.textContent = name.replaceAll('_', ' ')
-        values.set(name, list.appendChild(document.createElement('dd')))
-      }
+function summary() {
+  setText(find('summary'), counted(tiles.size, 'sensor'))
+  find('empty').hidden = tiles.size > 0
+}
+
+function tick() {
+  const now = shownTime ?? Date.now()
+  for (const tile of tiles.values()) tile.tick(now)
+}
+
+/** Shows the series of the sensor that the address names. */
+function choose() {
+  const key = address.get('sensor')
+  document.body.classList.toggle('with-series', key !== undefined)
+  find('series').hidden = key === undefined
+  for (const [one, { link }] of tiles) {
+    const parameters = new URLSearchParams(location.search)
+    parameters.set('sensor', one)
+    link.href = `?${parameters}`
+    if (one === key) link.setAttribute('aria-current', 'true')
+    else link.removeAttribute('aria-current')
+  }
+  if (key === undefined) return drop()
+  const tile = tiles.get(key)
+  // Not before it is known whether there is one.
+  if (!tile && isReading) return
+  setText(find('chosen'), visible(String(tile?.item.mac ?? key)))
+  const span = spanOf(key)
+  for (const button of find('spans').children) button.setAttribute('aria-pressed', String(button.value === span[0]))
+  const end = endOf(key)
+  const from = span[2] === 0 ? 0 : end - span[2]
+  clearTimeout(settling)
+  if (chosen && chosen.key === key && chosen.from <= from && chosen.at === moment.at) return draw()
+  if (chosen?.key !== key) drop()
+  draw()
+  // While one moves through time, what was read already is shown up to there; when one stays, it is read as it was then.
+  if (chosen && moment.at !== undefined) settling = setTimeout(() => load(key, from, span[2]), SETTLE_MS)
+  else load(key, from, span[2])
+}
+
+/**
+ * @param {string} key
+ * @param {number} from
+ * @param {number} span in milliseconds, 0 for all
+ */
+function load(key, from, span) {
+  const abort = new AbortController()
+  loading?.abort()
+  loading = abort
+  setText(find('state-of-series'), 'Reading…')
+  // What lies somewhat earlier is read, too, so that a step back does not read it all again.
+  const early = span === 0 ? 0 : from - span / 2
+  const { at } = moment
+  const mac = String(tiles.get(key)?.item.mac ?? key)
+  const made = readings({ mac, key, from: early, at, onMore: more, signal: abort.signal })
+  let isLoaded = false
+  made.loaded.then(
+    () => {
+      isLoaded = true
+      more()
+    },
+    (error) => {
+      if (!abort.signal.aborted) showProblem(error)
+    },
+  )
+
+  function more() {
+    if (abort.signal.aborted) return made.stop()
+    if (chosen?.abort !== abort) {
+      // What was shown so far stays until there is something better.
+      if (chosen && !isLoaded) return
+      chosen?.stop()
+      chosen = { key, from: early, at, series: made.series, stop: made.stop, abort, isLoaded }
     }
-    for (const [name, value] of fields) setText(/** @type {HTMLElement} */ (values.get(name)), textOf(value))
+    chosen.isLoaded = isLoaded
+    drawSoon()
   }
 }
 
-/** @param {unknown} value */
-function textOf(value) {
-  if (value === null) return '–'
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+function drop() {
+  loading?.abort()
+  loading = undefined
+  chosen?.stop()
+  chosen = undefined
 }
 
 /**
- * @param {HTMLElement} element
- * @param {string} text
+ * The span that is asked for, else the least one that has the latest reading in it.
+ * @param {string} key
  */
-function setText(element, text) {
-  const before = element.textContent
-  if (before === text) return
-  element.textContent = text
-  if (before !== '' && element.tagName === 'DD' && !calm.matches) {
-    const background = getComputedStyle(element).getPropertyValue('--accent')
-    element.animate([{ backgroundColor: `color-mix(in srgb, ${background} 20%, transparent)` }, {}], 900)
+function spanOf(key) {
+  const asked = SPANS.find(([name]) => name === address.get('span'))
+  if (asked) return asked
+  const latest = instant(tiles.get(key)?.item.timestamp)
+  const now = shownTime ?? Date.now()
+  return SPANS.find(([, , ms]) => latest !== undefined && now - latest < ms) ?? SPANS[3]
+}
+
+/**
+ * The right edge: now, or the moment that is shown; a reading may be stamped later than that.
+ * @param {string} key
+ */
+function endOf(key) {
+  const latest = instant(tiles.get(key)?.item.timestamp)
+  if (shownTime !== undefined) return latest ?? shownTime
+  return Math.max(Date.now(), latest ?? 0)
+}
+
+function draw() {
+  if (!chosen) return
+  const { key, series, isLoaded } = chosen
+  const [, , ms] = spanOf(key)
+  let end = endOf(key)
+  if (ms === 0 && series.length > 0) {
+    // All there is fills the width; live it goes on to the right with what comes.
+    const last = series.times[series.length - 1] ?? end
+    if (last < end) end = last
   }
+  const upTo = series.countUpTo(end)
+  const from = ms === 0 ? Math.min(series.times[0] ?? end - HOUR, end - 1000) : end - ms
+  const within = upTo - series.countUpTo(from - 1)
+  chart.show(series, { from, to: end })
+  const last = series.times[upTo - 1]
+  const texts =
+    within > 0
+      ? `${counted(within, 'reading')}`
+      : last === undefined
+        ? 'No readings'
+        : `None in this time; the last one was ${dateTime(last)}`
+  setText(find('state-of-series'), isLoaded ? texts : `Reading… ${texts}`)
+  drawTable()
 }
 
-/** @param {string[]} names */
-function showCollections(names) {
-  const links = names.map((name) => {
-    const entry = document.createElement('li')
-    const link = entry.appendChild(document.createElement('a'))
-    link.href = `/api/${encodeURIComponent(name)}`
-    link.textContent = name
-    return entry
-  })
-  find('collections').replaceChildren(...links)
-}
-
-function showSummary() {
-  const isThere = find('missing').hidden
-  find('empty').hidden = !isThere || cards.size > 0
-  const count = `${cards.size} ${cards.size === 1 ? 'sensor' : 'sensors'}`
-  find('summary').textContent = `${count}, position ${position}`
-}
-
-/**
- * @param {'connecting' | 'live' | 'lost'} state
- * @param {string} text
- */
-function showConnection(state, text) {
-  const element = find('connection')
-  element.dataset.state = state
-  setText(element, text)
+/** What the charts show, for who does not see them. */
+function drawTable() {
+  const part = find('table-part')
+  if (!part.open || !chosen) return
+  const { series } = chosen
+  const end = series.countUpTo(endOf(chosen.key))
+  const names = [...series.columns.keys()].sort()
+  const rows = []
+  for (let index = end - 1; index >= Math.max(0, end - ROWS); index--) {
+    const cells = names.map((name) => {
+      const value = series.columns.get(name)?.[index]
+      return el('td.number', null, value === undefined || Number.isNaN(value) ? '' : String(value))
+    })
+    rows.push(el('tr', null, el('th', { scope: 'row' }, dateTime(series.times[index] ?? 0, { withMs: true })), cells))
+  }
+  const heads = ['time', ...names].map((name) => el('th', { scope: 'col' }, visible(name)))
+  fill(find('table'), el('table', null, el('thead', null, el('tr', null, heads)), el('tbody', null, rows)))
 }
