@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { told } from '../harness/ask.ts'
 import { type Bench, type Group, interleaved, rateOf } from '../harness/bench.ts'
 import { type Row, type Series, times } from '../harness/figures.ts'
 import type { Sent } from '../harness/load.ts'
@@ -19,9 +20,8 @@ async function conditional({ url }: Server, count: number): Promise<readonly Sen
   const asked = itemsOf(count).slice(0, 1000)
   return Promise.all(
     asked.map(async ({ path }) => {
-      const answer = await fetch(url + path)
-      await answer.arrayBuffer()
-      return { path, ifNoneMatch: answer.headers.get('etag') ?? '' }
+      const headers = await told(url + path)
+      return { path, ifNoneMatch: headers.get('etag') ?? '' }
     }),
   )
 }

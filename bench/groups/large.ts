@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { told } from '../harness/ask.ts'
 import type { Bench, Group } from '../harness/bench.ts'
 import { limit, type Row, times } from '../harness/figures.ts'
 import { bodies, timestampOf } from '../harness/readings.ts'
@@ -69,7 +70,7 @@ async function memoryOf(bench: Bench, server: Server): Promise<Row> {
 async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
   const fields = ['humidity', 'temperature', 'pressure', 'acceleration', 'battery', 'rssi', 'movement_counter']
   let round = 0
-  const position = async () => Number((await fetch(`${server.url}/api`)).headers.get('journal-position'))
+  const position = async () => Number((await told(`${server.url}/api`)).get('journal-position'))
   const works: Readonly<Record<string, () => Promise<void>>> = {
     'nothing to do': () => sleep(1000),
     'the data file is written': async () => {
@@ -117,14 +118,9 @@ function sleep(ms: number): Promise<void> {
 }
 
 async function read({ url }: Server, paths: readonly string[]): Promise<void> {
-  for (const path of paths) {
-    const answer = await fetch(url + path)
-    if (!answer.ok) throw new Error(`${path} is ${answer.status}: ${await answer.text()}`)
-    await answer.arrayBuffer()
-  }
+  for (const path of paths) await told(url + path)
 }
 
 async function put({ url }: Server, id: number): Promise<void> {
-  const answer = await fetch(`${url}/api/readings/${id}`, { method: 'PUT', headers: HEADERS, body: BODY })
-  if (!answer.ok) throw new Error(`a PUT is ${answer.status}: ${await answer.text()}`)
+  await told(`${url}/api/readings/${id}`, { method: 'PUT', headers: HEADERS, body: BODY })
 }

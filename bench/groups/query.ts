@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { told } from '../harness/ask.ts'
 import { type Bench, type Group, interleaved, once, rateOf } from '../harness/bench.ts'
 import { limit, type Row, type Series, times } from '../harness/figures.ts'
 import type { Sent } from '../harness/load.ts'
@@ -72,12 +73,13 @@ export const query: Group = {
     const contestants: Record<string, () => Promise<number>> = {
       'bare node:http': await rateOf(bench, bare.url, itemsOf(1000)),
     }
+    // Both answer one after another: of what waits longer than a load lasts, none would be counted.
+    const slow = { connections: 4, seconds: bench.seconds }
     for (const [work, queries] of Object.entries(QUERIES)) {
       contestants[`${server.ours}: ${work}`] = await warm(bench, ours, queries(items))
-      contestants[`${server.sqlite}: ${work}`] = await rateOf(bench, fastify.url, queries(items), { seconds: 2 })
+      contestants[`${server.sqlite}: ${work}`] = await rateOf(bench, fastify.url, queries(items), slow)
       const asked = JSON_SERVER[work as Work]
       if (!asked) continue
-      const slow = { connections: 4, seconds: 4 }
       contestants[`${server.json}: ${work}`] = once(await rateOf(bench, jsonServer.url, asked, slow))
     }
     const measured = await interleaved(bench, 'req/s', contestants)
@@ -102,9 +104,7 @@ export const query: Group = {
 /** Asked once before, so that what is built at the first use is there. */
 async function warm(bench: Bench, { url }: Server, asked: readonly Sent[]): Promise<() => Promise<number>> {
   for (let again = 0; again < 3; again++) {
-    const answer = await fetch(url + asked[0]?.path)
-    if (!answer.ok) throw new Error(`${url}${asked[0]?.path} is ${answer.status}: ${await answer.text()}`)
-    await answer.arrayBuffer()
+    await told(url + asked[0]?.path)
   }
   return rateOf(bench, url, asked)
 }
@@ -122,8 +122,7 @@ async function firstUses(bench: Bench, all: Readonly<Record<'ours' | 'fastify', 
       )
       await new Promise((resolve) => setTimeout(resolve, 200))
       const began = performance.now()
-      const answer = await fetch(`${url}/api/readings?data.${FRESH[round++]}=50&pageSize=${PAGE}`)
-      await answer.arrayBuffer()
+      await told(`${url}/api/readings?data.${FRESH[round++]}=50&pageSize=${PAGE}`)
       const seconds = (performance.now() - began) / 1000
       // What is still being built may hold others after the answer.
       await new Promise((resolve) => setTimeout(resolve, 1000))

@@ -35,6 +35,7 @@ export async function writeRequests(path: string, requests: readonly Sent[]): Pr
 
 /** Loads a server with the requests of a file; an answer that is an error fails the measurement. */
 export async function load(url: string, requests: string, { seconds, connections = 64 }: Load): Promise<Loaded> {
+  await idle(url)
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '60s', '--latency', '-s', SCRIPT, url]
   const text = await run('wrk', [...args, '--', requests], (seconds + 90) * 1000)
   const answered = JSON.parse(/^result (\{.*\})$/m.exec(text)?.[1] ?? 'null') as Answered | null
@@ -42,6 +43,12 @@ export async function load(url: string, requests: string, { seconds, connections
   const { errors, requests: count, us } = answered
   if (errors > 0) throw new Error(`${errors} of ${count} answers of ${url} were errors:\n${text}`)
   return { rate: count / (us / 1e6), p50Ms: answered.p50 / 1000, p99Ms: answered.p99 / 1000 }
+}
+
+/** What a load before has left undone is done: who answers one request after another answers this one last. */
+async function idle(url: string): Promise<void> {
+  const answer = await fetch(url).catch(() => fetch(url))
+  await answer.arrayBuffer()
 }
 
 interface Answered {

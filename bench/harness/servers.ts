@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ask } from './ask.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const MAIN = join(ROOT, 'dist', 'main.js')
@@ -73,7 +74,11 @@ export class Servers {
         })
       }
     })
-    const ask = async <T>(question: string): Promise<T> => {
+    let isToEnd = false
+    child.once('close', (code) => {
+      if (!isToEnd) process.stderr.write(`${command ?? args[0]} ended by itself with ${code}:\n${said.slice(-2000)}\n`)
+    })
+    const answerTo = async <T>(question: string): Promise<T> => {
       const answered = once(child, 'message')
       child.send(question)
       const [answer] = await answered
@@ -83,9 +88,10 @@ export class Servers {
       url: address,
       pid: child.pid as number,
       startedMs: performance.now() - began,
-      memory: () => ask('memory'),
-      held: async () => (await ask<{ readonly longestMs: number }>('held')).longestMs,
+      memory: () => answerTo('memory'),
+      held: async () => (await answerTo<{ readonly longestMs: number }>('held')).longestMs,
       stop: async () => {
+        isToEnd = true
         child.kill('SIGTERM')
         const impatient = setTimeout(() => child.kill('SIGKILL'), 30_000)
         await ended.catch(() => {})
@@ -159,7 +165,7 @@ export function checkpointed(server: Pick<Server, 'url'>): Promise<void> {
 async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean): Promise<void> {
   const deadline = performance.now() + READY_MS
   for (;;) {
-    const health = (await (await fetch(`${url}/health`)).json()) as Health
+    const health = (await (await ask(`${url}/health`)).json()) as Health
     if (is(health)) return
     if (performance.now() > deadline) throw new Error(`${url} does not settle: ${JSON.stringify(health)}`)
     await new Promise((resolve) => setTimeout(resolve, 100))
