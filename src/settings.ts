@@ -201,7 +201,8 @@ export function readSettings(surroundings: Surroundings): Invocation {
 const STREAM_NAME = /^[\w-]{1,64}$/
 const SERVER = /^((nats|tls):\/\/)?[^/\s]+$/
 
-function clusterOf(
+/** Reads where a stream is. */
+export function clusterOf(
   servers: readonly string[],
   stream: string,
   replicas: number,
@@ -301,6 +302,8 @@ Usage: recollect [flags]
        recollect replay --to <position|time> --out <file> [--file <path>] [--journal <path>]
        recollect replay --from <position|time> [--speed <1 to 1000>] [flags]
        recollect backup --out <directory> [--file <path>] [--journal <path>]
+       recollect migrate --from <directory or nats://…> --to <the other> [--stream <name>] [--replicas <n>]
+                         [--credentials <path>]
        recollect hash-password < <file with the password>
 
   --file <path>                       the JSON data file; created when missing (${DEFAULT_FILE})

@@ -1,7 +1,8 @@
 import minimist from 'minimist'
-import { BadSettings, DEFAULT_FILE, journalOf } from '../settings.ts'
+import { BadSettings, clusterOf, DEFAULT_FILE, journalOf } from '../settings.ts'
+import type { Migration } from './migrate.ts'
 
-/** A command beside serving. Each only reads the journal, also one that a running server holds. */
+/** A command beside serving. All but migrate only read the journal, also one that a running server holds. */
 export type CliCommand =
   | { readonly type: 'verify'; readonly file: string; readonly journal: string; readonly json: boolean }
   | {
@@ -12,13 +13,15 @@ export type CliCommand =
       readonly out: string
     }
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
+  | { readonly type: 'migrate'; readonly migration: Migration }
 
 const FLAGS: Readonly<Record<CliCommand['type'], readonly string[]>> = {
   verify: ['file', 'journal'],
   replay: ['file', 'journal', 'to', 'out'],
   backup: ['file', 'journal', 'out'],
+  migrate: ['from', 'to', 'stream', 'replicas', 'credentials'],
 }
-const NEEDED = ['to', 'out']
+const NEEDED = ['from', 'to', 'out']
 
 export function isCliCommand(name: string | undefined): name is CliCommand['type'] {
   return name !== undefined && Object.hasOwn(FLAGS, name)
@@ -53,6 +56,7 @@ export function parseCliCommand(
   if (type === 'replay' && parsed.to === undefined && parsed.out === undefined) {
     mistakes.push('To serve the past, recollect replay needs --from.')
   }
+  if (type === 'migrate') return { type, migration: migrationOf(parsed, absolute, mistakes) }
   if (mistakes.length > 0) throw new BadSettings(mistakes)
   const file = absolute(String(parsed.file ?? DEFAULT_FILE))
   const journal = parsed.journal === undefined ? journalOf(file) : absolute(String(parsed.journal))
@@ -66,4 +70,31 @@ export function parseCliCommand(
     default:
       return type satisfies never
   }
+}
+
+function migrationOf(
+  parsed: Readonly<Record<string, unknown>>,
+  absolute: (path: string) => string,
+  mistakes: string[],
+): Migration {
+  const text = (flag: string, otherwise: string): string => String(parsed[flag] ?? otherwise)
+  const [from, to] = [text('from', ''), text('to', '')]
+  const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
+  if (mistakes.length === 0 && isStream(from) === isStream(to)) {
+    mistakes.push('recollect migrate moves from a directory to nats://…, or back.')
+  }
+  const replicas = text('replicas', '0')
+  if (!/^\d$/.test(replicas)) mistakes.push('The flag --replicas must be a number, such as 3.')
+  if (mistakes.length > 0) throw new BadSettings(mistakes)
+  const servers = (isStream(from) ? from : to).split(',').map((server) => server.trim())
+  const place = clusterOf(
+    servers,
+    text('stream', 'recollect'),
+    Number(replicas),
+    text('credentials', ''),
+    absolute,
+    mistakes,
+  )
+  if (mistakes.length > 0) throw new BadSettings(mistakes)
+  return isStream(from) ? { from: place, to: absolute(to) } : { from: absolute(from), to: place }
 }

@@ -2,6 +2,7 @@ import type { Files } from '../files/files.ts'
 import { backup } from './backup.ts'
 import type { Progress } from './fold.ts'
 import type { CliCommand } from './invocation.ts'
+import { migrate } from './migrate.ts'
 import { replay } from './replay.ts'
 import { verify } from './verify.ts'
 
@@ -13,7 +14,7 @@ export interface Terminal {
 
 /** Runs a command; resolves with the exit code. */
 export async function run(command: CliCommand, files: Files, terminal: Terminal): Promise<number> {
-  const progress = bar(terminal.progress)
+  const progress = bar(terminal.progress, 'segments')
   switch (command.type) {
     case 'verify': {
       const verified = await verify(files, command.journal, command.file, progress)
@@ -42,6 +43,11 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       terminal.out(`Copied ${segments} segments up to position ${position}; recollect --file ${file} opens the copy.\n`)
       return 0
     }
+    case 'migrate': {
+      const moved = await migrate(files, command.migration, bar(terminal.progress, 'events'))
+      terminal.out(`Moved the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
+      return 0
+    }
     default:
       return command satisfies never
   }
@@ -49,10 +55,13 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
 
 const WIDTH = 40
 
-function bar(show: ((text: string) => void) | undefined): Progress {
+function bar(show: ((text: string) => void) | undefined, what: string): Progress {
   if (!show) return () => {}
+  let shown = -1
   return (done, of) => {
     const filled = of === 0 ? WIDTH : Math.round((done / of) * WIDTH)
-    show(`\r[${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}] ${done} of ${of} segments${done === of ? '\n' : ''}`)
+    if (filled === shown && done !== of) return
+    shown = filled
+    show(`\r[${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}] ${done} of ${of} ${what}${done === of ? '\n' : ''}`)
   }
 }

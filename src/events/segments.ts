@@ -43,25 +43,38 @@ async function* readRecords(
   from: Position,
   to: Position,
 ): AsyncGenerator<JournalRecord> {
+  for await (const { record } of readLines(files, segments, from, to)) yield slice(record, from, to)
+}
+
+/** A record as it stands in its segment. */
+export interface ReadLine {
+  readonly record: JournalRecord
+  /** crc32 of the rest, 8 hex digits. */
+  readonly crc: string
+  readonly bytes: Uint8Array
+}
+
+/** The records, whole, that hold anything from one position up to another. */
+export async function* readLines(
+  files: Files,
+  segments: readonly Segment[],
+  from: Position,
+  to: Position,
+): AsyncGenerator<ReadLine> {
   let at = Math.max(1, from)
   let index = segments.findLastIndex((segment) => segment.first <= at)
   while (at <= to) {
     const segment = segments[index++]
     if (!segment) return
-    for await (const record of readSegment(files, segment, at, to)) {
-      yield slice(record, at, to)
-      at = lastPosition(record) + 1
+    for await (const line of readSegment(files, segment, at, to)) {
+      yield line
+      at = lastPosition(line.record) + 1
       if (at > to) return
     }
   }
 }
 
-async function* readSegment(
-  files: Files,
-  segment: Segment,
-  from: Position,
-  to: Position,
-): AsyncGenerator<JournalRecord> {
+async function* readSegment(files: Files, segment: Segment, from: Position, to: Position): AsyncGenerator<ReadLine> {
   const nearest = floorIndex(segment.index.positions, from)
   let offset = segment.index.offsets[nearest]
   if (offset === undefined) return
@@ -82,9 +95,10 @@ async function* readSegment(
           )
         }
         const record = parseRecord(buffer, found)
+        const bytes = buffer.subarray(at, found.end)
         at = found.end
         if (lastPosition(record) < from) continue
-        yield record
+        yield { record, crc: found.crc, bytes }
         if (lastPosition(record) >= to) return
       }
       wanted = at === 0 ? wanted * 2 : READ_BYTES * 4

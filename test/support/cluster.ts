@@ -95,8 +95,8 @@ export async function startCluster(t: Scope, options: ClusterOptions = {}): Prom
     started.push(server)
     return server
   }
-  await start()
-  await Promise.all(Array.from({ length: nodes - 1 }, () => start()))
+  if (nodes > 0) await start()
+  await Promise.all(Array.from({ length: Math.max(0, nodes - 1) }, () => start()))
   return { nats, nodes: started, flags, start }
 }
 

@@ -1,0 +1,36 @@
+import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
+import { connect } from '../cluster/connection.ts'
+import { JetStream } from '../cluster/jetstream.ts'
+import { type Moved, type MovingProgress, moveToDirectory, moveToStream } from '../cluster/moving.ts'
+import type { Files } from '../files/files.ts'
+
+/** A stream of NATS JetStream. */
+export interface StreamPlace {
+  readonly servers: readonly string[]
+  readonly stream: string
+  readonly replicas: number
+  readonly credentials: string | undefined
+}
+
+/** From a journal on disk to a stream, or back. */
+export type Migration =
+  | { readonly from: string; readonly to: StreamPlace }
+  | { readonly from: StreamPlace; readonly to: string }
+
+const SEGMENT_BYTES = 64 * 1024 * 1024
+
+/** Moves a journal, whole and unchanged. It can be interrupted, and goes on where it ended. */
+export async function migrate(files: Files, migration: Migration, progress: MovingProgress): Promise<Moved> {
+  const { from, to } = migration
+  const place = typeof from === 'string' ? (to as StreamPlace) : from
+  const nc = await connect(place, 'recollect migrate', files)
+  try {
+    const stream = await JetStream.open(nc, place.stream, place.replicas, pino({ level: 'silent' }))
+    return typeof from === 'string'
+      ? await moveToStream(files, from, stream, randomUUID, progress)
+      : await moveToDirectory(stream, files, to as string, SEGMENT_BYTES, progress)
+  } finally {
+    await nc.close()
+  }
+}

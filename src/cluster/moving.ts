@@ -1,0 +1,237 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { Corruption, Locked, Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { lastPosition } from '../events/journal.ts'
+import { NO_PREVIOUS } from '../events/record.ts'
+import { readLines } from '../events/segments.ts'
+import { type Segment, walk } from '../events/walk.ts'
+import type { Files } from '../files/files.ts'
+import { ClusterJournal } from './cluster-journal.ts'
+import { Intake } from './intake.ts'
+import {
+  decodeBeginning,
+  decodeContent,
+  encodeBeginning,
+  encodeSuccession,
+  type Message,
+  type Sequence,
+} from './message.ts'
+import type { RecordStream } from './record-stream.ts'
+
+export interface Moved {
+  /** The journal's UUID. */
+  readonly id: string
+  /** Of the last event. */
+  readonly head: Position
+}
+
+/** Called with how many events are there of how many. */
+export type MovingProgress = (done: number, of: number) => void
+
+/** Where a stream's last whole write ends. */
+interface End {
+  readonly sequence: Sequence
+  /** Of the next record. */
+  readonly position: Position
+  readonly previous: string
+}
+
+const TRIES = 20
+const RETRY_MS = 500
+
+/**
+ * Copies a journal on disk, which nobody may be writing to, into a stream: line by line, so that positions, times,
+ * actors and revisions are the same. One that was interrupted is gone on with; in the end all is compared.
+ */
+export async function moveToStream(
+  files: Files,
+  directory: string,
+  stream: RecordStream,
+  newId: () => string,
+  progress: MovingProgress,
+): Promise<Moved> {
+  if ((await files.list(directory)).length === 0) throw new Refusal('NotFound', `There is no journal in ${directory}.`)
+  const lock = await files.lock(`${directory}/lock`)
+  if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
+  try {
+    const { id, segments, next, torn } = await walk(files, directory, () => {})
+    if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${directory}.`)
+    if (torn) {
+      throw new Refusal('Conflict', `${directory} ends with ${torn.why}; a server that opens it cuts that off first.`)
+    }
+    const head = next.position - 1
+    const beginning = encodeBeginning(id)
+    const begun = await stream.find(1)
+    if (!begun) await put(stream, beginning, 0)
+    else if (decodeBeginning(begun) !== id) {
+      throw new Refusal('Conflict', `The stream holds another journal, ${decodeBeginning(begun)}; this one is ${id}.`)
+    }
+    const end = await endOf(stream)
+    await checkBeginning(files, segments, end, head)
+    const { position, previous } = end
+    // From here on no other one writes unnoticed, and what an interrupted copy left unfinished is void.
+    await put(stream, encodeSuccession({ decider: 'migrate', token: newId(), position, previous }), end.sequence)
+    let sequence = end.sequence + 1
+    for await (const { message, last } of messagesOf(files, segments, position, head, stream.messageBytes)) {
+      await put(stream, message, sequence++)
+      progress(last, head)
+    }
+    await compare(files, segments, head, stream)
+    return { id, head }
+  } finally {
+    await lock.release()
+  }
+}
+
+/** Copies the journal of a stream to a directory that is empty or has the beginning of it; every record is checked. */
+export async function moveToDirectory(
+  stream: RecordStream,
+  files: Files,
+  directory: string,
+  segmentBytes: number,
+  progress: MovingProgress,
+): Promise<Moved> {
+  if (!(await stream.find(1))) throw new Refusal('NotFound', 'The stream holds no journal.')
+  let failure: unknown
+  const journal = await ClusterJournal.open({
+    stream,
+    files,
+    directory,
+    segmentBytes,
+    node: 'migrate',
+    now: () => new Date(),
+    newId: () => '',
+    locked: async () => {},
+    replay: () => {},
+    lost: () => {},
+    failed: (error) => {
+      failure = error
+    },
+  })
+  const end = await endOf(stream)
+  journal.follow((recorded) => progress(lastPosition(recorded), end.position - 1))
+  try {
+    await journal.begin()
+    await journal.caughtUp()
+  } catch (error) {
+    throw failure ?? error
+  } finally {
+    await journal.close()
+  }
+  const { id, next } = await walk(files, directory, () => {})
+  if (next.position < end.position || (next.position === end.position && next.previous !== end.previous)) {
+    throw new Corruption(`${directory} ends at position ${next.position - 1}, and not as the stream does.`)
+  }
+  return { id: id as string, head: next.position - 1 }
+}
+
+async function put(stream: RecordStream, message: Message, after: Sequence): Promise<void> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    const came = await stream.publish(message, after)
+    if (came === 'stored') return
+    const there = await stream.find(after + 1).catch(() => undefined)
+    if (there && Buffer.from(there.bytes).equals(message.bytes)) return
+    if (there) throw new Refusal('Conflict', 'Somebody else writes to the stream.')
+    await delay(RETRY_MS)
+  }
+  throw new Refusal('Unavailable', 'The NATS servers do not answer. Once they do, the same command goes on.')
+}
+
+async function endOf(stream: RecordStream): Promise<End> {
+  const sequence = await stream.last()
+  for (let at = sequence; at > 1; at--) {
+    const message = await stream.find(at)
+    if (!message) throw new Corruption(`Message ${at} of the stream is missing.`)
+    const content = decodeContent(message)
+    if (content.kind === 'succession') return { sequence, ...content.succession }
+    const line = content.lines.findLast(({ record }) => !record.more)
+    if (line) return { sequence, position: lastPosition(line.record) + 1, previous: line.crc }
+  }
+  return { sequence, position: 1, previous: NO_PREVIOUS }
+}
+
+/** Whether the stream is the beginning of the journal on disk. */
+async function checkBeginning(files: Files, segments: readonly Segment[], end: End, head: Position): Promise<void> {
+  const last = end.position - 1
+  if (last > head) {
+    throw new Refusal('Conflict', `The stream has gone on to position ${last}, and the journal ends at ${head}.`)
+  }
+  if (last === 0) return
+  for await (const { record, crc } of readLines(files, segments, last, last)) {
+    if (lastPosition(record) === last && crc === end.previous) return
+  }
+  throw new Refusal('Conflict', `The stream holds another history: it differs at position ${last}.`)
+}
+
+/** The lines from a position on, as many in a message as fit. */
+async function* messagesOf(
+  files: Files,
+  segments: readonly Segment[],
+  from: Position,
+  to: Position,
+  messageBytes: number,
+): AsyncGenerator<{ readonly message: Message; readonly last: Position }> {
+  let gathered: Uint8Array[] = []
+  let size = 0
+  let last = 0
+  /** Of the write that the message begins with or goes on with, and of the one that a line belongs to. */
+  let position = from
+  let write = from
+  for await (const { record, bytes } of readLines(files, segments, from, to)) {
+    if (bytes.length > messageBytes) {
+      throw new Refusal(
+        'TooLarge',
+        `The record at position ${record.position} has ${bytes.length} bytes, and a message at most ${messageBytes}: raise max_payload of the NATS servers.`,
+      )
+    }
+    if (size > 0 && size + bytes.length > messageBytes) {
+      yield { message: { position, bytes: Buffer.concat(gathered) }, last }
+      gathered = []
+      size = 0
+      position = write
+    }
+    gathered.push(bytes)
+    size += bytes.length
+    last = lastPosition(record)
+    if (!record.more) write = last + 1
+  }
+  if (size > 0) yield { message: { position, bytes: Buffer.concat(gathered) }, last }
+}
+
+/** Reads both, and finds every difference there could be. */
+async function compare(
+  files: Files,
+  segments: readonly Segment[],
+  head: Position,
+  stream: RecordStream,
+): Promise<void> {
+  const lines = readLines(files, segments, 1, head)
+  const intake = new Intake()
+  let next = { position: 1, previous: NO_PREVIOUS, flush: 0 }
+  const last = await stream.last()
+  await new Promise<void>((resolve, reject) => {
+    const following = stream.follow(2, async (sequence, message) => {
+      try {
+        const content = decodeContent(message)
+        if (content.kind === 'succession') intake.forget()
+        else {
+          const whole = intake.take(content.lines, next)
+          if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
+          next = whole.next
+          for (const { bytes, record } of whole.lines) {
+            const { value } = await lines.next()
+            if (!value || !Buffer.from(value.bytes).equals(bytes)) {
+              throw new Corruption(`The copy differs at position ${record.position}.`)
+            }
+          }
+        }
+        if (sequence < last) return
+        if (next.position !== head + 1) throw new Corruption(`The copy ends at position ${next.position - 1}.`)
+        resolve()
+      } catch (error) {
+        reject(error)
+      }
+      setImmediate(() => void following.close())
+    })
+  })
+}
