@@ -68,6 +68,11 @@ const RUNS = {
     test: '^of any number',
     size: { CLUSTER_RACE_ROUNDS: 100, CLUSTER_RACERS: 1000 },
   },
+  'cluster-histories': {
+    about: 'histories of concurrent clients at three nodes, through failovers, explained one by one; needs nats-server',
+    file: 'test/cluster/linearizability.test.ts',
+    size: { CLUSTER_HISTORIES: 1000 },
+  },
   histories: {
     about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
     file: 'test/linearizability/linearizability.test.ts',
@@ -118,7 +123,7 @@ if (name === undefined) {
   process.stdout.write('npm run torture -- <name>, with\n\n')
   for (const [known, { about, size }] of Object.entries(RUNS)) {
     const sizes = Object.entries(size).map(([variable, value]) => `${variable}=${value}`)
-    process.stdout.write(`  ${known.padEnd(13)} ${about} (${sizes.join(', ')})\n`)
+    process.stdout.write(`  ${known.padEnd(18)} ${about} (${sizes.join(', ')})\n`)
   }
 } else if (!Object.hasOwn(RUNS, name) || rest.length > 0) {
   process.stderr.write(`torture takes one of ${Object.keys(RUNS).join(', ')}\n`)

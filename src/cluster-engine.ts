@@ -103,6 +103,7 @@ export async function openClusterEngine(
       node,
       exchange,
       recent,
+      position: () => views.position,
     })
     await journal.begin()
     await journal.caughtUp()

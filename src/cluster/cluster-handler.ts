@@ -2,7 +2,7 @@ import type { Command } from '../commands/command.ts'
 import type { CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
 import type { Restoration } from '../commands/restore.ts'
 import { Refusal } from '../errors.ts'
-import type { DomainEvent } from '../events/event.ts'
+import type { DomainEvent, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { Exchange } from './exchange.ts'
 import type { Node } from './node.ts'
@@ -24,6 +24,8 @@ export interface ClusterHandlerOptions {
   readonly node: Pick<Node, 'id' | 'decider' | 'isDeciding'>
   readonly exchange: Pick<Exchange, 'ask'>
   readonly recent: Recent
+  /** Of the last event that this node's views hold. */
+  readonly position: () => Position
 }
 
 /**
@@ -69,7 +71,7 @@ export class ClusterHandler {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       const { code, message, faults } = error
-      return { type: 'refused', code, message, faults }
+      return { type: 'refused', code, message, faults, position: this.#options.position() }
     }
   }
 
@@ -106,11 +108,15 @@ export class ClusterHandler {
   }
 
   async #ask<Type extends Answer['type']>(type: Type, question: Question): Promise<Extract<Answer, { type: Type }>> {
-    const { node, exchange } = this.#options
+    const { node, exchange, recent } = this.#options
     const { decider } = node
     if (decider === undefined || decider === node.id) throw nobodyDecides()
     const answer = await exchange.ask(decider, question)
-    if (answer.type === 'refused') throw new Refusal(answer.code, answer.message, answer.faults)
+    if (answer.type === 'refused') {
+      // Whoever was refused because of a write sees that write when they look.
+      await recent.reached(answer.position)
+      throw new Refusal(answer.code, answer.message, answer.faults)
+    }
     if (answer.type !== type) throw new Error('the node that decides could not answer; its log says why')
     return answer as Extract<Answer, { type: Type }>
   }

@@ -38,6 +38,8 @@ export type Answer =
       readonly code: RefusalCode
       readonly message: string
       readonly faults: readonly Fault[]
+      /** Of the last event that the one who refuses had: the refusal may rest on it. */
+      readonly position: Position
     }
   /** Its log says why. */
   | { readonly type: 'failed' }

@@ -29,6 +29,11 @@ export class Recent {
     for (const resolve of waiting) resolve(recorded)
   }
 
+  /** Resolves when this node has the write that ends at a position, 0 for none. */
+  async reached(position: Position): Promise<void> {
+    if (position > this.#journal.head) await this.#arrival(position)
+  }
+
   /** The write, or what the journal has of its end. */
   async endingAt(position: Position): Promise<Recorded> {
     const kept = this.#kept.get(position)
