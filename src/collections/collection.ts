@@ -169,7 +169,8 @@ export class Collection implements FoldTarget {
     copy.nextId = this.nextId
     copy.textIds = this.textIds
     copy.position = this.position
-    for (const item of this.#items.values()) copy.put(item)
+    copy.#items = this.#items.copy()
+    copy.#placeOf = this.#placeOf.copy()
     for (const [key, gone] of this.#gone) copy.#gone.set(key, gone)
     return copy
   }

@@ -13,8 +13,8 @@ const SPREAD = 4
  */
 export class Keys {
   /** By integer, one more than the place; 0 where there is none. */
-  readonly #pages = new Map<number, Uint32Array>()
-  readonly #others = new Map<string, number>()
+  #pages = new Map<number, Uint32Array>()
+  #others = new Map<string, number>()
   #inPages = 0
 
   get(key: string): number | undefined {
@@ -50,6 +50,14 @@ export class Keys {
       page[integer & MASK] = 0
       this.#inPages--
     } else this.#others.delete(key)
+  }
+
+  copy(): Keys {
+    const copy = new Keys()
+    copy.#pages = new Map(Array.from(this.#pages, ([at, page]) => [at, page.slice()]))
+    copy.#others = new Map(this.#others)
+    copy.#inPages = this.#inPages
+    return copy
   }
 
   #other(id: number): number | undefined {

@@ -121,6 +121,19 @@ export class Places<Thing> {
     return this.#next
   }
 
+  /** The same things at the same places; what changes in one is not seen in the other. It costs no more than a snapshot. */
+  copy(): Places<Thing> {
+    const copy = new Places<Thing>()
+    this.#edition++
+    copy.#edition = this.#edition
+    copy.#chunks = this.#chunks.slice()
+    copy.#before = this.#before.slice()
+    copy.#counted = this.#counted
+    copy.#next = this.#next
+    copy.#size = this.#size
+    return copy
+  }
+
   /** A chunk that no snapshot sees, made when there is none. */
   #toChange(at: number): Chunk<Thing> {
     const chunk = this.#chunks[at]

@@ -32,3 +32,39 @@ test('a snapshot stays as it was taken, whatever is added, replaced and removed 
     there.map(({ thing }) => thing),
   )
 })
+
+test('a copy and what it was made of go their own ways', () => {
+  const seed = seedFor('places_copy')
+  const random = new Random(seed)
+  let known: (number | undefined)[] = []
+  let places = new Places<number>()
+  const change = (one: Places<number>, there: (number | undefined)[]): void => {
+    for (let step = 0; step < 500; step++) {
+      const place = random.integer(there.length)
+      if (random.chance(0.5) || there[place] === undefined) there[one.add(step)] = step
+      else if (random.chance(0.5)) {
+        one.replace(place, -step)
+        there[place] = -step
+      } else {
+        one.remove(place)
+        there[place] = undefined
+      }
+    }
+  }
+  const check = (one: Places<number>, there: readonly (number | undefined)[]): void => {
+    const things = there.filter((thing) => thing !== undefined)
+    assert.deepEqual([...one.values()], things, `PLACES_COPY_SEED=${seed}`)
+    assert.deepEqual(one.slice(things.length >> 1, 5), things.slice(things.length >> 1, (things.length >> 1) + 5))
+    assert.equal(one.size, things.length)
+  }
+  for (let round = 0; round < 20; round++) {
+    change(places, known)
+    const copy = places.copy()
+    const copied = [...known]
+    change(places, known)
+    change(copy, copied)
+    check(places, known)
+    check(copy, copied)
+    if (random.chance(0.5)) [places, known] = [copy, copied]
+  }
+})
