@@ -1,20 +1,29 @@
 import { Collection, evolve, isItem } from '../collections/collection.ts'
 import { Item } from '../collections/item.ts'
-import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { Document } from '../json/document.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { History } from './history.ts'
 import type { Views } from './views.ts'
 
-/** Items that past states may hold in memory together; the newest state is kept in any case. */
-const KEPT_ITEMS = 200_000
+/** Bytes that past states may hold in memory together, beside what the present holds; the last one asked for is kept in any case. */
+const KEPT_BYTES = 64 * 1024 * 1024
+/** Of an item beside its text, about. */
+const ITEM_BYTES = 80
 
 interface KeptState {
   readonly name: string
   readonly at: Position
-  readonly state: Promise<Collection>
-  /** How many it holds; 0 until that is known. */
-  items: number
+  readonly state: Promise<Folded>
+  /** 0 until that is known. */
+  bytes: number
+}
+
+interface Folded {
+  readonly collection: Collection
+  /** What it holds alone: texts that the present has, too, are not counted. */
+  readonly bytes: number
 }
 
 /** Items of a collection, of which some match. */
@@ -65,14 +74,14 @@ export class Past {
     const now = this.#views.any(name)
     if (now && now.position <= at) return now
     const key = `${at} ${name}`
-    const kept = this.#states.get(key) ?? { name, at, state: this.#fold(name, at), items: 0 }
+    const kept = this.#states.get(key) ?? { name, at, state: this.#fold(name, at), bytes: 0 }
     this.#states.delete(key)
     this.#states.set(key, kept)
     try {
-      const state = await kept.state
-      kept.items = state.size
+      const { collection, bytes } = await kept.state
+      kept.bytes = bytes
       this.#forgetOldest()
-      return state
+      return collection
     } catch (error) {
       this.#states.delete(key)
       throw error
@@ -104,27 +113,42 @@ export class Past {
   }
 
   /** From the nearest state before, if one is kept. */
-  async #fold(name: string, at: Position): Promise<Collection> {
+  async #fold(name: string, at: Position): Promise<Folded> {
     let nearest: KeptState | undefined
     for (const kept of this.#states.values()) {
       if (kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
     }
-    const state = nearest ? (await nearest.state).copy() : new Collection(name)
+    const before = await nearest?.state
+    const collection = before?.collection.copy() ?? new Collection(name)
+    let bytes = before?.bytes ?? 0
     for await (const recorded of this.#journal.read((nearest?.at ?? 0) + 1, at)) {
-      for (const [index, event] of recorded.events.entries()) {
-        if (event.collection === name) evolve(state, event, recorded.position + index)
+      let position = recorded.position
+      for (const event of recorded.events) {
+        if (event.collection === name) {
+          const shared = this.#shared(event, position)
+          evolve(collection, shared ?? event, position)
+          if ('item' in event) bytes += ITEM_BYTES + (shared ? 0 : event.item.text.length)
+        }
+        position++
       }
     }
-    return state
+    return { collection, bytes }
+  }
+
+  /** The event with the text that the present holds already, where it is still the item's last. */
+  #shared(event: DomainEvent, position: Position): DomainEvent | undefined {
+    if (!('item' in event)) return undefined
+    const now = this.#views.any(event.collection)?.get(String(event.id))
+    return isItem(now) && now.position === position ? { ...event, item: new Document(now.text) } : undefined
   }
 
   #forgetOldest(): void {
     const all = [...this.#states]
-    let total = all.reduce((sum, [, { items }]) => sum + items, 0)
-    for (const [key, { items }] of all.slice(0, -1)) {
-      if (total <= KEPT_ITEMS) return
+    let total = all.reduce((sum, [, { bytes }]) => sum + bytes, 0)
+    for (const [key, { bytes }] of all.slice(0, -1)) {
+      if (total <= KEPT_BYTES) return
       this.#states.delete(key)
-      total -= items
+      total -= bytes
     }
   }
 }
