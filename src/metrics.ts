@@ -3,12 +3,14 @@ import type { Engine } from './engine.ts'
 import type { MetricsOptions } from './http/metrics.ts'
 import type { RequestTimes } from './http/request-times.ts'
 import type { Distribution } from './measures.ts'
+import type { Indexes, IndexStatus } from './projections/query/indexes.ts'
 import type { SocketFigures } from './sockets/sockets.ts'
 
 export interface Measured {
   readonly engine: Engine
   readonly requests: RequestTimes
   readonly sockets: () => SocketFigures
+  readonly indexes: Pick<Indexes, 'list'>
   readonly version: string
 }
 
@@ -27,7 +29,7 @@ const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] a
  * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
  * numbers, and prom-client, which would look labels up with each, only writes them down.
  */
-export function metricsOf({ engine, requests, sockets, version }: Measured): MetricsOptions {
+export function metricsOf({ engine, requests, sockets, indexes, version }: Measured): MetricsOptions {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
@@ -87,6 +89,12 @@ export function metricsOf({ engine, requests, sockets, version }: Measured): Met
     )
   }
 
+  const ofIndexes = (figure: 'entries' | 'bytes' | 'uses') => () =>
+    summed(indexes.list(), figure).map(([{ collection, path }, value]) => ({ value, labels: { collection, path } }))
+  tell('gauge', 'index_entries', 'Values that an index has, by collection and path.', ofIndexes('entries'))
+  tell('gauge', 'index_bytes', 'What an index takes, about.', ofIndexes('bytes'))
+  tell('gauge', 'index_uses', 'How often an index was used since it was built.', ofIndexes('uses'))
+
   tell('gauge', 'sockets', 'Open sockets, by kind.', () => {
     const { socketIo, plain } = sockets()
     return [
@@ -104,6 +112,19 @@ export function metricsOf({ engine, requests, sockets, version }: Measured): Met
   })
 
   return { text: () => registry.metrics(), contentType: registry.contentType }
+}
+
+/** Past states of a collection have indexes of their own; those of one path are told as one. */
+function summed(
+  all: readonly IndexStatus[],
+  figure: 'entries' | 'bytes' | 'uses',
+): readonly (readonly [IndexStatus, number])[] {
+  const sums = new Map<string, readonly [IndexStatus, number]>()
+  for (const index of all) {
+    const key = JSON.stringify([index.collection, index.path])
+    sums.set(key, [index, (sums.get(key)?.[1] ?? 0) + index[figure]])
+  }
+  return [...sums.values()]
 }
 
 /** A distribution as the series of a histogram. */

@@ -101,7 +101,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         bodyBytes,
       },
       docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [], isReadOnly: readOnly !== undefined },
-      metrics: metricsOf({ engine, requests, sockets: () => sockets.figures(), version }),
+      metrics: metricsOf({ engine, requests, sockets: () => sockets.figures(), indexes, version }),
       observe,
       gate,
       readOnly,

@@ -68,7 +68,7 @@ export const query: Group = {
     const own = async (name: string) => join(await fixtures.directory(), name)
     const bare = await startBare(bench)
     const ours = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(items) })
-    const fastify = await servers.peer('fastify-sqlite', [await fixtures.lines(items), await own('db')])
+    const fastify = await servers.peer('fastify-sqlite', [await fixtures.lines(items), fixtures.database(items)])
     const jsonServer = await servers.peer('json-server', [await fixtures.dataFile(FEWER)])
     const contestants: Record<string, () => Promise<number>> = {
       'bare node:http': await rateOf(bench, bare.url, itemsOf(1000)),

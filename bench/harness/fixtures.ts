@@ -50,6 +50,11 @@ export class Fixtures {
     })
   }
 
+  /** Where a peer keeps what it has made of so many readings, for every group that only reads them. */
+  database(count: number): string {
+    return join(this.#directory, `readings-${count}.db`)
+  }
+
   /** A directory of one's own. */
   async directory(): Promise<string> {
     const path = join(this.#directory, `own-${this.#copies++}`)

@@ -175,7 +175,13 @@ test('writes that there was no space for are counted, and that none are taken is
       full && operation === 'write' && path.includes('.journal/') ? { type: 'error', code: 'ENOSPC' } : undefined,
     ),
   )
-  const metrics = metricsOf({ engine, requests: new RequestTimes(), sockets: () => NO_SOCKETS, version: '0' })
+  const metrics = metricsOf({
+    engine,
+    requests: new RequestTimes(),
+    sockets: () => NO_SOCKETS,
+    indexes: { list: () => [] },
+    version: '0',
+  })
   const create = () =>
     engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
   const told = async () => {
@@ -210,6 +216,28 @@ test("the data file's state is told: one of all is 1", async (t) => {
   writeFileSync(server.file, 'no JSON')
   await server.fetch('/admin/reload', { method: 'POST' })
   assert.deepEqual(await state(), ['invalid'])
+})
+
+test('indexes are told by collection and path, those of the past with those of now', async (t) => {
+  const sensors = Array.from({ length: 3000 }, (_, id) => ({ id, 'a"\\\nb': id % 7, n: id }))
+  const { url } = await startServer(t, { data: { sensors } })
+  const query = 'n_gte=2990&sort=-n'
+  for (const asOf of ['', '', '&asOf=3000', '&asOf=3000']) {
+    const { status } = await send(url, 'GET', `/api/sensors?${query}${asOf}`)
+    assert.equal(status, 200)
+  }
+  for (let again = 0; again < 2; again++) await send(url, 'GET', `/api/sensors?${encodeURIComponent('a"\\\nb')}=3`)
+  const { text } = await send(url, 'GET', '/metrics')
+  const told = (name: string) => [...text.matchAll(new RegExp(`^recollect_index_${name}\\{(.*)\\} (\\d+)$`, 'gm'))]
+  const paths = ['collection="sensors",path="n"', 'collection="sensors",path="a\\"\\\\\\nb"']
+  for (const name of ['entries', 'bytes', 'uses']) {
+    const found = told(name)
+    assert.deepEqual(found.map(([, labels]) => labels).toSorted(), paths.toSorted(), name)
+    assert.ok(found.every(([, , value]) => Number(value) > 0))
+  }
+  const entries = new Map(told('entries').map(([, labels = '', value]) => [labels, Number(value)]))
+  assert.ok((entries.get(paths[0] as string) as number) > 3000, 'now, and the past')
+  assert.equal(entries.get(paths[1] as string), 3000)
 })
 
 test('two services of one process count each for itself', async (t) => {
