@@ -42,7 +42,7 @@ test('a copy and what it was made of go their own ways', () => {
     for (let step = 0; step < 500; step++) {
       const place = random.integer(there.length)
       if (random.chance(0.5) || there[place] === undefined) there[one.add(step)] = step
-      else if (random.chance(0.5)) {
+      else if (random.integer(2) === 0) {
         one.replace(place, -step)
         there[place] = -step
       } else {
