@@ -185,3 +185,29 @@ describe('an answer found by indexes is byte for byte that of a scan', () => {
     }
   })
 })
+
+test('a query finds all that match though an index comes to leave values out meanwhile', async () => {
+  const collection = new Collection('things')
+  const put = (id: number, body: JsonObject): void =>
+    collection.put(new Item(id, Document.of({ id, ...body }), 1, ++collection.position))
+  for (let id = 0; id < 6000; id++) put(id, { n: id % 20, tags: ['one', 'common'], text: 'abc' })
+  const tooMany = Array.from({ length: 60_000 }, (_, index) => index)
+  let isToWrite = false
+  let time = 0
+  const slices = new Slices(
+    () => (time += 10),
+    (slice) =>
+      setImmediate(() => {
+        if (isToWrite) put(6000, { n: 1, tags: tooMany })
+        isToWrite = false
+        slice()
+      }),
+  )
+  const indexes = new Indexes({ bytes: ROOM, slices })
+  const query = parseQuery(parseParameters('n=5&tags=common&text_contains=b', 10), LIMITS)
+  const totalNow = async (): Promise<number> => (await indexes.answer(collection, query, () => undefined)).total
+  assert.equal(await totalNow(), 300)
+  isToWrite = true
+  assert.equal(await totalNow(), 300)
+  assert.equal(indexes.list().find(({ path }) => path === 'tags')?.kind, 'first', 'the index was too wide')
+})

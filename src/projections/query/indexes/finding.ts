@@ -21,7 +21,8 @@ const STEP = 4096
 
 /**
  * Finds what a query asks for, and hands it on in the step in which it is right: what is done there sees the
- * collection as the page shows it. Undefined when it must be begun anew, as all places are others now.
+ * collection as the page shows it. Undefined when it must be begun anew, as all places are others now,
+ * or an index that it looks values up in no longer has all of them.
  */
 export function* finding<Result>(
   indexes: CollectionIndexes,
@@ -117,7 +118,8 @@ function* collected(
         set.add(place)
       }
       if (isRead || count % STEP === STEP - 1) yield
-      if (isOutdated) return undefined
+      // An index that has come to leave values out would deny them to items that have them.
+      if (isOutdated || byIndex.some(({ index }) => !index.isWhole)) return undefined
     }
     return set
   } finally {
