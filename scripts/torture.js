@@ -111,6 +111,12 @@ const RUNS = {
     file: 'test/client/lists.test.ts',
     size: { CLIENT_WRITES: 20_000 },
   },
+  pages: {
+    about: 'the journal page on a million events: few rows in the document, and how long its tasks were',
+    file: 'test/browser/journal.test.ts',
+    test: '^the list of',
+    size: { PAGES_EVENTS: 1_000_000 },
+  },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',

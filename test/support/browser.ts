@@ -29,6 +29,9 @@ const FLAGS = [
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]',
 ]
 
+/** So long a test waits for what it expects to see. */
+const WAIT_MS = 30_000
+
 /** The sizes and colours in which every page has to look well. */
 export const LOOKS = [
   { name: 'on a desk, light', viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
@@ -58,6 +61,7 @@ export async function openPage(
     ...options,
   })
   const page = await context.newPage()
+  page.setDefaultTimeout(WAIT_MS)
   const errors: string[] = []
   const outside: string[] = []
   const { host } = new URL(url)
@@ -69,7 +73,11 @@ export async function openPage(
     if (message.type() === 'error') errors.push(message.text())
   })
   page.on('pageerror', (error) => errors.push(String(error)))
-  page.on('requestfailed', (request) => errors.push(`${request.url()}: ${request.failure()?.errorText}`))
+  page.on('requestfailed', (request) => {
+    const text = request.failure()?.errorText
+    // Whoever goes on to another page takes back what the one before was still asking for.
+    if (text !== 'net::ERR_ABORTED') errors.push(`${request.url()}: ${text}`)
+  })
   page.on('request', (request) => note(request.url()))
   page.on('websocket', (socket) => note(socket.url()))
   await page.goto(url)

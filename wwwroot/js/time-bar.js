@@ -35,7 +35,17 @@ export function timeBar() {
   const when = el('span.when')
   const where = el('span.where')
   const output = el('p.shown', null, when, ' · ', where)
-  const bar = el('div.time', { role: 'group', 'aria-label': 'Time' }, live, play, speed, back, slider, forth, output)
+  const bar = el(
+    'div.time-bar',
+    { role: 'group', 'aria-label': 'Time' },
+    live,
+    play,
+    speed,
+    back,
+    slider,
+    forth,
+    output,
+  )
 
   slider.addEventListener('input', () => {
     dragged = Number(slider.value)
@@ -46,6 +56,7 @@ export function timeBar() {
   slider.addEventListener('change', settle)
   moment.addEventListener('change', draw)
   server.addEventListener('head', calmly(draw, 250))
+  server.addEventListener('access', draw)
   const labelTime = calmly(writeTime, 60)
   draw()
   return bar
@@ -95,7 +106,7 @@ export function timeBar() {
     )
     if (at === undefined) setText(when, 'Now')
     else if (at === 0) setText(when, 'Before the first event')
-    else labelTime()
+    else if (server.access.role !== null) labelTime()
     describe()
   }
 
