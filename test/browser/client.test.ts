@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const options = { skip: withoutBrowser }
 
@@ -45,7 +46,7 @@ test("a page of one's own loads the client from its server, and shows a change a
   await server.fetch('/api/sensors/B', json('PATCH', { battery: 2800 }))
   await page.locator('li:text-is("B")').waitFor()
   assert.deepEqual(await page.locator('li').allTextContents(), ['B', 'A'])
-  await page.waitForFunction('document.title === "sensors"')
+  await until('the title', async () => (await page.title()) === 'sensors')
   assert.deepEqual([errors, outside], [[], []])
 })
 

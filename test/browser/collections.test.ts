@@ -7,6 +7,7 @@ import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const options = { skip: withoutBrowser, timeout: 120_000 }
@@ -83,7 +84,7 @@ test('filters, sort, page and selection are in the address, which shows the same
   await page.getByLabel('Items a page').selectOption('20')
   const query = 'data.battery_gt=2990&sort=data.temperature_asc&pageSize=20&page=1'
   const wanted = (await (await server.fetch(`/api/sensordatas?${query}`)).json()) as { id: number }[]
-  await page.waitForFunction(`document.querySelectorAll('#table tbody tr').length === ${wanted.length}`)
+  await until('the rows that match', async () => (await page.locator('#table tbody tr').count()) === wanted.length)
   assert.deepEqual(
     await ids(page),
     wanted.map(({ id }) => String(id)),
@@ -99,7 +100,7 @@ test('filters, sort, page and selection are in the address, which shows the same
   assert.equal(await again.page.getByLabel('Query').inputValue(), await page.getByLabel('Query').inputValue())
 
   await page.getByRole('button', { name: 'Remove the filter data.battery > 2990' }).click()
-  await page.waitForFunction("document.querySelectorAll('#table tbody tr').length === 20")
+  await until('a whole page of rows', async () => (await page.locator('#table tbody tr').count()) === 20)
   await page.getByRole('button', { name: 'Last page' }).click()
   await page.getByText('21–30 of 30').waitFor()
   await page.goBack()

@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, startBrowser, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'
@@ -41,7 +42,7 @@ test('the slider shows what the API says about that moment, and goes back to wha
     await slider.fill(String(at))
     await page.waitForURL((url) => url.searchParams.get('at') === String(at))
     const then = (await (await server.fetch(`/api/sensors?asOf=${at}`)).json()) as { id: string }[]
-    await page.waitForFunction(`document.querySelectorAll('#table tbody tr').length === ${then.length}`)
+    await until('the rows of then', async () => (await page.locator('#table tbody tr').count()) === then.length)
     for (const { id } of then) await page.locator('#table th').getByText(id, { exact: true }).waitFor()
     assert.ok(await page.getByRole('button', { name: 'New item' }).isHidden(), 'nothing is written in the past')
     if (at >= 37) await page.locator(cell(at === 37 ? '42.5' : '4')).waitFor()
