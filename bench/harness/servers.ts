@@ -45,6 +45,7 @@ export interface Started {
 /** All processes of a run, each ended by its own id. */
 export class Servers {
   readonly #running = new Set<ChildProcess>()
+  #isEnding = false
 
   async start({ command, args, env, ready, url, isWatched = false, flags = [] }: Started): Promise<Server> {
     const began = performance.now()
@@ -76,7 +77,8 @@ export class Servers {
     })
     let isToEnd = false
     child.once('close', (code) => {
-      if (!isToEnd) process.stderr.write(`${command ?? args[0]} ended by itself with ${code}:\n${said.slice(-2000)}\n`)
+      if (!isToEnd && !this.#isEnding)
+        process.stderr.write(`${command ?? args[0]} ended by itself with ${code}:\n${said.slice(-2000)}\n`)
     })
     const answerTo = async <T>(question: string): Promise<T> => {
       const answered = once(child, 'message')
@@ -129,7 +131,9 @@ export class Servers {
     return this.start({ args: [script, ...args], ready: /listens on (http:\/\/\S+)/, isWatched })
   }
 
+  /** Also those of a group that failed. */
   async stopAll(): Promise<void> {
+    this.#isEnding = true
     await Promise.all(
       [...this.#running].map(async (child) => {
         const ended = once(child, 'close')
@@ -139,6 +143,7 @@ export class Servers {
         clearTimeout(impatient)
       }),
     )
+    this.#isEnding = false
   }
 
   /** The last resort, when the process itself is ending. */

@@ -15,6 +15,7 @@ const server = createServer((request, response) => {
     return
   }
   if (request.url.startsWith('/socket.io')) return
+  if (request.method !== 'POST') return void response.writeHead(404).end()
   bodyOf(request).then(async (body) => {
     const id = store.nextId()
     await store.put(String(id), { id, ...body })
