@@ -2,8 +2,8 @@ import type { Collection } from '../../collections/collection.ts'
 import { type Answer, textOf } from './answer.ts'
 import { CollectionIndexes } from './indexes/collection-indexes.ts'
 import { type Found, finding } from './indexes/finding.ts'
-import { type Plan, planOf } from './indexes/plan.ts'
-import { Slices } from './indexes/slices.ts'
+import { planOf } from './indexes/plan.ts'
+import { Slices, type Steps } from './indexes/slices.ts'
 import type { Query } from './query.ts'
 
 export interface IndexesOptions {
@@ -29,7 +29,7 @@ export interface Answered<Seen> extends Answer {
   readonly seen: Seen
 }
 
-/** Undefined: it must be begun anew. */
+/** Undefined: it must be begun anew, what is missing being built first. */
 type Begun<Result> = { readonly result: Result } | undefined
 
 /** Each costs every write something. */
@@ -62,9 +62,7 @@ export class Indexes {
   /** Calls with what a query finds, in the moment in which it is so. */
   find<Result>(collection: Collection, query: Query, use: (found: Found) => Result): Result | Promise<Result> {
     const indexes = this.#of(collection)
-    const plan = planOf(indexes, query)
-    if (plan.missing.length > 0) return this.#findLater(indexes, query, use)
-    const found = this.#begin(indexes, query, plan, use)
+    const found = this.#slices.run(() => this.#attempt(indexes, query, use))
     if (found instanceof Promise || !found) return this.#findLater(indexes, query, use, found)
     return found.result
   }
@@ -83,16 +81,18 @@ export class Indexes {
   }
 
   #told<Seen>({ items, total, seen }: Found & { readonly seen: Seen }, query: Query) {
-    const text = this.#slices.run(textOf(items, query.fields))
+    const text = this.#slices.run(() => textOf(items, query.fields))
     return typeof text === 'string' ? { text, total, seen } : text.then((made) => ({ text: made, total, seen }))
   }
 
-  #begin<Result>(indexes: CollectionIndexes, query: Query, plan: Plan, use: (found: Found) => Result) {
+  *#attempt<Result>(indexes: CollectionIndexes, query: Query, use: (found: Found) => Result): Steps<Begun<Result>> {
+    const plan = planOf(indexes, query)
+    if (plan.missing.length > 0) return undefined
     for (const kept of plan.uses) {
       kept.uses++
       kept.usedAt = ++this.#uses
     }
-    return this.#slices.run(finding(indexes, query, plan, use))
+    return yield* finding(indexes, query, plan, use)
   }
 
   /** After what is to be built first, and as often as it must be begun anew. */
@@ -106,9 +106,9 @@ export class Indexes {
     try {
       let found = await begun
       while (!found) {
-        const plan = planOf(indexes, query)
-        if (plan.missing.length > 0) await indexes.build(plan.missing)
-        else found = await this.#begin(indexes, query, plan, use)
+        const { missing } = planOf(indexes, query)
+        if (missing.length > 0) await indexes.build(missing)
+        found = await this.#slices.run(() => this.#attempt(indexes, query, use))
       }
       return found.result
     } finally {

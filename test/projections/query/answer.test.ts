@@ -10,7 +10,7 @@ const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, Document.of({ i
 
 const inSlices = new Slices()
 const ask = async (items: readonly Item[], fields: string | undefined, most: number) =>
-  inSlices.run(textOf(items, fields === undefined ? undefined : selectionOf([[fields]]), most))
+  inSlices.run(() => textOf(items, fields === undefined ? undefined : selectionOf([[fields]]), most))
 
 test('a page that no string could hold is refused, with what to do instead', async () => {
   await assert.rejects(ask(ITEMS, undefined, 500), {

@@ -74,7 +74,7 @@ export class CollectionIndexes implements CollectionObserver {
           for (const name of names) this.#builds.delete(name)
         }
       }
-      const done = Promise.resolve(this.#slices.run(steps.call(this)))
+      const done = Promise.resolve(this.#slices.run(() => steps.call(this)))
       for (const name of names) if (!this.#kept.has(name)) this.#builds.set(name, { build, done })
     }
     await Promise.all(paths.map((path) => this.#builds.get(nameOf(path))?.done))

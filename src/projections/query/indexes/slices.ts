@@ -2,11 +2,13 @@
 const SLICE_MS = 5
 /** What can be done in this time is done at once, even if others wait. */
 const SHORT_MS = 1
+/** So many works go on at a time, as each holds what it has found so far; the others wait unbegun. */
+const AT_ONCE = 8
 
 /** Work in steps, none of which takes long. */
 export type Steps<Result> = Generator<undefined, Result>
 
-interface Waiting {
+interface Work {
   /** False when it is done. */
   readonly go: (until: number) => boolean
 }
@@ -18,50 +20,74 @@ interface Waiting {
 export class Slices {
   readonly #now: () => number
   readonly #later: (slice: () => void) => void
-  readonly #waiting: Waiting[] = []
+  readonly #going: Work[] = []
+  readonly #unbegun: (() => Work)[] = []
+  /** What was spent in this turn of the loop on works that were not done at once. */
+  #triedMs = 0
 
   constructor(now: () => number = () => performance.now(), later: (slice: () => void) => void = setImmediate) {
     this.#now = now
     this.#later = later
   }
 
-  /** The result at once if that takes no longer than a slice. The first step is taken now in any case. */
-  run<Result>(steps: Steps<Result>): Result | Promise<Result> {
+  /**
+   * The result at once if that takes no longer than a slice. What `begin` returns may be dropped after a few steps, to be
+   * begun anew when there is room for it.
+   */
+  run<Result>(begin: () => Steps<Result>): Result | Promise<Result> {
+    if (this.#triedMs >= SLICE_MS) return this.#wait(begin)
+    const steps = begin()
     const first = steps.next()
     if (first.done) return first.value
-    const until = this.#now() + (this.#waiting.length === 0 ? SLICE_MS : SHORT_MS)
+    const now = this.#now()
+    const until = now + (this.#going.length === 0 ? SLICE_MS : SHORT_MS)
     do {
       const step = steps.next()
       if (step.done) return step.value
     } while (this.#now() < until)
+    this.#triedMs += this.#now() - now
+    if (this.#going.length < AT_ONCE) return this.#wait(() => steps)
+    steps.return(undefined as Result)
+    return this.#wait(begin)
+  }
+
+  #wait<Result>(begin: () => Steps<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const go = (until: number): boolean => {
-        try {
-          do {
-            const step = steps.next()
-            if (!step.done) continue
-            resolve(step.value)
-            return false
-          } while (this.#now() < until)
-          return true
-        } catch (error) {
-          reject(error)
-          return false
-        }
-      }
-      if (this.#waiting.push({ go }) === 1) this.#later(() => this.#slice())
+      const work = (): Work => this.#workOf(begin(), resolve, reject)
+      if (this.#going.length >= AT_ONCE) this.#unbegun.push(work)
+      else if (this.#going.push(work()) === 1) this.#later(() => this.#slice())
     })
   }
 
   #slice(): void {
+    this.#triedMs = 0
     const until = this.#now() + SLICE_MS
     do {
-      const one = this.#waiting[0]
+      const one = this.#going[0]
       if (!one) return
       const isWaiting = one.go(until)
-      this.#waiting.shift()
-      if (isWaiting) this.#waiting.push(one)
+      this.#going.shift()
+      const next = isWaiting ? one : this.#unbegun.shift()?.()
+      if (next) this.#going.push(next)
     } while (this.#now() < until)
-    if (this.#waiting.length > 0) this.#later(() => this.#slice())
+    if (this.#going.length > 0) this.#later(() => this.#slice())
+  }
+
+  #workOf<Result>(steps: Steps<Result>, resolve: (result: Result) => void, reject: (error: unknown) => void): Work {
+    const go = (until: number): boolean => {
+      try {
+        do {
+          const step = steps.next()
+          if (!step.done) continue
+          resolve(step.value)
+          return false
+        } while (this.#now() < until)
+        return true
+      } catch (error) {
+        reject(error)
+        return false
+      }
+    }
+    return { go }
   }
 }

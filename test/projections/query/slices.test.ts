@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Slices, type Steps } from '../../../src/projections/query/indexes/slices.ts'
+
+/** A clock by which every step takes a millisecond, and turns of a loop that go on when they are told to. */
+function simulated() {
+  const turns: (() => void)[] = []
+  let time = 0
+  let going = 0
+  let most = 0
+  let steps = 0
+  const slices = new Slices(
+    () => time,
+    (slice) => turns.push(slice),
+  )
+  function* work(name: number, length: number): Steps<number> {
+    going++
+    most = Math.max(most, going)
+    try {
+      for (let step = 0; step < length; step++) {
+        time++
+        steps++
+        yield
+      }
+      return name
+    } finally {
+      going--
+    }
+  }
+  return {
+    slices,
+    work,
+    most: () => most,
+    going: () => going,
+    steps: () => steps,
+    turn(): boolean {
+      const slice = turns.shift()
+      slice?.()
+      return slice !== undefined
+    },
+  }
+}
+
+test('of any number of works that come at once few go on at a time, and all come to their end', async () => {
+  const { slices, work, most, going, turn } = simulated()
+  const results = Promise.all(Array.from({ length: 100 }, (_, name) => slices.run(() => work(name, 20))))
+  while (turn());
+  assert.deepEqual(
+    await results,
+    Array.from({ length: 100 }, (_, name) => name),
+  )
+  assert.ok(most() <= 9, `${most()} went on at once`)
+  assert.equal(going(), 0)
+})
+
+test('works that come at once hold nobody longer than a slice, however many they are', () => {
+  const { slices, work, steps } = simulated()
+  for (let name = 0; name < 100; name++) void slices.run(() => work(name, 20))
+  assert.ok(steps() < 20, `${steps()} ms were spent before others had a turn`)
+})
+
+test('what is short is done at once, though long works are under way', () => {
+  const { slices, work, turn } = simulated()
+  for (let name = 0; name < 20; name++) void slices.run(() => work(name, 50))
+  turn()
+  assert.equal(
+    slices.run(() => work(7, 1)),
+    7,
+  )
+})
+
+test('a work that fails rejects, and the others go on', async () => {
+  const { slices, work, turn } = simulated()
+  function* failing(): Steps<number> {
+    yield* work(0, 20)
+    throw new Error('broken')
+  }
+  const others = Array.from({ length: 20 }, (_, name) => slices.run(() => work(name, 20)))
+  const failed = assert.rejects(async () => slices.run(failing), /broken/)
+  while (turn());
+  await failed
+  assert.equal((await Promise.all(others)).length, 20)
+})
