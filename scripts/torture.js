@@ -78,6 +78,12 @@ const RUNS = {
     file: 'test/linearizability/linearizability.test.ts',
     size: { LINEARIZABILITY_HISTORIES: 10_000 },
   },
+  indexes: {
+    about:
+      'random queries over random items, written to between any two slices: by indexes as by looking at every item',
+    file: 'test/projections/query/indexes.test.ts',
+    size: { INDEXES_TIMES: 50 },
+  },
   fuzz: {
     about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",
     file: 'test/security/fuzz.test.ts',

@@ -98,7 +98,7 @@ function isDigit(unit: number): boolean {
 
 /** Reads an instant from a query, in which the unescaped "+" of a zone has become a space. */
 export function readInstant(text: string): Instant | undefined {
-  return parseInstant(text.replace(/ (?=\d\d(:?\d\d)?$)/, '+'))
+  return parseInstant(text.includes(' ') ? text.replace(/ (?=\d\d(:?\d\d)?$)/, '+') : text)
 }
 
 export function compareInstants(a: Instant, b: Instant): number {

@@ -53,12 +53,6 @@ export interface Matching {
   readonly value: JsonObject
 }
 
-export function matching(items: Iterable<Matching>, watch: Watch): readonly Matching[] {
-  const found: Matching[] = []
-  for (const { id, key, value } of items) if (watch.concerns(value)) found.push({ id, key, value })
-  return found
-}
-
 /** The client has these from now on. */
 export function give({ has }: Subscription, items: Iterable<Pick<Matching, 'id' | 'key'>>): void {
   for (const { id, key } of items) has.set(key, id)

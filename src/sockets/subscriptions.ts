@@ -17,7 +17,6 @@ import {
   type Latest,
   letGo,
   type Matching,
-  matching,
   type Subscriber,
   type Subscription,
   type Watched,
@@ -196,7 +195,7 @@ export class Subscriptions {
     if (found.length > most) {
       return {
         error: 'TooLarge',
-        message: `${found.length} items matched at position ${position}, ${most} is the limit; ask for fewer.`,
+        message: `More than ${most} items matched at position ${position}; ask for fewer.`,
         position,
       }
     }
@@ -219,8 +218,15 @@ export class Subscriptions {
   }
 
   async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<readonly Matching[]> {
-    const { past } = this.#options
-    return past.existed(collection, at) ? matching((await past.collection(collection, at)).items(), watch) : []
+    const { past, indexes, items: most } = this.#options
+    if (!past.existed(collection, at)) return []
+    for (;;) {
+      const then = await past.collection(collection, at)
+      const moment = ({ items }: Found) => ({ items, position: then.position })
+      const { items, position } = await indexes.find(then, queryOf(watch, most + 1), moment)
+      // What had not changed since then may have done so meanwhile.
+      if (position <= at) return items.map(({ id, key, value }) => ({ id, key, value }))
+    }
   }
 
   /** After the answer, so that the client knows the subscription when its first change comes. */

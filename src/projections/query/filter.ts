@@ -37,8 +37,16 @@ interface Wanted {
 export function filterOf(path: Path, operator: Operator, values: readonly string[]): Filter {
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
   const wanted = texts.map((text) => ({ text, readings: readings(text) }))
-  const equal = new Set(wanted.flatMap((one) => one.readings.flatMap((reading) => (reading ? [keyOf(reading)] : []))))
-  return { path, operator: operator === 'in' ? 'eq' : operator, wanted, equal }
+  let equal: ReadonlySet<string> | undefined
+  return {
+    path,
+    operator: operator === 'in' ? 'eq' : operator,
+    wanted,
+    get equal() {
+      equal ??= new Set(wanted.flatMap((one) => one.readings.flatMap((reading) => (reading ? [keyOf(reading)] : []))))
+      return equal
+    },
+  }
 }
 
 export function matches(item: JsonValue, { path, operator, wanted, equal }: Filter): boolean {

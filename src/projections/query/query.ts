@@ -71,6 +71,7 @@ export function parseParameters(search: string, limit: number): readonly Paramet
 }
 
 function decode(text: string): string {
+  if (!/[%+]/.test(text)) return text
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {

@@ -97,18 +97,21 @@ function* collected(
     const sets: PlaceSet[] = []
     for (const places of search.sets) {
       const one = new PlaceSet(collection.places)
-      for (let count = 0; count < places.length; count++) {
-        one.add(places[count] as number)
-        if (count % STEP === STEP - 1) yield
-      }
+      for (let start = 0; start < places.length; start += STEP, yield) one.addAll(places.subarray(start, start + STEP))
       sets.push(one)
     }
     const { places, byIndex, byItem } = search
     const isRead = byItem.length > 0 || mentioned.length > 0
-    let place = -1
-    for (let count = 0; ; count++) {
+    let count = 0
+    if (places && sets.length + byIndex.length === 0 && !isRead) {
+      // Until something changes, whatever the index says is so.
+      for (; changed.size === 0 && count < places.length; count += STEP, yield) {
+        set.addAll(places.subarray(count, count + STEP))
+      }
+    }
+    for (let place = -1; !isOutdated; count++) {
       place = places ? (places[count] ?? collection.places) : collection.seek(place + 1)
-      if (place >= collection.places) break
+      if (place >= collection.places) return set
       if (
         !(changed.size > 0 && changed.has(place)) &&
         sets.every((one) => one.has(place)) &&
@@ -119,9 +122,9 @@ function* collected(
       }
       if (isRead || count % STEP === STEP - 1) yield
       // An index that has come to leave values out would deny them to items that have them.
-      if (isOutdated || byIndex.some(({ index }) => !index.isWhole)) return undefined
+      if (byIndex.some(({ index }) => !index.isWhole)) return undefined
     }
-    return set
+    return undefined
   } finally {
     stop()
   }

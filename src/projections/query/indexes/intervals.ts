@@ -1,8 +1,10 @@
 import type { Ranked } from '../../../json/order.ts'
 import { compareText, isWellFormed } from '../../../json/value.ts'
 import type { Filter } from '../filter.ts'
+import type { Column } from './column.ts'
 import { compareKeys, entryOf, type Key, SECTION, SECTIONS_OF_RANK } from './entries.ts'
 import type { FieldIndex, Ranks } from './field-index.ts'
+import type { Ranking } from './ranking.ts'
 
 /** Keys of one section that follow one another. */
 interface Interval {
@@ -47,7 +49,7 @@ export function intervalsOf(filter: Filter): Intervals | undefined {
     case 'exists':
       return existing(filter)
     case 'eq':
-      return exact(filter.wanted.flatMap(({ readings }) => readings.flatMap((one) => (one ? [point(one)] : []))))
+      return equalTo(filter)
     case 'ne':
       return exact(SECTIONS_OF_RANK.flatMap((_, rank) => differing(filter, rank)))
     default: {
@@ -69,9 +71,17 @@ function whole(sections: readonly number[]): Placed[] {
   return sections.map((section) => [section, ALL])
 }
 
-function point(reading: Ranked): Placed {
-  const { section, key } = entryOf(reading)
-  return [section, { from: { key, isIncluded: true }, to: { key, isIncluded: true } }]
+function equalTo({ wanted }: Filter): Intervals {
+  const placed: Placed[] = []
+  for (const { readings } of wanted) {
+    for (const reading of readings) {
+      if (!reading) continue
+      const { section, key } = entryOf(reading)
+      const bound: Bound = { key, isIncluded: true }
+      placed.push([section, { from: bound, to: bound }])
+    }
+  }
+  return exact(placed)
 }
 
 function beside(reading: Ranked, operator: 'gt' | 'gte' | 'lt' | 'lte'): Placed[] {
@@ -166,12 +176,26 @@ export function spansOf({ column, rankings }: Ranks, { bySection }: Intervals): 
     const ranking = rankings[section]
     if (!ranking || ranking.size === 0) continue
     for (const { from, to } of intervals) {
+      if (from && to && from.key === to.key && from.isIncluded && to.isIncluded && !to.isPrefix) {
+        const span = spanOf(column, ranking, section, from.key)
+        if (span) spans.push(span)
+        continue
+      }
       const first = from ? ranking.rankBy((place) => isBefore(column.compare(place, section, from.key), from)) : 0
       const end = to ? ranking.rankBy((place) => isWithin(section, column.key(place), to)) : ranking.size
       if (first < end) spans.push({ section, from: first, to: end })
     }
   }
   return spans
+}
+
+/** Of one key, which most often one place has, or none. */
+function spanOf(column: Column, ranking: Ranking, section: number, key: Key): Span | undefined {
+  const from = ranking.rankBy((place) => column.compare(place, section, key) < 0)
+  const isAt = (rank: number) => rank < ranking.size && column.compare(ranking.at(rank), section, key) === 0
+  if (!isAt(from)) return undefined
+  const to = isAt(from + 1) ? ranking.rankBy((place) => column.compare(place, section, key) <= 0) : from + 1
+  return { section, from, to }
 }
 
 function isBefore(order: number, { isIncluded }: Bound): boolean {

@@ -29,6 +29,10 @@ export class PlaceSet {
     this.#size++
   }
 
+  addAll(places: Uint32Array): void {
+    for (let index = 0; index < places.length; index++) this.add(places[index] as number)
+  }
+
   delete(place: number): void {
     if (!this.has(place)) return
     this.#words[place >>> 5] = (this.#words[place >>> 5] as number) & ~(1 << (place & 31))

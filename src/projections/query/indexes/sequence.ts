@@ -82,6 +82,13 @@ export class Sequence {
       found.push(...ranking.slice(start, Math.min(to, start + size - found.length)))
       return
     }
+    if (!set && isBackward) {
+      const apart = untied(run, start, size - found.length)
+      if (apart) {
+        for (const place of apart) found.push(place)
+        return
+      }
+    }
     let low = this.#groupStart(run, start)
     let high = this.#groupEnd(run, start)
     let toPass = isBackward ? count(ranking, start + 1, high, set) : count(ranking, low, start, set)
@@ -211,6 +218,17 @@ function seek(run: Run, toPass: number): { readonly rank: number | undefined; re
     passed++
   }
   return { rank: undefined, passed }
+}
+
+/** The places of the ranks down from one, when no two of them, nor their neighbours, have the same key. */
+function untied({ column, ranking, section, from, to }: Run, start: number, size: number): Uint32Array | undefined {
+  const first = Math.max(from, start - size + 1)
+  const low = Math.max(from, first - 1)
+  const places = ranking.slice(low, Math.min(to, start + 2))
+  for (let index = 1; index < places.length; index++) {
+    if (column.compareAt(section, places[index - 1] as number, places[index] as number) === 0) return undefined
+  }
+  return places.subarray(first - low, start + 1 - low).reverse()
 }
 
 function members(ranking: Ranking, from: number, to: number, set: PlaceSet | undefined): Uint32Array {

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Collection } from '../../../src/collections/collection.ts'
+import { Item } from '../../../src/collections/item.ts'
+import { Places } from '../../../src/collections/places.ts'
+import { Document } from '../../../src/json/document.ts'
+import type { JsonObject } from '../../../src/json/value.ts'
+import { PlaceSet } from '../../../src/projections/query/indexes/place-set.ts'
+import { Ranking } from '../../../src/projections/query/indexes/ranking.ts'
+import { Slices, type Steps } from '../../../src/projections/query/indexes/slices.ts'
+import { Indexes } from '../../../src/projections/query/indexes.ts'
+import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
+import { Random, seedFor } from '../../support/random.ts'
+import { scan } from './scan.ts'
+
+const ROOM = 2 ** 30
+const random = new Random(seedFor('index parts'))
+
+function queryOf(search: string) {
+  return parseQuery(parseParameters(search, 100), { parameters: 100, pageSize: 10_000 })
+}
+
+function collectionOf(bodies: readonly JsonObject[]): Collection {
+  const collection = new Collection('things')
+  for (const [id, body] of bodies.entries()) collection.put(new Item(id, Document.of({ id, ...body }), 1, id + 1))
+  return collection
+}
+
+test('places give the nth of what is left, whatever came and went', () => {
+  const places = new Places<number>()
+  let model: { readonly place: number; readonly thing: number }[] = []
+  for (let round = 0; round < 60; round++) {
+    for (let count = random.integer(400); count > 0; count--) {
+      const thing = random.integer(1000)
+      model.push({ place: places.add(thing), thing })
+    }
+    const goes = random.pick([0.02, 0.5, 0.98])
+    for (const { place } of model.filter(() => random.chance(goes))) {
+      places.remove(place)
+      places.remove(place)
+      model = model.filter((one) => one.place !== place)
+    }
+    assert.equal(places.size, model.length)
+    const offset = random.integer(model.length + 3)
+    assert.deepEqual(
+      places.slice(offset, 10),
+      model.slice(offset, offset + 10).map(({ thing }) => thing),
+    )
+    const from = random.integer(places.next + 1)
+    assert.equal(places.seek(from), model.find(({ place }) => place >= from)?.place ?? places.next)
+    assert.deepEqual(
+      [...places.values()],
+      model.map(({ thing }) => thing),
+    )
+  }
+})
+
+test('a ranking knows every rank while places come and go', () => {
+  const keys = Array.from({ length: 8000 }, () => random.integer(500))
+  const compare = (a: number, b: number) => (keys[a] as number) - (keys[b] as number) || a - b
+  const ranking = new Ranking(compare)
+  const half = Uint32Array.from(keys.keys())
+    .filter((place) => place % 2 === 0)
+    .sort(compare)
+  ranking.fill(half)
+  const model = new Set(half)
+  for (let round = 0; round < 40; round++) {
+    for (let count = 0; count < 400; count++) {
+      const place = random.integer(keys.length)
+      const isIn = model.has(place)
+      if (isIn && random.chance(round < 20 ? 0.2 : 0.9)) {
+        ranking.remove(place)
+        model.delete(place)
+      } else if (!isIn) {
+        ranking.insert(place)
+        model.add(place)
+      }
+    }
+    const sorted = [...model].sort(compare)
+    assert.equal(ranking.size, sorted.length)
+    assert.deepEqual([...ranking.slice(0, ranking.size)], sorted)
+    const rank = random.integer(sorted.length)
+    assert.equal(ranking.at(rank), sorted[rank])
+    assert.equal(ranking.rankOf(sorted[rank] as number), rank)
+    assert.deepEqual([...ranking.slice(rank, Math.min(sorted.length, rank + 3000))], sorted.slice(rank, rank + 3000))
+  }
+  for (const place of model) ranking.remove(place)
+  assert.deepEqual([ranking.size, ranking.bytes], [0, 0])
+  for (let place = 0; place < 3000; place++) ranking.insert(place)
+  assert.equal(ranking.size, 3000)
+})
+
+test('a set of places is a set, in order', () => {
+  const set = new PlaceSet(10)
+  const model = new Set<number>()
+  for (let round = 0; round < 3000; round++) {
+    const place = random.integer(2000)
+    if (random.chance(0.6)) {
+      set.add(place)
+      model.add(place)
+    } else {
+      set.delete(place)
+      model.delete(place)
+    }
+    assert.equal(set.has(place), model.has(place))
+  }
+  const sorted = [...model].sort((a, b) => a - b)
+  assert.equal(set.size, sorted.length)
+  for (const offset of [0, 1, 31, 32, 33, 500, sorted.length]) {
+    assert.deepEqual(set.slice(offset, 40), sorted.slice(offset, offset + 40))
+  }
+})
+
+/** A clock that goes on by a millisecond with each look, and turns of the loop that are given by hand. */
+class Turns {
+  now = 0
+  readonly #due: (() => void)[] = []
+  readonly slices = new Slices(
+    () => ++this.now,
+    (slice) => this.#due.push(slice),
+  )
+
+  turn(): boolean {
+    const slice = this.#due.shift()
+    slice?.()
+    return slice !== undefined
+  }
+}
+
+function* counting(steps: number, count: (done: number) => void): Steps<string> {
+  for (let done = 1; done <= steps; done++) {
+    count(done)
+    yield
+  }
+  return 'done'
+}
+
+test('of any number of works under way, a turn of the loop does one slice', async () => {
+  const turns = new Turns()
+  const done = [0, 0, 0]
+  const all = done.map((_, index) =>
+    turns.slices.run(
+      counting(20, (count) => {
+        done[index] = count
+      }),
+    ),
+  )
+  const total = () => done.reduce((sum, count) => sum + count, 0)
+  for (let before = total(); turns.turn(); before = total()) {
+    assert.ok(total() - before <= 6, 'a slice is 5 ms, and each step takes 1')
+  }
+  assert.deepEqual(await Promise.all(all), ['done', 'done', 'done'])
+})
+
+test('what takes no time is done at once while others wait, and what fails fails alone', async () => {
+  const turns = new Turns()
+  const long = turns.slices.run(counting(100, () => {}))
+  const failing = turns.slices.run(
+    counting(10, (count) => {
+      if (count === 8) throw new Error('no')
+    }),
+  )
+  const refused = assert.rejects(async () => failing, /no/)
+  assert.equal(turns.slices.run(counting(0, () => {})), 'done')
+  while (turns.turn());
+  await refused
+  assert.equal(await long, 'done')
+})
+
+test('a field of a small collection gets an index when it is asked for again, of a large one at once', async () => {
+  const small = collectionOf(Array.from({ length: 100 }, (_, n) => ({ n })))
+  const indexes = new Indexes({ bytes: ROOM })
+  const ask = (collection: Collection) => indexes.answer(collection, queryOf('n_gt=5&sort=-n&pageSize=3'), () => 0)
+  await ask(small)
+  assert.deepEqual(indexes.list(), [])
+  await ask(small)
+  assert.deepEqual(
+    indexes.list().map(({ path, kind, entries, uses }) => ({ path, kind, entries, uses })),
+    [{ path: 'n', kind: 'all', entries: 100, uses: 2 }],
+  )
+  await ask(collectionOf(Array.from({ length: 2000 }, (_, n) => ({ n }))))
+  assert.equal(indexes.list().length, 2)
+})
+
+test('of the fields that one query asks for, each is indexed once, however many ask at the same time', async () => {
+  const collection = collectionOf(Array.from({ length: 3000 }, (_, n) => ({ n, m: -n })))
+  const indexes = new Indexes({ bytes: ROOM })
+  const ask = () => indexes.answer(collection, queryOf('n_gt=5&m_lt=-7&sort=-n&pageSize=3'), () => 0)
+  const answers = await Promise.all([ask(), ask(), ask()])
+  assert.equal(new Set(answers.map(({ text }) => text)).size, 1)
+  assert.deepEqual(
+    indexes.list().map(({ path }) => path),
+    ['n', 'm'],
+  )
+})
+
+test('what was used least is dropped when there is no room, and is built again when it is asked for', async () => {
+  const collection = collectionOf(Array.from({ length: 2000 }, (_, n) => ({ a: n, b: n, c: n })))
+  const one = new Indexes({ bytes: ROOM })
+  await one.answer(collection, queryOf('sort=a'), () => 0)
+  const bytes = one.list()[0]?.bytes as number
+  const fresh = collectionOf(Array.from({ length: 2000 }, (_, n) => ({ a: n, b: n, c: n })))
+  const indexes = new Indexes({ bytes: bytes * 2.5 })
+  for (const field of ['a', 'b', 'a', 'c', 'b']) {
+    const query = queryOf(`sort=-${field}&pageSize=5`)
+    const { text } = await indexes.answer(fresh, query, () => 0)
+    assert.equal(text, scan(fresh.items(), query).text)
+  }
+  assert.deepEqual(
+    indexes.list().map(({ path }) => path),
+    ['c', 'b'],
+  )
+})
+
+test('without any room every query is answered all the same', async () => {
+  const collection = collectionOf(Array.from({ length: 2000 }, (_, n) => ({ n })))
+  const indexes = new Indexes({ bytes: 0 })
+  for (const search of ['n=7', 'sort=-n', 'n_gt=5&sort=n']) {
+    const query = queryOf(search)
+    const { text, total } = await indexes.answer(collection, query, () => 0)
+    assert.deepEqual({ text, total }, scan(collection.items(), query))
+    assert.deepEqual(indexes.list(), [])
+  }
+})
+
+test('where items have very many values, only the first is held; what it cannot tell is looked up in the items', async () => {
+  const tags = () => Array.from({ length: 30 }, () => random.integer(100))
+  const collection = collectionOf(Array.from({ length: 1500 }, () => ({ tags: tags() })))
+  const indexes = new Indexes({ bytes: ROOM })
+  for (const search of ['tags=7', 'tags_gt=98&sort=-tags', 'tags_exists=true&tags=3&sort=tags']) {
+    const query = queryOf(search)
+    const { text, total } = await indexes.answer(collection, query, () => 0)
+    assert.deepEqual({ text, total }, scan(collection.items(), query), search)
+  }
+  assert.deepEqual(
+    indexes.list().map(({ kind, entries }) => ({ kind, entries })),
+    [{ kind: 'first', entries: 1500 }],
+  )
+})
+
+test('an index holds about thirteen bytes an item, and a text that many have once', async () => {
+  const bodies = Array.from({ length: 20_000 }, (_, n) => ({ n, mac: `F4:A5:74:89:16:${n % 50}` }))
+  const indexes = new Indexes({ bytes: ROOM })
+  await indexes.answer(collectionOf(bodies), queryOf('sort=n,mac'), () => 0)
+  for (const { path, bytes } of indexes.list()) assert.ok(bytes < 20_000 * 16, `${path} takes ${bytes}`)
+})
