@@ -7,7 +7,6 @@ import { Document } from '../../../src/json/document.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { PlaceSet } from '../../../src/projections/query/indexes/place-set.ts'
 import { Ranking } from '../../../src/projections/query/indexes/ranking.ts'
-import { Slices, type Steps } from '../../../src/projections/query/indexes/slices.ts'
 import { Indexes } from '../../../src/projections/query/indexes.ts'
 import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
 import { Random, seedFor } from '../../support/random.ts'
@@ -109,62 +108,6 @@ test('a set of places is a set, in order', () => {
   for (const offset of [0, 1, 31, 32, 33, 500, sorted.length]) {
     assert.deepEqual(set.slice(offset, 40), sorted.slice(offset, offset + 40))
   }
-})
-
-/** A clock that goes on by a millisecond with each look, and turns of the loop that are given by hand. */
-class Turns {
-  now = 0
-  readonly #due: (() => void)[] = []
-  readonly slices = new Slices(
-    () => ++this.now,
-    (slice) => this.#due.push(slice),
-  )
-
-  turn(): boolean {
-    const slice = this.#due.shift()
-    slice?.()
-    return slice !== undefined
-  }
-}
-
-function* counting(steps: number, count: (done: number) => void): Steps<string> {
-  for (let done = 1; done <= steps; done++) {
-    count(done)
-    yield
-  }
-  return 'done'
-}
-
-test('of any number of works under way, a turn of the loop does one slice', async () => {
-  const turns = new Turns()
-  const done = [0, 0, 0]
-  const all = done.map((_, index) =>
-    turns.slices.run(
-      counting(20, (count) => {
-        done[index] = count
-      }),
-    ),
-  )
-  const total = () => done.reduce((sum, count) => sum + count, 0)
-  for (let before = total(); turns.turn(); before = total()) {
-    assert.ok(total() - before <= 6, 'a slice is 5 ms, and each step takes 1')
-  }
-  assert.deepEqual(await Promise.all(all), ['done', 'done', 'done'])
-})
-
-test('what takes no time is done at once while others wait, and what fails fails alone', async () => {
-  const turns = new Turns()
-  const long = turns.slices.run(counting(100, () => {}))
-  const failing = turns.slices.run(
-    counting(10, (count) => {
-      if (count === 8) throw new Error('no')
-    }),
-  )
-  const refused = assert.rejects(async () => failing, /no/)
-  assert.equal(turns.slices.run(counting(0, () => {})), 'done')
-  while (turns.turn());
-  await refused
-  assert.equal(await long, 'done')
 })
 
 test('a field of a small collection gets an index when it is asked for again, of a large one at once', async () => {

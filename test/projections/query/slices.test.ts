@@ -69,6 +69,21 @@ test('what is short is done at once, though long works are under way', () => {
   )
 })
 
+test('what is short has its turn soon, though long works that came before it in the same turn still wait', async () => {
+  const { slices, work, steps, turn } = simulated()
+  const soon = () => new Promise((resolve) => setImmediate(resolve))
+  const long = Array.from({ length: 30 }, (_, name) => slices.run(() => work(name, 500)))
+  let waited: number | undefined
+  const short = Promise.resolve(slices.run(() => work(7, 1))).then(() => {
+    waited = steps()
+  })
+  for (; waited === undefined; await soon()) turn()
+  await short
+  assert.ok(waited < 200, `${waited} ms of ${30 * 500}`)
+  for (; turn(); await soon());
+  assert.equal((await Promise.all(long)).length, 30)
+})
+
 test('a work that fails rejects, and the others go on', async () => {
   const { slices, work, turn } = simulated()
   function* failing(): Steps<number> {

@@ -35,7 +35,7 @@ export class Slices {
    * begun anew when there is room for it.
    */
   run<Result>(begin: () => Steps<Result>): Result | Promise<Result> {
-    if (this.#triedMs >= SLICE_MS) return this.#wait(begin)
+    if (this.#triedMs >= SLICE_MS) return this.#tryLater(begin)
     const steps = begin()
     const first = steps.next()
     if (first.done) return first.value
@@ -49,6 +49,19 @@ export class Slices {
     if (this.#going.length < AT_ONCE) return this.#wait(() => steps)
     steps.return(undefined as Result)
     return this.#wait(begin)
+  }
+
+  /** In the next turn, so that what is short need not wait for what is long, even if that came first. */
+  #tryLater<Result>(begin: () => Steps<Result>): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#later(() => {
+        try {
+          resolve(this.run(begin))
+        } catch (error) {
+          reject(error)
+        }
+      })
+    })
   }
 
   #wait<Result>(begin: () => Steps<Result>): Promise<Result> {
