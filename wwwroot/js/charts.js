@@ -94,7 +94,7 @@ export function charts(place) {
             {
               ...axis,
               size: 52,
-              space: 28,
+              space: 22,
               values: (_plot, splits) => splits.map((one) => String(Number(one.toFixed(6)))),
             },
           ],

@@ -95,13 +95,9 @@ export function eventPanel(place, { go }) {
         'div.row',
         null,
         el('button', { type: 'button', onclick: () => moment.show(position) }, 'Show this moment'),
-        mayRestore && el('button', { type: 'button', onclick: () => restoreDialog(position, scopes) }, 'Restore…'),
+        mayRestore && el('button', { type: 'button', onclick: () => restoreDialog(position, scopes) }, 'Back to this…'),
         mayRestore &&
-          el(
-            'button',
-            { type: 'button', onclick: () => restoreDialog(position - 1, scopes) },
-            'Restore what was before…',
-          ),
+          el('button', { type: 'button', onclick: () => restoreDialog(position - 1, scopes) }, 'Back to before…'),
       ),
       isItem && el('h3', null, comparison(event, before)),
       isItem && diffView(before?.item, item),

@@ -35,7 +35,7 @@ export function differences(before, after, path = []) {
  * @param {unknown} after
  */
 export function diffView(before, after) {
-  const all = differences(before, after)
+  const all = differences(before ?? nothing(after), after ?? nothing(before))
   if (all.length === 0) return el('p.quiet', null, 'Nothing differs: it was written as it was.')
   const rows = all.slice(0, SHOWN).map(({ path, ...change }) => {
     const kind = 'before' in change ? ('after' in change ? 'changed' : 'removed') : 'added'
@@ -78,6 +78,14 @@ export function diffLine(before, after) {
       return `${where} ${short(change.before, 40)} → ${short(change.after, 40)}`
     })
     .join(' · ')
+}
+
+/**
+ * An object that comes or goes does so member by member.
+ * @param {unknown} other
+ */
+function nothing(other) {
+  return isBranch(other) && !Array.isArray(other) ? {} : undefined
 }
 
 /** @param {unknown} value */

@@ -15,7 +15,8 @@ const CAUGHT_UP_MS = 8000
  *   back, somebody else signed in
  */
 export async function startShell(show) {
-  find('state').after(el('button.plain', { id: 'account', type: 'button', hidden: true, onclick: account }))
+  const button = el('button', { id: 'account', type: 'button', hidden: true, onclick: account })
+  find('state').after(el('span.quiet', { id: 'who' }), button)
   find('shell').append(timeBar())
   server.addEventListener('state', drawState)
   server.addEventListener('access', drawAccount)
@@ -73,9 +74,8 @@ function drawAccount() {
   const { schemes, actor, role } = server.access
   const button = find('account')
   button.hidden = schemes.length === 0
-  setText(button, actor === null ? 'Sign in' : `${actor} (${role})`)
-  button.title = actor === null ? '' : 'Sign out'
-  button.setAttribute('aria-label', actor === null ? 'Sign in' : `${actor}, ${role}: sign out`)
+  setText(find('who'), schemes.length === 0 || actor === null ? '' : `${actor} (${role})`)
+  setText(button, actor === null ? 'Sign in' : 'Sign out')
 }
 
 function account() {
