@@ -45,6 +45,7 @@ export function apiResources({
     routes: {
       GET: async (request, reply) => {
         const at = await momentOf(request, reply)
+        reflect(reply, at)
         const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
         if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
       },
@@ -57,7 +58,9 @@ export function apiResources({
       GET: async (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
         const at = await momentOf(request, reply)
+        reflect(reply, at)
         let collection = await collectionAt(name, at)
+        reflect(reply, at)
         const parameters = parametersOf(request, limits)
         const query = parseQuery(parameters, limits)
         // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
@@ -99,7 +102,7 @@ export function apiResources({
       GET: (request, reply) => {
         const segments = apiSegments(request.path) as [string, string]
         if (request.querystring !== '') return readPast(request, reply, segments)
-        reply.position = views.position
+        reflect(reply, undefined)
         const { tag, text } = itemNow(segments)
         if (!reply.isNotModified(request, tag)) reply.json(text)
       },
@@ -131,13 +134,17 @@ export function apiResources({
 
   return [names, collection, item, inside]
 
-  /** The position to read at; undefined for now. Says it in the answer, as what is read next belongs to it. */
+  /** The position to read at; undefined for now. */
   async function momentOf(request: ApiRequest, reply: Reply): Promise<Position | undefined> {
     const isNow = request.querystring === ''
     const at = isNow ? undefined : await parseAsOf(parametersOf(request, limits), journal, now)
-    reply.position = at ?? views.position
     if (at !== undefined) reply.set('Cache-Control', 'private, no-cache')
     return at
+  }
+
+  /** Says in the answer which position it is of: in the same step in which it is read, as another event may come before the next. */
+  function reflect(reply: Reply, at: Position | undefined): void {
+    reply.position = at ?? views.position
   }
 
   async function collectionAt(name: string, at: Position | undefined): Promise<Collection> {
@@ -163,6 +170,7 @@ export function apiResources({
     otherwise: Missing = 'NotFound',
   ) {
     const at = await momentOf(request, reply)
+    reflect(reply, at)
     if (at === undefined) return itemNow([name, key], otherwise)
     if (!past.existed(name, at)) throw noCollection(name)
     return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)

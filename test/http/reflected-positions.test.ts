@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { DomainEvent } from '../../src/events/event.ts'
+import { type ApiRequest, Reply } from '../../src/http/api.ts'
+import { apiResources } from '../../src/http/items.ts'
+import { Document } from '../../src/json/document.ts'
+import { History } from '../../src/projections/history.ts'
+import { Past } from '../../src/projections/past.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Views } from '../../src/projections/views.ts'
+
+const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100 }
+
+/** The routes over views of one collection with one item, whose `n` is the position that it came from. */
+function served() {
+  const now = () => new Date()
+  const views = new Views()
+  const history = new History(views)
+  const journal = {
+    id: '00000000-0000-4000-8000-000000000000',
+    get head() {
+      return views.position
+    },
+    async *read() {},
+  }
+  const apply = (event: DomainEvent): void => {
+    const origin = { actor: 'ada', requestId: 'r' }
+    views.apply({ position: views.position + 1, time: now().toISOString(), ...origin, events: [event] })
+  }
+  const write = (): void => {
+    const position = views.position + 1
+    const item = Document.of({ id: 1, n: position })
+    const stamp = { collection: 'things', id: 1, revision: position - 1, prior: position === 2 ? 0 : position - 1 }
+    apply({ type: position === 2 ? 'ItemCreated' : 'ItemReplaced', ...stamp, item })
+  }
+  apply({ type: 'CollectionCreated', collection: 'things' })
+  write()
+  const handler = { handle: () => Promise.reject(new Error('nothing is written here')) }
+  const past = new Past(journal, views, history)
+  const indexes = new Indexes({ bytes: 2 ** 20 })
+  const resources = apiResources({ views, handler, past, indexes, journal, now, bodyBytes: 1000, limits: LIMITS })
+  const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}): Promise<Reply> => {
+    const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
+    const reply = new Reply()
+    const author = { actor: 'ada', requestId: 'r' }
+    const bytes = () => Promise.reject(new Error('there is no body'))
+    await resource?.routes.GET?.({ method: 'GET', path, querystring, headers, author, bytes }, reply)
+    return reply
+  }
+  return { write, ask }
+}
+
+/** Lets so many others that wait for nothing go first. */
+async function after(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await undefined
+}
+
+for (const [path, shown] of [
+  ['/api/things/1', (body: string) => (JSON.parse(body) as { n: number }).n],
+  ['/api/things/1/n', Number],
+  ['/api/things', (body: string) => (JSON.parse(body) as [{ n: number }])[0].n],
+] as const) {
+  test(`${path} is of the position that it names, whenever an event comes in between`, async () => {
+    const { write, ask } = served()
+    for (let turns = 0; turns < 20; turns++) {
+      const asked = ask(path, 'x_exists=false')
+      await after(turns)
+      write()
+      const { body = '', position } = await asked
+      assert.equal(position, shown(body), `an event ${turns} turns after the question`)
+    }
+  })
+}
+
+test('304 of a collection names the position of the tag that matched', async () => {
+  const { write, ask } = served()
+  for (let turns = 0; turns < 20; turns++) {
+    const asked = ask('/api/things', 'x_exists=false', { 'if-none-match': '*' })
+    await after(turns)
+    write()
+    const { status, headers, position } = await asked
+    assert.equal(status, 304)
+    assert.equal(headers[headers.indexOf('ETag') + 1], `"${position}-00000000-0000-4000-8000-000000000000"`)
+  }
+})
