@@ -3,6 +3,9 @@ import type { Position } from '../events/event.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import type { ApiResource, ApiRoute } from './api.ts'
 
+/** Of more, each of which every event wakes, the others are answered at once. */
+const MOST_WAITING = 1000
+
 export interface WaitingOptions {
   readonly position: () => Position
   readonly arrivals: Arrivals
@@ -18,7 +21,8 @@ export function waitingForPosition(
   resources: readonly ApiResource[],
   { position, arrivals, seconds }: WaitingOptions,
 ): readonly ApiResource[] {
-  const waiting = (route: ApiRoute): ApiRoute => {
+  let waiting = 0
+  const waitingFirst = (route: ApiRoute): ApiRoute => {
     return (request, reply) => {
       const header = request.headers['wait-for-position']
       if (header === undefined) return route(request, reply)
@@ -27,18 +31,31 @@ export function waitingForPosition(
   }
   return resources.map(({ path, routes }) => ({
     path,
-    routes: { ...routes, ...(routes.GET && { GET: waiting(routes.GET) }) },
+    routes: { ...routes, ...(routes.GET && { GET: waitingFirst(routes.GET) }) },
   }))
 
   async function until(wanted: Position): Promise<void> {
+    if (position() >= wanted) return
+    if (waiting === MOST_WAITING) throw lagging(wanted)
+    waiting++
+    try {
+      await arrival(wanted)
+    } finally {
+      waiting--
+    }
+  }
+
+  async function arrival(wanted: Position): Promise<void> {
     const deadline = performance.now() + seconds * 1000
     while (position() < wanted) {
       const left = deadline - performance.now()
-      if (left <= 0 || arrivals.ended) {
-        throw new Refusal('Lagging', `Position ${wanted} is not here yet; this is position ${position()}.`)
-      }
+      if (left <= 0 || arrivals.ended) throw lagging(wanted)
       await arrivals.wait(left)
     }
+  }
+
+  function lagging(wanted: Position): Refusal {
+    return new Refusal('Lagging', `Position ${wanted} is not here yet; this is position ${position()}.`)
   }
 }
 

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { Reply } from '../../src/http/api.ts'
+import { waitingForPosition } from '../../src/http/waiting.ts'
+import { Arrivals } from '../../src/projections/arrivals.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
@@ -41,4 +44,32 @@ test('a position that does not come is 503 with Retry-After, and what is none is
     const reply = await send(url, 'GET', '/api/things', { headers: { 'Wait-For-Position': wrong } })
     assert.equal(reply.status, 400, wrong)
   }
+})
+
+test('of those who wait there are a thousand; who comes then is answered at once, and later again waits', async () => {
+  let position = 1
+  const arrivals = new Arrivals()
+  const [resource] = waitingForPosition([{ path: '/api', routes: { GET: (_request, reply) => reply.json('[]') } }], {
+    position: () => position,
+    arrivals,
+    seconds: 3600,
+  })
+  const ask = async () => {
+    const reply = new Reply()
+    const headers = { 'wait-for-position': '2' }
+    const author = { actor: 'ada', requestId: 'r' }
+    const bytes = () => Promise.reject(new Error('there is no body'))
+    await resource?.routes.GET?.({ method: 'GET', path: '/api', querystring: '', headers, author, bytes }, reply)
+    return reply.status
+  }
+  const waiting = Array.from({ length: 1000 }, ask)
+  await assert.rejects(ask(), { code: 'Lagging' })
+  position = 2
+  arrivals.notify()
+  assert.deepEqual(new Set(await Promise.all(waiting)), new Set([200]))
+  position = 1
+  const later = ask()
+  position = 2
+  arrivals.notify()
+  assert.equal(await later, 200)
 })
