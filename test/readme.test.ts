@@ -14,7 +14,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 const readme = read('README.md')
 const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
-const pages = ['README.md', 'CHANGELOG.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+const pages = ['README.md', 'CHANGELOG.md', ...documents.map((name) => `docs/${name}`)]
 
 /** A fenced block; its info string is a language and, where the block is a file, the file's name. */
 interface Block {
