@@ -73,6 +73,15 @@ const RUNS = {
     file: 'test/cluster/linearizability.test.ts',
     size: { CLUSTER_HISTORIES: 1000 },
   },
+  'any-node': {
+    about:
+      'the tests of the main job and the model test against three nodes that take the requests by turns; needs nats-server',
+    file: 'test/cluster/any-node.test.ts',
+    size: {
+      CLUSTER_FILES: 'ids,conditions,patches,retries,positions,query,restore,as-of,methods,test/model/model.test.ts',
+      MODEL_REQUESTS: 5000,
+    },
+  },
   histories: {
     about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
     file: 'test/linearizability/linearizability.test.ts',

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { startClusterServer } from './cluster-server.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
@@ -33,9 +34,20 @@ export interface ServerOptions {
   readonly env?: NodeJS.ProcessEnv
 }
 
-/** Starts the built program on a free port; it ends with the test. */
+/**
+ * Starts the built program on a free port; it ends with the test. Where TEST_CLUSTER names NATS servers, what is
+ * started is three nodes on them, which look like one server.
+ */
 export async function startServer(t: Scope, options: ServerOptions = {}): Promise<RunningServer> {
   const directory = options.directory ?? (await temporaryDirectory(t))
+  const { TEST_CLUSTER: servers } = process.env
+  if (servers === undefined) return startOne(t, { ...options, directory })
+  return startClusterServer(t, { ...options, directory }, servers, startOne)
+}
+
+async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer> {
+  const directory = options.directory ?? (await temporaryDirectory(t))
+  await mkdir(directory, { recursive: true })
   const file = join(directory, 'db.json')
   if (options.data !== undefined && !existsSync(file)) await writeFile(file, JSON.stringify(options.data))
   const own = options.isBare ? [] : ['--file', file, '--urls', 'http://127.0.0.1:0']

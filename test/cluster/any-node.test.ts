@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { startNats, withoutNats } from '../support/nats.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** Tests of test/http by their names, others by their paths. */
+const FILES = (process.env.CLUSTER_FILES ?? 'conditions,patches,retries,test/model/model.test.ts')
+  .split(',')
+  .map((name) => (name.includes('/') ? name : `test/http/${name}.test.ts`))
+
+test('what is promised of one server holds of three nodes that take the requests by turns', {
+  skip: withoutNats,
+}, async (t) => {
+  const [server] = await startNats(t, { servers: 1 })
+  const child = spawn(process.execPath, ['--import', 'tsx', '--test', '--test-reporter=tap', ...FILES], {
+    cwd: ROOT,
+    env: { MODEL_REQUESTS: '300', ...process.env, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  t.after(() => child.kill('SIGKILL'))
+  let out = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes) => {
+      out += bytes
+    })
+  }
+  const [code] = await once(child, 'close')
+  const passed = Number(/^# pass (\d+)$/m.exec(out)?.[1] ?? 0)
+  assert.equal(
+    code,
+    0,
+    out
+      .split('\n')
+      .filter((line) => /not ok|error:|expected|actual/.test(line))
+      .join('\n'),
+  )
+  assert.ok(passed > 50, out)
+  t.diagnostic(`${passed} tests passed`)
+})
