@@ -9,6 +9,7 @@ import { cpus, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import minimist from 'minimist'
+import { cluster } from './groups/cluster.ts'
 import { get } from './groups/get.ts'
 import { journal } from './groups/journal.ts'
 import { large } from './groups/large.ts'
@@ -23,7 +24,7 @@ import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
-const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large]
+const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large, cluster]
 const MANY = 1_000_000
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 

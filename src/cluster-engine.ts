@@ -8,6 +8,7 @@ import { Election } from './cluster/election.ts'
 import { Exchange } from './cluster/exchange.ts'
 import { JetStream } from './cluster/jetstream.ts'
 import { Node } from './cluster/node.ts'
+import { patiently } from './cluster/patience.ts'
 import { Recent } from './cluster/recent.ts'
 import { tokensIn } from './cluster/secrets.ts'
 import { ClusterDataFile } from './cluster-data-file.ts'
@@ -35,15 +36,15 @@ export async function openClusterEngine(
   const views = new Views()
   const history = new History(views)
   const answered: Recorded[] = []
-  const nc = await connect(cluster, `recollect ${id}`, files)
+  const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
   const end = async (): Promise<void> => {
     for (const one of ends.reverse()) await one()
   }
   try {
-    const stream = await JetStream.open(nc, cluster.stream, cluster.replicas, log)
+    const stream = await patiently(log, () => JetStream.open(nc, cluster.stream, cluster.replicas, log))
     const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
-    const bucket = await Bucket.open(nc, cluster.stream, cluster.replicas)
+    const bucket = await patiently(log, () => Bucket.open(nc, cluster.stream, cluster.replicas))
     const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log)
     const dataFile = await ClusterDataFile.prepare({
       settings,

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { connect } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
 import { type Moved, type MovingProgress, moveToDirectory, moveToStream } from '../cluster/moving.ts'
+import { patiently } from '../cluster/patience.ts'
 import type { Files } from '../files/files.ts'
 
 /** A stream of NATS JetStream. */
@@ -24,9 +25,10 @@ const SEGMENT_BYTES = 64 * 1024 * 1024
 export async function migrate(files: Files, migration: Migration, progress: MovingProgress): Promise<Moved> {
   const { from, to } = migration
   const place = typeof from === 'string' ? (to as StreamPlace) : from
-  const nc = await connect(place, 'recollect migrate', files)
+  const log = pino({ level: 'silent' })
+  const nc = await patiently(log, () => connect(place, 'recollect migrate', files))
   try {
-    const stream = await JetStream.open(nc, place.stream, place.replicas, pino({ level: 'silent' }))
+    const stream = await patiently(log, () => JetStream.open(nc, place.stream, place.replicas, log))
     return typeof from === 'string'
       ? await moveToStream(files, from, stream, randomUUID, progress)
       : await moveToDirectory(stream, files, to as string, SEGMENT_BYTES, progress)

@@ -29,14 +29,7 @@ test('what is promised of one server holds of three nodes that take the requests
   }
   const [code] = await once(child, 'close')
   const passed = Number(/^# pass (\d+)$/m.exec(out)?.[1] ?? 0)
-  assert.equal(
-    code,
-    0,
-    out
-      .split('\n')
-      .filter((line) => /not ok|error:|expected|actual/.test(line))
-      .join('\n'),
-  )
+  assert.equal(code, 0, out.slice(Math.max(0, out.search(/^ *not ok/m))))
   assert.ok(passed > 50, out)
   t.diagnostic(`${passed} tests passed`)
 })

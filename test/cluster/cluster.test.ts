@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { jetstreamManager } from '@nats-io/jetstream'
 import { io, type Socket } from 'socket.io-client'
 import { healthOf, type RunningCluster, rolesOf, startCluster } from '../support/cluster.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { withoutNats } from '../support/nats.ts'
-import { json, type RunningServer } from '../support/server.ts'
+import { connectTo, startNats, withoutNats } from '../support/nats.ts'
+import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 const skip = withoutNats
@@ -218,4 +220,34 @@ test('tokens are good, and ended, at every node', { skip }, async (t) => {
   assert.equal((await second.fetch('/api/things', json('POST', {}, headers))).status, 201)
   assert.equal((await first.fetch('/logout', { method: 'POST', headers })).status, 204)
   await until('the token has ended', async () => (await second.fetch('/api/things', { headers })).status === 401)
+})
+
+test('a node that starts before the NATS servers do waits for them, and says who is in the way', {
+  skip,
+}, async (t) => {
+  const [server] = await startNats(t)
+  await server?.stop('SIGKILL')
+  const flags = ['--Journal.Type', 'jetstream', '--Journal.Servers', server?.url as string]
+  const starting = startServer(t, { flags, data: { things: [{ id: 1 }] } })
+  await sleep(1500)
+  server?.start()
+  const node = await starting
+  assert.deepEqual(await (await node.fetch('/api/things')).json(), [{ id: 1 }])
+  assert.match(node.stderr(), /NATS servers cannot be used yet/)
+  assert.match(node.stderr(), /The stream has one copy/)
+  assert.equal(await node.stop(), 0)
+})
+
+test('a stream that lets go of messages is refused, and left as it is', { skip }, async (t) => {
+  const nats = await startNats(t)
+  const nc = await connectTo(nats)
+  t.after(() => nc.close())
+  const jsm = await jetstreamManager(nc)
+  await jsm.streams.add({ name: 'ephemeral', subjects: ['recollect.ephemeral.journal'], max_msgs: 5 })
+  const servers = nats.map(({ url }) => url).join(',')
+  const flags = ['--Journal.Type', 'jetstream', '--Journal.Stream', 'ephemeral', '--Journal.Servers', servers]
+  const { code, stderr } = await runToEnd(t, await temporaryDirectory(t), flags)
+  assert.equal(code, 1)
+  assert.match(stderr, /The stream ephemeral is not fit to keep a journal: .*discards old messages.*deny_delete/)
+  assert.equal((await jsm.streams.info('ephemeral')).state.messages, 0)
 })

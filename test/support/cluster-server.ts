@@ -66,19 +66,34 @@ async function startFront(t: Scope, nodes: readonly RunningServer[]): Promise<{ 
   const handle = (asked: IncomingMessage, answer: ServerResponse): void => {
     const node = nodes[turn++ % nodes.length] as RunningServer
     const isRead = asked.method === 'GET' || asked.method === 'HEAD'
-    const added = isRead && asked.headers['wait-for-position'] === undefined ? ['Wait-For-Position', String(seen)] : []
+    const waiting = ['Wait-For-Position', String(seen)]
+    const added = isRead && asked.headers['wait-for-position'] === undefined ? waiting : []
     const { hostname, port } = new URL(node.url)
-    const handed = httpRequest(
-      { hostname, port, method: asked.method, path: asked.url, headers: [...asked.rawHeaders, ...added] },
-      (came) => {
-        seen = Math.max(seen, Number(came.headers['journal-position'] ?? 0))
-        answer.writeHead(came.statusCode ?? 502, came.rawHeaders)
-        came.pipe(answer)
-      },
-    )
-    handed.on('error', () => answer.destroy())
-    answer.on('close', () => handed.destroy())
-    asked.pipe(handed)
+    if (isRead) {
+      hand()
+      return
+    }
+    // A refusal, too, says a position, which is to be no earlier than what was answered before.
+    const caughtUp = httpRequest({ hostname, port, method: 'HEAD', path: '/api', headers: waiting }, (came) => {
+      came.resume()
+      came.on('end', hand)
+    })
+    caughtUp.on('error', () => answer.destroy())
+    caughtUp.end()
+
+    function hand(): void {
+      const handed = httpRequest(
+        { hostname, port, method: asked.method, path: asked.url, headers: [...asked.rawHeaders, ...added] },
+        (came) => {
+          seen = Math.max(seen, Number(came.headers['journal-position'] ?? 0))
+          answer.writeHead(came.statusCode ?? 502, came.rawHeaders)
+          came.pipe(answer)
+        },
+      )
+      handed.on('error', () => answer.destroy())
+      answer.on('close', () => handed.destroy())
+      asked.pipe(handed)
+    }
   }
   const server = createServer(handle)
   // The node asks the client to go on, not what stands in front of it.
