@@ -327,7 +327,7 @@ describe('sort', () => {
     assert.deepEqual(sorted, ['Z', 'z', 'é', '\uff5e', '\u{1f600}'])
   })
 
-  test('more fields than a hundred are refused', () => isRefused(`many?sort=${'a,'.repeat(101)}`))
+  test('more fields than sixteen are refused', () => isRefused(`many?sort=${'a,'.repeat(17)}`))
 })
 
 describe('paging', () => {

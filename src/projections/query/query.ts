@@ -37,8 +37,8 @@ const FAMILIES: readonly Family[] = [
 
 export const DEFAULT_PAGE_SIZE = 512
 
-/** Each costs a key for every item. */
-const MAX_SORT_FIELDS = 100
+/** Each costs an index; without one the items would be read while they are compared, which nobody could interrupt. */
+const MAX_SORT_FIELDS = 16
 
 export interface QueryLimits {
   readonly parameters: number

@@ -71,8 +71,8 @@ test('every spelling of a sort is read', () => {
 })
 
 test('a sort by more fields than anybody needs is refused', () => {
-  assert.equal(query(`sort=${'a,'.repeat(100)}`).sort.length, 100)
-  isRefused(`sort=${'a,'.repeat(101)}`)
+  assert.equal(query(`sort=${'a,'.repeat(16)}`).sort.length, 16)
+  isRefused(`sort=${'a,'.repeat(17)}`)
 })
 
 test('each family of paging parameters leads to the same page', () => {

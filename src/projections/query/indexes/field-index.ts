@@ -142,6 +142,15 @@ export class FieldIndex {
     )
   }
 
+  /** All items are equal by it, so that it orders none. */
+  get isOfOneValue(): boolean {
+    const { column, rankings } = this.firsts
+    const section = column.counts.findIndex((count) => count > 0)
+    const ranking = rankings[section]
+    if (!ranking || column.counts.some((count, other) => count > 0 && other !== section)) return false
+    return column.compareAt(section, ranking.at(0), ranking.at(ranking.size - 1)) === 0
+  }
+
   /** What the index is to hold of an item. */
   entriesOf(item: JsonObject): readonly Entry[] {
     return this.#isTooWide ? [firstEntry(item, this.path)] : entriesOf(item, this.path)

@@ -45,7 +45,6 @@ const FEW = 200
 const SMALL = 1000
 /** Indexes that one query may be the reason for. */
 const MOST_FILTERS = 4
-const MOST_SORTS = 16
 
 const NOTHING: Plan = { checks: [], best: undefined, levels: [], uses: [], missing: [] }
 
@@ -72,7 +71,7 @@ export function planOf(indexes: CollectionIndexes, { filters, sort }: Query): Pl
   const levels: Level[] = []
   for (const one of sort) {
     const index = indexAt(one.path)
-    if (!index && levels.length < MOST_SORTS) missing.set(nameOf(one.path), one.path)
+    if (!index) missing.set(nameOf(one.path), one.path)
     levels.push({ ...one, index })
   }
   const isEnough = best?.lead !== undefined && best.lead.size <= FEW

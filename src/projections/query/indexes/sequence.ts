@@ -29,7 +29,7 @@ export class Sequence {
 
   constructor(collection: Collection, levels: readonly Level[]) {
     this.#collection = collection
-    this.#levels = levels
+    this.#levels = levels.filter(({ index }, level) => level === 0 || !index?.isOfOneValue)
   }
 
   /** Of all that there are, or of those in some spans of the first field's index. */
