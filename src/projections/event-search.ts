@@ -41,22 +41,45 @@ export async function* search(source: Source, wanted: Wanted, head: Position): A
 
 /** Events that are read at a time, newest first. */
 const STRETCH = { least: 64, most: 8192 }
+/** Of the items that are held at a time; of one that is longer, itself alone. */
+const HELD_CHARACTERS = 2 ** 24
 
 /**
  * The same, newest first, down from a position. It is read in stretches, longer ones the less there is to find in
- * them; what is found in one is held.
+ * them. What is found in one is held as far as there is room; the older part is read again.
  */
-export async function* newestFirst(source: Source, wanted: Wanted, head: Position): AsyncGenerator<Found> {
+export async function* newestFirst(
+  source: Source,
+  wanted: Wanted,
+  head: Position,
+  held = HELD_CHARACTERS,
+): AsyncGenerator<Found> {
   const lowest = Math.max(1, wanted.from)
   let stretch = STRETCH.least
   for (let to = head; to >= lowest; ) {
     const from = Math.max(lowest, to - stretch + 1)
     const found: Found[] = []
-    for await (const one of search(source, { ...wanted, from }, to)) found.push(one)
+    let characters = 0
+    let left = from - 1
+    for await (const { position, event, recorded } of search(source, { ...wanted, from }, to)) {
+      // Not with the other events of its record.
+      found.push({ position, event, recorded: { ...recorded, events: [event] } })
+      characters += lengthOf(event)
+      while (characters > held && found.length > 1) {
+        const oldest = found.shift() as Found
+        characters -= lengthOf(oldest.event)
+        left = oldest.position
+      }
+    }
     yield* found.reverse()
-    stretch = found.length * 4 > stretch ? STRETCH.least : Math.min(STRETCH.most, stretch * 2)
-    to = from - 1
+    const isMuch = found.length * 4 > stretch || left >= from
+    stretch = isMuch ? STRETCH.least : Math.min(STRETCH.most, stretch * 2)
+    to = left
   }
+}
+
+function lengthOf(event: DomainEvent): number {
+  return 'item' in event ? event.item.text.length : 0
 }
 
 /**

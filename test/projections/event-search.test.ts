@@ -5,7 +5,7 @@ import type { Journal } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { parseInstant } from '../../src/json/instant.ts'
-import { search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
+import { newestFirst, search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
 import { History } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -130,4 +130,18 @@ test('a time that has not come may still come', async () => {
   const counted = await filled()
   const range = await timeRange(counted.journal, { from: 1, until: { ms: counted.ms + 10, micros: 0 } })
   assert.equal(range.last, undefined)
+})
+
+test('newest first are the same events turned round, however little of them may be held at a time', async () => {
+  const counted = await filled()
+  const { journal } = counted
+  for (const wanted of [{}, { collection: 'rare' }, { type: 'CollectionCreated' }, { id: '7' }] as const) {
+    const { positions } = await counted.find(wanted)
+    for (const held of [0, 20, 200, 100_000]) {
+      const found: Position[] = []
+      for await (const { position } of newestFirst(counted, { from: 1, ...wanted }, journal.head, held))
+        found.push(position)
+      assert.deepEqual(found, [...positions].reverse(), `${JSON.stringify(wanted)}, ${held} characters`)
+    }
+  }
 })
