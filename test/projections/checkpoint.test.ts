@@ -235,3 +235,46 @@ test('damage before a checkpoint is never served: it is found behind the start, 
     await assert.rejects(openTestEngine(damaged.files(), NEVER), Corruption, context)
   }
 })
+
+test('a checkpoint that is being written when damage before it is found does not stay either', async () => {
+  const disk = await lived(new Random(seedFor('checkpoint_writing')))
+  const segments = disk.list(JOURNAL).filter((name) => name.endsWith('.ndjson'))
+  const path = pathOf(segments.at(-2) as string)
+  const bytes = Buffer.from(disk.bytes(path) as Buffer)
+  bytes[bytes.length - 10] = (bytes[bytes.length - 10] as number) ^ 1
+  disk.put(path, bytes)
+  const turns = async (most: number, isOver: () => boolean): Promise<void> => {
+    for (let turn = 0; turn < most && !isOver(); turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+  let isOpen = false
+  let isRenaming = false
+  let isFound = () => false
+  const files = disk.files()
+  const { engine, failures } = await openTestEngine(
+    {
+      ...files,
+      async open(opened, mode) {
+        if (isOpen && opened === path) await turns(100_000, () => isRenaming)
+        return files.open(opened, mode)
+      },
+      async rename(from, to) {
+        if (CHECKPOINT.test(to)) {
+          isRenaming = true
+          await turns(500, () => isFound())
+        }
+        return files.rename(from, to)
+      },
+    },
+    OFTEN,
+  )
+  isOpen = true
+  isFound = () => failures.length > 0
+  for (let n = 0; n < 500; n++) {
+    const origin = { actor: 'a', requestId: 'r' }
+    await engine.handler.handle({ type: 'CreateItem', collection: 'a', item: { n } }, origin)
+  }
+  await until('the damage to be found', async () => isFound())
+  assert.ok(isRenaming)
+  await engine.close().catch(() => {})
+  assert.deepEqual(checkpointsOf(disk), [])
+})

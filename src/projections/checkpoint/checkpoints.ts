@@ -136,6 +136,8 @@ export class Checkpoints {
       if (error instanceof Corruption) {
         this.#closed = true
         this.#journal = undefined
+        // One that is being written would be there after the others are gone.
+        await this.#writing
         for (const name of await this.#names()) await files.remove(`${directory}/${name}`)
         await files.syncDirectory(directory)
       }
