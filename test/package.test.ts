@@ -184,11 +184,12 @@ test('the package holds what runs it and what explains it, and installs as a pro
     const html = await page.text()
     const assets = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address as string)
     assert.ok(assets.length >= 3, 'the page has its style and its scripts')
-    for (const address of ['/openapi.json', '/index.html', '/', ...assets]) {
+    for (const address of ['/openapi.json', '/index.html', ...assets]) {
       const answer = await fetch(new URL(address, `${url}/swagger/`))
       assert.equal(answer.status, 200, address)
       assert.ok((await answer.arrayBuffer()).byteLength > 0, address)
     }
+    assert.ok((await loaded(url, ['/', '/sensors.html', '/journal.html'])).size > 30, 'modules and styles')
   })
 
   await t.test(
@@ -205,6 +206,21 @@ test('the package holds what runs it and what explains it, and installs as a pro
     },
   )
 })
+
+/** All that pages load, each of it there: styles, scripts, and what these import. */
+async function loaded(url: string, pages: readonly string[]): Promise<ReadonlySet<string>> {
+  const seen = new Set<string>()
+  const waiting = pages.map((page) => new URL(page, url).href)
+  for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
+    if (seen.has(address)) continue
+    seen.add(address)
+    const answer = await fetch(address)
+    assert.equal(answer.status, 200, address)
+    const named = /\.html$|\/$/.test(address) ? /(?:src|href)="([^"#?]+\.(?:js|css|svg))"/g : /^import [^']*'([^']+)'/gm
+    for (const [, target = ''] of (await answer.text()).matchAll(named)) waiting.push(new URL(target, address).href)
+  }
+  return seen
+}
 
 test('the lock file names every optional dependency, for every platform: without that npm ci refuses', () => {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {

@@ -95,7 +95,7 @@ test('filters, sort, page and selection are in the address, which shows the same
 
   const again = await openPage(t, page.url())
   await again.page.locator('#item .json').waitFor()
-  await again.page.locator(`${row(String(first?.id))}[aria-selected]`).waitFor()
+  await again.page.locator(`${row(String(first?.id))}[aria-current]`).waitFor()
   assert.deepEqual(await ids(again.page), await ids(page))
   assert.equal(await again.page.getByLabel('Query').inputValue(), await page.getByLabel('Query').inputValue())
 

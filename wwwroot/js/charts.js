@@ -33,12 +33,7 @@ export function charts(place) {
   })
   resized.observe(list)
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => rebuild())
-  return {
-    show,
-    get when() {
-      return when
-    },
-  }
+  return { show }
 
   /**
    * @param {import('./series.js').Series} of

@@ -48,9 +48,11 @@ const panel = itemPanel(find('item'), {
 })
 find('create').addEventListener('click', () => panel.create(collection))
 
-const readNames = calmly(names, LIVE_MS)
-const readItems = calmly(() => items(true), LIVE_MS)
-const countItems = calmly(counts, COUNT_MS)
+// One at a time: what a moment of the past looked like may take the server a while.
+const showSoon = calmly(() => show().catch(showProblem), 50)
+const readNames = calmly(() => names().catch(showProblem), LIVE_MS)
+const readItems = calmly(() => items(true).catch(showProblem), LIVE_MS)
+const countItems = calmly(() => counts().catch(showProblem), COUNT_MS)
 
 server.addEventListener('access', () => {
   find('create').hidden = !server.may('writer') || moment.at !== undefined
@@ -68,12 +70,12 @@ server.addEventListener('updated', (event) => {
   panel.heard(updated)
 })
 setInterval(rates, 1000)
-void startShell(() => void show().catch(showProblem))
+void startShell(showSoon)
 
 /** @param {Record<string, string | undefined>} changes to the address */
 function go(changes) {
   address.set(changes, { isStep: true })
-  void show().catch(showProblem)
+  showSoon()
 }
 
 async function show() {

@@ -48,9 +48,9 @@ export function itemTable({ onSort, onPick, addressOf }) {
     },
     /** @param {string | undefined} key */
     pick(key) {
-      rows.get(picked ?? '')?.element.removeAttribute('aria-selected')
+      rows.get(picked ?? '')?.element.removeAttribute('aria-current')
       picked = key
-      if (key !== undefined) rows.get(key)?.element.setAttribute('aria-selected', 'true')
+      if (key !== undefined) rows.get(key)?.element.setAttribute('aria-current', 'true')
     },
     show,
     sorted,
@@ -86,7 +86,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
     if (elements.length !== body.children.length || elements.some((one, index) => body.children[index] !== one)) {
       body.replaceChildren(...elements)
     }
-    if (picked !== undefined) rows.get(picked)?.element.setAttribute('aria-selected', 'true')
+    if (picked !== undefined) rows.get(picked)?.element.setAttribute('aria-current', 'true')
   }
 
   /**

@@ -64,23 +64,6 @@ export function diffView(before, after) {
 }
 
 /**
- * The changes on one line.
- * @param {unknown} before
- * @param {unknown} after
- */
-export function diffLine(before, after) {
-  return differences(before, after)
-    .slice(0, 4)
-    .map(({ path, ...change }) => {
-      const where = visible(path.join('.'))
-      if (!('before' in change)) return `+ ${where} ${short(change.after, 40)}`
-      if (!('after' in change)) return `− ${where}`
-      return `${where} ${short(change.before, 40)} → ${short(change.after, 40)}`
-    })
-    .join(' · ')
-}
-
-/**
  * An object that comes or goes does so member by member.
  * @param {unknown} other
  */

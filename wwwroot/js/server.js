@@ -18,7 +18,7 @@ export class Problem extends Error {
 
 /**
  * @typedef {{ status: number, headers: Headers, body: any, position: number, total: number, next: string | undefined }} Answer
- * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string>, signal?: AbortSignal }} Asked
+ * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string> }} Asked
  * @typedef {{ method: string, path: string, collection: string, itemId: string | number | null, position: number }} Updated
  * @typedef {'connecting' | 'live' | 'gone' | 'refused'} State
  * @typedef {{ schemes: string[], actor: string | null, role: 'reader' | 'writer' | 'admin' | null }} Access
@@ -62,7 +62,7 @@ class Server extends EventTarget {
    * @param {Asked} [asked]
    * @returns {Promise<Answer>}
    */
-  async ask(path, { method = 'GET', body, text, type = 'application/json', headers = {}, signal } = {}) {
+  async ask(path, { method = 'GET', body, text, type = 'application/json', headers = {} } = {}) {
     const sent = text ?? (body === undefined ? undefined : JSON.stringify(body))
     /** @type {Response} */
     let response
@@ -79,10 +79,8 @@ class Server extends EventTarget {
           ...headers,
         },
         ...(sent !== undefined && { body: sent }),
-        ...(signal && { signal }),
       })
-    } catch (error) {
-      if (signal?.aborted) throw error
+    } catch {
       throw new Problem(0, undefined)
     }
     const answer = await answerOf(response)
