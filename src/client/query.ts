@@ -26,7 +26,7 @@ export interface QueryParts {
   readonly asOf: string | undefined
 }
 
-export const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], page: undefined, asOf: undefined }
+const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], page: undefined, asOf: undefined }
 
 /** What queries reach the server by. */
 export interface Server {

@@ -111,7 +111,7 @@ function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): u
 const CHUNK_CHARACTERS = 64 * 1024
 
 /** The same text as `JSON.stringify(…, null, 2)` of the whole, in pieces: it may be longer than a string can be. */
-export function* chunksOf(picture: Picture): Generator<Buffer> {
+function* chunksOf(picture: Picture): Generator<Buffer> {
   let text = '{'
   let collections = 0
   for (const [name, items] of picture) {

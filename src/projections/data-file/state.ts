@@ -21,7 +21,7 @@ export interface DataFileState {
   readonly pending: Mark | undefined
 }
 
-export function statePath(dataFile: string): string {
+function statePath(dataFile: string): string {
   const directory = directoryOf(dataFile)
   const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
   return `${directory}/.${name}.recollect`

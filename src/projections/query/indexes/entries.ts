@@ -41,7 +41,7 @@ export interface Entry {
   readonly key: Key
 }
 
-export const MISSING: Entry = { section: SECTION.missing, key: 0 }
+const MISSING: Entry = { section: SECTION.missing, key: 0 }
 const NULL: Entry = { section: SECTION.null, key: 0 }
 
 /** Whether the section's keys are numbers. */
