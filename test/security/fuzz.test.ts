@@ -36,6 +36,7 @@ const SCHEMA = { type: 'object', required: ['name'], properties: { name: { type:
 const FLAGS = [
   ...['--Api.Schemas.checked', 'schema.json', '--Limits.BodyBytes', '65536', '--Limits.HeaderBytes', `${HEADER_BYTES}`],
   ...['--Limits.PageSize', '1000', '--Limits.HeaderSeconds', '5', '--Limits.RequestSeconds', '10'],
+  ...['--Limits.WaitSeconds', '1'],
   ...['--Limits.TrustedProxies', '127.0.0.1', '--Journal.SegmentBytes', '1048576'],
 ]
 
@@ -181,21 +182,24 @@ async function answerTo(server: RunningServer, attempt: Attempt, isRetry = false
   }
 }
 
-/** The last answer of those that came, as far as it is needed. */
-function parse(text: string): Reply | undefined {
+/** The first answer of those that came, as far as it is needed; rubbish behind a request has one of its own. */
+function parse(bytes: string): Reply | undefined {
   const [, status, fields = '', body = ''] =
-    /^HTTP\/1\.1 (?!100)(\d{3}) [^\r]*\r\n([\s\S]*?)\r\n\r\n([\s\S]*)$/m.exec(text) ?? []
+    /^HTTP\/1\.1 (?!100)(\d{3}) [^\r]*\r\n([\s\S]*?)\r\n\r\n([\s\S]*)$/m.exec(bytes) ?? []
   if (status === undefined) return undefined
   const headers = Object.fromEntries(
     fields.split('\r\n').map((line) => [line.split(':')[0]?.toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
   )
-  return { status: Number(status), headers, text: body, json: <T>() => JSON.parse(body) as T }
+  const text = body.slice(0, Number(headers['content-length'] ?? body.length))
+  return { status: Number(status), headers, text, json: <T>() => JSON.parse(text) as T }
 }
 
 /** What is wrong with the answer; undefined when nothing is. */
 function judge(attempt: Attempt, { status, headers, text }: Reply, document: OpenApiDocument, isGuarded: boolean) {
   const { method, target, who, isFramed, isGarbled } = attempt
-  if (status >= 500) return 'The server failed.'
+  // Whoever asks for a position that is not there yet waits for it, and in vain; that is no failure.
+  const isEarly = status === 503 && has(attempt, 'Wait-For-Position')
+  if (status >= 500 && !isEarly) return 'The server failed.'
   if (isGuarded && who === 'stranger' && text.includes(SECRET)) return 'A stranger read an item.'
   const isNoHttp = isFramed || !/^\/[\x21-\x7e]*$/.test(target)
   if (isGarbled || (isNoHttp && [400, 408].includes(status) && !headers['x-request-id'])) return undefined
