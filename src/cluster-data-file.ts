@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { Snapshot } from './collections/snapshot.ts'
 import type { EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
-import type { Journal, Origin, Recorded } from './events/journal.ts'
+import { type Journal, lastPosition, type Origin, type Recorded } from './events/journal.ts'
 import { directoryOf, replace } from './files/files.ts'
+import type { Kept, Piece } from './projections/checkpoint/kept.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus, isTakenIn } from './projections/data-file/account.ts'
 import type { Merged, TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
@@ -27,7 +28,7 @@ export class ClusterDataFile {
   readonly #path: string
   /** What this file's edits are known by among those of other nodes' files. */
   readonly #door: string
-  #lastTakenIn: Recorded | undefined
+  #lastTakenIn: Piece | undefined
   #open: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
@@ -56,9 +57,24 @@ export class ClusterDataFile {
     return this.#trouble ?? this.#open?.status
   }
 
+  /** What a checkpoint holds of it: the last edit of this file that was taken in. */
+  get kept(): Kept {
+    return {
+      save: () => (this.#lastTakenIn ? [this.#lastTakenIn] : []),
+      restore: (piece) => {
+        this.#lastTakenIn = piece
+      },
+      clear: () => {
+        this.#lastTakenIn = undefined
+      },
+    }
+  }
+
   /** A write that is durable, and that the views have. */
   settle(recorded: Recorded): void {
-    if (isTakenIn(recorded, this.#door)) this.#lastTakenIn = recorded
+    if (isTakenIn(recorded, this.#door)) {
+      this.#lastTakenIn = { fields: { position: lastPosition(recorded), hash: recorded.key } }
+    }
     this.#open?.changed(recorded)
   }
 
@@ -89,7 +105,7 @@ export class ClusterDataFile {
         door: this.#door,
       })
       await file.prepare()
-      if (this.#lastTakenIn) file.replay(this.#lastTakenIn)
+      if (this.#lastTakenIn) file.kept.restore(this.#lastTakenIn)
       await file.start({
         journal,
         takeIn: (edit, hash) => takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: this.#door, key: hash }),

@@ -12,10 +12,12 @@ import { patiently } from './cluster/patience.ts'
 import { Recent } from './cluster/recent.ts'
 import { tokensIn } from './cluster/secrets.ts'
 import { ClusterDataFile } from './cluster-data-file.ts'
+import { Answered } from './commands/answered.ts'
 import { CommandHandler } from './commands/handler.ts'
 import { type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
 import { EventBus } from './events/bus.ts'
-import type { Recorded } from './events/journal.ts'
+import { Checkpoints } from './projections/checkpoint/checkpoints.ts'
+import { keptViews } from './projections/checkpoint/kept-views.ts'
 import { History } from './projections/history.ts'
 import { Past } from './projections/past.ts'
 import { Views } from './projections/views.ts'
@@ -30,12 +32,12 @@ export async function openClusterEngine(
   cluster: ClusterSettings,
   surroundings: EngineSurroundings,
 ): Promise<Engine> {
-  const { files, now, newId, elapsedMs, log, failed } = surroundings
+  const { files, now, newId, elapsedMs, schedule, log, failed } = surroundings
   const id = newId()
   const rules = rulesOf(settings)
   const views = new Views()
   const history = new History(views)
-  const answered: Recorded[] = []
+  const answered = new Answered()
   const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
   const end = async (): Promise<void> => {
@@ -52,6 +54,15 @@ export async function openClusterEngine(
       views,
       takeIn: (edit, origin) => handler.takeIn(edit, origin),
     })
+    const checkpoints = new Checkpoints({
+      files,
+      directory: settings.journal,
+      kept: { views: keptViews(views), history, dataFile: dataFile.kept, answered },
+      every: settings.checkpointEvents,
+      items: () => views.counts().items,
+      schedule,
+      log,
+    })
     const journal = await ClusterJournal.open({
       stream,
       files,
@@ -61,25 +72,27 @@ export async function openClusterEngine(
       now,
       newId,
       locked: async () => {},
+      resume: (whyNot) => checkpoints.load(whyNot),
       replay: (recorded) => {
         views.apply(recorded)
         history.apply(recorded)
         dataFile.settle(recorded)
-        if (recorded.key !== undefined) answered.push(recorded)
+        answered.apply(recorded)
       },
       lost: () => node.lost(),
       failed,
     })
     ends.push(() => journal.close())
-    if (journal.cut) log.warn(journal.cut, 'a crash left the end of the copy torn; it was cut off and kept')
-    const handler = new CommandHandler({ journal, durable: views.any, rules, now })
-    for (const recorded of answered) handler.replay(recorded)
+    if (journal.replica.cut)
+      log.warn(journal.replica.cut, 'a crash left the end of the copy torn; it was cut off and kept')
+    const handler = new CommandHandler({ journal, durable: views.any, rules, now, answered })
     const recent = new Recent(journal)
     const bus = new EventBus()
     bus.subscribe((recorded) => views.apply(recorded))
     bus.subscribe((recorded) => history.apply(recorded))
     bus.subscribe((recorded) => handler.settle(recorded))
     bus.subscribe((recorded) => dataFile.settle(recorded))
+    bus.subscribe(() => checkpoints.changed())
     journal.follow((recorded) => {
       bus.publish(recorded)
       recent.settle(recorded)
@@ -106,10 +119,21 @@ export async function openClusterEngine(
       recent,
       position: () => views.position,
     })
+    // The copy may be written to while another node decides.
+    const copy = {
+      get head() {
+        return journal.head
+      },
+      writable: true,
+      mark: () => journal.mark(),
+    }
+    checkpoints.begin(copy)
+    checkpoints.check().catch(failed)
     await journal.begin()
     await journal.caughtUp()
     exchange.serve(id, (question) => clusterHandler.answer(question))
     await node.start()
+    ends.push(() => checkpoints.close())
     ends.push(async () => exchange.close())
     ends.push(() => node.close())
     return {
@@ -122,15 +146,17 @@ export async function openClusterEngine(
       now,
       tokens: tokensIn(bucket, () => randomBytes(SECRET_BYTES).toString('base64url'), now),
       warnings,
+      verify: (rest) => journal.replica.verify(rest),
       reload: () => clusterHandler.reload(),
       health() {
         const { decider, isDeciding, lag, peers } = node
         const { isConnected } = exchange
+        const isQuick = checkpoints.status.state !== 'failing'
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
         const writable = isConnected && decider !== undefined
         return {
-          status: !writable ? 'unavailable' : isKept ? 'ok' : 'degraded',
-          journal: { id: journal.id, writable, ...(journal.cut && { cut: journal.cut }) },
+          status: !writable ? 'unavailable' : isKept && isQuick ? 'ok' : 'degraded',
+          journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
           cluster: {
             role: isDeciding ? 'decider' : 'follower',
             node: id,
@@ -140,6 +166,7 @@ export async function openClusterEngine(
             peers,
           },
           ...(dataFile.status && { dataFile: dataFile.status }),
+          checkpoint: checkpoints.status,
         }
       },
       close: end,

@@ -13,6 +13,7 @@ const POSTS: readonly Sent[] = BODIES.map((body) => ({ method: 'POST', path: '/a
 const GETS: readonly Sent[] = BODIES.map((_, id) => ({ path: `/api/readings/${id}` }))
 const CONNECTIONS = 64
 const CLIENTS = 300
+const SOCKETS = ['--Limits.SocketsPerAddress', '5000']
 
 /** The same work at one node, two and three, on a stream of three nats-servers, and at one server on its own disk. */
 export const cluster: Group = {
@@ -29,15 +30,9 @@ export const cluster: Group = {
     const alone = await servers.recollect({
       file: join(await fixtures.directory(), 'db.json'),
       journal: await fixtures.ownJournal(FEW),
+      flags: SOCKETS,
     })
-    const flags = [
-      '--Journal.Type',
-      'jetstream',
-      '--Journal.Servers',
-      nats.join(','),
-      '--Limits.SocketsPerAddress',
-      '5000',
-    ]
+    const flags = ['--Journal.Type', 'jetstream', '--Journal.Servers', nats.join(','), ...SOCKETS]
     const nodes: Server[] = []
     for (let index = 0; index < 3; index++) {
       const own = await fixtures.directory()

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Corruption, JournalMismatch, Refusal } from '../errors.ts'
-import type { Cut } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from '../events/journal.ts'
+import type { Mark } from '../events/mark.ts'
 import { encodeEvent } from '../events/record.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { Batches, type Waiting } from './batches.ts'
@@ -44,7 +44,8 @@ const RETRY_MS = 200
 export class ClusterJournal implements Journal {
   readonly id: string
   readonly #options: ClusterJournalOptions
-  readonly #replica: Replica
+  /** The node's own copy. */
+  readonly replica: Replica
   readonly #batches: Batches
   readonly #intake = new Intake()
   readonly #followers: ((recorded: Recorded) => void)[] = []
@@ -76,7 +77,7 @@ export class ClusterJournal implements Journal {
   private constructor(options: ClusterJournalOptions, replica: Replica, { sequence, rest }: Place) {
     this.id = replica.id
     this.#options = options
-    this.#replica = replica
+    this.replica = replica
     this.#batches = new Batches(options.stream.messageBytes)
     this.#sequence = sequence
     this.#rest = rest
@@ -102,9 +103,9 @@ export class ClusterJournal implements Journal {
     }
   }
 
-  /** What opening found torn at the end of the copy. */
-  get cut(): Cut | undefined {
-    return this.#replica.cut
+  /** The place in the copy behind the last event that the followers had. */
+  mark(): Mark | undefined {
+    return this.replica.next.position === this.#head + 1 ? this.replica.mark() : undefined
   }
 
   get head(): Position {
@@ -151,7 +152,7 @@ export class ClusterJournal implements Journal {
       if (this.#unusable) throw this.#unusable
       const token = newId()
       this.#token = token
-      const { position, previous } = this.#replica.next
+      const { position, previous } = this.replica.next
       const came = await this.#send(encodeSuccession({ decider: node, token, position, previous }))
       if (came === 'stored') return
       if (this.#token === token) this.#token = undefined
@@ -189,7 +190,7 @@ export class ClusterJournal implements Journal {
   }
 
   read(from: Position, to: Position = this.#head): AsyncIterable<Recorded> {
-    return this.#replica.read(from, Math.min(to, this.#head))
+    return this.replica.read(from, Math.min(to, this.#head))
   }
 
   async close(): Promise<void> {
@@ -198,14 +199,14 @@ export class ClusterJournal implements Journal {
     this.#endArrivals(this.#unusable)
     await this.#tail?.close()
     await this.#turn
-    await this.#replica.close()
+    await this.replica.close()
   }
 
   async #flushAll(): Promise<void> {
     // The requests that the event loop reads in one turn share the first message.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#queue.length > 0) {
-      const batch = this.#batches.take(this.#queue, this.#replica.next, (draft) => {
+      const batch = this.#batches.take(this.#queue, this.replica.next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())
         const { expected, ...rest } = draft
         return { position: expected, time: this.#time, ...rest }
@@ -303,7 +304,7 @@ export class ClusterJournal implements Journal {
 
   async #apply(sequence: Sequence, message: Message): Promise<void> {
     const corrupt = (why: string) =>
-      new Corruption(`Message ${sequence} of the stream, position ${this.#replica.next.position}: ${why}.`)
+      new Corruption(`Message ${sequence} of the stream, position ${this.replica.next.position}: ${why}.`)
     let content: ReturnType<typeof decodeContent>
     try {
       content = decodeContent(message)
@@ -324,7 +325,7 @@ export class ClusterJournal implements Journal {
   }
 
   async #succeed(succession: Succession, corrupt: (why: string) => Corruption): Promise<void> {
-    const { position, previous } = this.#replica.next
+    const { position, previous } = this.replica.next
     if (succession.position !== position || succession.previous !== previous) {
       throw corrupt(`a node took over at position ${succession.position}, which is not the end`)
     }
@@ -340,12 +341,13 @@ export class ClusterJournal implements Journal {
 
   /** Says what is wrong with a record; undefined when nothing is. */
   async #takeIn(lines: readonly CheckedLine[]): Promise<string | undefined> {
-    const whole = this.#intake.take(lines, this.#replica.next)
+    const whole = this.#intake.take(lines, this.replica.next)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined
-    await this.#replica.write({
+    await this.replica.write({
       lines: whole.lines.map(({ bytes, record }) => ({ bytes, position: record.position })),
       next: whole.next,
+      time: whole.writes.at(-1)?.time ?? '',
     })
     for (const recorded of whole.writes) {
       this.#time = recorded.time

@@ -4,7 +4,7 @@ import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirecto
 import type { Position } from './event.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
-import { checkUpTo, type Mark, type MarkedSegment } from './mark.ts'
+import { checkUpTo, type Mark, markOf } from './mark.ts'
 import { type Expected, encodeEvent, encodeWrite, type Line } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment } from './walk.ts'
@@ -214,15 +214,12 @@ export class FileJournal implements Journal {
 
   /** The place behind the last durable event; undefined when the last segment has no record yet. */
   mark(): Mark | undefined {
-    const { first, size, index } = this.#segment
-    if (this.#lastOffset === undefined) return undefined
-    // Only the last one is still written to.
-    const begun = { first, size, index: { positions: [...index.positions], offsets: [...index.offsets] } }
-    const full = this.#segments.slice(0, -1).map((segment): MarkedSegment => {
-      return { first: segment.first, size: segment.size, index: segment.index }
+    return markOf(this.#segments, {
+      journal: this.id,
+      next: this.#next,
+      time: this.#time,
+      lastOffset: this.#lastOffset,
     })
-    const segments = [...full, begun]
-    return { journal: this.id, next: this.#next, time: this.#time, lastOffset: this.#lastOffset, segments }
   }
 
   /** The segments, with their durable bytes. */

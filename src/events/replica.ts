@@ -2,6 +2,7 @@ import { type OpenFile, writeAll } from '../files/files.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
+import { checkUpTo, type Mark, markOf } from './mark.ts'
 import type { Expected } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment } from './walk.ts'
@@ -16,6 +17,8 @@ export interface ReplicaOptions extends Omit<DirectoryOptions, 'newId'> {
 export interface Copied {
   readonly lines: readonly { readonly bytes: Uint8Array; readonly position: Position }[]
   readonly next: Expected
+  /** Of the last event. */
+  readonly time: string
 }
 
 /**
@@ -26,18 +29,19 @@ export interface Copied {
 export class Replica {
   readonly id: string
   readonly cut: Cut | undefined
-  /** The time of the last event when it was opened, '' for none. */
-  readonly time: string
   readonly #options: ReplicaOptions
   readonly #lock: { release(): Promise<void> }
   readonly #segments: Segment[]
   #file: OpenFile
   #next: Expected
+  #time: string
+  #lastOffset: number | undefined
 
   private constructor(options: ReplicaOptions, opened: Opened) {
     this.id = opened.id
     this.cut = opened.cut
-    this.time = opened.time
+    this.#time = opened.time
+    this.#lastOffset = opened.lastOffset
     this.#options = options
     this.#lock = opened.lock
     this.#segments = opened.segments
@@ -54,20 +58,40 @@ export class Replica {
     return this.#next
   }
 
+  /** Of the last event, '' for none. */
+  get time(): string {
+    return this.#time
+  }
+
+  /** The place behind the last record; undefined when the last segment has none yet. */
+  mark(): Mark | undefined {
+    const { id: journal } = this
+    return markOf(this.#segments, { journal, next: this.#next, time: this.#time, lastOffset: this.#lastOffset })
+  }
+
   /** Whole writes, the next ones. One at a time. */
-  async write({ lines, next }: Copied): Promise<void> {
+  async write({ lines, next, time }: Copied): Promise<void> {
     let segment = this.#segments.at(-1) as Segment
     if (segment.size >= this.#options.segmentBytes) segment = await this.#beginSegment()
     await writeAll(this.#file, Buffer.concat(lines.map(({ bytes }) => bytes)), segment.size)
     for (const { bytes, position } of lines) {
       note(segment, position, segment.size)
+      this.#lastOffset = segment.size
       segment.size += bytes.length
     }
     this.#next = next
+    this.#time = time
   }
 
   read(from: Position, to: Position): AsyncGenerator<Recorded> {
     return readSegments(this.#options.files, this.#segments, from, to)
+  }
+
+  /** Checks every record of the copy; see FileJournal. */
+  async verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    const { files, directory } = this.#options
+    const segments = this.#segments.map(({ first, size, index }) => ({ first, size, index }))
+    await checkUpTo(files, directory, { journal: this.id, next: this.#next, segments }, rest)
   }
 
   async close(): Promise<void> {
@@ -84,6 +108,7 @@ export class Replica {
     const file = await files.open(segment.path, 'edit')
     await this.#file.close()
     this.#segments.push(segment)
+    this.#lastOffset = undefined
     this.#file = file
     return segment
   }

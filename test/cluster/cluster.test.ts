@@ -251,3 +251,42 @@ test('a stream that lets go of messages is refused, and left as it is', { skip }
   assert.match(stderr, /The stream ephemeral is not fit to keep a journal: .*discards old messages.*deny_delete/)
   assert.equal((await jsm.streams.info('ephemeral')).state.messages, 0)
 })
+
+test('a node begins with its checkpoint, takes in the rest of its copy, and then what the stream has beyond it', {
+  skip,
+}, async (t) => {
+  const { nodes, start } = await startCluster(t, {
+    servers: 1,
+    nodes: 2,
+    data: { things: [] },
+    flags: ['--Journal.CheckpointEvents', '40', '--Log.Level', 'debug'],
+  })
+  const { decider, followers } = await rolesOf(nodes)
+  const [follower] = followers as [RunningServer]
+  const add = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n++) await decider.fetch('/api/things', json('POST', { n }))
+  }
+  await add(60)
+  await until(
+    'the follower has written a checkpoint',
+    async () => (await healthOf(follower)).checkpoint?.state === 'written',
+  )
+  await add(5)
+  await follower.stop('SIGKILL')
+  await add(5)
+  const again = await start(follower.directory)
+  assert.match(again.stderr(), /what lies before the checkpoint was checked/)
+  const { position } = await healthOf(decider)
+  const states = await Promise.all(
+    [decider, again].map(async (node) => (await node.fetch('/api/things', waitingFor(position))).text()),
+  )
+  assert.equal(states[0], states[1])
+  assert.equal((JSON.parse(states[0] as string) as unknown[]).length, 70)
+  // Ids go on, and what was answered before is known, also by the one that began with a checkpoint.
+  await decider.stop()
+  const written = await until('the other one decides', async () => {
+    const answer = await again.fetch('/api/things', json('POST', {}))
+    return answer.status === 201 && answer
+  })
+  assert.deepEqual(await written.json(), { id: 70 })
+})

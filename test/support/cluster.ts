@@ -112,6 +112,7 @@ export interface ClusterHealth {
     readonly peers: readonly { readonly node: string }[]
   }
   readonly dataFile?: { readonly state: string; readonly position: number }
+  readonly checkpoint?: { readonly state: string; readonly position: number }
 }
 
 export async function healthOf(server: RunningServer): Promise<ClusterHealth> {
