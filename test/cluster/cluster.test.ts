@@ -275,7 +275,9 @@ test('a node begins with its checkpoint, takes in the rest of its copy, and then
   await follower.stop('SIGKILL')
   await add(5)
   const again = await start(follower.directory)
-  assert.match(again.stderr(), /what lies before the checkpoint was checked/)
+  await until('it has begun with the checkpoint', () =>
+    /what lies before the checkpoint was checked/.test(again.stderr()),
+  )
   const { position } = await healthOf(decider)
   const states = await Promise.all(
     [decider, again].map(async (node) => (await node.fetch('/api/things', waitingFor(position))).text()),
