@@ -162,7 +162,7 @@ export const namesPath = pathItem('/api', {
         },
         304: NOT_MODIFIED,
       },
-      problems: [400],
+      problems: [400, 503],
     },
   },
 })
