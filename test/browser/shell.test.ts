@@ -15,20 +15,36 @@ const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const cell = (text: string): string => `#table tr:has-text("${MAC}") td:text-is("${text}")`
 const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
 
-test('a server that is killed and started anew: the page says so, and catches up', options, async (t) => {
+test('a server that is killed and started anew: every page says so, and catches up', options, async (t) => {
   const first = await startServer(t, { data: SAMPLE })
-  const { page } = await openPage(t, first.url)
-  await live(page)
-  await page.locator(cell('42.5')).waitFor()
+  const browser = await startBrowser(t)
+  const opened = [
+    { path: '/', before: cell('42.5'), after: cell('7') },
+    {
+      path: '/sensors.html',
+      before: `#tiles li:has-text("${MAC}") dd:text-is("42.5")`,
+      after: `#tiles li:has-text("${MAC}") dd:text-is("7")`,
+    },
+    { path: '/journal.html', before: '#list .position:text-is("37")', after: '#list .position:text-is("44")' },
+  ]
+  const pages = []
+  for (const { path, before, after } of opened) {
+    const { page } = await openPage(t, first.url + path, {}, browser)
+    await live(page)
+    await page.locator(before).waitFor()
+    pages.push({ page, after })
+  }
   await first.stop('SIGKILL')
-  await page.getByText('Server gone, trying again…').waitFor()
+  for (const { page } of pages) await page.getByText('Server gone, trying again…').waitFor()
 
   const elsewhere = await startServer(t, { directory: first.directory })
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
   await startServer(t, { directory: first.directory, isBare: true, flags: ['--file', first.file, '--urls', first.url] })
-  await page.getByText('Reconnected, 7 changes caught up').waitFor()
-  await page.locator(cell('7')).waitFor()
+  for (const { page, after } of pages) {
+    await page.getByText('Reconnected, 7 changes caught up').waitFor()
+    await page.locator(after).waitFor()
+  }
 })
 
 test('the slider shows what the API says about that moment, and goes back to what comes', options, async (t) => {
