@@ -117,6 +117,7 @@ export async function openClusterEngine(
       node,
       exchange,
       recent,
+      journal,
       position: () => views.position,
     })
     // The copy may be written to while another node decides.

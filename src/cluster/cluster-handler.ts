@@ -3,7 +3,7 @@ import type { CommandHandler, Outcome, RestoreOutcome } from '../commands/handle
 import type { Restoration } from '../commands/restore.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import type { Origin } from '../events/journal.ts'
+import type { Journal, Origin } from '../events/journal.ts'
 import type { Exchange } from './exchange.ts'
 import type { Node } from './node.ts'
 import type { Answer, Question, RestorationText } from './protocol.ts'
@@ -24,6 +24,7 @@ export interface ClusterHandlerOptions {
   readonly node: Pick<Node, 'id' | 'decider' | 'isDeciding'>
   readonly exchange: Pick<Exchange, 'ask'>
   readonly recent: Recent
+  readonly journal: Pick<Journal, 'read'>
   /** Of the last event that this node's views hold. */
   readonly position: () => Position
 }
@@ -46,21 +47,25 @@ export class ClusterHandler {
   }
 
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    const { local, node, recent } = this.#options
+    const { local, node, recent, journal } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
     if (node.isDeciding) return this.#decide(() => local.restore(restoration, origin, false))
     const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
     const { position, events } = await this.#ask('stored', question)
     if (events === 0) return { position, events: [] }
-    const { events: stored } = await recent.endingAt(position)
-    return { position, events: stored.slice(-events) as readonly DomainEvent[] }
+    await recent.reached(position)
+    const stored: DomainEvent[] = []
+    for await (const recorded of journal.read(position - events + 1, position)) {
+      for (const event of recorded.events) stored.push(event)
+    }
+    return { position, events: stored }
   }
 
   async reload(): Promise<TakenIn> {
     const { node, reload, recent } = this.#options
     if (node.isDeciding) return this.#decide(reload)
     const taken = await this.#ask('taken-in', { type: 'reload' })
-    if (taken.events > 0) await recent.endingAt(taken.basis + taken.events)
+    await recent.reached(taken.basis + taken.events)
     return taken
   }
 

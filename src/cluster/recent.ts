@@ -5,6 +5,8 @@ import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 /** So long a node waits until it has what another one has stored for it. */
 const WAIT_MS = 10_000
 const KEPT = 1024
+/** A write of more events is not kept, as those who wait for one are told when it comes. */
+const KEPT_EVENTS = 8
 
 /** Finds the write that ended at a position, as soon as this node has it. To be fed after the views. */
 export class Recent {
@@ -18,7 +20,7 @@ export class Recent {
 
   settle(recorded: Recorded): void {
     const last = lastPosition(recorded)
-    this.#kept.set(last, recorded)
+    if (recorded.events.length <= KEPT_EVENTS) this.#kept.set(last, recorded)
     for (const oldest of this.#kept.keys()) {
       if (this.#kept.size <= KEPT) break
       this.#kept.delete(oldest)
