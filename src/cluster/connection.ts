@@ -37,6 +37,8 @@ export async function connect(
     pingInterval: PING_MS,
     maxPingOut: PINGS,
     ignoreAuthErrorAbort: true,
+    // A stack trace for every request costs more than the request.
+    noAsyncTraces: true,
     ...(urls.some(({ protocol }) => protocol === 'tls:') && { tls: {} }),
     ...(withUser && { user: decodeURIComponent(withUser.username), pass: decodeURIComponent(withUser.password) }),
   }

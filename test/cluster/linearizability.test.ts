@@ -9,7 +9,7 @@ import { withoutNats } from '../support/nats.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { ClusterService } from './cluster-service.ts'
 
-const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 4)
+const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 2)
 
 test('three nodes answer as one client at a time would be answered by one, through failovers', {
   skip: withoutNats,
