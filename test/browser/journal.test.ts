@@ -13,7 +13,8 @@ const EVENTS = Number(process.env.PAGES_EVENTS ?? 20_000)
 const options = { skip: withoutBrowser, timeout: 120_000 }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
-const line = (position: number | string): string => `#list li:not([hidden]):has(.position:text-is("${position}"))`
+const line = (position: number | string): string =>
+  `#list li[data-state=shown]:not([hidden]):has(.position:text-is("${position}"))`
 const panel = (page: Page) => page.locator('#event')
 const changed = (page: Page) => panel(page).locator('.diff').first().locator('tr').allInnerTexts()
 

@@ -172,7 +172,7 @@ function local(iso) {
 /** @returns {HTMLElement} */
 function newRow() {
   const parts = ['position', 'when', 'verb', 'place', 'actor', 'text'].map((name) => el(`span.${name}`))
-  return el('li', { hidden: true }, el('a', { draggable: false }, parts))
+  return el('li', { hidden: true }, el('a', { draggable: false, tabIndex: 0 }, parts))
 }
 
 /**
@@ -184,7 +184,6 @@ function showRow(row, index) {
   const [position, when, verb, place, actor, text] = /** @type {any} */ (link.children)
   const line = source?.at(index)
   if (!line) {
-    row.dataset.index = ''
     link.removeAttribute('href')
     link.removeAttribute('aria-current')
     row.className = ''
@@ -192,7 +191,7 @@ function showRow(row, index) {
     setText(position, source?.look || !source ? '' : count(source.count - index))
     for (const part of [when, verb, actor, text]) setText(part, '')
     setText(place, '…')
-    return
+    return false
   }
   const ms = Date.parse(line.time)
   row.className = line.type
@@ -205,6 +204,7 @@ function showRow(row, index) {
   setText(place, placeText(line.collection, line.id))
   setText(actor, visible(line.actor))
   setText(text, line.text)
+  return true
 }
 
 /** @param {number} position */

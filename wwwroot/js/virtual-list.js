@@ -10,8 +10,8 @@ const SETTLE_MS = 150
 /**
  * @template {HTMLElement} Row
  * @param {HTMLElement} place that scrolls
- * @param {{ newRow: () => Row, show: (row: Row, index: number) => void, onView: (first: number, last: number) => void }} options
- *   `show` puts what is at an index into a row; `onView` is told which are seen
+ * @param {{ newRow: () => Row, show: (row: Row, index: number) => boolean, onView: (first: number, last: number) => void }} options
+ *   `show` puts what is at an index into a row, and says whether that is known yet; `onView` is told which are seen
  */
 export function virtualList(place, { newRow, show, onView }) {
   const layer = el('ol.rows', { role: 'list' })
@@ -53,7 +53,7 @@ export function virtualList(place, { newRow, show, onView }) {
     },
     /** Draws what is seen again. */
     refresh() {
-      for (const row of pool) row.dataset.index = ''
+      for (const row of pool) row.dataset.state = 'old'
       draw()
     },
     /** @param {number} index is brought into view */
@@ -133,11 +133,11 @@ export function virtualList(place, { newRow, show, onView }) {
       used.add(at)
       row.hidden = false
       row.style.transform = `translateY(${Math.round(index * rowHeight - offset)}px)`
-      if (row.dataset.index === String(index)) continue
+      if (row.dataset.index === String(index) && row.dataset.state === 'shown') continue
       row.dataset.index = String(index)
       row.setAttribute('aria-posinset', String(index + 1))
       row.setAttribute('aria-setsize', String(count))
-      show(row, index)
+      row.dataset.state = show(row, index) ? 'shown' : 'waiting'
     }
     pool.forEach((row, at) => {
       if (!used.has(at)) row.hidden = true
