@@ -23,6 +23,8 @@ const lines = new Map()
 const arrivals = new Map()
 /** Whose number is to be asked for. @type {Set<string>} */
 const uncounted = new Set()
+/** The moment that the names are those of. @type {string | undefined} */
+let namesAt
 let collection = ''
 let shown = ''
 /** Of the last query: what an earlier one is answered is not shown any more. */
@@ -93,7 +95,9 @@ function clear() {
 }
 
 async function names() {
-  const { body } = await server.ask(withQuery('/api', moment.query))
+  const at = moment.query
+  const { body } = await server.ask(withQuery('/api', at))
+  namesAt = at
   const all = /** @type {string[]} */ (body)
   const wanted = address.get('collection')
   collection = wanted ?? all[0] ?? ''
@@ -135,10 +139,12 @@ function lineOf(name) {
 }
 
 async function counts() {
+  const at = namesAt
   const wanted = [...uncounted].filter((name) => lines.has(name))
   uncounted.clear()
-  const at = moment.query
   for (const name of wanted) {
+    // The names of this moment are still to come: then all are counted anew.
+    if (at !== moment.query) return
     const { total } = await server.ask(withQuery(pathOf(name), 'pageSize=1', at), { method: 'HEAD' })
     const line = lines.get(name)
     if (line && at === moment.query) {
