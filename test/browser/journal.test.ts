@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core'
 import { authentication, keyOf } from '../support/authentication.ts'
 import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 const MAC = 'DC:25:EF:B0:3A:11'
@@ -47,7 +48,7 @@ for (const { name, ...look } of LOOKS) {
       (await changed(page)).map((text) => text.replace(/\s+/g, ' ').trim()),
       ['~ changed data.humidity 50 → 60', '− removed data.note "damp"'],
     )
-    assert.equal(await panel(page).locator('.timeline > li').count(), 4)
+    await until('the whole timeline', async () => (await panel(page).locator('.timeline > li').count()) === 4)
     assert.deepEqual(await barriers(page), [])
     assert.equal(await overhang(page), 0)
     assert.equal(await page.title(), 'Journal · Recollect')
@@ -176,7 +177,8 @@ test('how the journal is: where it stands, its segments, and whether it is whole
   const { journal } = (await answered(server, '/health')) as { journal: { segments: { first: number }[] } }
   assert.ok(journal.segments.length > 2)
   await health.getByText(`${journal.segments.length} segments`).waitFor()
-  assert.equal(await health.locator('.segments li').count(), journal.segments.length)
+  const shown = async () => (await health.locator('.segments li').count()) === journal.segments.length
+  await until('every segment', shown)
   await health.getByRole('button', { name: 'Verify the journal' }).click()
   await health.getByText('Whole: 401 events').waitFor()
   assert.deepEqual(errors, [])
