@@ -27,11 +27,7 @@ export interface HotPathOptions {
  */
 export function hotPath(options: HotPathOptions): (request: IncomingMessage, response: ServerResponse) => boolean {
   const { gate, position, observe, log, newId, bodyBytes } = options
-  const bySegments = options.resources.map((resource) => ({ resource, segments: resource.path.split('/').length - 2 }))
-  const found = (segments: number): ApiResource | undefined =>
-    bySegments.find(
-      ({ resource, segments: own }) => own === segments || (resource.path.includes('*') && own < segments),
-    )?.resource
+  const found = bySegments(options.resources)
 
   return (request, response) => {
     const { method = '', url = '', headers } = request
@@ -84,6 +80,17 @@ export function hotPath(options: HotPathOptions): (request: IncomingMessage, res
     }
     return true
   }
+}
+
+/** Finds a resource by the number of segments after `/api`: no two have the same, and the last takes any that are more. */
+function bySegments(resources: readonly ApiResource[]): (segments: number) => ApiResource | undefined {
+  const table: ApiResource[] = []
+  let more: ApiResource | undefined
+  for (const resource of resources) {
+    if (resource.path.includes('*')) more = resource
+    else table[resource.path.split('/').length - 2] = resource
+  }
+  return (segments) => table[segments] ?? more
 }
 
 function routeOf({ routes }: ApiResource, method: string): ApiRoute | undefined {
