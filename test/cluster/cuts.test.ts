@@ -87,8 +87,10 @@ test('a decider that stood still wakes up to a successor, and answers nothing fr
   await written(follower, '/api/things/new', () => json('PUT', { id: 'new' }))
   const unknown = decider.fetch('/api/things/new', { method: 'DELETE' })
   decider.process.kill('SIGCONT')
-  assert.ok([412, 503, 504].includes(await statusOf(stale)))
-  assert.ok([204, 503, 504].includes(await statusOf(unknown)))
+  // A connection that was kept alive may have come to its end while the decider stood still: then it says nothing.
+  const nothing = () => undefined
+  assert.ok([412, 503, 504, undefined].includes(await statusOf(stale).catch(nothing)))
+  assert.ok([204, 503, 504, undefined].includes(await statusOf(unknown).catch(nothing)))
   const { position } = await healthOf(follower)
   const read = await decider.fetch('/api/things/old', { headers: { 'Wait-For-Position': String(position) } })
   assert.deepEqual(await read.json(), { id: 'old', by: 'successor' })
