@@ -239,7 +239,7 @@ test('damage before a checkpoint is never served: it is found behind the start, 
 test('a checkpoint that is being written when damage before it is found does not stay either', async () => {
   const disk = await lived(new Random(seedFor('checkpoint_writing')))
   const segments = disk.list(JOURNAL).filter((name) => name.endsWith('.ndjson'))
-  const path = pathOf(segments.at(-2) as string)
+  const path = pathOf(segments[1] as string)
   const bytes = Buffer.from(disk.bytes(path) as Buffer)
   bytes[bytes.length - 10] = (bytes[bytes.length - 10] as number) ^ 1
   disk.put(path, bytes)
