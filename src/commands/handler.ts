@@ -44,7 +44,7 @@ export interface HandlerOptions {
   readonly durable: FindCollection
   readonly rules: Rules
   readonly now: () => Date
-  /** What the journal held already when it was opened, unless that is replayed. */
+  /** The requests whose writes the journal held already when it was opened. */
   readonly answered?: Answered
 }
 
@@ -74,11 +74,6 @@ export class CommandHandler {
     this.#now = now
     this.#answered = answered
     this.#overlay = new Overlay(durable, journal.head)
-  }
-
-  /** A write that the journal held already when it was opened. */
-  replay(recorded: Recorded): void {
-    this.#answered.apply(recorded)
   }
 
   /** A write became durable, and the projections have it. */

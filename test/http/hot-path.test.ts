@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
+import { pino } from 'pino'
+import { TrustedProxies } from '../../src/access/addresses.ts'
+import { Failures } from '../../src/access/failures.ts'
+import { Gate } from '../../src/access/gate.ts'
+import { Origins } from '../../src/access/origins.ts'
+import type { ApiRoute } from '../../src/http/api.ts'
+import { hotPath } from '../../src/http/hot-path.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
@@ -79,4 +88,58 @@ test('the hot path answers as Koa does: status, headers, body', async (t) => {
     assert.equal(one, other, question)
     assert.notEqual(fromHot.headers['x-request-id'], fromKoa.headers['x-request-id'])
   }
+})
+
+const LEFT = 299
+
+test('the plainest requests are taken, and all others left to Koa', async (t) => {
+  const route: ApiRoute = async ({ method, bytes }, reply) => {
+    if (method !== 'GET' && method !== 'DELETE') await bytes()
+    reply.json('{}')
+  }
+  const now = () => new Date()
+  const isHot = hotPath({
+    resources: [
+      { path: '/api', routes: { GET: route } },
+      { path: '/api/:collection', routes: { GET: route, POST: route } },
+      { path: '/api/:collection/:id', routes: { GET: route, PUT: route, PATCH: route, DELETE: route } },
+      { path: '/api/:collection/:id/*rest', routes: { GET: route } },
+    ],
+    gate: new Gate({
+      access: undefined,
+      failures: new Failures(1, now),
+      proxies: new TrustedProxies([]),
+      origins: new Origins(undefined),
+    }),
+    bodyBytes: 10,
+    position: () => 1,
+    observe: () => {},
+    log: pino({ level: 'silent' }),
+    newId: () => 'id',
+  })
+  const server = createServer((request, response) => {
+    if (!isHot(request, response)) response.writeHead(LEFT).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const isTaken = async (method: string, path: string, headers = {}, body?: string) =>
+    (await send(url, method, path, { headers, ...(body !== undefined && { body }) })).status !== LEFT
+
+  for (const path of ['/api/c', '/api/c?a=1', '/api/c/1', '/api/c/%37', '/api/c/1/a/b']) {
+    assert.equal(await isTaken('GET', path), true, path)
+  }
+  assert.equal(await isTaken('POST', '/api/c', JSON_TYPE, '{}'), true)
+  assert.equal(await isTaken('PUT', '/api/c/1', JSON_TYPE, '{}'), true)
+  assert.equal(await isTaken('DELETE', '/api/c/1'), true)
+
+  for (const path of ['/api', '/api/', '/api/c/', '/api//c', '/API/c', '/events', '/api/c#1']) {
+    assert.equal(await isTaken('GET', path), false, path)
+  }
+  for (const method of ['HEAD', 'OPTIONS', 'TRACE']) assert.equal(await isTaken(method, '/api/c'), false, method)
+  assert.equal(await isTaken('GET', '/api/c', THROUGH_KOA), false)
+  assert.equal(await isTaken('PUT', '/api/c/1', JSON_TYPE, '{"a":"too long"}'), false)
+  assert.equal(await isTaken('PUT', '/api/c/1', { 'Content-Type': 'text/plain' }, '{}'), false)
+  assert.equal(await isTaken('PUT', '/api/c/1', { ...JSON_TYPE, 'Content-Encoding': 'gzip' }, '{}'), false)
+  assert.equal(await isTaken('PUT', '/api/c/1', { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' }, '{}'), false)
 })
