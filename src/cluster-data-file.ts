@@ -4,6 +4,7 @@ import type { EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
 import { type Journal, lastPosition, type Origin, type Recorded } from './events/journal.ts'
 import { directoryOf, replace } from './files/files.ts'
+import type { FollowingFile } from './projected.ts'
 import type { Kept, Piece } from './projections/checkpoint/kept.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus, isTakenIn } from './projections/data-file/account.ts'
 import type { Merged, TakenInEdit } from './projections/data-file/connection.ts'
@@ -23,7 +24,7 @@ export interface ClusterDataFileOptions {
  * The data file of one node of a cluster: written and taken in while the node decides, and left alone while it does
  * not. The first items come from it only where the journal is empty.
  */
-export class ClusterDataFile {
+export class ClusterDataFile implements FollowingFile {
   readonly #options: ClusterDataFileOptions
   readonly #path: string
   /** What this file's edits are known by among those of other nodes' files. */
@@ -70,8 +71,11 @@ export class ClusterDataFile {
     }
   }
 
-  /** A write that is durable, and that the views have. */
-  settle(recorded: Recorded): void {
+  replay(recorded: Recorded): void {
+    this.changed(recorded)
+  }
+
+  changed(recorded: Recorded): void {
     if (isTakenIn(recorded, this.#door)) {
       this.#lastTakenIn = { fields: { position: lastPosition(recorded), hash: recorded.key } }
     }

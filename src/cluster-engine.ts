@@ -12,14 +12,8 @@ import { patiently } from './cluster/patience.ts'
 import { Recent } from './cluster/recent.ts'
 import { tokensIn } from './cluster/secrets.ts'
 import { ClusterDataFile } from './cluster-data-file.ts'
-import { Answered } from './commands/answered.ts'
-import { CommandHandler } from './commands/handler.ts'
 import { type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
-import { EventBus } from './events/bus.ts'
-import { Checkpoints } from './projections/checkpoint/checkpoints.ts'
-import { keptViews } from './projections/checkpoint/kept-views.ts'
-import { History } from './projections/history.ts'
-import { Past } from './projections/past.ts'
+import { Projected } from './projected.ts'
 import { Views } from './projections/views.ts'
 import { textOf } from './settings/urls.ts'
 import type { ClusterSettings, Settings } from './settings.ts'
@@ -32,12 +26,9 @@ export async function openClusterEngine(
   cluster: ClusterSettings,
   surroundings: EngineSurroundings,
 ): Promise<Engine> {
-  const { files, now, newId, elapsedMs, schedule, log, failed } = surroundings
+  const { files, now, newId, elapsedMs, log, failed } = surroundings
   const id = newId()
-  const rules = rulesOf(settings)
   const views = new Views()
-  const history = new History(views)
-  const answered = new Answered()
   const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
   const end = async (): Promise<void> => {
@@ -54,15 +45,7 @@ export async function openClusterEngine(
       views,
       takeIn: (edit, origin) => handler.takeIn(edit, origin),
     })
-    const checkpoints = new Checkpoints({
-      files,
-      directory: settings.journal,
-      kept: { views: keptViews(views), history, dataFile: dataFile.kept, answered },
-      every: settings.checkpointEvents,
-      items: () => views.counts().items,
-      schedule,
-      log,
-    })
+    const projected = new Projected({ settings, surroundings, views, dataFile })
     const journal = await ClusterJournal.open({
       stream,
       files,
@@ -72,31 +55,16 @@ export async function openClusterEngine(
       now,
       newId,
       locked: async () => {},
-      resume: (whyNot) => checkpoints.load(whyNot),
-      replay: (recorded) => {
-        views.apply(recorded)
-        history.apply(recorded)
-        dataFile.settle(recorded)
-        answered.apply(recorded)
-      },
+      ...projected.opening,
       lost: () => node.lost(),
       failed,
     })
     ends.push(() => journal.close())
     if (journal.replica.cut)
       log.warn(journal.replica.cut, 'a crash left the end of the copy torn; it was cut off and kept')
-    const handler = new CommandHandler({ journal, durable: views.any, rules, now, answered })
+    const handler = projected.decide(journal, rulesOf(settings), now)
     const recent = new Recent(journal)
-    const bus = new EventBus()
-    bus.subscribe((recorded) => views.apply(recorded))
-    bus.subscribe((recorded) => history.apply(recorded))
-    bus.subscribe((recorded) => handler.settle(recorded))
-    bus.subscribe((recorded) => dataFile.settle(recorded))
-    bus.subscribe(() => checkpoints.changed())
-    journal.follow((recorded) => {
-      bus.publish(recorded)
-      recent.settle(recorded)
-    })
+    journal.follow((recorded) => recent.settle(recorded))
     const election = new Election({ register: bucket.register('decider'), node: id, elapsedMs })
     const node: Node = new Node({
       id,
@@ -120,28 +88,27 @@ export async function openClusterEngine(
       journal,
       position: () => views.position,
     })
-    // The copy may be written to while another node decides.
-    const copy = {
+    projected.begin({
       get head() {
         return journal.head
       },
+      // The copy may be written to while another node decides.
       writable: true,
       mark: () => journal.mark(),
-    }
-    checkpoints.begin(copy)
-    checkpoints.check().catch(failed)
+    })
     await journal.begin()
     await journal.caughtUp()
     exchange.serve(id, (question) => clusterHandler.answer(question))
     await node.start()
-    ends.push(() => checkpoints.close())
+    ends.push(() => projected.checkpoints.close())
     ends.push(async () => exchange.close())
     ends.push(() => node.close())
+    const { history, bus, checkpoints } = projected
     return {
       journal,
       views,
       history,
-      past: new Past(journal, views, history),
+      past: projected.past(journal),
       handler: clusterHandler,
       bus,
       now,

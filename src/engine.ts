@@ -1,11 +1,10 @@
 import type { Logger } from 'pino'
 import { Overlay } from './collections/overlay.ts'
-import { Answered } from './commands/answered.ts'
-import { CommandHandler } from './commands/handler.ts'
+import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import { compileSchemas } from './commands/schemas.ts'
 import { takeIn } from './commands/take-in.ts'
-import { EventBus } from './events/bus.ts'
+import type { EventBus } from './events/bus.ts'
 import { journalExists } from './events/directory.ts'
 import type { Position } from './events/event.ts'
 import { FileJournal } from './events/file-journal.ts'
@@ -13,14 +12,14 @@ import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import type { TokenKeeping } from './open-gate.ts'
-import { type CheckpointStatus, Checkpoints } from './projections/checkpoint/checkpoints.ts'
-import { keptViews } from './projections/checkpoint/kept-views.ts'
+import { Projected } from './projected.ts'
+import type { CheckpointStatus, Checkpoints } from './projections/checkpoint/checkpoints.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
-import { History } from './projections/history.ts'
-import { Past } from './projections/past.ts'
+import type { History } from './projections/history.ts'
+import type { Past } from './projections/past.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
@@ -89,7 +88,6 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   const rules = rulesOf(settings)
   const path = await prepareFile(settings, surroundings)
   const views = new Views()
-  const history = new History(views)
   const dataFile = new DataFile({
     files,
     path,
@@ -106,16 +104,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     await dataFile.checkFirstItems((file) => takeIn({ file, base: new Map() }, nothing, rules))
   }
 
-  const answered = new Answered()
-  const checkpoints = new Checkpoints({
-    files,
-    directory: settings.journal,
-    kept: { views: keptViews(views), history, dataFile: dataFile.kept, answered },
-    every: settings.checkpointEvents,
-    items: () => views.counts().items,
-    schedule,
-    log,
-  })
+  const projected = new Projected({ settings, surroundings, views, dataFile })
   const journal = await FileJournal.open({
     files,
     directory: settings.journal,
@@ -123,43 +112,23 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     newId,
     segmentBytes: settings.segmentBytes,
     locked: () => dataFile.prepare(),
-    resume: (whyNot) => checkpoints.load(whyNot),
-    replay: (recorded) => {
-      views.apply(recorded)
-      history.apply(recorded)
-      dataFile.replay(recorded)
-      answered.apply(recorded)
-    },
+    ...projected.opening,
     failed,
   })
   try {
     if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
-    const handler = new CommandHandler({
-      journal,
-      durable: views.any,
-      rules,
-      now,
-      answered,
-    })
-
-    const bus = new EventBus()
-    bus.subscribe((recorded) => views.apply(recorded))
-    bus.subscribe((recorded) => history.apply(recorded))
-    bus.subscribe((recorded) => handler.settle(recorded))
-    bus.subscribe((recorded) => dataFile.changed(recorded))
-    bus.subscribe(() => checkpoints.changed())
-    journal.follow((recorded) => bus.publish(recorded))
+    const handler = projected.decide(journal, rules, now)
     await dataFile.start({
       journal,
       takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
     })
-    checkpoints.begin(journal)
-    checkpoints.check().catch(failed)
+    projected.begin(journal)
+    const { history, bus, checkpoints } = projected
     return {
       journal,
       views,
       history,
-      past: new Past(journal, views, history),
+      past: projected.past(journal),
       handler,
       dataFile,
       checkpoints,

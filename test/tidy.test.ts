@@ -29,6 +29,7 @@ const TOP = [
   'replay-engine',
   'cluster-engine',
   'cluster-data-file',
+  'projected',
   'listening',
   'metrics',
   'open-gate',
