@@ -28,6 +28,7 @@ export async function openClusterEngine(
 ): Promise<Engine> {
   const { files, now, newId, elapsedMs, log, failed } = surroundings
   const id = newId()
+  const rules = await rulesOf(settings)
   const views = new Views()
   const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
@@ -62,7 +63,7 @@ export async function openClusterEngine(
     ends.push(() => journal.close())
     if (journal.replica.cut)
       log.warn(journal.replica.cut, 'a crash left the end of the copy torn; it was cut off and kept')
-    const handler = projected.decide(journal, rulesOf(settings), now)
+    const handler = projected.decide(journal, rules, now)
     const recent = new Recent(journal)
     journal.follow((recorded) => recent.settle(recorded))
     const election = new Election({ register: bucket.register('decider'), node: id, elapsedMs })

@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import { Overlay } from './collections/overlay.ts'
 import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
-import { compileSchemas } from './commands/schemas.ts'
 import { takeIn } from './commands/take-in.ts'
 import type { EventBus } from './events/bus.ts'
 import { journalExists } from './events/directory.ts'
@@ -85,7 +84,7 @@ export interface FileEngine extends Engine {
 /** Opens journal and data file. What it throws has changed nothing that matters. */
 export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<FileEngine> {
   const { files, now, newId, schedule, log, failed } = surroundings
-  const rules = rulesOf(settings)
+  const rules = await rulesOf(settings)
   const path = await prepareFile(settings, surroundings)
   const views = new Views()
   const dataFile = new DataFile({
@@ -164,13 +163,16 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   }
 }
 
-export function rulesOf({ api, limits }: Settings): Rules {
+/** Without schemas, what compiles them is not loaded. */
+export async function rulesOf({ api, limits }: Settings): Promise<Rules> {
+  const { schemas } = api
+  const hasSchemas = Object.keys(schemas).length > 0
   return {
     upsertOnPut: api.upsertOnPut,
     clientIdsOnPost: api.clientIdsOnPost,
     itemBytes: limits.bodyBytes,
     patchOperations: limits.patchOperations,
-    faultsOf: compileSchemas(api.schemas),
+    faultsOf: hasSchemas ? (await import('./commands/schemas.ts')).compileSchemas(schemas) : () => [],
   }
 }
 

@@ -8,10 +8,9 @@ import { destination, pino } from 'pino'
 import { hashPassword } from './access/passwords.ts'
 import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
 import { isReplayServer, parseReplayServer, type ReplayInvocation } from './cli/replay-server.ts'
-import { run } from './cli/run.ts'
 import { Corruption, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
-import { type Surroundings, start, startReplay } from './service.ts'
+import type { Surroundings } from './service.ts'
 import { BadSettings, helpText, type Invocation, readSettings } from './settings.ts'
 
 const packageRoot = fileURLToPath(new URL('..', import.meta.url))
@@ -36,6 +35,7 @@ async function main(): Promise<void> {
   if (name === 'hash-password') return printHash(flags)
   if (isCliCommand(name) && !(name === 'replay' && isReplayServer(flags))) {
     const command = parseCliCommand(name, flags, (path) => resolve(path))
+    const { run } = await import('./cli/run.ts')
     process.exitCode = await run(command, nodeFiles, {
       out: (text) => process.stdout.write(text),
       progress: process.stderr.isTTY ? (text) => process.stderr.write(text) : undefined,
@@ -78,6 +78,7 @@ async function main(): Promise<void> {
     },
   }
   const { settings } = invoked
+  const { start, startReplay } = await import('./service.ts')
   const service = await ('replay' in invoked
     ? startReplay(settings, invoked.replay, surroundings)
     : start(settings, surroundings))

@@ -5,7 +5,7 @@ import { Failures } from './access/failures.ts'
 import { Gate } from './access/gate.ts'
 import { Origins } from './access/origins.ts'
 import { isPasswordHash } from './access/passwords.ts'
-import { type Revocation, type RevocationStore, Tokens } from './access/tokens.ts'
+import type { Revocation, RevocationStore, Tokens } from './access/tokens.ts'
 import { Corruption, Refusal } from './errors.ts'
 import { type Files, isOutOfSpace, replace } from './files/files.ts'
 import { isPublic } from './settings/urls.ts'
@@ -39,6 +39,7 @@ export async function openGate(settings: Settings, keeping: TokenKeeping, now: (
   const { enabled, schemes, users, apiKeys, token } = authentication
   const tokens = async (): Promise<Tokens> => {
     const secret = token.secret === undefined ? await keeping.secret() : Buffer.from(token.secret)
+    const { Tokens } = await import('./access/tokens.ts')
     return Tokens.open(secret, token.expiresInSeconds, now, keeping.revocations)
   }
   return new Gate({

@@ -1,5 +1,4 @@
 import { createServer } from 'node:http'
-import { openClusterEngine } from './cluster-engine.ts'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
@@ -39,7 +38,7 @@ const TIMEOUT_CHECK_MS = 1000
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
   const engine = settings.cluster
-    ? await openClusterEngine(settings, settings.cluster, surroundings)
+    ? await (await import('./cluster-engine.ts')).openClusterEngine(settings, settings.cluster, surroundings)
     : await openEngine(settings, surroundings)
   return serve(engine, settings, surroundings)
 }

@@ -47,7 +47,7 @@ interface Import {
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => /(?<!\.d)\.ts$/.test(name))
 const imports = files.flatMap((file): Import[] => {
   const text = readFileSync(join(src, file), 'utf8')
-  return [...text.matchAll(/from '(\.[^']+)'/g)].map(([, target]) => ({
+  return [...text.matchAll(/(?:from |import\()'(\.[^']+)'/g)].map(([, target]) => ({
     file,
     from: roomOf(file),
     to: roomOf(relative(src, resolve(src, dirname(file), target as string))),

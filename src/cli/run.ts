@@ -2,7 +2,6 @@ import type { Files } from '../files/files.ts'
 import { backup } from './backup.ts'
 import type { Progress } from './fold.ts'
 import type { CliCommand } from './invocation.ts'
-import { migrate } from './migrate.ts'
 import { replay } from './replay.ts'
 import { verify } from './verify.ts'
 
@@ -44,6 +43,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       return 0
     }
     case 'migrate': {
+      const { migrate } = await import('./migrate.ts')
       const moved = await migrate(files, command.migration, bar(terminal.progress, 'events'))
       terminal.out(`Moved the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
       return 0

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Context, Next } from 'koa'
-import { koaBody } from 'koa-body'
+import type { Context, Middleware } from 'koa'
 import type { Patch } from '../commands/command.ts'
 import { Refusal } from '../errors.ts'
 import { parsePatch } from '../json/json-patch.ts'
@@ -49,7 +48,25 @@ export async function readBody(source: BodySource, types: readonly string[], lim
 
 /** The body of a request to Koa: koa-body gathers, inflates and bounds the bytes. */
 export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
-  const gather = koaBody({
+  let gather: Promise<Middleware> | undefined
+  return (ctx) => ({
+    headers: ctx.headers,
+    bytes: async () => {
+      try {
+        gather ??= gathering(limitBytes)
+        await (await gather)(ctx, async () => {})
+      } catch (error) {
+        throw bodyRefusal(error, limitBytes)
+      }
+      return Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
+    },
+  })
+}
+
+/** Loaded with the first body: a server starts sooner without it. */
+async function gathering(limitBytes: number): Promise<Middleware> {
+  const { koaBody } = await import('koa-body')
+  return koaBody({
     text: true,
     textTypes: [...PATCH_TYPES],
     textLimit: limitBytes,
@@ -58,19 +75,7 @@ export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
     urlencoded: false,
     multipart: false,
     patchNode: false,
-  })
-  const nothing: Next = async () => {}
-  return (ctx) => ({
-    headers: ctx.headers,
-    bytes: async () => {
-      try {
-        await gather(ctx as Parameters<typeof gather>[0], nothing)
-      } catch (error) {
-        throw bodyRefusal(error, limitBytes)
-      }
-      return Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
-    },
-  })
+  }) as unknown as Middleware
 }
 
 function noBody(): Refusal {

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import Router from '@koa/router'
 import type { Middleware } from 'koa'
-import { koaSwagger } from 'koa2-swagger-ui'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
 import { CONTENT_SECURITY_POLICY } from './headers.ts'
@@ -25,16 +24,7 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
 /** `/openapi.json` and the page that shows it; nothing is fetched from anywhere else. */
 export function docRoutes(options: DocsOptions): Router {
   const router = new Router({ sensitive: true, strict: true })
-  const page = koaSwagger({
-    title: 'Recollect API',
-    routePrefix: false,
-    swaggerCdnUrl: '/swagger',
-    swaggerVersion: 'assets',
-    swaggerOptions: { url: '/openapi.json', validatorUrl: null, deepLinking: true },
-    customCSS: '.opblock-tag { overflow-wrap: anywhere; }',
-    favicon: '/swagger/assets/favicon-32x32.png',
-    hideTopbar: true,
-  }) as unknown as Middleware
+  let page: Promise<Middleware> | undefined
 
   resource(router, '/openapi.json', { GET: (ctx) => sendJson(ctx, JSON.stringify(openApi(options))) })
 
@@ -47,7 +37,8 @@ export function docRoutes(options: DocsOptions): Router {
 
   resource(router, '/swagger/', {
     GET: async (ctx) => {
-      await page(ctx, async () => {})
+      page ??= makePage()
+      await (await page)(ctx, async () => {})
       const html = String(ctx.body).replace(/<link href="https:[^>]*>/g, '')
       ctx.body = html
       ctx.set('Content-Security-Policy', policyFor(html))
@@ -66,6 +57,21 @@ export function docRoutes(options: DocsOptions): Router {
   })
 
   return router
+}
+
+/** Made when it is first asked for: a server starts sooner without it. */
+async function makePage(): Promise<Middleware> {
+  const { koaSwagger } = await import('koa2-swagger-ui')
+  return koaSwagger({
+    title: 'Recollect API',
+    routePrefix: false,
+    swaggerCdnUrl: '/swagger',
+    swaggerVersion: 'assets',
+    swaggerOptions: { url: '/openapi.json', validatorUrl: null, deepLinking: true },
+    customCSS: '.opblock-tag { overflow-wrap: anywhere; }',
+    favicon: '/swagger/assets/favicon-32x32.png',
+    hideTopbar: true,
+  }) as unknown as Middleware
 }
 
 /** The page's own script stands within it: it is allowed by its hash, and no other is. */

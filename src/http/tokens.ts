@@ -1,6 +1,5 @@
 import Router from '@koa/router'
-import type { Context } from 'koa'
-import { koaBody } from 'koa-body'
+import type { Context, Middleware } from 'koa'
 import { type Gate, isRefused } from '../access/gate.ts'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
@@ -16,10 +15,12 @@ export function tokenRoutes(gate: Gate): Router {
   const { access } = gate
   if (!access?.schemes.includes('token')) return router
   const { tokens } = access
+  let gather: Promise<Middleware> | undefined
 
   resource(router, '/token', {
     POST: async (ctx) => {
-      const { name, password } = await readCredentials(ctx)
+      gather ??= gathering()
+      const { name, password } = await readCredentials(ctx, await gather)
       const admitted = await gate.attempt(addressOf(ctx, gate), () => access.byPassword(name, password))
       ctx.set('Cache-Control', 'no-store')
       if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)
@@ -44,21 +45,25 @@ export function tokenRoutes(gate: Gate): Router {
   return router
 }
 
-const gather = koaBody({
-  json: true,
-  urlencoded: true,
-  multipart: true,
-  text: false,
-  jsonLimit: BODY_BYTES,
-  formLimit: BODY_BYTES,
-  formidable: { maxFields: 10, maxFieldsSize: BODY_BYTES, maxFiles: 1, filter: () => false },
-  patchNode: false,
-})
+/** Loaded with the first credentials: a server starts sooner without it. */
+async function gathering(): Promise<Middleware> {
+  const { koaBody } = await import('koa-body')
+  return koaBody({
+    json: true,
+    urlencoded: true,
+    multipart: true,
+    text: false,
+    jsonLimit: BODY_BYTES,
+    formLimit: BODY_BYTES,
+    formidable: { maxFields: 10, maxFieldsSize: BODY_BYTES, maxFiles: 1, filter: () => false },
+    patchNode: false,
+  }) as unknown as Middleware
+}
 
 /** `username` and `password`, or OAuth 2's client credentials (RFC 6749 §4.4), as JSON, form or multipart. */
-async function readCredentials(ctx: Context): Promise<{ name: string; password: string }> {
+async function readCredentials(ctx: Context, gather: Middleware): Promise<{ name: string; password: string }> {
   try {
-    await gather(ctx as Parameters<typeof gather>[0], async () => {})
+    await gather(ctx, async () => {})
   } catch (error) {
     const refusal = bodyRefusal(error, BODY_BYTES)
     // What a parser says of a body quotes it, and with it a password.
