@@ -6,7 +6,7 @@ import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } fro
 import { json, startServer } from '../support/server.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
-const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
+const SAMPLE = twoHoursAgo(JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8')))
 const MAC = 'F4:A5:74:89:16:57'
 const options = { skip: withoutBrowser, timeout: 120_000 }
 
@@ -20,6 +20,19 @@ const reading = (mac: string, temperature: unknown, timestamp = new Date().toISO
   timestamp,
 })
 const value = (page: Page, name: string) => page.locator(`figure:has(h3:text-is("${name}")) .values`)
+
+/** The same readings, but that the last of them was two hours ago: the page shows a span of time up to now. */
+function twoHoursAgo<T extends Record<string, readonly { readonly timestamp: string }[]>>(sample: T): T {
+  const at = (timestamp: string): number => Date.parse(`${timestamp}Z`)
+  const last = Math.max(...Object.values(sample).flatMap((items) => items.map(({ timestamp }) => at(timestamp))))
+  const later = Date.now() - 2 * 60 * 60 * 1000 - last
+  const moved = (timestamp: string): string => new Date(at(timestamp) + later).toISOString().slice(0, -1)
+  const entries = Object.entries(sample).map(([name, items]) => [
+    name,
+    items.map((item) => ({ ...item, timestamp: moved(item.timestamp) })),
+  ])
+  return Object.fromEntries(entries) as T
+}
 
 for (const { name, ...look } of LOOKS) {
   test(`sensors and their readings, ${name}: no error, no outside request, no barrier`, options, async (t) => {
