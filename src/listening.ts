@@ -1,4 +1,4 @@
-import type { Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net'
 import type { Address } from './settings/urls.ts'
 
@@ -15,9 +15,9 @@ const DRAIN_MS = 8000
 
 /**
  * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
- * connections of the others.
+ * connections of the others. `first` looks at each request before all that listen for requests so far.
  */
-export async function listen(http: Server, addresses: readonly Address[]): Promise<Listening> {
+export async function listen(http: Server, addresses: readonly Address[], first: First): Promise<Listening> {
   const servers: (Server | NetServer)[] = []
   const urls: string[] = []
   try {
@@ -42,7 +42,7 @@ export async function listen(http: Server, addresses: readonly Address[]): Promi
     for (const server of servers) server.close()
     throw error
   }
-  const drain = drainOf(http)
+  const drain = dispatch(http, first)
   return {
     urls,
     async close(letGo) {
@@ -58,15 +58,26 @@ export async function listen(http: Server, addresses: readonly Address[]): Promi
   }
 }
 
-/** From its call on every answer, also to a request that is here already, is its connection's last. */
-function drainOf(http: Server): () => void {
+/** Answers a request, or leaves it: false. */
+export type First = (request: IncomingMessage, response: ServerResponse) => boolean
+
+/** From the call of what it returns every answer, also to a request that is here already, is its connection's last. */
+function dispatch(http: Server, first: First): () => void {
   /** What each connection is answered last; what came before it must not end the connection. */
   const answering = new Map<Socket, ServerResponse>()
   let isDraining = false
-  http.prependListener('request', ({ socket }, response: ServerResponse) => {
-    response.shouldKeepAlive &&= !isDraining
-    if (!answering.has(socket)) socket.once('close', () => answering.delete(socket))
-    answering.set(socket, response)
+  const others = http.listeners('request') as RequestListener[]
+  http.removeAllListeners('request')
+  http.on('request', (request, response) => {
+    const { socket } = request
+    if (isDraining) response.shouldKeepAlive = false
+    const isTaken = first(request, response)
+    // Most are answered by now; to keep those of every connection costs more than many an answer.
+    if (!response.writableEnded || answering.has(socket)) {
+      if (!answering.has(socket)) socket.once('close', () => answering.delete(socket))
+      answering.set(socket, response)
+    }
+    if (!isTaken) for (const listener of others) listener.call(http, request, response)
   })
   return () => {
     isDraining = true

@@ -112,7 +112,6 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       newId,
     })
     const isHot = hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
-    const throughKoa = app.callback()
     const http = createServer(
       {
         maxHeaderSize: limits.headerBytes,
@@ -120,9 +119,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         requestTimeout: limits.requestSeconds * 1000,
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
       },
-      (request, response) => {
-        if (!isHot(request, response)) throughKoa(request, response)
-      },
+      app.callback(),
     )
     http.on('clientError', answerClientError)
     // Node would answer an expectation that it does not know with an empty 417; RFC 9110 §10.1.1 lets it be passed over.
@@ -145,7 +142,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     })
     bus.subscribe((recorded) => sockets.notify(recorded))
     bus.subscribe(() => arrivals.notify())
-    const listening = await listen(http, settings.urls)
+    const listening = await listen(http, settings.urls, isHot)
     return {
       urls: listening.urls,
       async close() {

@@ -24,7 +24,11 @@ export class Reply {
   /** What the answer reflects; undefined: whatever the views hold when it is sent. */
   position: Position | undefined
   /** Names and values in turn, as `writeHead` takes them. */
-  readonly headers: string[] = []
+  readonly headers: string[]
+
+  constructor(headers: string[] = []) {
+    this.headers = headers
+  }
 
   set(name: string, value: string): void {
     this.headers.push(name, value)
@@ -32,7 +36,9 @@ export class Reply {
 
   /** Of a header that is set already. */
   replace(name: string, value: string): void {
-    this.headers[this.headers.indexOf(name) + 1] = value
+    let at = 0
+    while (this.headers[at] !== name) at += 2
+    this.headers[at + 1] = value
   }
 
   /** JSON text that is already made. */

@@ -7,10 +7,13 @@ import type { Origin } from '../events/journal.ts'
 import { type Parameter, parseParameters, type QueryLimits } from '../projections/query/query.ts'
 import type { ApiRequest } from './api.ts'
 
+const PREFIX = '/api/'
+
 /** The path's segments after `/api`, each decoded once; a trailing slash says nothing. */
 export function apiSegments(path: string): readonly string[] {
-  const segments = path.split('/').slice(2)
-  if (segments.at(-1) === '') segments.pop()
+  const end = path.endsWith('/') ? path.length - 1 : path.length
+  if (end <= PREFIX.length) return []
+  const segments = path.slice(PREFIX.length, end).split('/')
   return path.includes('%') ? segments.map(decoded) : segments
 }
 
