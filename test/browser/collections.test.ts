@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
+import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
@@ -174,10 +174,9 @@ test('what is in the data is shown as text, never as markup, and moves nothing',
     tab: '\u0000',
   }
   const long = { id: 'W'.repeat(300), text: 'x'.repeat(10_240), ['k'.repeat(300)]: 1 }
-  const browser = await startBrowser(t)
   const server = await startServer(t, { data: { [attack]: [hostile, long], '\u202eodd': [] } })
   for (const { name, ...look } of LOOKS.slice(1, 3)) {
-    const { page, errors, outside } = await openPage(t, server.url, look, browser)
+    const { page, errors, outside } = await openPage(t, server.url, look)
     await page.locator('#table tbody tr').nth(1).waitFor()
     assert.equal(await page.locator('#collection').textContent(), attack, name)
     await page.locator('#table tbody tr a').first().click()

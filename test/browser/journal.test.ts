@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf } from '../support/authentication.ts'
-import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
+import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -199,7 +199,6 @@ test('who is no admin sees the journal and is offered neither restoring nor chec
 
 test('what is in the events is shown as text, never as markup', options, async (t) => {
   const attack = '<img src="/x" onerror="globalThis.attacked = true">'
-  const browser = await startBrowser(t)
   const server = await startServer(t, {
     data: { [attack]: [{ id: attack, [attack]: attack, text: 'x'.repeat(10_240) }] },
   })
@@ -208,12 +207,9 @@ test('what is in the events is shown as text, never as markup', options, async (
     json('PATCH', { [attack]: `\u202e${attack}` }),
   )
   for (const width of [320, 1280]) {
-    const { page, errors, outside } = await openPage(
-      t,
-      `${server.url}/journal.html?event=3`,
-      { viewport: { width, height: 800 } },
-      browser,
-    )
+    const { page, errors, outside } = await openPage(t, `${server.url}/journal.html?event=3`, {
+      viewport: { width, height: 800 },
+    })
     await panel(page).locator('.diff').first().waitFor()
     assert.ok((await changed(page)).join().includes('\\u202e<img'))
     await page

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { barriers, LOOKS, openPage, overhang, startBrowser, withoutBrowser } from '../support/browser.ts'
+import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
@@ -193,14 +193,12 @@ test('what a client sends is shown as text, never as markup', options, async (t)
     { id: long, mac: long, timestamp: long, data: { [long]: long } },
     { id: 'big', data: { text: 'x'.repeat(10_240) } },
   ]
-  const browser = await startBrowser(t)
   const server = await startServer(t, { data: { sensors: [hostile, ...odd] } })
   for (const width of [320, 1280]) {
     const { page, errors, outside } = await openPage(
       t,
       `${server.url}/sensors.html?sensor=${encodeURIComponent(attack)}`,
       { viewport: { width, height: 800 } },
-      browser,
     )
     await page.getByText('7 sensors').waitFor()
     await page.locator('#chosen').getByText(attack).waitFor()

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
-import { barriers, openPage, startBrowser, withoutBrowser } from '../support/browser.ts'
+import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -17,7 +17,6 @@ const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
 
 test('a server that is killed and started anew: every page says so, and catches up', options, async (t) => {
   const first = await startServer(t, { data: SAMPLE })
-  const browser = await startBrowser(t)
   const opened = [
     { path: '/', before: cell('42.5'), after: cell('7') },
     {
@@ -29,7 +28,7 @@ test('a server that is killed and started anew: every page says so, and catches 
   ]
   const pages = []
   for (const { path, before, after } of opened) {
-    const { page } = await openPage(t, first.url + path, {}, browser)
+    const { page } = await openPage(t, first.url + path)
     await live(page)
     await page.locator(before).waitFor()
     pages.push({ page, after })
@@ -151,8 +150,7 @@ test('a token that ends says so, and one may sign in again', options, async (t) 
 
 test('all can be reached with the keyboard alone', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
-  const browser = await startBrowser(t)
-  const { page } = await openPage(t, server.url, {}, browser)
+  const { page } = await openPage(t, server.url)
   await page.locator(cell('42.5')).waitFor()
   const seen = new Set<string>()
   for (let presses = 0; presses < 60; presses++) {

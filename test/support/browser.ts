@@ -1,4 +1,4 @@
-import type { TestContext } from 'node:test'
+import { after, type TestContext } from 'node:test'
 import axe from 'axe-core'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
@@ -40,26 +40,25 @@ export const LOOKS = [
   { name: 'on a phone, dark', viewport: { width: 390, height: 800 }, colorScheme: 'dark' },
 ] as const
 
-/** A Chromium that ends with the test. */
-export async function startBrowser(t: Pick<TestContext, 'after'>): Promise<Browser> {
+/** One Chromium for all tests of a file: its start costs more than most of them. It ends after the last one. */
+let browser: Promise<Browser> | undefined
+after(async () => (await browser)?.close())
+
+function start(): Promise<Browser> {
   const executablePath = process.env.CHROMIUM
   if (!executablePath) throw new Error('chromium is missing: the environment variable CHROMIUM names none')
-  const browser = await chromium.launch({ executablePath, args: FLAGS })
-  t.after(() => browser.close())
-  return browser
+  return chromium.launch({ executablePath, args: FLAGS })
 }
 
-/** Opens the address, in a Chromium of its own unless one is given. */
+/** Opens the address as one who was never there before: with a cache and a storage of its own, which end with the test. */
 export async function openPage(
   t: Pick<TestContext, 'after'>,
   url: string,
   options: BrowserContextOptions = {},
-  browser?: Browser,
 ): Promise<OpenPage> {
-  const context = await (browser ?? (await startBrowser(t))).newContext({
-    viewport: { width: 1280, height: 900 },
-    ...options,
-  })
+  browser ??= start()
+  const context = await (await browser).newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  t.after(() => context.close())
   const page = await context.newPage()
   page.setDefaultTimeout(WAIT_MS)
   const errors: string[] = []
