@@ -1,4 +1,4 @@
-import type { Draft, Recorded } from '../events/journal.ts'
+import { type Draft, lastPosition, type Recorded } from '../events/journal.ts'
 import { type Expected, encodeWrite, RECORD_BYTES, type RecordLine } from '../events/record.ts'
 import type { Message } from './message.ts'
 
@@ -15,7 +15,12 @@ export interface Waiting {
 export interface Batch {
   readonly messages: readonly Message[]
   readonly writes: readonly { readonly waiting: Waiting; readonly recorded: Recorded }[]
+  /** What the next batch begins with. */
+  readonly next: Beginning
 }
+
+/** What a batch begins with: the position of its first event, and the crc32 of the record before. */
+export type Beginning = Pick<Expected, 'position' | 'previous'>
 
 /** What a record holds besides its events, its origin and its frame. */
 const RECORD_OVERHEAD_BYTES = 512
@@ -40,11 +45,11 @@ export class Batches {
   }
 
   /** Takes the next batch off a queue that is not empty. */
-  take(queue: Waiting[], next: Expected, record: (draft: Draft) => Recorded): Batch {
+  take(queue: Waiting[], next: Beginning, record: (draft: Draft) => Recorded): Batch {
     const writes: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
     const lines: RecordLine[] = []
     const flush = next.position
-    let { previous } = next
+    let { position: following, previous } = next
     let size = 0
     for (let waiting = queue[0]; waiting; waiting = queue[0]) {
       const { draft, texts } = waiting
@@ -59,10 +64,11 @@ export class Batches {
         lines.push(line)
         previous = line.crc
       }
+      following = lastPosition(recorded) + 1
       size += bytes
       if (size > this.#messageBytes) break
     }
-    return { writes, messages: this.#messagesOf(lines, flush) }
+    return { writes, messages: this.#messagesOf(lines, flush), next: { position: following, previous } }
   }
 
   #messagesOf(lines: readonly RecordLine[], position: number): readonly Message[] {

@@ -1,24 +1,15 @@
-import { setTimeout as delay } from 'node:timers/promises'
-import { Corruption, JournalMismatch, Refusal } from '../errors.ts'
+import { JournalMismatch, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from '../events/journal.ts'
+import { type Draft, type Journal, nextTime, type Recorded } from '../events/journal.ts'
 import type { Mark } from '../events/mark.ts'
 import { encodeEvent } from '../events/record.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
-import { Batches, type Waiting } from './batches.ts'
-import { Intake } from './intake.ts'
-import {
-  type CheckedLine,
-  decodeBeginning,
-  decodeContent,
-  encodeBeginning,
-  encodeSuccession,
-  type Message,
-  type Sequence,
-  type Succession,
-} from './message.ts'
+import { type Batch, Batches, type Beginning, type Waiting } from './batches.ts'
+import { decodeBeginning, encodeBeginning, encodeSuccession, type Sequence, type Succession } from './message.ts'
 import { type Place, placeOf } from './place.ts'
 import type { RecordStream } from './record-stream.ts'
+import { Sender } from './sender.ts'
+import { Tail } from './tail.ts'
 
 export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly stream: RecordStream
@@ -32,10 +23,6 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly failed: (error: unknown) => void
 }
 
-/** So long a write that got no answer is tried again; then nobody knows what came of it. */
-const GIVE_UP_MS = 10_000
-const RETRY_MS = 200
-
 /**
  * The journal of a cluster: messages of a stream, which every node follows, checks and copies to its own disk. Any
  * node reads. One at a time appends, the one that `lead` made the decider last: a message names the one that it
@@ -47,42 +34,38 @@ export class ClusterJournal implements Journal {
   /** The node's own copy. */
   readonly replica: Replica
   readonly #batches: Batches
-  readonly #intake = new Intake()
-  readonly #followers: ((recorded: Recorded) => void)[] = []
-  /** Of the last message that was taken in. */
-  #sequence: Sequence
-  #head: Position
-  #time: string
-  /** Of the message at which the copy ended: what it did not hold yet. */
-  readonly #rest: readonly CheckedLine[]
-  #tail: { close(): Promise<void> } | undefined
-  #turn: Promise<void> = Promise.resolve()
-  #arrivals: {
-    readonly sequence: Sequence
-    readonly resolve: () => void
-    readonly reject: (error: unknown) => void
-  }[] = []
-  /** The message that is on its way, and where it must arrive. */
-  #sent:
-    | { readonly sequence: Sequence; readonly message: Message; readonly arrived: (isOurs: boolean) => void }
-    | undefined
+  readonly #tail: Tail
+  readonly #sender: Sender
   /** Of the succession that makes this node the decider, or is to. */
   #token: string | undefined
   #isLeading = false
+  /** Of the last event that was accepted, and what the next record must carry, while this node leads. */
   #accepted: Position = 0
+  #next: Beginning
+  #time = ''
   #queue: Waiting[] = []
   #flushing: Promise<void> | undefined
-  #unusable: Refusal | undefined
+  #answering: Promise<void> | undefined
 
-  private constructor(options: ClusterJournalOptions, replica: Replica, { sequence, rest }: Place) {
+  private constructor(options: ClusterJournalOptions, replica: Replica, place: Place) {
+    const { stream } = options
     this.id = replica.id
     this.#options = options
     this.replica = replica
-    this.#batches = new Batches(options.stream.messageBytes)
-    this.#sequence = sequence
-    this.#rest = rest
-    this.#head = replica.next.position - 1
-    this.#time = replica.time
+    this.#batches = new Batches(stream.messageBytes)
+    this.#next = replica.next
+    this.#tail = new Tail({
+      stream,
+      replica,
+      place,
+      coming: (sequence, message) => this.#sender.coming(sequence, message),
+      succeeded: (succession) => this.#succeed(succession),
+      failed: (error, unusable) => {
+        options.failed(error)
+        this.#refuse([], unusable)
+      },
+    })
+    this.#sender = new Sender(stream, this.#tail)
   }
 
   /** Opens the node's copy and sees that it belongs to the stream; `begin` goes on from there. */
@@ -105,58 +88,52 @@ export class ClusterJournal implements Journal {
 
   /** The place in the copy behind the last event that the followers had. */
   mark(): Mark | undefined {
-    return this.replica.next.position === this.#head + 1 ? this.replica.mark() : undefined
+    return this.replica.next.position === this.head + 1 ? this.replica.mark() : undefined
   }
 
   get head(): Position {
-    return this.#head
+    return this.#tail.head
   }
 
   /** Whether this node may append. */
   get writable(): boolean {
-    return this.#isLeading && !this.#unusable
+    return this.#isLeading && !this.#tail.unusable
   }
 
   /** Of the last message that was taken in. */
   get sequence(): Sequence {
-    return this.#sequence
+    return this.#tail.sequence
   }
 
   follow(follower: (recorded: Recorded) => void): void {
-    this.#followers.push(follower)
+    this.#tail.follow(follower)
   }
 
   /** Follows the stream from now on. */
-  async begin(): Promise<void> {
-    const wrong = await this.#takeIn(this.#rest)
-    if (wrong !== undefined) throw new Corruption(`Message ${this.#sequence} of the stream: ${wrong}.`)
-    this.#tail = this.#options.stream.follow(this.#sequence + 1, (sequence, message) =>
-      this.#receive(sequence, message),
-    )
+  begin(): Promise<void> {
+    return this.#tail.begin()
   }
 
   /** Resolves when everything that the stream held at the call is in the copy, and every follower had it. */
-  async caughtUp(): Promise<void> {
-    const last = await this.#options.stream.last()
-    if (this.#sequence >= last) return
-    if (this.#unusable) throw this.#unusable
-    await new Promise<void>((resolve, reject) => this.#arrivals.push({ sequence: last, resolve, reject }))
+  caughtUp(): Promise<void> {
+    return this.#tail.caughtUp()
   }
 
   /** Makes this node the one that appends, however many others think that they are. */
   async lead(): Promise<void> {
     const { node, newId } = this.#options
-    while (this.#flushing) await this.#flushing
+    await this.#settled()
     for (;;) {
       await this.caughtUp()
-      if (this.#unusable) throw this.#unusable
+      if (this.#tail.unusable) throw this.#tail.unusable
       const token = newId()
       this.#token = token
       const { position, previous } = this.replica.next
-      const came = await this.#send(encodeSuccession({ decider: node, token, position, previous }))
-      if (came === 'stored') return
+      const message = encodeSuccession({ decider: node, token, position, previous })
+      const came = await this.#sender.send(message, () => this.#isPointless(token))
+      if (came === 'stored' && (await this.#tail.receive(this.#sender.sequence, message))) return
       if (this.#token === token) this.#token = undefined
-      if (came === 'unknown') throw new Refusal('Unavailable', 'The cluster does not answer.')
+      if (came !== 'behind') throw new Refusal('Unavailable', 'The cluster does not answer.')
     }
   }
 
@@ -168,7 +145,7 @@ export class ClusterJournal implements Journal {
   }
 
   append(draft: Draft): Promise<Recorded> {
-    if (this.#unusable) return Promise.reject(this.#unusable)
+    if (this.#tail.unusable) return Promise.reject(this.#tail.unusable)
     if (!this.#isLeading) return Promise.reject(new Refusal('Unavailable', 'This node does not decide.'))
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
@@ -189,79 +166,65 @@ export class ClusterJournal implements Journal {
     })
   }
 
-  read(from: Position, to: Position = this.#head): AsyncIterable<Recorded> {
-    return this.replica.read(from, Math.min(to, this.#head))
+  read(from: Position, to: Position = this.head): AsyncIterable<Recorded> {
+    return this.replica.read(from, Math.min(to, this.head))
   }
 
   async close(): Promise<void> {
-    while (this.#flushing) await this.#flushing
-    this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
-    this.#endArrivals(this.#unusable)
-    await this.#tail?.close()
-    await this.#turn
+    await this.#settled()
+    await this.#tail.close()
     await this.replica.close()
   }
 
+  /** Resolves when nothing is on its way any more. */
+  async #settled(): Promise<void> {
+    while (this.#flushing) await this.#flushing
+    await this.#answering
+  }
+
+  /** While this node takes in one batch, the next one is on its way. */
   async #flushAll(): Promise<void> {
     // The requests that the event loop reads in one turn share the first message.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#queue.length > 0) {
-      const batch = this.#batches.take(this.#queue, this.replica.next, (draft) => {
+      const batch = this.#batches.take(this.#queue, this.#next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())
         const { expected, ...rest } = draft
         return { position: expected, time: this.#time, ...rest }
       })
-      for (const [index, message] of batch.messages.entries()) {
-        const came = await this.#send(message)
-        if (came === 'stored') continue
-        const isLast = index === batch.messages.length - 1
-        this.#refuse(
-          batch.writes.map(({ waiting }) => waiting),
-          came === 'unknown' && isLast ? outcomeUnknown() : new Refusal('Unavailable', 'Another node decides now.'),
-        )
-        break
-      }
-      for (const { waiting, recorded } of batch.writes) waiting.resolve(recorded)
+      this.#next = batch.next
+      const taken = await this.#send(batch)
+      await this.#answering
+      if (taken) this.#answering = answer(batch, taken)
     }
     this.#flushing = undefined
   }
 
-  /** Appends a message behind the last one. 'behind': another one is in its place. */
-  async #send(message: Message): Promise<'stored' | 'behind' | 'unknown'> {
-    const { stream } = this.#options
-    const sequence = this.#sequence + 1
+  /**
+   * Resolves, when the stream has a batch, with the promise that tells whether this node has it, too. One that is not
+   * stored is refused, and all that was decided on it.
+   */
+  async #send({ messages, writes }: Batch): Promise<{ readonly isHere: Promise<boolean> } | undefined> {
     const token = this.#token
-    const deadline = performance.now() + GIVE_UP_MS
-    let arrived: boolean | undefined
-    const arrival = new Promise<void>((resolve) => {
-      this.#sent = {
-        sequence,
-        message,
-        arrived: (isOurs) => {
-          arrived = isOurs
-          resolve()
-        },
+    let isHere = Promise.resolve(true)
+    for (const [index, message] of messages.entries()) {
+      const came = await this.#sender.send(message, () => this.#isPointless(token))
+      if (came === 'stored') {
+        isHere = this.#tail.receive(this.#sender.sequence, message)
+        continue
       }
-    })
-    const came = (): boolean | undefined => arrived
-    try {
-      while (came() === undefined) {
-        const answer = await Promise.race([stream.publish(message, sequence - 1), arrival])
-        if (came() !== undefined) break
-        if (answer === 'stored') await this.#receive(sequence, message)
-        if (answer === 'behind') {
-          const there = await stream.find(sequence).catch(() => undefined)
-          if (there) await this.#receive(sequence, there)
-        }
-        if (came() !== undefined) break
-        await Promise.race([delay(RETRY_MS), arrival])
-        const isGivenUp = performance.now() > deadline || this.#token !== token || this.#unusable !== undefined
-        if (came() === undefined && isGivenUp) return 'unknown'
-      }
-      return came() ? 'stored' : 'behind'
-    } finally {
-      this.#sent = undefined
+      const isLast = index === messages.length - 1
+      this.#refuse(
+        writes.map(({ waiting }) => waiting),
+        came === 'unknown' && isLast ? outcomeUnknown() : new Refusal('Unavailable', 'Another node decides now.'),
+      )
+      return undefined
     }
+    return { isHere }
+  }
+
+  #isPointless(token: string | undefined): boolean {
+    return this.#token !== token || this.#tail.unusable !== undefined
   }
 
   /** Refuses a batch and all that was decided on it. */
@@ -277,98 +240,25 @@ export class ClusterJournal implements Journal {
     if (wasLeading) this.#options.lost()
   }
 
-  /** In order, whoever brings a message: the stream, or the answer to having sent it. */
-  #receive(sequence: Sequence, message: Message): Promise<void> {
-    const taken = this.#turn.then(async () => {
-      if (sequence <= this.#sequence || this.#unusable) return
-      await this.#check(sequence, message)
-      await this.#apply(sequence, message)
-    })
-    this.#turn = taken.catch((error: unknown) => this.#fail(error))
-    return this.#turn
-  }
-
-  async #check(sequence: Sequence, message: Message): Promise<void> {
-    if (sequence !== this.#sequence + 1) {
-      throw new Corruption(`Message ${this.#sequence + 1} of the stream is missing: ${sequence} came after it.`)
-    }
-    const sent = this.#sent
-    if (sent?.sequence !== sequence) return
-    const isOurs = Buffer.from(sent.message.bytes).equals(message.bytes)
-    if (isOurs) return
-    this.#token = undefined
-    sent.arrived(false)
-    // What was decided here is refused before what was decided elsewhere is seen.
-    await new Promise<void>((resolve) => setImmediate(resolve))
-  }
-
-  async #apply(sequence: Sequence, message: Message): Promise<void> {
-    const corrupt = (why: string) =>
-      new Corruption(`Message ${sequence} of the stream, position ${this.replica.next.position}: ${why}.`)
-    let content: ReturnType<typeof decodeContent>
-    try {
-      content = decodeContent(message)
-    } catch (error) {
-      throw corrupt((error as Error).message)
-    }
-    if (content.kind === 'succession') await this.#succeed(content.succession, corrupt)
-    else {
-      const wrong = await this.#takeIn(content.lines)
-      if (wrong !== undefined) throw corrupt(wrong)
-    }
-    this.#sequence = sequence
-    if (this.#sent?.sequence === sequence) this.#sent.arrived(true)
-    this.#arrivals = this.#arrivals.filter((arrival) => {
-      if (arrival.sequence <= sequence) arrival.resolve()
-      return arrival.sequence > sequence
-    })
-  }
-
-  async #succeed(succession: Succession, corrupt: (why: string) => Corruption): Promise<void> {
-    const { position, previous } = this.replica.next
-    if (succession.position !== position || succession.previous !== previous) {
-      throw corrupt(`a node took over at position ${succession.position}, which is not the end`)
-    }
-    this.#intake.forget()
-    if (succession.token === this.#token) {
+  #succeed({ token }: Succession): Promise<void> | undefined {
+    if (token === this.#token) {
       this.#isLeading = true
-      this.#accepted = this.#head
-      return
+      this.#accepted = this.head
+      this.#next = this.replica.next
+      this.#time = this.#tail.time
+      return undefined
     }
     this.#refuse([], new Refusal('Unavailable', 'Another node decides now.'))
-    await new Promise<void>((resolve) => setImmediate(resolve))
+    return new Promise((resolve) => setImmediate(resolve))
   }
+}
 
-  /** Says what is wrong with a record; undefined when nothing is. */
-  async #takeIn(lines: readonly CheckedLine[]): Promise<string | undefined> {
-    const whole = this.#intake.take(lines, this.replica.next)
-    if (typeof whole === 'string') return whole
-    if (whole.writes.length === 0) return undefined
-    await this.replica.write({
-      lines: whole.lines.map(({ bytes, record }) => ({ bytes, position: record.position })),
-      next: whole.next,
-      time: whole.writes.at(-1)?.time ?? '',
-    })
-    for (const recorded of whole.writes) {
-      this.#time = recorded.time
-      this.#head = lastPosition(recorded)
-      for (const follower of this.#followers) follower(recorded)
-    }
-    return undefined
-  }
-
-  #endArrivals(why: Refusal): void {
-    const arrivals = this.#arrivals
-    this.#arrivals = []
-    for (const { reject } of arrivals) reject(why)
-  }
-
-  #fail(error: unknown): void {
-    if (this.#unusable) return
-    this.#unusable = new Refusal('Unavailable', 'The journal cannot be followed any more; the server is ending.')
-    this.#options.failed(error)
-    this.#refuse([], this.#unusable)
-    this.#endArrivals(this.#unusable)
+/** Answers a batch that the stream has, as soon as whoever asks next can see it. */
+async function answer({ writes }: Batch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
+  const isSeen = await isHere
+  for (const { waiting, recorded } of writes) {
+    if (isSeen) waiting.resolve(recorded)
+    else waiting.reject(outcomeUnknown())
   }
 }
 

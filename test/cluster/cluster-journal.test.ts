@@ -7,6 +7,7 @@ import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import { Corruption, JournalMismatch } from '../../src/errors.ts'
 import type { Journal } from '../../src/events/journal.ts'
 import { walk } from '../../src/events/walk.ts'
+import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
 import { type OpenedClusterJournal, openClusterJournal, SILENT } from '../support/cluster.ts'
@@ -155,6 +156,75 @@ test('a message that arrives late, after its sender gave up, is a write or none,
     assert.deepEqual(await all(first.journal), await all(second.journal))
     assert.deepEqual([...first.failures, ...second.failures], [])
   }
+})
+
+test('a message is sent only when the one before it is known to be stored', async (t) => {
+  const stream = new SimulatedStream(8192)
+  const publish = stream.publish.bind(stream)
+  let onTheirWay = 0
+  const sent: { readonly after: number; readonly stored: number; readonly others: number }[] = []
+  stream.publish = async (message, after) => {
+    sent.push({ after, stored: stream.messages.length, others: onTheirWay++ })
+    try {
+      return await publish(message, after)
+    } finally {
+      onTheirWay--
+    }
+  }
+  const { journal } = await open(t, stream)
+  await journal.lead()
+  sent.length = 0
+  stream.fates.push('stored', 'lost', 'stored', 'unheard', 'lost')
+  await Promise.all(Array.from({ length: 200 }, (_, id) => journal.append(draft(id + 1, created(id)))))
+  assert.ok(sent.length > 5)
+  // Behind a message that was lost another node's may be, and the number alone does not tell.
+  for (const { after, stored, others } of sent) assert.ok(after <= stored && others === 0)
+})
+
+test('what is stored and not taken in yet is answered, whatever comes of the message behind it', async (t) => {
+  const stream = new SimulatedStream()
+  let isSlow = false
+  const held: (() => void)[] = []
+  const slow: Files = {
+    ...nodeFiles,
+    open: async (...how) => {
+      const file = await nodeFiles.open(...how)
+      return {
+        ...file,
+        write: async (bytes, at) => {
+          if (isSlow) await new Promise<void>((resolve) => held.push(resolve))
+          return file.write(bytes, at)
+        },
+      }
+    },
+  }
+  const { journal, failures } = await openClusterJournal(stream, slow, await temporaryDirectory(t))
+  t.after(() => journal.close())
+  const other = await open(t, stream)
+  await journal.lead()
+  isSlow = true
+  const outcomes: unknown[] = []
+  const note = (name: string, write: Promise<unknown>): void => {
+    write.then(
+      () => outcomes.push(`${name} stored`),
+      (error) => outcomes.push(`${name} ${error.code}`),
+    )
+  }
+  note('first', journal.append(draft(1, created(0))))
+  await until('the first is being taken in', () => held.length > 0)
+  stream.fates.push('lost')
+  note('second', journal.append(draft(2, created(1))))
+  await until('the second was sent meanwhile', () => stream.fates.length === 0)
+  await other.journal.lead()
+  await until('the second is refused', () => outcomes.length > 0)
+  isSlow = false
+  for (const go of held) go()
+  await until('both are known', () => outcomes.length === 2)
+  assert.deepEqual(outcomes.toSorted(), ['first stored', 'second Unavailable'])
+  await other.journal.append(draft(2, created(7)))
+  await journal.caughtUp()
+  assert.deepEqual(await all(journal), await all(other.journal))
+  assert.deepEqual(failures, [])
 })
 
 test('a write of several messages whose decider ends in the middle is void', async (t) => {
