@@ -4,6 +4,10 @@ import type { Journal } from '../events/journal.ts'
 import { parseMoment } from '../projections/moment.ts'
 import { AS_OF, type Parameter } from '../projections/query/query.ts'
 
+export function asksForPast(parameters: readonly Parameter[]): boolean {
+  return parameters.some(({ name }) => name === AS_OF)
+}
+
 /** The position that `asOf` asks for; undefined when the present is asked for. Beyond the head or in the future: refused. */
 export async function parseAsOf(
   parameters: readonly Parameter[],

@@ -7,11 +7,11 @@ import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
-import type { Indexes } from '../projections/query/indexes.ts'
-import { pageLinks, parseQuery } from '../projections/query/query.ts'
+import type { Answered, Indexes } from '../projections/query/indexes.ts'
+import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
-import { parseAsOf } from './as-of.ts'
+import { asksForPast, parseAsOf } from './as-of.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
 import { apiSegments, type HttpQueryLimits, originOf, parametersOf, wantsRepresentation } from './requests.ts'
 
@@ -44,7 +44,7 @@ export function apiResources({
     path: '/api',
     routes: {
       GET: async (request, reply) => {
-        const at = await momentOf(request, reply)
+        const at = await momentOf(parametersOf(request, limits), reply)
         reflect(reply, at)
         const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
         if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
@@ -55,38 +55,19 @@ export function apiResources({
   const collection: ApiResource = {
     path: '/api/:collection',
     routes: {
-      GET: async (request, reply) => {
+      GET: (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
-        const at = await momentOf(request, reply)
-        reflect(reply, at)
-        let collection = await collectionAt(name, at)
-        reflect(reply, at)
         const parameters = parametersOf(request, limits)
+        if (asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
+        reflect(reply, undefined)
+        const collection = views.find(name)
+        if (!collection) throw unknownCollection(name)
         const query = parseQuery(parameters, limits)
-        // Whatever changes an answer is an event of the collection; the journal's id tells one history from another.
-        const tagAt = (position: Position): string => `"${position}-${journal.id}"`
-        const { position } = collection
-        if (reply.isNotModified(request, tagAt(position))) return
-        let answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
-        // What had not changed since then may have done so meanwhile; what it was is another collection now.
-        while (at !== undefined && answer.seen.position > at) {
-          collection = await collectionAt(name, at)
-          answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
-        }
-        const { text, total, seen } = answer
-        reply.position = at ?? seen.head
-        if (!seen.exists) throw unknownCollection(name)
-        if (seen.position !== position) reply.replace('ETag', tagAt(seen.position))
-        reply.set('X-Total-Count', String(total))
-        const links = pageLinks(parameters, query.page, total)
-        const path = collectionPath(name)
-        const linksOf = (wanted: typeof links): string =>
-          wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
-        // A link repeats the query: of a very long one there is room for the next page alone, or for none.
-        const fitting = [links, links.filter(({ relation }) => relation === 'next')].map(linksOf)
-        const link = fitting.find(({ length }) => length <= LINK_BYTES)
-        if (link) reply.set('Link', link)
-        reply.json(text)
+        if (reply.isNotModified(request, tagAt(collection.position))) return
+        const answer = indexes.answer(collection, query, () => momentOfAnswer(collection))
+        const asked = { name, parameters, query }
+        if (answer instanceof Promise) return answer.then((found) => answerPage(reply, asked, found))
+        answerPage(reply, asked, answer)
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
@@ -135,9 +116,8 @@ export function apiResources({
   return [names, collection, item, inside]
 
   /** The position to read at; undefined for now. */
-  async function momentOf(request: ApiRequest, reply: Reply): Promise<Position | undefined> {
-    const isNow = request.querystring === ''
-    const at = isNow ? undefined : await parseAsOf(parametersOf(request, limits), journal, now)
+  async function momentOf(parameters: readonly Parameter[], reply: Reply): Promise<Position | undefined> {
+    const at = await parseAsOf(parameters, journal, now)
     if (at !== undefined) reply.set('Cache-Control', 'private, no-cache')
     return at
   }
@@ -147,10 +127,47 @@ export function apiResources({
     reply.position = at ?? views.position
   }
 
-  async function collectionAt(name: string, at: Position | undefined): Promise<Collection> {
-    const collection = at === undefined ? views.find(name) : past.existed(name, at) && (await past.collection(name, at))
+  async function collectionAt(name: string, at: Position): Promise<Collection> {
+    const collection = past.existed(name, at) && (await past.collection(name, at))
     if (!collection) throw unknownCollection(name)
     return collection
+  }
+
+  async function readPastPage(
+    request: ApiRequest,
+    reply: Reply,
+    name: string,
+    parameters: readonly Parameter[],
+  ): Promise<void> {
+    const at = (await momentOf(parameters, reply)) as Position
+    reflect(reply, at)
+    let collection = await collectionAt(name, at)
+    const query = parseQuery(parameters, limits)
+    if (reply.isNotModified(request, tagAt(collection.position))) return
+    let answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
+    // What had not changed since then may have done so meanwhile; what it was is another collection now.
+    while (answer.seen.position > at) {
+      collection = await collectionAt(name, at)
+      answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
+    }
+    answerPage(reply, { name, parameters, query }, answer)
+    reply.position = at
+  }
+
+  /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */
+  function tagAt(position: Position): string {
+    return `"${position}-${journal.id}"`
+  }
+
+  /** What was found while others may have written. */
+  function answerPage(reply: Reply, { name, parameters, query }: AskedPage, { text, total, seen }: FoundPage): void {
+    reply.position = seen.head
+    if (!seen.exists) throw unknownCollection(name)
+    reply.replace('ETag', tagAt(seen.position))
+    reply.set('X-Total-Count', String(total))
+    const link = linkHeader(collectionPath(name), pageLinks(parameters, query.page, total))
+    if (link !== undefined) reply.set('Link', link)
+    reply.json(text)
   }
 
   function momentOfAnswer({ position, exists }: Collection) {
@@ -169,7 +186,7 @@ export function apiResources({
     [name, key]: readonly [string, string],
     otherwise: Missing = 'NotFound',
   ) {
-    const at = await momentOf(request, reply)
+    const at = await momentOf(parametersOf(request, limits), reply)
     reflect(reply, at)
     if (at === undefined) return itemNow([name, key], otherwise)
     if (!past.existed(name, at)) throw noCollection(name)
@@ -189,6 +206,24 @@ export function apiResources({
 }
 
 type Collection = NonNullable<ReturnType<Views['find']>>
+
+interface AskedPage {
+  readonly name: string
+  readonly parameters: readonly Parameter[]
+  readonly query: Query
+}
+
+type FoundPage = Answered<{ readonly position: Position; readonly exists: boolean; readonly head: Position }>
+
+/** A link repeats the query: of a very long one there is room for the next page alone, or for none. */
+function linkHeader(path: string, links: readonly PageLink[]): string | undefined {
+  const linksOf = (wanted: typeof links): string =>
+    wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
+  const all = linksOf(links)
+  if (all.length <= LINK_BYTES) return all
+  const next = linksOf(links.filter(({ relation }) => relation === 'next'))
+  return next !== '' && next.length <= LINK_BYTES ? next : undefined
+}
 
 function unknownCollection(name: string): Refusal {
   return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)

@@ -158,24 +158,23 @@ function number(paging: ReadonlyMap<string, string>, name: string, least: number
   )
 }
 
+export interface PageLink {
+  readonly relation: 'first' | 'prev' | 'next' | 'last'
+  /** The query without its `?`. */
+  readonly search: string
+}
+
 /** The parameters that would bring another page, all others kept as they were sent. */
-export function pageLinks(
-  parameters: readonly Parameter[],
-  page: Page,
-  total: number,
-): readonly { readonly relation: 'first' | 'prev' | 'next' | 'last'; readonly search: string }[] {
-  const { family, size } = page
+export function pageLinks(parameters: readonly Parameter[], page: Page, total: number): readonly PageLink[] {
+  const { family, size, offset } = page
   const lastOffset = Math.max(0, Math.ceil(total / size) - 1) * size
-  const rest = parameters.filter(({ name }) => name !== family.start).map(({ raw }) => raw)
-  const at = (offset: number): string =>
-    [...rest, `${family.start}=${family.pages ? Math.floor(offset / size) + 1 : offset}`].join('&')
-  const links: { relation: 'first' | 'prev' | 'next' | 'last'; search: string }[] = [
-    { relation: 'first', search: at(0) },
-  ]
-  if (page.offset > 0) {
-    links.push({ relation: 'prev', search: at(Math.min(Math.max(0, page.offset - size), lastOffset)) })
-  }
-  if (page.offset + size < total) links.push({ relation: 'next', search: at(page.offset + size) })
+  let rest = ''
+  for (const { name, raw } of parameters) if (name !== family.start) rest += `${raw}&`
+  rest += `${family.start}=`
+  const at = (start: number): string => rest + (family.pages ? Math.floor(start / size) + 1 : start)
+  const links: PageLink[] = [{ relation: 'first', search: at(0) }]
+  if (offset > 0) links.push({ relation: 'prev', search: at(Math.min(Math.max(0, offset - size), lastOffset)) })
+  if (offset + size < total) links.push({ relation: 'next', search: at(offset + size) })
   links.push({ relation: 'last', search: at(lastOffset) })
   return links
 }
