@@ -91,7 +91,18 @@ const RUNS = {
     about:
       'random queries over random items, written to between any two slices: by indexes as by looking at every item',
     file: 'test/projections/query/indexes.test.ts',
-    size: { INDEXES_TIMES: 50 },
+    size: { INDEXES_TIMES: 125 },
+  },
+  queries: {
+    about: 'random queries of random items, paged through by next: as a naive model answers them',
+    file: 'test/projections/query/model.test.ts',
+    size: { QUERY_RUNS: 20_000 },
+  },
+  fleet: {
+    about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
+    file: 'test/fleet.test.ts',
+    test: '^the readings of a fleet are',
+    size: { FLEET_SECONDS: 60 },
   },
   fuzz: {
     about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",

@@ -8,7 +8,7 @@ import type { RunningServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { Writers } from './writers.ts'
 
-const SECONDS = Number(process.env.CLUSTER_KILL_SECONDS ?? 20)
+const SECONDS = Number(process.env.CLUSTER_KILL_SECONDS ?? 10)
 const WRITERS = 8
 
 test('nats-servers and nodes killed at random: nothing acknowledged is lost or doubled, and reads never stop', {

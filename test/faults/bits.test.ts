@@ -24,7 +24,7 @@ import { SimulatedDisk } from '../support/simulated-files.ts'
 import { Load } from './load.ts'
 import { picture, spawnServer } from './program.ts'
 
-const RECORDS = Number(process.env.RECORDS ?? 100)
+const RECORDS = Number(process.env.RECORDS ?? 60)
 /** How many of the flips are also read by the walk as a whole. */
 const WALKS = Number(process.env.WALKS ?? 1000)
 const STARTS = Number(process.env.STARTS ?? 10)

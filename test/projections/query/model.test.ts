@@ -12,6 +12,7 @@ import { ORDER } from './order.ts'
 
 const LIMITS = { parameters: 1000, pageSize: 10_000 }
 const seed = seedFor('query')
+const RUNS = Number(process.env.QUERY_RUNS ?? 800)
 
 /*
  * The model knows nothing of classes or instants: it looks values up in the order that was written down by hand.
@@ -241,7 +242,7 @@ test('filter, sort and page answer as a naive model of them does', async () => {
       assert.equal(given.total, expected.length, search)
       assert.deepEqual(given.items, expected.slice(offset, offset + size), search)
     }),
-    { seed, numRuns: 2000 },
+    { seed, numRuns: RUNS },
   )
 })
 
@@ -261,6 +262,6 @@ test('following next, from the first page on, brings every matching item once an
       }
       assert.deepEqual(walked, (await ask(from, [...others, 'pageSize=10000'].join('&'))).items)
     }),
-    { seed, numRuns: 500 },
+    { seed, numRuns: RUNS / 4 },
   )
 })
