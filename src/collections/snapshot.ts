@@ -7,8 +7,8 @@ import { faultOfId, faultOfName, keyOf } from './item.ts'
 /** The items of every collection, in order: what a data file holds. It shares its items with whatever made it. */
 export type Snapshot = ReadonlyMap<string, readonly JsonObject[]>
 
-/** The same, with items whose values are made as they are asked for, one at a time: it costs little to have. */
-export type Picture = ReadonlyMap<string, Iterable<{ readonly value: JsonObject }>>
+/** The same, as the texts of the items, in `JSON.stringify`'s own form: it costs little to have. */
+export type Picture = ReadonlyMap<string, Iterable<{ readonly text: string }>>
 
 /**
  * Reads a data file's JSON: an object of arrays of objects. Anything else is refused with its place; `text` is

@@ -2,7 +2,7 @@ import { Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile, writeAll } from '../files/files.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { type Draft, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
+import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
 import { checkUpTo, type Mark, markOf } from './mark.ts'
 import { type Expected, encodeEvent, encodeWrite, type Line } from './record.ts'
@@ -119,15 +119,15 @@ export class FileJournal implements Journal {
       const starts: (readonly [Position, number])[] = []
       let size = segment.size
       for (const waiting of batch) {
-        const { expected, ...rest } = waiting.draft
-        for (const line of encodeWrite({ position, previous, flush, time }, waiting.draft, waiting.texts)) {
+        const { draft } = waiting
+        for (const line of encodeWrite({ position, previous, flush, time }, draft, waiting.texts)) {
           starts.push([line.position, size])
           lines.push(line)
           size += line.bytes.length
           previous = line.crc
         }
-        written.push({ waiting, recorded: { position: expected, time, ...rest } })
-        position += waiting.draft.events.length
+        written.push({ waiting, recorded: recordedOf(draft, time) })
+        position += draft.events.length
       }
       const began = performance.now()
       await writeLines(this.#file, lines, segment.size)

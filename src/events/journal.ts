@@ -26,6 +26,13 @@ export interface Recorded extends Origin {
   readonly events: readonly DomainEvent[]
 }
 
+/** A draft as it becomes durable. */
+export function recordedOf({ expected, actor, requestId, key, request, events }: Draft, time: string): Recorded {
+  const position = expected
+  if (key === undefined) return { position, time, actor, requestId, events }
+  return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
+}
+
 export function lastPosition(recorded: Recorded): Position {
   return recorded.position + recorded.events.length - 1
 }

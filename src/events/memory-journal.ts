@@ -1,5 +1,5 @@
 import { Refusal } from '../errors.ts'
-import { type Draft, type Journal, lastPosition, nextTime, type Recorded, slice } from './journal.ts'
+import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf, slice } from './journal.ts'
 
 /** A journal that lives as long as the process: for tests and for trying things out. */
 export function memoryJournal(id: string, now: () => Date): Journal {
@@ -22,9 +22,8 @@ export function memoryJournal(id: string, now: () => Date): Journal {
       if (draft.expected !== next) {
         return Promise.reject(new Refusal('Unavailable', `Position ${draft.expected} is not the next one (${next}).`))
       }
-      const { expected, ...rest } = draft
       time = nextTime(time, now())
-      const recorded: Recorded = { position: expected, time, ...rest }
+      const recorded = recordedOf(draft, time)
       next = lastPosition(recorded) + 1
       const appended = settled.then(async () => {
         await new Promise<void>((resolve) => setImmediate(resolve))

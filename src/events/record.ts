@@ -52,19 +52,28 @@ export interface RecordLine extends Line {
 
 /** Frames a JSON object's text. */
 export function frame(json: string): Line {
-  const rest = json.slice(1)
+  return framed(json.slice(1))
+}
+
+function framed(rest: string): Line {
   const length = Buffer.byteLength(rest)
-  const bytes = Buffer.allocUnsafe(PREFIX_BYTES + length + 1)
+  const end = PREFIX_BYTES + length
+  const bytes = Buffer.allocUnsafe(end + 1)
   bytes.write(rest, PREFIX_BYTES)
-  bytes[PREFIX_BYTES + length] = NEWLINE
-  const crc = hex(crc32(bytes.subarray(PREFIX_BYTES, PREFIX_BYTES + length)))
+  bytes[end] = NEWLINE
+  const crc = hex(crc32(bytes.subarray(PREFIX_BYTES, end)))
   const checked = crc + hex(length)
   bytes.write(`${OPENING}${checked}${hex(crc32(checked))}",`, 0, 'latin1')
   return { bytes, crc }
 }
 
+/** Of each byte, as `padStart` of every number costs more than the checksum that it spells. */
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+
+/** Of 32 bits. */
 function hex(value: number): string {
-  return value.toString(16).padStart(8, '0')
+  const high = `${HEX[value >>> 24]}${HEX[(value >>> 16) & 0xff]}`
+  return `${high}${HEX[(value >>> 8) & 0xff]}${HEX[value & 0xff]}`
 }
 
 export function encodeHeader(header: SegmentHeader): Line {
@@ -95,8 +104,7 @@ export function encodeWrite(
   recordBytes = RECORD_BYTES,
 ): readonly RecordLine[] {
   const lines: RecordLine[] = []
-  const { actor, requestId, key, request } = origin
-  const who = JSON.stringify({ actor, requestId, key, request }).slice(1, -1)
+  const who = whoOf(origin)
   let { position, previous } = start
   for (let from = 0; from < texts.length; ) {
     let to = from + 1
@@ -108,15 +116,22 @@ export function encodeWrite(
         size += bytes + 1
       }
     }
-    const head = `{"position":${position},"previous":"${previous}","flush":${start.flush},"time":"${start.time}"`
     const more = to < texts.length ? ',"more":true' : ''
-    const line = frame(`${head},${who}${more},"events":[${texts.slice(from, to).join(',')}]}`)
-    lines.push({ ...line, position })
-    previous = line.crc
+    const events = to === from + 1 ? texts[from] : texts.slice(from, to).join(',')
+    const { bytes, crc } = framed(
+      `"position":${position},"previous":"${previous}","flush":${start.flush},"time":"${start.time}",${who}${more},"events":[${events}]}`,
+    )
+    lines.push({ bytes, crc, position })
+    previous = crc
     position += to - from
     from = to
   }
   return lines
+}
+
+function whoOf({ actor, requestId, key, request }: Origin): string {
+  const who = `"actor":${JSON.stringify(actor)},"requestId":${JSON.stringify(requestId)}`
+  return key === undefined ? who : `${who},${JSON.stringify({ key, request }).slice(1, -1)}`
 }
 
 /** What the frame at an offset says: whole and right, cut off by the end of the bytes, or damaged. */

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { encodeEvent, encodeWrite, parseRecord, readFrame } from '../../src/events/record.ts'
 import { Document } from '../../src/json/document.ts'
-import type { JsonValue } from '../../src/json/value.ts'
+import { anyObject } from '../support/json.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const START = { position: 1, previous: '00000000', flush: 1, time: '2026-11-20T12:00:00.000Z' }
@@ -11,27 +11,6 @@ const ORIGIN = { actor: 'a,"events":[{', requestId: '"item":{', key: '\\","item"
 
 /** Texts and names that look like the parts of a record by which it is taken apart. */
 const PARTS = ['item', 'events', ',"item":{', '},{"type":"', '\\', '"', '}}]}', '{', '[', 'type', 'ä€😀', '\u2028', '']
-
-function value(random: Random, depth: number): JsonValue {
-  switch (random.integer(depth > 0 ? 6 : 4)) {
-    case 0:
-      return random.integer(1000) / 7
-    case 1:
-      return random.chance(0.5) ? null : random.chance(0.5)
-    case 2:
-      return random.pick(PARTS)
-    case 3:
-      return random.pick(PARTS) + random.pick(PARTS)
-    case 4:
-      return Array.from({ length: random.integer(4) }, () => value(random, depth - 1))
-    default:
-      return members(random, depth - 1)
-  }
-}
-
-function members(random: Random, depth: number) {
-  return Object.fromEntries(Array.from({ length: random.integer(4) }, () => [random.pick(PARTS), value(random, depth)]))
-}
 
 function event(random: Random): DomainEvent {
   const stamp = { collection: random.pick(PARTS), id: random.pick([...PARTS, 7]), revision: 2, prior: 1 }
@@ -43,7 +22,7 @@ function event(random: Random): DomainEvent {
     case 2:
       return { type: 'CollectionCreated', collection: random.pick(PARTS) }
     default:
-      return { type: 'ItemReplaced', ...stamp, item: Document.of(members(random, 3)) }
+      return { type: 'ItemReplaced', ...stamp, item: Document.of(anyObject(random, PARTS, 3)) }
   }
 }
 

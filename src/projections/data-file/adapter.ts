@@ -3,6 +3,7 @@ import type { Adapter } from 'lowdb'
 import { type Picture, parseSnapshot, type Snapshot } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import { directoryOf, type Files, writeNew } from '../../files/files.ts'
+import { indented } from '../../json/indented.ts'
 import type { JsonValue } from '../../json/value.ts'
 import { whereMalformed } from '../../json/where-malformed.ts'
 import { temporaryPath } from './state.ts'
@@ -117,8 +118,8 @@ function* chunksOf(picture: Picture): Generator<Buffer> {
   for (const [name, items] of picture) {
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: [`
     let count = 0
-    for (const { value } of items) {
-      text += `${count++ ? ',' : ''}\n    ${JSON.stringify(value, null, 2).replaceAll('\n', '\n    ')}`
+    for (const item of items) {
+      text += `${count++ ? ',' : ''}\n    ${indented(item.text, '    ')}`
       if (text.length < CHUNK_CHARACTERS) continue
       yield Buffer.from(text)
       text = ''

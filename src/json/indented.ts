@@ -1,0 +1,70 @@
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
+
+/**
+ * JSON text that has no blanks as `JSON.stringify(…, null, 2)` would write it, each line after the first behind a margin.
+ * It costs half of parsing the text and writing it anew, and leaves nothing of the value for the garbage collector.
+ */
+export function indented(json: string, margin: string): string {
+  const lines = [`\n${margin}`]
+  const lineAt = (depth: number): string => {
+    lines[depth] ??= `${lineAt(depth - 1)}  `
+    return lines[depth]
+  }
+  let text = ''
+  let written = 0
+  let depth = 0
+  for (let at = 0; at < json.length; at++) {
+    switch (json.charCodeAt(at)) {
+      case QUOTE:
+        at = endOfString(json, at)
+        break
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        if (isClosing(json.charCodeAt(at + 1))) at++
+        else {
+          text += json.slice(written, at + 1) + lineAt(++depth)
+          written = at + 1
+        }
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        text += json.slice(written, at) + lineAt(--depth)
+        written = at
+        break
+      case COMMA:
+        text += json.slice(written, at + 1) + lineAt(depth)
+        written = at + 1
+        break
+      case COLON:
+        text += `${json.slice(written, at + 1)} `
+        written = at + 1
+        break
+    }
+  }
+  return text + json.slice(written)
+}
+
+function isClosing(code: number): boolean {
+  return code === CLOSE_BRACE || code === CLOSE_BRACKET
+}
+
+/** Where the string that begins here has its closing quote. */
+function endOfString(json: string, start: number): number {
+  let at = start
+  do at = json.indexOf('"', at + 1)
+  while (isEscaped(json, at))
+  return at
+}
+
+function isEscaped(json: string, at: number): boolean {
+  let before = at - 1
+  while (json.charCodeAt(before) === BACKSLASH) before--
+  return (at - before) % 2 === 0
+}
