@@ -10,6 +10,8 @@ const TOOLS = [
     variable: 'CHROMIUM',
   },
   { name: 'nats-server', paths: ['/usr/sbin/nats-server', '/usr/local/bin/nats-server'], variable: 'NATS_SERVER' },
+  { name: 'openssl', paths: ['/usr/bin/openssl', '/usr/local/bin/openssl'], variable: 'OPENSSL' },
+  { name: 'iproute2', paths: ['/usr/sbin/ip', '/sbin/ip', '/usr/bin/ip'], variable: 'IPROUTE2' },
   { name: 'jq', paths: ['/usr/bin/jq', '/usr/local/bin/jq'], variable: 'JQ' },
 ]
 

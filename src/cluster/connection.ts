@@ -1,3 +1,4 @@
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import {
   connect as connectTo,
   credsAuthenticator,
@@ -39,7 +40,7 @@ export async function connect(
     ignoreAuthErrorAbort: true,
     // A stack trace for every request costs more than the request.
     noAsyncTraces: true,
-    ...(urls.some(({ protocol }) => protocol === 'tls:') && { tls: {} }),
+    ...(urls.some(({ protocol }) => protocol === 'tls:') && { tls: tlsOf(urls) }),
     ...(withUser && { user: decodeURIComponent(withUser.username), pass: decodeURIComponent(withUser.password) }),
   }
   if (credentials !== undefined) {
@@ -48,4 +49,18 @@ export async function connect(
     options.authenticator = credsAuthenticator(bytes)
   }
   return connectTo(options)
+}
+
+/**
+ * A server's certificate must be for one of the hosts that the settings name. Which of them is connected to the client
+ * library does not say when it is an address, and a server may tell of others by addresses that no certificate has.
+ */
+function tlsOf(urls: readonly URL[]): object {
+  const hosts = urls.map(({ hostname }) => hostname.replace(/^\[|\]$/g, ''))
+  return {
+    checkServerIdentity(_: string, certificate: PeerCertificate): Error | undefined {
+      const faults = hosts.map((host) => checkServerIdentity(host, certificate))
+      return faults.includes(undefined) ? undefined : faults[0]
+    },
+  }
 }

@@ -66,6 +66,8 @@ export interface ClusterOptions {
   readonly nats?: readonly NatsServer[]
   /** Through what the nodes reach NATS; default: directly. */
   readonly urls?: (node: number) => readonly string[]
+  readonly env?: NodeJS.ProcessEnv
+  readonly stream?: string
 }
 
 /** Three nats-servers and three nodes on them, as a user runs them; they end with the test. */
@@ -76,7 +78,7 @@ export async function startCluster(t: Scope, options: ClusterOptions = {}): Prom
     '--Journal.Type',
     'jetstream',
     '--Journal.Stream',
-    `test-${randomUUID()}`,
+    options.stream ?? `test-${randomUUID()}`,
     '--Journal.Replicas',
     String(nats.length),
     '--Api.UpsertOnPut',
@@ -90,6 +92,7 @@ export async function startCluster(t: Scope, options: ClusterOptions = {}): Prom
     const server = await startServer(t, {
       ...(directory === undefined ? {} : { directory }),
       ...(started.length === 0 && data !== undefined ? { data } : {}),
+      ...(options.env && { env: options.env }),
       flags: [...flags, '--Journal.Servers', urls.join(',')],
     })
     started.push(server)

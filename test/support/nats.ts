@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { type Scope, temporaryDirectory } from './directory.ts'
+import type { Namespace } from './namespace.ts'
 import { until } from './until.ts'
 
 const PATHS = [process.env.NATS_SERVER, '/usr/sbin/nats-server', '/usr/local/bin/nats-server']
@@ -21,13 +22,15 @@ export class NatsServer {
   readonly url: string
   readonly port: number
   readonly #config: string
+  readonly #within: readonly string[]
   #process: ChildProcess | undefined
   #log = ''
 
-  constructor(port: number, config: string) {
+  constructor(port: number, config: string, address = '127.0.0.1', within: readonly string[] = []) {
     this.port = port
-    this.url = `nats://127.0.0.1:${port}`
+    this.url = `nats://${address}:${port}`
     this.#config = config
+    this.#within = within
   }
 
   get log(): string {
@@ -35,7 +38,8 @@ export class NatsServer {
   }
 
   start(): void {
-    const started = spawn(BINARY as string, ['-c', this.#config], { stdio: ['ignore', 'ignore', 'pipe'] })
+    const [command, ...args] = [...this.#within, BINARY as string, '-c', this.#config]
+    const started = spawn(command as string, args, { stdio: ['ignore', 'ignore', 'pipe'] })
     started.stderr.on('data', (bytes) => {
       this.#log += bytes
     })
@@ -61,12 +65,16 @@ export interface NatsOptions {
   readonly servers?: 1 | 3
   /** `max_payload`, in bytes. */
   readonly maxPayload?: number
+  /** More lines of their settings. */
+  readonly config?: readonly string[]
+  /** Where they are, and what each is reached by; default: here. */
+  readonly namespace?: Namespace
 }
 
 /** nats-servers with JetStream on temporary directories and free ports of the loopback; they end with the test. */
 export async function startNats(
   t: Scope,
-  { servers = 1, maxPayload }: NatsOptions = {},
+  { servers = 1, maxPayload, config: more = [], namespace }: NatsOptions = {},
 ): Promise<readonly NatsServer[]> {
   const ends: (() => Promise<unknown>)[] = []
   const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
@@ -80,9 +88,10 @@ export async function startNats(
     const config = join(directory, `${name}.conf`)
     const lines = [
       `server_name: ${name}`,
-      `listen: "127.0.0.1:${ports[index]}"`,
+      `listen: "${namespace ? '0.0.0.0' : '127.0.0.1'}:${ports[index]}"`,
       `jetstream { store_dir: "${store}", max_file_store: 4G, max_memory_store: 256M }`,
       ...(maxPayload === undefined ? [] : [`max_payload: ${maxPayload}`]),
+      ...more,
       ...(servers === 1
         ? []
         : [
@@ -90,7 +99,8 @@ export async function startNats(
           ]),
     ]
     await writeFile(config, `${lines.join('\n')}\n`)
-    const server = new NatsServer(ports[index] as number, config)
+    const address = namespace?.cables[index]?.address
+    const server = new NatsServer(ports[index] as number, config, address, namespace?.within)
     server.start()
     started.push(server)
   }
@@ -99,6 +109,8 @@ export async function startNats(
     for (const end of ends) await end()
   })
   await until('JetStream is ready', async () => {
+    // Who may ask them is for the test to know.
+    if (more.length > 0) return started.every(({ log }) => log.includes('Server is ready'))
     try {
       const nc = await connect({ servers: started.map(({ url }) => url), reconnect: false, timeout: 1000 })
       try {
