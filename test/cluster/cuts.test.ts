@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { healthOf, rolesOf, startCluster } from '../support/cluster.ts'
-import { startNats, withoutNats } from '../support/nats.ts'
+import { type Loss, startNamespace, withoutNamespaces } from '../support/namespace.ts'
+import { type NatsServer, startNats, withoutNats } from '../support/nats.ts'
 import { startProxy } from '../support/proxy.ts'
+import { Random, seedFor } from '../support/random.ts'
 import { json, type RunningServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -22,57 +24,82 @@ async function written(node: RunningServer, path: string, init: () => RequestIni
   })
 }
 
-test('a decider that is cut off from NATS acknowledges nothing any more, refuses nothing that others accept, and catches up', {
-  skip,
-}, async (t) => {
+interface Cut {
+  cut(loss: Loss): void
+  heal(): void
+}
+
+/** nats-servers, and a way to each that can be cut: a cable, where there can be one, else a proxy. */
+async function natsWithCuts(t: TestContext): Promise<{ nats: readonly NatsServer[]; urls: string[]; cuts: Cut[] }> {
+  const why = withoutNamespaces()
+  if (why === undefined) {
+    const namespace = startNamespace(t, 3)
+    const nats = await startNats(t, { servers: 3, namespace })
+    return { nats, urls: nats.map(({ url }) => url), cuts: [...namespace.cables] }
+  }
+  assert.notEqual(process.env.CI, 'true', why)
+  t.diagnostic(`cut by a proxy: ${why}`)
   const nats = await startNats(t, { servers: 3 })
   const proxies = await Promise.all(nats.map(({ port }) => startProxy(t, port)))
-  const { nodes } = await startCluster(t, {
-    nats,
-    data: { things: [{ id: 'old', n: 0 }] },
-    urls: (node) => [`nats://127.0.0.1:${proxies[node]?.port}`],
+  return { nats, urls: proxies.map(({ port }) => `nats://127.0.0.1:${port}`), cuts: proxies }
+}
+
+const LOSSES: readonly Loss[] = ['both', 'sent', 'answered']
+const random = new Random(seedFor('cluster cuts'))
+const losses = (process.env.CLUSTER_LOSSES?.split(',') as Loss[] | undefined) ?? [random.pick(LOSSES)]
+
+for (const loss of losses) {
+  test(`a decider that is cut off from NATS (${loss}) acknowledges nothing any more, refuses nothing that others accept, and catches up`, {
+    skip,
+  }, async (t) => {
+    const { nats, urls, cuts } = await natsWithCuts(t)
+    const { nodes } = await startCluster(t, {
+      nats,
+      data: { things: [{ id: 'old', n: 0 }] },
+      urls: (node) => [urls[node] as string],
+    })
+    const { decider, followers } = await rolesOf(nodes)
+    const [follower] = followers as [RunningServer]
+    await written(decider, '/api/things/old', () => json('PUT', { id: 'old', n: 1 }))
+    const tag = (await decider.fetch('/api/things/old')).headers.get('etag') as string
+
+    cuts[nodes.indexOf(decider)]?.cut(loss)
+    const late: Promise<number>[] = []
+    let isCut = true
+    const writing = (async () => {
+      for (let n = 0; isCut; n++) {
+        late.push(statusOf(decider.fetch('/api/late', json('POST', { n }))))
+        await sleep(200)
+      }
+    })()
+    await written(follower, '/api/things/new', () => json('PUT', { id: 'new', n: 1 }))
+    await written(follower, '/api/things/old', () => json('PUT', { id: 'old', n: 2 }))
+    // It cannot know of the new item, and so must not say that there is none.
+    assert.equal(await statusOf(decider.fetch('/api/things/new', { method: 'DELETE' })), 503)
+    assert.equal(await statusOf(decider.fetch('/api/things/old', json('PUT', { n: 3 }, { 'If-Match': tag }))), 503)
+    assert.equal(await statusOf(decider.fetch('/health')), 503)
+    assert.equal(await statusOf(decider.fetch('/api/things/old')), 200, 'it can still be read')
+    isCut = false
+    await writing
+    const statuses = await Promise.all(late)
+    assert.deepEqual(
+      [...new Set(statuses)].filter((status) => status !== 503 && status !== 504),
+      [],
+    )
+
+    cuts[nodes.indexOf(decider)]?.heal()
+    await written(decider, '/api/things/healed', () => json('PUT', { id: 'healed' }))
+    const { position } = await healthOf(decider)
+    const states = await Promise.all(
+      nodes.map(async (node) =>
+        (await node.fetch('/api/things', { headers: { 'Wait-For-Position': String(position) } })).text(),
+      ),
+    )
+    assert.equal(new Set(states).size, 1)
+    const events = await Promise.all(nodes.map(async (node) => (await node.fetch('/events?limit=10000')).text()))
+    assert.equal(new Set(events).size, 1)
   })
-  const { decider, followers } = await rolesOf(nodes)
-  const [follower] = followers as [RunningServer]
-  await written(decider, '/api/things/old', () => json('PUT', { id: 'old', n: 1 }))
-  const tag = (await decider.fetch('/api/things/old')).headers.get('etag') as string
-
-  proxies[nodes.indexOf(decider)]?.cut()
-  const late: Promise<number>[] = []
-  let isCut = true
-  const writing = (async () => {
-    for (let n = 0; isCut; n++) {
-      late.push(statusOf(decider.fetch('/api/late', json('POST', { n }))))
-      await sleep(200)
-    }
-  })()
-  await written(follower, '/api/things/new', () => json('PUT', { id: 'new', n: 1 }))
-  await written(follower, '/api/things/old', () => json('PUT', { id: 'old', n: 2 }))
-  // It cannot know of the new item, and so must not say that there is none.
-  assert.equal(await statusOf(decider.fetch('/api/things/new', { method: 'DELETE' })), 503)
-  assert.equal(await statusOf(decider.fetch('/api/things/old', json('PUT', { n: 3 }, { 'If-Match': tag }))), 503)
-  assert.equal(await statusOf(decider.fetch('/health')), 503)
-  assert.equal(await statusOf(decider.fetch('/api/things/old')), 200, 'it can still be read')
-  isCut = false
-  await writing
-  const statuses = await Promise.all(late)
-  assert.deepEqual(
-    [...new Set(statuses)].filter((status) => status !== 503 && status !== 504),
-    [],
-  )
-
-  proxies[nodes.indexOf(decider)]?.heal()
-  await written(decider, '/api/things/healed', () => json('PUT', { id: 'healed' }))
-  const { position } = await healthOf(decider)
-  const states = await Promise.all(
-    nodes.map(async (node) =>
-      (await node.fetch('/api/things', { headers: { 'Wait-For-Position': String(position) } })).text(),
-    ),
-  )
-  assert.equal(new Set(states).size, 1)
-  const events = await Promise.all(nodes.map(async (node) => (await node.fetch('/events?limit=10000')).text()))
-  assert.equal(new Set(events).size, 1)
-})
+}
 
 test('a decider that stood still wakes up to a successor, and answers nothing from what it knew', {
   skip,
