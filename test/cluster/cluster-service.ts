@@ -6,19 +6,18 @@ import type { Random } from '../support/random.ts'
 import type { RunningServer } from '../support/server.ts'
 
 const COLLECTION = 'things'
+/** So long at most nobody may decide: much longer than a failover takes on a busy machine. */
+const PATIENCE_MS = 90_000
 
-/**
- * A cluster over HTTP: every request goes to a random node, and a read waits for the highest position that any
- * answer has named. Now and then the node that decides is ended while requests are on their way.
- */
-export class ClusterService implements Service {
+/** The nodes that live, of which the one that decides is ended now and then while requests are on their way. */
+export class Failovers {
   readonly #cluster: RunningCluster
   readonly #random: Random
   readonly #alive: Set<RunningServer>
-  #seen = 0
   /** So many requests until the next end. */
   #left = Infinity
   #restarting: Promise<void> = Promise.resolve()
+  #gathered: { count: number; readonly all: Promise<void>; readonly begin: () => void } | undefined
 
   constructor(cluster: RunningCluster, random: Random) {
     this.#cluster = cluster
@@ -31,18 +30,13 @@ export class ClusterService implements Service {
     this.#left = requests
   }
 
-  async ask(item: string, request: Request, waits: boolean): Promise<Answer | undefined> {
+  /** A node for a request. */
+  next(random: Random): RunningServer {
     if (--this.#left <= 0) {
       this.#left = Infinity
       void this.restart()
     }
-    const aborted = new AbortController()
-    const answered = this.#ask(item, request, aborted.signal)
-    if (!waits) {
-      await sleep(this.#random.integer(5))
-      aborted.abort()
-    }
-    return answered
+    return random.pick([...this.#alive])
   }
 
   /** Ends the node that decides, well or not, and starts it again. */
@@ -56,13 +50,64 @@ export class ClusterService implements Service {
     return this.#restarting
   }
 
+  /** As `restart`, once for so many who ask for it, when all of them have asked. */
+  restartForAll(count: number): Promise<void> {
+    if (!this.#gathered) {
+      let begin = () => {}
+      const all = new Promise<void>((resolve) => {
+        begin = resolve
+      })
+      this.#gathered = { count, all: all.then(() => this.restart()), begin }
+    }
+    const gathered = this.#gathered
+    if (--gathered.count === 0) {
+      this.#gathered = undefined
+      gathered.begin()
+    }
+    return gathered.all
+  }
+}
+
+/**
+ * A cluster over HTTP, as the clients of one history know it: every request goes to a random node, and a read waits
+ * for the highest position that any answer to them has named.
+ */
+export class ClusterService implements Service {
+  readonly #failovers: Failovers
+  readonly #random: Random
+  /** How many histories are made at once. */
+  readonly #histories: number
+  #seen = 0
+
+  constructor(failovers: Failovers, random: Random, histories: number) {
+    this.#failovers = failovers
+    this.#random = random
+    this.#histories = histories
+  }
+
+  async ask(item: string, request: Request, waits: boolean): Promise<Answer | undefined> {
+    const aborted = new AbortController()
+    const answered = this.#ask(item, request, aborted.signal)
+    if (!waits) {
+      await sleep(this.#random.integer(5))
+      aborted.abort()
+    }
+    return answered
+  }
+
+  restart(): Promise<void> {
+    return this.#failovers.restartForAll(this.#histories)
+  }
+
   async #ask(item: string, request: Request, signal: AbortSignal): Promise<Answer | undefined> {
+    const deadline = performance.now() + PATIENCE_MS
     for (;;) {
-      const node = this.#random.pick([...this.#alive])
+      const node = this.#failovers.next(this.#random)
       const answer = await this.#send(node, item, request, signal).catch(() => undefined)
       // 503: nothing was stored, and another node may do better. 504: nobody knows.
       if (answer?.status === 504) return undefined
       if (answer?.status !== 503) return answer
+      if (performance.now() > deadline) throw new Error(`${request.method} ${item} got nothing but 503`)
       await sleep(20 + this.#random.integer(100))
     }
   }

@@ -7,9 +7,11 @@ import { planOf, work } from '../linearizability/clients.ts'
 import { startCluster } from '../support/cluster.ts'
 import { withoutNats } from '../support/nats.ts'
 import { Random, seedFor } from '../support/random.ts'
-import { ClusterService } from './cluster-service.ts'
+import { ClusterService, Failovers } from './cluster-service.ts'
 
-const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 2)
+const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 20)
+/** So many are made at once, each on items of its own: they share a failover, which takes longer than a history. */
+const AT_ONCE = 20
 
 test('three nodes answer as one client at a time would be answered by one, through failovers', {
   skip: withoutNats,
@@ -17,15 +19,31 @@ test('three nodes answer as one client at a time would be answered by one, throu
   const seed = seedFor('cluster linearizability')
   const cluster = await startCluster(t, { data: { things: [] }, flags: ['--Api.ClientIdsOnPost', 'true'] })
   const answered = new Map<number | undefined, number>()
-  const service = new ClusterService(cluster, new Random(seed))
-  for (let history = 0; history < HISTORIES; history++) {
-    const random = new Random(seed + history)
-    const plan = planOf(random, { prefix: `${history}-`, pause: (own) => sleep(own.integer(10)) })
-    service.endAfter(5 + random.integer(plan.operations - 5))
-    const { operations } = await work(service, random, plan)
-    const violation = check({ operations }, () => undefined, tagOf)
-    if (violation) assert.fail(`CLUSTER_LINEARIZABILITY_SEED=${seed}, history ${history}: ${describe(violation)}`)
-    for (const { answer } of operations) answered.set(answer?.status, (answered.get(answer?.status) ?? 0) + 1)
+  const failovers = new Failovers(cluster, new Random(seed))
+  const moments = new Random(seed)
+  for (let first = 0; first < HISTORIES; first += AT_ONCE) {
+    const count = Math.min(AT_ONCE, HISTORIES - first)
+    const plans = Array.from({ length: count }, (_, index) => {
+      const history = first + index
+      const random = new Random(seed + history)
+      const plan = planOf(random, { prefix: `${history}-`, pause: (own) => sleep(own.integer(10)) })
+      const service = new ClusterService(failovers, new Random(random.integer(2 ** 32)), count)
+      return () => work(service, random, plan)
+    })
+    // All of them are on their way then, as none has less than 30 requests to make.
+    failovers.endAfter(count * (5 + moments.integer(20)))
+    const histories = await Promise.all(plans.map((begin) => begin())).catch((error: unknown) => {
+      for (const { stderr } of cluster.nodes) t.diagnostic(stderr().slice(-5000))
+      for (const { log } of cluster.nats) t.diagnostic(log.slice(-5000))
+      throw error
+    })
+    for (const [index, { operations }] of histories.entries()) {
+      const violation = check({ operations }, () => undefined, tagOf)
+      if (violation)
+        assert.fail(`CLUSTER_LINEARIZABILITY_SEED=${seed}, history ${first + index}: ${describe(violation)}`)
+      for (const { answer } of operations) answered.set(answer?.status, (answered.get(answer?.status) ?? 0) + 1)
+    }
+    if (HISTORIES > 100) t.diagnostic(`${first + count} histories`)
   }
   t.diagnostic(`${HISTORIES} histories, answers ${JSON.stringify([...answered])}`)
   assert.deepEqual(
