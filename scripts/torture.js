@@ -68,6 +68,12 @@ const RUNS = {
     test: '^of any number',
     size: { CLUSTER_RACE_ROUNDS: 100, CLUSTER_RACERS: 1000 },
   },
+  cuts: {
+    about: 'a decider that is cut off from NATS, of what it sends, of what is answered, or of both; needs nats-server',
+    file: 'test/cluster/cuts.test.ts',
+    test: '^a decider that is cut off',
+    size: { CLUSTER_LOSSES: 'both,sent,answered' },
+  },
   'cluster-histories': {
     about: 'histories of concurrent clients at three nodes, through failovers, explained one by one; needs nats-server',
     file: 'test/cluster/linearizability.test.ts',
@@ -78,7 +84,12 @@ const RUNS = {
       'the tests of the main job and the model test against three nodes that take the requests by turns; needs nats-server',
     file: 'test/cluster/any-node.test.ts',
     size: {
-      CLUSTER_FILES: 'ids,conditions,patches,retries,positions,query,restore,as-of,methods,test/model/model.test.ts',
+      CLUSTER_FILES: [
+        'ids,methods,bodies,conditions,patches,retries,problems,positions,waiting,query,as-of,past,restore',
+        'events,event-stream,event-following,openapi,hot-path,statics,verify,metrics',
+        'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
+        'test/model/model.test.ts',
+      ].join(','),
       MODEL_REQUESTS: 5000,
     },
   },

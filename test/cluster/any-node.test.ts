@@ -14,7 +14,7 @@ const FILES = (process.env.CLUSTER_FILES ?? 'conditions,retries,test/model/model
 test('what is promised of one server holds of three nodes that take the requests by turns', {
   skip: withoutNats,
 }, async (t) => {
-  const [server] = await startNats(t, { servers: 1 })
+  const [server] = await startNats(t, { servers: 1, maxPayload: 8 * 1024 * 1024 })
   const child = spawn(process.execPath, ['--import', 'tsx', '--test', '--test-reporter=tap', ...FILES], {
     cwd: ROOT,
     env: { MODEL_REQUESTS: '300', ...process.env, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
@@ -31,5 +31,7 @@ test('what is promised of one server holds of three nodes that take the requests
   const passed = Number(/^# pass (\d+)$/m.exec(out)?.[1] ?? 0)
   assert.equal(code, 0, out.slice(Math.max(0, out.search(/^ *not ok/m))))
   assert.ok(passed > 20, out)
+  const skipped = [...out.matchAll(/# SKIP (.*)$/gm)].map(([, why]) => why)
   t.diagnostic(`${passed} tests passed`)
+  for (const why of new Set(skipped)) t.diagnostic(`${skipped.filter((other) => other === why).length} skipped: ${why}`)
 })

@@ -13,7 +13,7 @@ import { SimulatedClock } from '../support/clock.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { plainSocket, socketIo } from '../support/listeners.ts'
 import { send } from '../support/requests.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, ofOneServer, startServer } from '../support/server.ts'
 import { startHere } from '../support/service.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
@@ -53,7 +53,9 @@ function requests(samples: ReadonlyMap<string, number>): Readonly<Record<string,
   return counts
 }
 
-test('requests are counted by method, route and status; what clients make up adds no series', async (t) => {
+const skip = ofOneServer('each node counts for itself, and is asked by itself')
+
+test('requests are counted by method, route and status; what clients make up adds no series', { skip }, async (t) => {
   const { url } = await startServer(t, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
   for (const id of [1, 2]) await send(url, 'GET', `/api/sensors/${id}`)
   await send(url, 'HEAD', '/api/sensors/1?made=up')
@@ -81,7 +83,9 @@ test('requests are counted by method, route and status; what clients make up add
   assert.equal(requests(await readMetrics(url))['GET /metrics 200'], 1)
 })
 
-test('what became durable is told: positions, events, the bytes of the segment, flushes and writes', async (t) => {
+test('what became durable is told: positions, events, the bytes of the segment, flushes and writes', {
+  skip,
+}, async (t) => {
   const { url, directory } = await startServer(t, { data: { sensors: [{ id: 1 }] } })
   const journal = join(directory, 'db.journal')
   const [segment = ''] = readdirSync(journal).filter((name) => name.endsWith('.ndjson'))
@@ -110,7 +114,7 @@ test('what became durable is told: positions, events, the bytes of the segment, 
   assert.equal(after.get('recollect_journal_writable'), 1)
 })
 
-test('sockets are told by kind, subscriptions as they come and go', async (t) => {
+test('sockets are told by kind, subscriptions as they come and go', { skip }, async (t) => {
   const { url } = await startServer(t, { data: { sensors: [{ id: 1 }] } })
   const sockets = (samples: ReadonlyMap<string, number>) => [
     samples.get('recollect_sockets{kind="socket.io"}'),
@@ -202,7 +206,7 @@ test('writes that there was no space for are counted, and that none are taken is
   await engine.close()
 })
 
-test("the data file's state is told: one of all is 1", async (t) => {
+test("the data file's state is told: one of all is 1", { skip }, async (t) => {
   const server = await startServer(t, { data: { sensors: [{ id: 1 }] } })
   const state = async () => {
     const samples = [...(await readMetrics(server.url))].filter(([series]) =>
@@ -218,7 +222,7 @@ test("the data file's state is told: one of all is 1", async (t) => {
   assert.deepEqual(await state(), ['invalid'])
 })
 
-test('indexes are told by collection and path, those of the past with those of now', async (t) => {
+test('indexes are told by collection and path, those of the past with those of now', { skip }, async (t) => {
   const sensors = Array.from({ length: 3000 }, (_, id) => ({ id, 'a"\\\nb': id % 7, n: id }))
   const { url } = await startServer(t, { data: { sensors } })
   const query = 'n_gte=2990&sort=-n'
@@ -247,7 +251,7 @@ test('two services of one process count each for itself', async (t) => {
   assert.equal(requests(await readMetrics(other.url))['GET /api 200'], undefined)
 })
 
-test('what is told is documented, and what is documented is told', async (t) => {
+test('what is told is documented, and what is documented is told', { skip }, async (t) => {
   const { url } = await startServer(t, { data: { sensors: [] } })
   await send(url, 'GET', '/api')
   const { text } = await send(url, 'GET', '/metrics')

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { Corruption } from '../../src/errors.ts'
 import { Verification } from '../../src/http/verification.ts'
 import { send } from '../support/requests.ts'
-import { startServer } from '../support/server.ts'
+import { ofOneServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 const DATA = { things: Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(100) })) }
@@ -17,7 +17,9 @@ function linesOf(text: string): readonly Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
-test('POST /admin/verify checks the journal of a server that goes on, and finds a bit that was flipped', async (t) => {
+test('POST /admin/verify checks the journal of a server that goes on, and finds a bit that was flipped', {
+  skip: ofOneServer('each node checks its own copy, and one of them is damaged here'),
+}, async (t) => {
   const server = await startServer(t, { data: DATA, flags: ['--Journal.SegmentBytes', '4096'] })
   for (let n = 0; n < 3; n++) await send(server.url, 'POST', '/api/things', { headers: JSON_TYPE, body: '{"n":1}' })
   const whole = await send(server.url, 'POST', '/admin/verify')

@@ -45,6 +45,11 @@ export async function startServer(t: Scope, options: ServerOptions = {}): Promis
   return startClusterServer(t, { ...options, directory }, servers, startOne)
 }
 
+/** What to give a test as its `skip` when it cannot be asked of several nodes: why, or false. */
+export function ofOneServer(why: string): string | false {
+  return process.env.TEST_CLUSTER === undefined ? false : why
+}
+
 async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer> {
   const directory = options.directory ?? (await temporaryDirectory(t))
   await mkdir(directory, { recursive: true })
