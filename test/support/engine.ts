@@ -1,6 +1,7 @@
 import { pino } from 'pino'
 import { type FileEngine, openEngine } from '../../src/engine.ts'
 import type { Files } from '../../src/files/files.ts'
+import type { Schedule } from '../../src/projections/data-file/writing.ts'
 import type { Settings } from '../../src/settings.ts'
 
 export const DATA_FILE = '/data/db.json'
@@ -57,6 +58,10 @@ export async function openTestEngine(
   files: Files,
   settings: Partial<Settings> = {},
   now: () => Date = () => new Date('2026-11-20T12:00:00.000Z'),
+  schedule: Schedule = (work) => {
+    const timer = setImmediate(work)
+    return { cancel: () => clearImmediate(timer) }
+  },
 ): Promise<OpenedEngine> {
   const failures: unknown[] = []
   let ids = 0
@@ -66,10 +71,7 @@ export async function openTestEngine(
       files,
       now,
       newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
-      schedule: (work) => {
-        const timer = setImmediate(work)
-        return { cancel: () => clearImmediate(timer) }
-      },
+      schedule,
       elapsedMs: () => performance.now(),
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',

@@ -41,6 +41,9 @@ export class Writing {
   /** The position of the snapshot that is being written. */
   #position: Position = 0
   #closed = false
+  #isWriting = false
+  /** After how many milliseconds it is to be written again, as was said while it was being written. */
+  #again: number | undefined
 
   constructor(options: WritingOptions) {
     this.#options = options
@@ -60,6 +63,11 @@ export class Writing {
   /** Writes the file after so many milliseconds, or later when it was written just now. */
   soon(delayMs = DEBOUNCE_MS): void {
     if (this.#timer || this.#closed) return
+    // It does not know yet how long it has to rest after what it is doing.
+    if (this.#isWriting) {
+      this.#again = Math.max(delayMs, this.#again ?? 0)
+      return
+    }
     const { schedule, inTurn } = this.#options
     const wait = Math.max(delayMs, this.#notBefore - performance.now())
     this.#timer = schedule(() => {
@@ -81,6 +89,7 @@ export class Writing {
     const account = this.#account
     if (account.trouble?.state === 'invalid') return
     const began = performance.now()
+    this.#isWriting = true
     try {
       if ((await this.#isEdited()) || (await this.#isUpToDate())) return
       // The file may be what is pending: that must be known after a crash, too.
@@ -98,7 +107,11 @@ export class Writing {
     } finally {
       this.#low.data = new Map()
       this.#notBefore = performance.now() + REST_FACTOR * (performance.now() - began)
-      if (!account.trouble && views.position > (account.known?.position ?? 0)) this.soon()
+      this.#isWriting = false
+      const again = this.#again
+      this.#again = undefined
+      if (again !== undefined) this.soon(again)
+      else if (!account.trouble && views.position > (account.known?.position ?? 0)) this.soon()
     }
   }
 

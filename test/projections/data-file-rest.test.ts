@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+/** What the file takes at least to be written. */
+const TAKES_MS = 50
+
+test('the file rests nine times as long as writing it took, also when there was another change meanwhile', async () => {
+  const scheduled: { readonly work: () => void; readonly delayMs: number }[] = []
+  const files = new SimulatedDisk().files()
+  let isSlow = false
+  let written = 0
+  const { engine } = await openTestEngine(
+    {
+      ...files,
+      async rename(from, to) {
+        if (isSlow && to === DATA_FILE) {
+          await create()
+          await new Promise((resolve) => setTimeout(resolve, TAKES_MS))
+        }
+        await files.rename(from, to)
+        if (to === DATA_FILE) written++
+      },
+    },
+    {},
+    undefined,
+    (work, delayMs) => {
+      scheduled.push({ work, delayMs })
+      return { cancel() {} }
+    },
+  )
+  const create = () =>
+    engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'a', requestId: 'r' })
+  scheduled.length = 0
+  await create()
+  const [first, ...others] = scheduled.splice(0)
+  assert.ok(first)
+  assert.deepEqual(others, [])
+  const before = written
+  isSlow = true
+  first.work()
+  await until('the file to be written, and the next time to be set', async () => scheduled.length > 0)
+  assert.equal(written, before + 1)
+  assert.equal(scheduled.length, 1)
+  const rest = scheduled[0]?.delayMs as number
+  assert.ok(rest > 8 * TAKES_MS, `it rests ${rest} ms`)
+  await engine.close()
+})
