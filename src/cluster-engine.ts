@@ -6,6 +6,7 @@ import { connect } from './cluster/connection.ts'
 import { durabilityWarnings, factsOf } from './cluster/durability.ts'
 import { Election } from './cluster/election.ts'
 import { Exchange } from './cluster/exchange.ts'
+import { ClusterFigures } from './cluster/figures.ts'
 import { JetStream } from './cluster/jetstream.ts'
 import { Node } from './cluster/node.ts'
 import { patiently } from './cluster/patience.ts'
@@ -30,6 +31,7 @@ export async function openClusterEngine(
   const id = newId()
   const rules = await rulesOf(settings)
   const views = new Views()
+  const figures = new ClusterFigures()
   const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
   const end = async (): Promise<void> => {
@@ -39,7 +41,7 @@ export async function openClusterEngine(
     const stream = await patiently(log, () => JetStream.open(nc, cluster.stream, cluster.replicas, log))
     const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
     const bucket = await patiently(log, () => Bucket.open(nc, cluster.stream, cluster.replicas))
-    const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log)
+    const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log, figures)
     const dataFile = await ClusterDataFile.prepare({
       settings,
       surroundings,
@@ -55,6 +57,7 @@ export async function openClusterEngine(
       node: id,
       now,
       newId,
+      figures,
       locked: async () => {},
       ...projected.opening,
       lost: () => node.lost(),
@@ -112,6 +115,7 @@ export async function openClusterEngine(
       past: projected.past(journal),
       handler: clusterHandler,
       bus,
+      clusterFigures: figures,
       now,
       tokens: tokensIn(bucket, () => randomBytes(SECRET_BYTES).toString('base64url'), now),
       warnings,

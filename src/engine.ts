@@ -1,4 +1,6 @@
 import type { Logger } from 'pino'
+import type { ClusterFigures } from './cluster/figures.ts'
+import type { Peer } from './cluster/node.ts'
 import { Overlay } from './collections/overlay.ts'
 import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
@@ -46,6 +48,8 @@ export interface Engine {
   readonly bus: EventBus
   /** Of a journal that this process writes itself. */
   readonly journalFigures?: JournalFigures
+  /** Of this process, where several nodes share a journal. */
+  readonly clusterFigures?: ClusterFigures
   /** Where nothing can be written: what those are told who try. */
   readonly readOnly?: string
   /** The present that is served. */
@@ -67,10 +71,22 @@ export interface EngineHealth {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
   /** Where the journal is shared by several nodes. */
-  readonly cluster?: { readonly role: 'decider' | 'follower'; readonly [name: string]: unknown }
+  readonly cluster?: ClusterHealth
   readonly dataFile?: DataFileStatus
   readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
   readonly checkpoint?: CheckpointStatus
+}
+
+/** How a node of a cluster sees itself and the others. */
+export interface ClusterHealth {
+  readonly role: 'decider' | 'follower'
+  readonly node: string
+  readonly decider?: string
+  /** Whether there is a NATS server at the other end. */
+  readonly isConnected: boolean
+  /** How many events others are known to have, and this node has not. */
+  readonly lag: number
+  readonly peers: readonly Peer[]
 }
 
 /** The engine on a directory of its own: a file journal, and the data file beside it. */

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import type { ClusterFigures } from './cluster/figures.ts'
 import type { Engine } from './engine.ts'
 import type { MetricsOptions } from './http/metrics.ts'
 import type { RequestTimes } from './http/request-times.ts'
@@ -23,6 +24,9 @@ interface Value {
   readonly metricName?: string
 }
 
+type Tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => void
+
+const ROLES = ['decider', 'follower'] as const
 const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] as const
 
 /**
@@ -34,7 +38,7 @@ export function metricsOf({ engine, requests, sockets, indexes, version }: Measu
   collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
 
-  const tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => {
+  const tell: Tell = (type, name, help, read) => {
     const metric = { name: `recollect_${name}`, help, type, aggregator: 'sum' }
     const get = async () => ({ ...metric, values: read() })
     registry.registerMetric({ ...metric, get } as unknown as Metric)
@@ -56,7 +60,7 @@ export function metricsOf({ engine, requests, sockets, indexes, version }: Measu
 
   gauge('journal_position', 'Of the last durable event.', () => journal.head)
   gauge('journal_writable', '1 while writes are taken, 0 on a full disk and after a failed sync.', () =>
-    Number(journal.writable),
+    Number(engine.health().journal.writable),
   )
   gauge('views_position', 'Of the last event that readers see.', () => views.position)
   gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position)
@@ -76,6 +80,8 @@ export function metricsOf({ engine, requests, sockets, indexes, version }: Measu
       () => figures.refusedForSpace,
     )
   }
+
+  if (engine.clusterFigures) tellOfCluster(engine, engine.clusterFigures, tell)
 
   gauge('collections', 'Collections that there are.', () => views.counts().collections)
   gauge('items', 'Items of all collections.', () => views.counts().items)
@@ -112,6 +118,50 @@ export function metricsOf({ engine, requests, sockets, indexes, version }: Measu
   })
 
   return { text: () => registry.metrics(), contentType: registry.contentType }
+}
+
+/** What a node of a cluster has to tell beside what any server has. */
+function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, tell: Tell): void {
+  const gauge = (name: string, help: string, read: () => number) =>
+    tell('gauge', `cluster_${name}`, help, () => [{ value: read() }])
+  const counter = (name: string, help: string, read: () => number) =>
+    tell('counter', `cluster_${name}`, help, () => [{ value: read() }])
+
+  tell('gauge', 'cluster_role', '1 for the role that the node has, 0 for the other.', () => {
+    const now = engine.health().cluster?.role
+    return ROLES.map((role) => ({ value: Number(role === now), labels: { role } }))
+  })
+  gauge(
+    'lag_events',
+    'Events that other nodes are known to have, and this one has not.',
+    () => engine.health().cluster?.lag ?? 0,
+  )
+  gauge('peers', 'Other nodes heard of in the last seconds.', () => engine.health().cluster?.peers.length ?? 0)
+  gauge('connected', '1 while there is a NATS server at the other end.', () =>
+    Number(engine.health().cluster?.isConnected),
+  )
+  counter('reconnects_total', 'How often a NATS server was found again.', () => figures.reconnects)
+  counter('takeovers_total', 'How often this node began to decide.', () => figures.takeovers)
+  tell('counter', 'cluster_forwarded_commands_total', 'Commands handed to the node that decides, by outcome.', () =>
+    Object.entries(figures.forwarded).map(([outcome, value]) => ({ value, labels: { outcome } })),
+  )
+  tell(
+    'histogram',
+    'cluster_forward_duration_seconds',
+    'From when a command was handed on until its answer came.',
+    () => series('recollect_cluster_forward_duration_seconds', figures.forwardSeconds),
+  )
+  tell('histogram', 'cluster_forward_commands', 'Commands that shared a message to the node that decides.', () =>
+    series('recollect_cluster_forward_commands', figures.forwardTogether),
+  )
+  tell('histogram', 'cluster_publish_duration_seconds', 'Until it was known what came of a message, by outcome.', () =>
+    Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
+      series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
+    ),
+  )
+  tell('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
+    series('recollect_cluster_publish_writes', figures.publishWrites),
+  )
 }
 
 /** Past states of a collection have indexes of their own; those of one path are told as one. */

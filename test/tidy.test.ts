@@ -16,7 +16,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   collections: ['events', 'json', 'errors'],
   commands: ['collections', 'events', 'json', 'errors'],
   projections: ['collections', 'events', 'files', 'json', 'errors'],
-  cluster: ['commands', 'events', 'files', 'json', 'errors'],
+  cluster: ['commands', 'events', 'files', 'json', 'measures', 'errors'],
   access: ['json', 'errors'],
   http: ['access', 'commands', 'projections', 'events', 'json', 'measures', 'errors'],
   sockets: ['access', 'commands', 'projections', 'events', 'json', 'errors'],

@@ -5,6 +5,7 @@ import type { Mark } from '../events/mark.ts'
 import { encodeEvent } from '../events/record.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { type Batch, Batches, type Beginning, type Waiting } from './batches.ts'
+import type { ClusterFigures } from './figures.ts'
 import { decodeBeginning, encodeBeginning, encodeSuccession, type Sequence, type Succession } from './message.ts'
 import { type Place, placeOf } from './place.ts'
 import type { RecordStream } from './record-stream.ts'
@@ -17,6 +18,7 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly node: string
   readonly now: () => Date
   readonly newId: () => string
+  readonly figures: ClusterFigures
   /** It decides no longer: another node does, or nobody knows what came of a write. */
   readonly lost: () => void
   /** The stream is not what it was, or the copy of it cannot be written: the process must end. */
@@ -65,7 +67,7 @@ export class ClusterJournal implements Journal {
         this.#refuse([], unusable)
       },
     })
-    this.#sender = new Sender(stream, this.#tail)
+    this.#sender = new Sender(stream, this.#tail, options.figures)
   }
 
   /** Opens the node's copy and sees that it belongs to the stream; `begin` goes on from there. */
@@ -193,6 +195,7 @@ export class ClusterJournal implements Journal {
         return { position: expected, time: this.#time, ...rest }
       })
       this.#next = batch.next
+      this.#options.figures.publishWrites.note(batch.writes.length)
       const taken = await this.#send(batch)
       await this.#answering
       if (taken) this.#answering = answer(batch, taken)
@@ -243,6 +246,7 @@ export class ClusterJournal implements Journal {
   #succeed({ token }: Succession): Promise<void> | undefined {
     if (token === this.#token) {
       this.#isLeading = true
+      this.#options.figures.takeovers++
       this.#accepted = this.head
       this.#next = this.replica.next
       this.#time = this.#tail.time

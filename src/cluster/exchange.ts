@@ -1,10 +1,16 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import { Refusal } from '../errors.ts'
+import { Refusal, type RefusalCode } from '../errors.ts'
+import type { ClusterFigures, Forwarded } from './figures.ts'
 import type { Announcement, Answer, Question } from './protocol.ts'
+import { Questions } from './questions.ts'
 
 /** Longer than a write is tried for (cluster-journal.ts), so that its sender hears what came of it. */
 const ANSWER_MS = 15_000
+/** Of a refusal's text, where the whole does not fit. */
+const CLIPPED_CHARACTERS = 500
+
+const FORWARDED: Partial<Record<RefusalCode, Forwarded>> = { Unavailable: 'unavailable', OutcomeUnknown: 'unknown' }
 
 /** Questions and announcements between the nodes that share a stream. */
 export class Exchange {
@@ -12,14 +18,25 @@ export class Exchange {
   readonly #prefix: string
   readonly #messageBytes: number
   readonly #log: Logger
+  readonly #figures: ClusterFigures
+  readonly #questions: Questions
   readonly #subscriptions: Subscription[] = []
   #isConnected = true
 
-  constructor(nc: NatsConnection, stream: string, messageBytes: number, log: Logger) {
+  constructor(nc: NatsConnection, stream: string, messageBytes: number, log: Logger, figures: ClusterFigures) {
     this.#nc = nc
     this.#prefix = `recollect.${stream}`
     this.#messageBytes = messageBytes
     this.#log = log
+    this.#figures = figures
+    this.#questions = new Questions({
+      messageBytes,
+      together: figures.forwardTogether,
+      send: async (node, text) => {
+        const { data } = await nc.request(this.#subjectOf(node), text, { timeout: ANSWER_MS })
+        return Buffer.from(data).toString()
+      },
+    })
     void this.#watch()
   }
 
@@ -37,28 +54,47 @@ export class Exchange {
     this.#subscribe(`${this.#prefix}.announcements`, (text) => heard(JSON.parse(text) as Announcement))
   }
 
-  /** Answers what is asked of a node. */
+  /** Answers what is asked of a node. What came in one message is begun in its order, and answered in one. */
   serve(node: string, answer: (question: Question) => Promise<Answer>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
-      answer(JSON.parse(text) as Question).then(
-        (answered) => respond(JSON.stringify(answered)),
-        (error: unknown) => {
+      const answers = (JSON.parse(text) as readonly Question[]).map((question) =>
+        answer(question).catch((error: unknown): Answer => {
           this.#log.error({ err: error }, 'a question of another node could not be answered')
-          respond(JSON.stringify({ type: 'failed' } satisfies Answer))
-        },
+          return { type: 'failed' }
+        }),
       )
+      void Promise.all(answers).then((all) => respond(this.#textOf(all)))
     })
   }
 
+  /** What a node answers. A Refusal says whether it may have been done all the same. */
   async ask(node: string, question: Question): Promise<Answer> {
+    const { forwarded, forwardSeconds } = this.#figures
+    const began = performance.now()
+    let outcome: Forwarded = 'failed'
+    try {
+      const answer = await this.#ask(node, question)
+      outcome = outcomeOf(answer)
+      return answer
+    } catch (error) {
+      if (error instanceof Refusal) outcome = FORWARDED[error.code] ?? 'refused'
+      throw error
+    } finally {
+      forwarded[outcome]++
+      forwardSeconds.note((performance.now() - began) / 1000)
+    }
+  }
+
+  async #ask(node: string, question: Question): Promise<Answer> {
     const text = JSON.stringify(question)
-    if (Buffer.byteLength(text) > this.#messageBytes) {
+    if (!this.#questions.fits(text)) {
       throw new Refusal('TooLarge', `The cluster takes no message of more than ${this.#messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
-      const { data } = await this.#nc.request(this.#subjectOf(node), text, { timeout: ANSWER_MS })
-      return JSON.parse(Buffer.from(data).toString()) as Answer
+      // What is restored or edited may be much, and those who write an item do not wait for it.
+      const answer = question.type === 'handle' ? this.#questions.ask(node, text) : this.#questions.askAlone(node, text)
+      return (await answer) as Answer
     } catch (error) {
       if (error instanceof RequestError && error.isNoResponders()) {
         throw new Refusal('Unavailable', 'The node that decided is gone; another one is about to.')
@@ -68,6 +104,19 @@ export class Exchange {
         'The node that decides did not answer: the write may have been stored, or may yet be. A retry with the same Idempotency-Key is stored once.',
       )
     }
+  }
+
+  /** Whatever is too much for a message is left out: a client may do without the places of its faults. */
+  #textOf(answers: readonly Answer[]): string {
+    const text = JSON.stringify(answers)
+    if (Buffer.byteLength(text) <= this.#messageBytes) return text
+    return JSON.stringify(
+      answers.map((answer): Answer => {
+        if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
+        if (answer.type !== 'refused') return answer
+        return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
+      }),
+    )
   }
 
   /** Nothing is answered any more. */
@@ -90,8 +139,16 @@ export class Exchange {
   async #watch(): Promise<void> {
     for await (const { type } of this.#nc.status()) {
       if (type === 'disconnect' || type === 'staleConnection') this.#isConnected = false
-      if (type === 'reconnect') this.#isConnected = true
+      if (type === 'reconnect') {
+        this.#isConnected = true
+        this.#figures.reconnects++
+      }
       if (type === 'disconnect' || type === 'reconnect') this.#log.info(`NATS: ${type}`)
     }
   }
+}
+
+function outcomeOf(answer: Answer): Forwarded {
+  if (answer.type === 'refused') return FORWARDED[answer.code] ?? 'refused'
+  return answer.type === 'failed' ? 'failed' : 'stored'
 }

@@ -7,6 +7,7 @@ import { readLines } from '../events/segments.ts'
 import { type Segment, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { ClusterJournal } from './cluster-journal.ts'
+import { ClusterFigures } from './figures.ts'
 import { Intake } from './intake.ts'
 import {
   decodeBeginning,
@@ -101,6 +102,7 @@ export async function moveToDirectory(
     node: 'migrate',
     now: () => new Date(),
     newId: () => '',
+    figures: new ClusterFigures(),
     locked: async () => {},
     replay: () => {},
     lost: () => {},

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { ClusterFigures } from './figures.ts'
 import type { Message, Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 import type { Tail } from './tail.ts'
@@ -14,13 +15,15 @@ const RETRY_MS = 200
 export class Sender {
   readonly #stream: RecordStream
   readonly #tail: Pick<Tail, 'sequence'>
+  readonly #figures: Pick<ClusterFigures, 'publishSeconds'>
   /** The last message that the stream was found to hold; this node may not have taken it in yet. */
   #stored: Sequence = 0
   #sent:
     | { readonly sequence: Sequence; readonly message: Message; readonly arrived: (isOurs: boolean) => void }
     | undefined
 
-  constructor(stream: RecordStream, tail: Pick<Tail, 'sequence'>) {
+  constructor(stream: RecordStream, tail: Pick<Tail, 'sequence'>, figures: Pick<ClusterFigures, 'publishSeconds'>) {
+    this.#figures = figures
     this.#stream = stream
     this.#tail = tail
   }
@@ -37,7 +40,7 @@ export class Sender {
    */
   async send(message: Message, pointless: () => boolean): Promise<Came> {
     const sequence = this.sequence + 1
-    const deadline = performance.now() + GIVE_UP_MS
+    const began = performance.now()
     let settled: 'stored' | 'behind' | undefined
     const arrival = new Promise<void>((resolve) => {
       this.#sent = {
@@ -59,11 +62,12 @@ export class Sender {
         if (known() === undefined) await Promise.race([delay(RETRY_MS), arrival])
         const came = known()
         if (came !== undefined) return came
-        if (performance.now() > deadline || pointless()) return 'unknown'
+        if (performance.now() - began > GIVE_UP_MS || pointless()) return 'unknown'
       }
     } finally {
       this.#sent = undefined
       if (known() === 'stored') this.#stored = sequence
+      this.#figures.publishSeconds[known() ?? 'unknown'].note((performance.now() - began) / 1000)
     }
   }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { after, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { io, type Socket } from 'socket.io-client'
 import { healthOf, type RunningCluster, rolesOf, startCluster } from '../support/cluster.ts'
@@ -59,6 +60,64 @@ test('every node serves the first items of the one that had them, and only that 
   assert.equal(await readFile(`${directory}/db.json`, 'utf8'), JSON.stringify({ others: [{ id: 1 }] }))
   nodes.pop()
 })
+
+test('what a node hands on in one moment is decided as if each had come by itself, and told in the metrics', {
+  skip,
+}, async (t) => {
+  const { nodes } = await cluster()
+  const { decider, followers } = await rolesOf(nodes)
+  const node = followers[0] as RunningServer
+  const before = await clusterMetrics(node)
+  const made = await node.fetch('/api/moments/one', json('PUT', { n: -1 }))
+  const tag = made.headers.get('etag') as string
+  await made.arrayBuffer()
+  const asked = Array.from({ length: 40 }, (_, n): Promise<Response> => {
+    if (n % 4 === 0) return node.fetch('/api/moments/one', json('PUT', { n }, { 'If-Match': tag }))
+    if (n % 4 === 1) return node.fetch('/api/moments', json('POST', { n: 'once' }, { 'Idempotency-Key': 'moment' }))
+    if (n % 4 === 2) return node.fetch('/api/moments/none', json('PATCH', { n }))
+    return node.fetch('/api/moments', json('POST', { n }))
+  })
+  const answers = await Promise.all(asked)
+  const statuses = answers.map(({ status }) => status)
+  const those = (rest: number): number[] => statuses.filter((_, n) => n % 4 === rest)
+  assert.deepEqual(those(0).toSorted(), [204, ...Array.from({ length: 9 }, () => 412)])
+  assert.deepEqual([...those(1), ...those(3)], new Array(20).fill(201))
+  assert.deepEqual(those(2), new Array(10).fill(404))
+  const positions = await Promise.all(answers.map(positionOf))
+  assert.equal(new Set(positions.filter((_, n) => n % 4 === 1)).size, 1, 'stored once')
+  assert.equal(new Set(positions.filter((_, n) => n % 4 === 3)).size, 10)
+
+  const metrics = await clusterMetrics(node)
+  const since = (name: string): number => (metrics.get(name) ?? Number.NaN) - (before.get(name) ?? 0)
+  assert.equal(since('forwarded_commands_total{outcome="stored"}'), 22)
+  assert.equal(since('forwarded_commands_total{outcome="refused"}'), 19)
+  assert.equal(since('forward_duration_seconds_count'), 41)
+  assert.equal(since('forward_commands_sum'), 41)
+  t.diagnostic(`41 commands in ${since('forward_commands_count')} messages`)
+  assert.equal(metrics.get('role{role="follower"}'), 1)
+  assert.equal(metrics.get('connected'), 1)
+  const ofDecider = await clusterMetrics(decider)
+  assert.equal(ofDecider.get('role{role="decider"}'), 1)
+  assert.equal(ofDecider.get('takeovers_total'), 1)
+  assert.ok(Number(ofDecider.get('publish_duration_seconds_count{outcome="stored"}')) > 0)
+  assert.ok(Number(ofDecider.get('publish_writes_sum')) >= 13)
+  const document = await readFile(new URL('../../docs/cluster.md', import.meta.url), 'utf8')
+  for (const name of metrics.keys()) {
+    const family = `recollect_cluster_${name.replace(/\{.*/, '').replace(/_(bucket|sum|count)$/, '')}`
+    assert.ok(document.includes(`\`${family}\``), `${family} is documented`)
+  }
+})
+
+/** By their names without what all of them begin with. */
+async function clusterMetrics(node: RunningServer): Promise<ReadonlyMap<string, number>> {
+  const text = await (await node.fetch('/metrics')).text()
+  return new Map(
+    Array.from(text.matchAll(/^recollect_cluster_(\S+) (\S+)$/gm), ([, name, value]) => [
+      name as string,
+      Number(value),
+    ]),
+  )
+}
 
 test('a write at any node is there at every other one, and its writer reads it wherever it asks', {
   skip,
@@ -228,8 +287,14 @@ test('a node that starts before the NATS servers do waits for them, and says who
   const [server] = await startNats(t)
   await server?.stop('SIGKILL')
   const flags = ['--Journal.Type', 'jetstream', '--Journal.Servers', server?.url as string]
+  // Until the node has knocked there is somebody else at the door.
+  const door = createServer((socket) => socket.destroy()).listen(
+    Number(new URL(server?.url as string).port),
+    '127.0.0.1',
+  )
   const starting = startServer(t, { flags, data: { things: [{ id: 1 }] } })
-  await sleep(1500)
+  await once(door, 'connection')
+  await once(door.close(), 'close')
   server?.start()
   const node = await starting
   assert.deepEqual(await (await node.fetch('/api/things')).json(), [{ id: 1 }])

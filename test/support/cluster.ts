@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import { ClusterJournal, type ClusterJournalOptions } from '../../src/cluster/cluster-journal.ts'
+import { ClusterFigures } from '../../src/cluster/figures.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import type { Files } from '../../src/files/files.ts'
@@ -38,6 +39,7 @@ export async function openClusterJournal(
     node: options.node ?? 'node',
     now: options.now ?? (() => new Date('2026-11-20T12:00:00.000Z')),
     newId: randomUUID,
+    figures: new ClusterFigures(),
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
     locked: async () => {},
     replay: (recorded) => seen.push(recorded),

@@ -1,0 +1,83 @@
+import type { Distribution } from '../measures.ts'
+
+/** They are decided in one go, which holds the node that decides. */
+const MOST_TOGETHER = 256
+const BRACKETS_BYTES = 2
+
+interface Waiting {
+  readonly text: string
+  readonly bytes: number
+  readonly resolve: (answer: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+export interface QuestionsOptions {
+  /** No message may have more bytes. */
+  readonly messageBytes: number
+  /** Sends a node a JSON array of questions, and resolves with that of the answers. */
+  readonly send: (node: string, text: string) => Promise<string>
+  /** How many questions shared a message. */
+  readonly together: Pick<Distribution, 'note'>
+}
+
+/** Puts the questions that a node is asked in one turn of the event loop into few messages. Each gets its own answer. */
+export class Questions {
+  readonly #options: QuestionsOptions
+  readonly #gathered = new Map<string, Waiting[]>()
+
+  constructor(options: QuestionsOptions) {
+    this.#options = options
+  }
+
+  /** Whether a question fits into a message. */
+  fits(text: string): boolean {
+    return Buffer.byteLength(text) + BRACKETS_BYTES <= this.#options.messageBytes
+  }
+
+  /** Resolves with the answer; rejects with what hindered the message that the question was in. */
+  ask(node: string, text: string): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = { text, bytes: Buffer.byteLength(text) + 1, resolve, reject }
+      if (this.#gathered.size === 0) setImmediate(() => this.#sendAll())
+      const others = this.#gathered.get(node)
+      if (others) others.push(waiting)
+      else this.#gathered.set(node, [waiting])
+    })
+  }
+
+  /** In a message of its own: for one whose answer may take longer than those of others. */
+  askAlone(node: string, text: string): Promise<unknown> {
+    return new Promise((resolve, reject) => void this.#send(node, [{ text, bytes: 0, resolve, reject }]))
+  }
+
+  #sendAll(): void {
+    const gathered = [...this.#gathered]
+    this.#gathered.clear()
+    for (const [node, all] of gathered) {
+      let some: Waiting[] = []
+      let bytes = BRACKETS_BYTES
+      for (const waiting of all) {
+        if (some.length === MOST_TOGETHER || bytes + waiting.bytes > this.#options.messageBytes) {
+          if (some.length > 0) void this.#send(node, some)
+          some = []
+          bytes = BRACKETS_BYTES
+        }
+        some.push(waiting)
+        bytes += waiting.bytes
+      }
+      void this.#send(node, some)
+    }
+  }
+
+  async #send(node: string, some: readonly Waiting[]): Promise<void> {
+    this.#options.together.note(some.length)
+    try {
+      const text = await this.#options.send(node, `[${some.map((waiting) => waiting.text).join(',')}]`)
+      const answers = JSON.parse(text) as readonly unknown[]
+      if (answers.length !== some.length) throw new Error(`${some.length} questions, and ${answers.length} answers`)
+      for (const [index, { resolve }] of some.entries()) resolve(answers[index])
+    } catch (error) {
+      for (const { reject } of some) reject(error)
+    }
+  }
+}
