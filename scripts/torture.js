@@ -40,7 +40,7 @@ const RUNS = {
     size: { DISK_ROUNDS: 50 },
   },
   syncs: {
-    about: 'a real fdatasync fails; needs strace',
+    about: 'a real durable write fails; needs strace',
     file: 'test/faults/disks.test.ts',
     test: 'sync',
     size: { SYNCS: 100 },

@@ -59,7 +59,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<Opened> 
     if (segments.length === 0) segments.push(await beginSegment(files, directory, id, next))
     const cut = torn && (await cutOff(files, torn))
     const last = segments.at(-1) as Segment
-    const file = await files.open(last.path, 'edit')
+    const file = await files.open(last.path, 'log')
     if (torn) await file.truncate(torn.offset)
     await file.sync()
     await files.syncDirectory(directory)

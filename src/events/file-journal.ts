@@ -131,7 +131,6 @@ export class FileJournal implements Journal {
       }
       const began = performance.now()
       await writeLines(this.#file, lines, segment.size)
-      await this.#synced(this.#file)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
       figures.flushWrites.note(batch.length)
@@ -163,14 +162,6 @@ export class FileJournal implements Journal {
     return this.#segments.at(-1) as Segment
   }
 
-  async #synced(file: OpenFile): Promise<void> {
-    try {
-      await file.sync()
-    } catch (error) {
-      throw new SyncFailed(error)
-    }
-  }
-
   /** Nothing of the batch, nor of what was decided on it, is kept. */
   async #refuse(batch: readonly Waiting[], error: unknown): Promise<void> {
     if (!isOutOfSpace(error)) {
@@ -179,7 +170,7 @@ export class FileJournal implements Journal {
     }
     try {
       await this.#file.truncate(this.#segment.size)
-      await this.#synced(this.#file)
+      await this.#file.sync()
     } catch (second) {
       this.#fail(batch, second)
       return
@@ -197,14 +188,14 @@ export class FileJournal implements Journal {
     this.#unusable = new Refusal('Unavailable', 'The journal cannot be written to any more; the server is ending.')
     const refused = [...batch, ...this.#queue]
     this.#queue = []
-    this.#options.failed(error instanceof SyncFailed ? error.cause : error)
+    this.#options.failed(error)
     for (const waiting of refused) waiting.reject(this.#unusable)
   }
 
   async #beginSegment(): Promise<void> {
     const { files, directory } = this.#options
     const segment = await beginSegment(files, directory, this.id, this.#next)
-    const file = await files.open(segment.path, 'edit')
+    const file = await files.open(segment.path, 'log')
     const full = this.#file
     this.#segments.push(segment)
     this.#lastOffset = undefined
@@ -251,7 +242,7 @@ export class FileJournal implements Journal {
 
 const WRITE_BYTES = 1024 * 1024
 
-/** Writes the lines one behind the other; many of them together, but never copies all of a large write. */
+/** Writes the lines one behind the other, durably; many of them together, but never copies all of a large write. */
 async function writeLines(file: OpenFile, lines: readonly Line[], offset: number): Promise<void> {
   let at = offset
   let gathered: Buffer[] = []
@@ -264,11 +255,5 @@ async function writeLines(file: OpenFile, lines: readonly Line[], offset: number
     at += size
     gathered = []
     size = 0
-  }
-}
-
-class SyncFailed extends Error {
-  constructor(cause: unknown) {
-    super('sync failed', { cause })
   }
 }

@@ -25,8 +25,11 @@ export interface OpenFile {
  * test can put a simulated disk underneath. Errors are Node's, with their `code`.
  */
 export interface Files {
-  /** `create` fails when the file exists, and gives it exactly the mode; `edit` reads and writes one that does. */
-  open(path: string, how: 'read' | 'edit' | 'create', mode?: number): Promise<OpenFile>
+  /**
+   * `create` fails when the file exists, and gives it exactly the mode; `edit` reads and writes one that does, and so
+   * does `log`, where the bytes of a write are on the medium when it resolves.
+   */
+  open(path: string, how: 'read' | 'edit' | 'log' | 'create', mode?: number): Promise<OpenFile>
   /** The whole content, or undefined when there is no such file. */
   read(path: string): Promise<Buffer | undefined>
   stat(path: string): Promise<FileStat | undefined>

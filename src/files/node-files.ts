@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { link, mkdir, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { platform } from 'node:os'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { tryLock, unlock } from 'fs-native-extensions'
@@ -14,7 +15,9 @@ const close = promisify(fs.close)
 const fchmod = promisify(fs.fchmod)
 const openFd = promisify(fs.open)
 
-const FLAGS = { read: 'r', edit: 'r+', create: 'wx+' } as const
+/** Only where it waits for the medium as fdatasync does: elsewhere a disk's own cache may still have the bytes. */
+const SYNCED = platform() === 'linux' ? fs.constants.O_DSYNC : undefined
+const FLAGS = { read: 'r', edit: 'r+', log: SYNCED === undefined ? 'r+' : fs.constants.O_RDWR | SYNCED, create: 'wx+' }
 
 /** The real file system: a thin layer over node:fs that decides nothing. */
 export const nodeFiles: Files = {
@@ -22,7 +25,7 @@ export const nodeFiles: Files = {
     const fd = await openFd(path, FLAGS[how], mode ?? 0o666)
     // What the process's umask took away is part of the mode all the same.
     if (mode !== undefined) await fchmod(fd, mode)
-    return openFile(fd)
+    return how === 'log' && SYNCED === undefined ? syncing(openFile(fd)) : openFile(fd)
   },
   read: (path) => unlessMissing(readFile(path)),
   stat: async (path) => {
@@ -86,6 +89,17 @@ function openFile(fd: number): OpenFile {
     truncate: (size) => ftruncate(fd, size),
     sync: () => fdatasync(fd),
     close: () => close(fd),
+  }
+}
+
+function syncing(file: OpenFile): OpenFile {
+  return {
+    ...file,
+    async write(bytes, offset) {
+      const written = await file.write(bytes, offset)
+      await file.sync()
+      return written
+    },
   }
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { open, readFile, rm } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { open, readdir, readFile, readlink, realpath, rm } from 'node:fs/promises'
+import { platform } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { segmentName, walk } from '../../src/events/walk.ts'
@@ -186,16 +187,16 @@ async function mountSmallDisk(
 const STRACE = process.env.STRACE ?? '/usr/bin/strace'
 const withoutStrace = existsSync(STRACE) ? false : 'strace is missing'
 
-/** Lets the nth sync of one file fail. One thread for the file system: strace counts per thread. */
-function failingSync(path: string, nth: number) {
-  const inject = `inject=fdatasync:error=EIO:when=${nth}`
+/** Lets the nth call for one file fail. One thread for the file system: strace counts per thread. */
+function failing(call: 'fdatasync' | 'pwrite64', path: string, nth: number) {
+  const inject = `inject=${call}:error=EIO:when=${nth}`
   return {
-    under: [STRACE, '-f', '-qqq', '-o', '/dev/null', '-P', path, '-e', 'trace=fdatasync', '-e', inject],
+    under: [STRACE, '-f', '-qqq', '-o', '/dev/null', '-P', path, '-e', `trace=${call}`, '-e', inject],
     env: { UV_THREADPOOL_SIZE: '1' },
   }
 }
 
-test('a sync of the journal that fails ends the process; nothing is acknowledged by it or after it', {
+test('a durable write of the journal that fails ends the process; nothing is acknowledged by it or after it', {
   skip: withoutStrace,
 }, async (t) => {
   const seed = seedFor('syncs')
@@ -206,9 +207,10 @@ test('a sync of the journal that fails ends the process; nothing is acknowledged
     assert.equal(await first.stop(), 0)
     const { directory } = first
     const journal = join(directory, 'db.journal')
-    const nth = 2 + random.integer(30)
+    // Each write to a segment is a write batch, and waits for the medium.
+    const nth = 1 + random.integer(30)
     const server = spawnServer(t, directory, {
-      ...failingSync(join(journal, segmentName(1)), nth),
+      ...failing('pwrite64', join(journal, segmentName(1)), nth),
       flags: FLAGS.slice(0, 2),
     })
     const url = await server.listening
@@ -218,33 +220,48 @@ test('a sync of the journal that fails ends the process; nothing is acknowledged
     assert.deepEqual(await server.ended, { code: 1, signal: null }, context)
     assert.match(server.stderr(), /EIO/, context)
 
-    // The first sync is that of opening; every later one is a write batch.
     const batches = new Set<number>()
     const batchOf = new Map<string, number>()
     await walk(nodeFiles, journal, (recorded) => {
       batches.add((recorded as { flush?: number }).flush ?? 0)
       batchOf.set(recorded.requestId, batches.size)
     })
-    assert.ok([nth - 2, nth - 1].includes(batches.size), `${context}: ${batches.size} batches, sync ${nth} failed`)
+    assert.equal(batches.size, nth - 1, `${context}: write ${nth} failed`)
     for (const [id, { acknowledged }] of load.sent) {
       if (!acknowledged) continue
       const batch = batchOf.get(id)
-      assert.ok(batch !== undefined && batch < nth - 1, `${context}: ${id} was acknowledged, sync ${nth} failed`)
+      assert.ok(batch !== undefined && batch < nth, `${context}: ${id} was acknowledged, write ${nth} failed`)
     }
-    assert.ok(load.acknowledged > 0 || nth === 2, context)
+    assert.ok(load.acknowledged > 0 || nth === 1, context)
 
     const again = await startServer(t, { directory })
     await new History().check(again.url, load)
     assert.equal(await again.stop(), 0)
   }
-  t.diagnostic(`${SYNCS} failed syncs, the process ended each time`)
+  t.diagnostic(`${SYNCS} failed writes, the process ended each time`)
+})
+
+test('a write to a segment waits for the medium', {
+  skip: platform() === 'linux' ? false : 'O_DSYNC is asked of Linux alone',
+}, async (t) => {
+  const server = await startServer(t, { data: {} })
+  const segment = await realpath(join(server.directory, 'db.journal', segmentName(1)))
+  const descriptors = await readdir(`/proc/${server.process.pid}/fd`)
+  const flags: number[] = []
+  for (const fd of descriptors) {
+    if ((await readlink(`/proc/${server.process.pid}/fd/${fd}`)) !== segment) continue
+    const info = await readFile(`/proc/${server.process.pid}/fdinfo/${fd}`, 'utf8')
+    flags.push(Number.parseInt(/^flags:\s*(\d+)$/m.exec(info)?.[1] ?? '', 8))
+  }
+  assert.equal(flags.length, 1)
+  assert.equal((flags[0] as number) & constants.O_DSYNC, constants.O_DSYNC)
 })
 
 test('when the first sync, that of opening, fails there is no start', { skip: withoutStrace }, async (t) => {
   const first = await startServer(t, { data: {} })
   assert.equal(await first.stop(), 0)
   const segment = join(first.directory, 'db.journal', segmentName(1))
-  const server = spawnServer(t, first.directory, failingSync(segment, 1))
+  const server = spawnServer(t, first.directory, failing('fdatasync', segment, 1))
   assert.equal(await server.listening, undefined)
   assert.equal((await server.ended).code, 1)
 })

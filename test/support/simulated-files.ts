@@ -86,7 +86,7 @@ export class SimulatedDisk {
         await at('open', path)
         const directory = this.#directory(directoryOf(path))
         if (!directory) throw missing(path)
-        if (how !== 'create') return handle(existing(path), path, at)
+        if (how !== 'create') return handle(existing(path), path, at, how === 'log')
         if (directory.entries.has(nameOf(path))) throw Object.assign(new Error(`EEXIST: ${path}`), { code: 'EEXIST' })
         const inode: Inode = {
           number: ++this.#inodes,
@@ -234,7 +234,11 @@ function handle(
   inode: Inode,
   path: string,
   at: (operation: Operation, path: string) => Promise<Fault | undefined>,
+  isLog = false,
 ): OpenFile {
+  const sync = async (): Promise<void> => {
+    if ((await at('sync', path))?.type !== 'lie') inode.durable = Buffer.from(inode.bytes)
+  }
   return {
     write: async (bytes, offset) => {
       const fault = await at('write', path)
@@ -244,6 +248,7 @@ function handle(
       grown.set(taken, offset)
       inode.bytes = grown
       inode.version++
+      if (isLog) await sync()
       return taken.length
     },
     read: async (into, offset) => {
@@ -258,9 +263,7 @@ function handle(
       inode.bytes = bytes
       inode.version++
     },
-    sync: async () => {
-      if ((await at('sync', path))?.type !== 'lie') inode.durable = Buffer.from(inode.bytes)
-    },
+    sync,
     close: async () => {},
   }
 }
