@@ -14,7 +14,7 @@ export interface NodeOptions {
   readonly journal: ClusterJournal
   readonly stream: RecordStream
   readonly election: Election
-  readonly exchange: Exchange
+  readonly exchange: Pick<Exchange, 'hear' | 'announce'>
   readonly elapsedMs: () => number
   readonly log: Logger
   /** This node decides from now on, until `resigned`. */
@@ -44,6 +44,7 @@ export class Node {
   #isEnding = false
   #running: Promise<void> | undefined
   #change: Promise<void> = Promise.resolve()
+  #checking: Promise<void> | undefined
   #shorterSince: number | undefined
 
   constructor(options: NodeOptions) {
@@ -90,13 +91,13 @@ export class Node {
   /** Resolves after the first election that it knows of, or after some seconds without one. */
   async start(): Promise<void> {
     await this.#round()
+    // What follows an election may take long, and the lease ends if nobody renews it.
+    this.#running = this.#run()
     for (let rounds = 0; rounds < 8 && this.decider === undefined; rounds++) {
       await delay(ROUND_MS)
-      await this.#round()
       await Promise.race([this.#change, delay(ROUND_MS)])
     }
     await this.#change
-    this.#running = this.#run()
   }
 
   /** What was lost: the journal was taken over, or nobody knows what came of a write. */
@@ -108,11 +109,13 @@ export class Node {
   async close(): Promise<void> {
     this.#isEnding = true
     await this.#running
+    await this.#checking
     if (this.#isElected) this.#resign()
     await this.#change
     await this.#options.election.release().catch(() => {})
   }
 
+  /** Waits for nothing but the election itself. */
   async #run(): Promise<void> {
     while (!this.#isEnding) {
       await delay(ROUND_MS)
@@ -131,7 +134,9 @@ export class Node {
     if (isMine && election.isHeld && !this.#isElected) this.#lead()
     if (!isMine && this.#isElected) this.#resign()
     exchange.announce({ node: id, position: journal.head, urls, isDeciding: this.isDeciding })
-    await this.#checkEnd()
+    this.#checking ??= this.#checkEnd().finally(() => {
+      this.#checking = undefined
+    })
   }
 
   #lead(): void {
