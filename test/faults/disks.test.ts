@@ -15,8 +15,8 @@ import { History } from './history.ts'
 import { Load } from './load.ts'
 import { spawnServer } from './program.ts'
 
-const ROUNDS = Number(process.env.DISK_ROUNDS ?? 3)
-const SYNCS = Number(process.env.SYNCS ?? 3)
+const ROUNDS = Number(process.env.DISK_ROUNDS ?? 2)
+const SYNCS = Number(process.env.SYNCS ?? 2)
 const RESUMES_WITHIN_MS = 5000
 const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '60000']
 
