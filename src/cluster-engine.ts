@@ -122,11 +122,11 @@ export async function openClusterEngine(
       verify: (rest) => journal.replica.verify(rest),
       reload: () => clusterHandler.reload(),
       health() {
-        const { decider, isDeciding, lag, peers } = node
+        const { decider, isDeciding, isDecided, lag, peers } = node
         const { isConnected } = exchange
         const isQuick = checkpoints.status.state !== 'failing'
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
-        const writable = isConnected && decider !== undefined
+        const writable = isConnected && isDecided
         return {
           status: !writable ? 'unavailable' : isKept && isQuick ? 'ok' : 'degraded',
           journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },

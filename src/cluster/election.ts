@@ -26,6 +26,8 @@ export interface ElectionOptions {
  * compared: each side measures a duration of its own, and whose clock runs a fifth too slow or too fast is still right.
  */
 export const TAKEN_OVER_AFTER_MS = 5000
+/** What rounds that are late, and the taking over itself, may add to that. */
+const ROUNDS_MS = 2000
 /** How long a renewal is relied on, from the moment when it was sent. */
 const RELIED_ON_MS = 4000
 
@@ -52,6 +54,11 @@ export class Election {
     return this.#revision !== undefined && this.#options.elapsedMs() < this.#reliedOnUntil
   }
 
+  /** Another node's lease was seen to be renewed lately. */
+  get isFresh(): boolean {
+    return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEN_OVER_AFTER_MS + ROUNDS_MS
+  }
+
   /** Renews the lease, or sees whether it can be had. Throws when the register does not answer. */
   async round(): Promise<void> {
     const { register, node, elapsedMs } = this.#options
@@ -64,6 +71,7 @@ export class Election {
     if (!found || !lease) return void (await this.#take(0))
     if (this.#revision !== undefined && lease.node === node && !lease.released) {
       this.#revision = found.revision
+      await this.#take(found.revision)
       return
     }
     this.#revision = undefined

@@ -36,6 +36,9 @@ const SILENT_MS = 5000
 /** So long may a stream seem to have lost its end: a server that was cut off from the others may not know better. */
 const LOST_MS = 30_000
 
+/** So long may an election get no answer before it is told of: longer than a nats-server's successor takes. */
+const STUCK_MS = 15_000
+
 /** One of the nodes that are a cluster: takes part in electing who decides, and knows of the others. */
 export class Node {
   readonly #options: NodeOptions
@@ -46,6 +49,8 @@ export class Node {
   #change: Promise<void> = Promise.resolve()
   #checking: Promise<void> | undefined
   #shorterSince: number | undefined
+  /** Since when rounds of the election have come to nothing; told when it is Infinity. */
+  #stuckSince: number | undefined
 
   constructor(options: NodeOptions) {
     this.#options = options
@@ -69,6 +74,13 @@ export class Node {
   /** What this node refuses, no other one has accepted. */
   get isDeciding(): boolean {
     return this.#isElected && this.#options.journal.writable && this.#options.election.isHeld
+  }
+
+  /** Whether a write could be stored: the node that decides, here or elsewhere, can. */
+  get isDecided(): boolean {
+    const { decider } = this
+    if (decider === undefined || decider === this.id) return this.isDeciding
+    return this.#options.election.isFresh && this.#heard.get(decider)?.announcement.isDeciding !== false
   }
 
   /** Those heard of lately. */
@@ -124,19 +136,39 @@ export class Node {
   }
 
   async #round(): Promise<void> {
-    const { election, log, id, urls, journal, exchange } = this.#options
+    const { election, id } = this.#options
+    let why: unknown
     try {
       await election.round()
     } catch (error) {
-      log.debug({ err: error }, 'the election got no answer')
+      why = error
     }
     const isMine = election.decider === id
+    this.#tellIfStuck(why !== undefined || (isMine && !election.isHeld), why)
     if (isMine && election.isHeld && !this.#isElected) this.#lead()
     if (!isMine && this.#isElected) this.#resign()
-    exchange.announce({ node: id, position: journal.head, urls, isDeciding: this.isDeciding })
+    this.#announce()
     this.#checking ??= this.#checkEnd().finally(() => {
       this.#checking = undefined
     })
+  }
+
+  #announce(): void {
+    const { id, urls, journal, exchange } = this.#options
+    exchange.announce({ node: id, position: journal.head, urls, isDeciding: this.isDeciding })
+  }
+
+  #tellIfStuck(isStuck: boolean, why: unknown): void {
+    const { elapsedMs, log } = this.#options
+    if (!isStuck) {
+      if (this.#stuckSince === Infinity) log.warn('the lease of the node that decides can be written again')
+      this.#stuckSince = undefined
+      return
+    }
+    this.#stuckSince ??= elapsedMs()
+    if (elapsedMs() - this.#stuckSince < STUCK_MS) return
+    this.#stuckSince = Infinity
+    log.warn({ err: why }, 'NATS does not take or tell the lease of the node that decides: nobody can write')
   }
 
   #lead(): void {
@@ -146,6 +178,7 @@ export class Node {
       try {
         await journal.lead()
         log.info({ node: id, position: journal.head }, 'this node decides')
+        this.#announce()
         await elected()
       } catch (error) {
         log.warn({ err: error }, 'this node was elected, and could not begin to decide')

@@ -136,6 +136,7 @@ test('without a majority of the nats-servers nothing is acknowledged, and everyt
     assert.equal(((await (await node.fetch('/events')).json()) as unknown[]).length, 2)
     assert.equal(await statusOf(node.fetch('/api/things?asOf=1')), 200)
   }
+  for (const node of nodes) assert.equal(await statusOf(node.fetch('/health')), 503, 'and says so')
   second?.start()
   third?.start()
   const [node] = nodes as [RunningServer]
