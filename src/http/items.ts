@@ -8,6 +8,7 @@ import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answered, Indexes } from '../projections/query/indexes.ts'
+import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
@@ -28,6 +29,8 @@ export interface ItemsOptions {
 
 /** Clients accept headers of 16 KiB in all. */
 const LINK_BYTES = 8 * 1024
+/** Of answers to queries that are asked again and again. */
+const KEPT_BYTES = 8 * 1024 * 1024
 
 /** `/api`: the collections and their items. */
 export function apiResources({
@@ -40,6 +43,7 @@ export function apiResources({
   bodyBytes,
   limits,
 }: ItemsOptions): readonly ApiResource[] {
+  const answers = new KeptAnswers<Collection>(KEPT_BYTES)
   const names: ApiResource = {
     path: '/api',
     routes: {
@@ -57,17 +61,30 @@ export function apiResources({
     routes: {
       GET: (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
+        const collection = views.find(name)
+        const kept = collection && answers.find(collection, request.querystring)
+        if (kept) {
+          reflect(reply, undefined)
+          if (!reply.isNotModified(request, tagAt(collection.position))) answerPage(reply, kept)
+          return
+        }
         const parameters = parametersOf(request, limits)
         if (asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
         reflect(reply, undefined)
-        const collection = views.find(name)
         if (!collection) throw unknownCollection(name)
         const query = parseQuery(parameters, limits)
         if (reply.isNotModified(request, tagAt(collection.position))) return
+        const answered = ({ text, total, seen }: FoundPage): void => {
+          reply.position = seen.head
+          if (!seen.exists) throw unknownCollection(name)
+          reply.replace('ETag', tagAt(seen.position))
+          const page = { text, total, link: linkOf(name, parameters, query, total) }
+          answers.note(collection, request.querystring, seen.position, page)
+          answerPage(reply, page)
+        }
         const answer = indexes.answer(collection, query, () => momentOfAnswer(collection))
-        const asked = { name, parameters, query }
-        if (answer instanceof Promise) return answer.then((found) => answerPage(reply, asked, found))
-        answerPage(reply, asked, answer)
+        if (answer instanceof Promise) return answer.then(answered)
+        answered(answer)
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
@@ -150,24 +167,14 @@ export function apiResources({
       collection = await collectionAt(name, at)
       answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
     }
-    answerPage(reply, { name, parameters, query }, answer)
-    reply.position = at
+    const { text, total, seen } = answer
+    reply.replace('ETag', tagAt(seen.position))
+    answerPage(reply, { text, total, link: linkOf(name, parameters, query, total) })
   }
 
   /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */
   function tagAt(position: Position): string {
     return `"${position}-${journal.id}"`
-  }
-
-  /** What was found while others may have written. */
-  function answerPage(reply: Reply, { name, parameters, query }: AskedPage, { text, total, seen }: FoundPage): void {
-    reply.position = seen.head
-    if (!seen.exists) throw unknownCollection(name)
-    reply.replace('ETag', tagAt(seen.position))
-    reply.set('X-Total-Count', String(total))
-    const link = linkHeader(collectionPath(name), pageLinks(parameters, query.page, total))
-    if (link !== undefined) reply.set('Link', link)
-    reply.json(text)
   }
 
   function momentOfAnswer({ position, exists }: Collection) {
@@ -207,13 +214,17 @@ export function apiResources({
 
 type Collection = NonNullable<ReturnType<Views['find']>>
 
-interface AskedPage {
-  readonly name: string
-  readonly parameters: readonly Parameter[]
-  readonly query: Query
+type FoundPage = Answered<{ readonly position: Position; readonly exists: boolean; readonly head: Position }>
+
+function answerPage(reply: Reply, { text, total, link }: KeptAnswer): void {
+  reply.set('X-Total-Count', String(total))
+  if (link !== undefined) reply.set('Link', link)
+  reply.json(text)
 }
 
-type FoundPage = Answered<{ readonly position: Position; readonly exists: boolean; readonly head: Position }>
+function linkOf(name: string, parameters: readonly Parameter[], { page }: Query, total: number): string | undefined {
+  return linkHeader(collectionPath(name), pageLinks(parameters, page, total))
+}
 
 /** A link repeats the query: of a very long one there is room for the next page alone, or for none. */
 function linkHeader(path: string, links: readonly PageLink[]): string | undefined {
