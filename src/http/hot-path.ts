@@ -174,12 +174,12 @@ function gather(request: IncomingMessage): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+    request.on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
     const gone = () => {
       if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client went away.'))
     }
-    request.once('error', gone)
-    request.once('close', gone)
+    request.on('error', gone)
+    request.on('close', gone)
   })
 }
 

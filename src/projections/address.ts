@@ -18,7 +18,11 @@ const READABLE: Readonly<Record<string, string>> = {
   '%3D': '=',
 }
 
+/** Needs no escape; most names and ids are like this. */
+const PLAIN = /^[\w-]+$/
+
 function encodeSegment(text: string): string {
+  if (PLAIN.test(text)) return text
   if (text === '.' || text === '..') return text.replaceAll('.', '%2E')
   return encodeURIComponent(text).replace(/%(?:3A|40|24|2C|3B|3D)/g, (escaped) => READABLE[escaped] ?? escaped)
 }
