@@ -129,8 +129,10 @@ export async function rolesOf(
   nodes: readonly RunningServer[],
 ): Promise<{ readonly decider: RunningServer; readonly followers: readonly RunningServer[] }> {
   return until('a node decides', async () => {
-    const healths = await Promise.all(nodes.map(healthOf))
-    const decider = nodes[healths.findIndex(({ cluster }) => cluster.role === 'decider')]
+    // A connection that was kept alive may have come to its end just now.
+    const healths = await Promise.all(nodes.map((node) => healthOf(node).catch(() => undefined)))
+    if (healths.includes(undefined)) return undefined
+    const decider = nodes[healths.findIndex((health) => health?.cluster.role === 'decider')]
     return decider && { decider, followers: nodes.filter((node) => node !== decider) }
   })
 }
