@@ -56,6 +56,12 @@ const RUNS = {
     file: 'test/projections/data-file-kills.test.ts',
     size: { DATA_FILE_KILLS: 500 },
   },
+  large: {
+    about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
+    file: 'test/faults/large-write.test.ts',
+    test: '^stopped',
+    size: { LARGE_WRITE_STOPS: 1000 },
+  },
   cluster: {
     about:
       'nats-servers and nodes of a cluster killed at random: nothing acknowledged lost or doubled; needs nats-server',

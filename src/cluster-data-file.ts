@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { Snapshot } from './collections/snapshot.ts'
 import type { EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
 import { type Journal, lastPosition, type Origin, type Recorded } from './events/journal.ts'
@@ -7,7 +6,7 @@ import { directoryOf, replace } from './files/files.ts'
 import type { FollowingFile } from './projected.ts'
 import type { Kept, Piece } from './projections/checkpoint/kept.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus, isTakenIn } from './projections/data-file/account.ts'
-import type { Merged, TakenInEdit } from './projections/data-file/connection.ts'
+import type { Connection, Merged, TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import { readState } from './projections/data-file/state.ts'
 import type { Views } from './projections/views.ts'
@@ -17,7 +16,7 @@ export interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly surroundings: EngineSurroundings
   readonly views: Views
-  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, origin: Origin) => Promise<Merged>
+  readonly takeIn: (edit: Parameters<Connection['takeIn']>[0], origin: Origin) => Promise<Merged>
 }
 
 /**

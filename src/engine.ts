@@ -4,7 +4,7 @@ import type { Peer } from './cluster/node.ts'
 import { Overlay } from './collections/overlay.ts'
 import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
-import { takeIn } from './commands/take-in.ts'
+import { takingIn } from './commands/take-in.ts'
 import type { EventBus } from './events/bus.ts'
 import { journalExists } from './events/directory.ts'
 import type { Position } from './events/event.ts'
@@ -116,7 +116,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   await dataFile.checkJournalIsThere(isThere)
   if (!isThere) {
     const nothing = new Overlay(() => undefined, 0)
-    await dataFile.checkFirstItems((file) => takeIn({ file, base: new Map() }, nothing, rules))
+    await dataFile.checkFirstItems((file) => takingIn({ file, base: new Map() }, nothing, rules))
   }
 
   const projected = new Projected({ settings, surroundings, views, dataFile })
@@ -129,6 +129,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     locked: () => dataFile.prepare(),
     ...projected.opening,
     failed,
+    prepare: (recorded) => projected.bus.prepare(recorded),
   })
   try {
     if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')

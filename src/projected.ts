@@ -75,8 +75,14 @@ export class Projected {
   decide(journal: Journal, rules: Rules, now: () => Date): CommandHandler {
     const { views, dataFile } = this.#options
     const handler = new CommandHandler({ journal, durable: views.any, rules, now, answered: this.#answered })
-    this.bus.subscribe((recorded) => views.apply(recorded))
-    this.bus.subscribe((recorded) => this.history.apply(recorded))
+    this.bus.subscribe(
+      (recorded) => views.apply(recorded),
+      (recorded) => views.prepare(recorded),
+    )
+    this.bus.subscribe(
+      (recorded) => this.history.apply(recorded),
+      (recorded) => this.history.prepare(recorded),
+    )
     this.bus.subscribe((recorded) => handler.settle(recorded))
     this.bus.subscribe((recorded) => dataFile.changed(recorded))
     this.bus.subscribe(() => this.checkpoints.changed())

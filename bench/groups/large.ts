@@ -1,8 +1,9 @@
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { told } from '../harness/ask.ts'
 import type { Bench, Group } from '../harness/bench.ts'
 import { limit, type Row, times } from '../harness/figures.ts'
-import { bodies, timestampOf } from '../harness/readings.ts'
+import { bodies, COLLECTION, timestampOf } from '../harness/readings.ts'
 import { checkpointed, type Server, settled } from '../harness/servers.ts'
 import { itemsOf } from './get.ts'
 import { parsedBytes } from './starts.ts'
@@ -18,8 +19,9 @@ export const large: Group = {
   about: 'the memory of a million readings, and the longest hold of the event loop',
   async measure(bench) {
     const { fixtures, servers, items } = bench
+    const file = join(await fixtures.directory(), 'db.json')
     const server = await servers.recollect(
-      { file: join(await fixtures.directory(), 'db.json'), journal: await fixtures.ownJournal(items) },
+      { file, journal: await fixtures.ownJournal(items) },
       { isWatched: true, settle: false },
     )
     await server.held()
@@ -27,7 +29,7 @@ export const large: Group = {
     if (items >= 200_000) await checkpointed(server)
     const first = await server.held()
     const memory = await memoryOf(bench, server)
-    const holds = await holdsOf(bench, server)
+    const holds = [...(await holdsOf(bench, server)), ...(await holdsOfEdits(bench, server, file))]
     await server.stop()
     return [memory, holdRow('data file and checkpoint are written after the start', [first]), ...holds]
   },
@@ -102,6 +104,51 @@ async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
   }
   return Object.entries(held).map(([work, values]) => holdRow(work, values))
 }
+
+/** What changes very much at once: measured once, as the data file is written for long after each. */
+async function holdsOfEdits(bench: Bench, server: Server, file: string): Promise<readonly Row[]> {
+  const { url } = server
+  const before = Number((await told(`${url}/api`)).get('journal-position'))
+  const restore = (dryRun: boolean): Promise<unknown> => {
+    const body = JSON.stringify({ to: before, collection: COLLECTION, dryRun })
+    return told(`${url}/admin/restore`, { method: 'POST', headers: HEADERS, body })
+  }
+  const reload = (): Promise<unknown> => told(`${url}/admin/reload`, { method: 'POST' })
+  await settled(server)
+  const works: Readonly<Record<string, readonly [first: () => Promise<void>, act: () => Promise<unknown>]>> = {
+    'an edit of one item in the data file is taken in': [() => edit(file, 1), reload],
+    'an edit of every item in the data file is taken in': [() => edit(file, bench.items), reload],
+    'it is told what restoring every item would change': [async () => {}, () => restore(true)],
+    'every item of a collection is restored': [async () => {}, () => restore(false)],
+  }
+  const rows: Row[] = []
+  for (const [work, [first, act]] of Object.entries(works)) {
+    await first()
+    await server.held()
+    const began = performance.now()
+    await act()
+    const seconds = ((performance.now() - began) / 1000).toFixed(1)
+    await sleep(1000)
+    const ms = await server.held()
+    bench.say(`${work}: in ${seconds} s, held ${ms.toFixed(1)} ms`)
+    rows.push(holdRow(work, [ms]))
+  }
+  return rows
+}
+
+/** Changes the first items of a data file as an editor does, which puts another file in its place. */
+async function edit(file: string, count: number): Promise<void> {
+  const bytes = await readFile(file)
+  let left = count
+  for (let at = bytes.indexOf(MAC); at >= 0 && left > 0; at = bytes.indexOf(MAC, at + 1)) {
+    bytes[at + MAC.length] = (bytes[at + MAC.length] as number) ^ 1
+    left--
+  }
+  await writeFile(`${file}.edited`, bytes)
+  await rename(`${file}.edited`, file)
+}
+
+const MAC = '"mac": "'
 
 function holdRow(work: string, values: readonly number[]): Row {
   return {

@@ -1,10 +1,11 @@
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
-import { parseFile, readContent } from '../projections/data-file/adapter.ts'
+import { readContent } from '../projections/data-file/adapter.ts'
+import { type Base, readingOf } from '../projections/data-file/reading.ts'
 import { readState } from '../projections/data-file/state.ts'
+import { atOnce } from '../slices.ts'
 import { fold, type Progress } from './fold.ts'
-import { sameSnapshot } from './same-snapshot.ts'
 
 export interface Verified {
   /** Nothing is damaged or missing. */
@@ -52,7 +53,7 @@ export async function verify(files: Files, journal: string, file: string, progre
       problems.push(`${file} is no data file: ${why}`)
       return 'invalid'
     }
-    if (!sameSnapshot(parseFile(known.bytes), folded.views.snapshot())) {
+    if (!shows(known.bytes, folded.views.copies())) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
     }
@@ -92,9 +93,22 @@ async function knownContent(files: Files, file: string): Promise<Known> {
   }
 }
 
+/** Whether a data file has the same collections with the same items in the same order. */
+function shows(bytes: Buffer, collections: Base): boolean {
+  const file = atOnce(readingOf(bytes, collections))
+  if (file.size !== collections.size) return false
+  for (const [name, { items }] of file) {
+    const collection = collections.get(name)
+    if (items.length !== collection?.size) return false
+    let index = 0
+    for (const item of collection.items()) if (items[index++] !== item) return false
+  }
+  return true
+}
+
 function whyInvalid(bytes: Buffer): string | undefined {
   try {
-    parseFile(bytes)
+    atOnce(readingOf(bytes, new Map()))
     return undefined
   } catch (error) {
     if (error instanceof Refusal) return error.message

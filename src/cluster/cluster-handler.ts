@@ -1,9 +1,12 @@
+import { Item } from '../collections/item.ts'
 import type { Command } from '../commands/command.ts'
 import type { CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
 import type { Restoration } from '../commands/restore.ts'
 import { Refusal } from '../errors.ts'
-import type { DomainEvent, Position } from '../events/event.ts'
+import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
+import { Document } from '../json/document.ts'
+import type { JsonObject } from '../json/value.ts'
 import type { Exchange } from './exchange.ts'
 import type { Node } from './node.ts'
 import type { Answer, Question, RestorationText } from './protocol.ts'
@@ -132,17 +135,26 @@ function nobodyDecides(): Refusal {
 }
 
 function textOf(restoration: Restoration): RestorationText {
-  if (restoration.type === 'item') return { ...restoration, item: restoration.item ?? null }
+  if (restoration.type === 'item') return { ...restoration, item: restoration.item?.value ?? null }
   return {
     type: 'collections',
-    collections: Array.from(restoration.collections, ([name, items]) => [name, items ?? null] as const),
+    collections: Array.from(
+      restoration.collections,
+      ([name, former]) => [name, former ? Array.from(former.items(), ({ value }) => value) : null] as const,
+    ),
   }
 }
 
 function restorationOf(text: RestorationText): Restoration {
-  if (text.type === 'item') return { ...text, item: text.item ?? undefined }
+  if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item) : undefined }
   return {
     type: 'collections',
-    collections: new Map(text.collections.map(([name, items]) => [name, items ?? undefined])),
+    collections: new Map(
+      text.collections.map(([name, items]) => [name, items ? { items: () => items.map(itemOf) } : undefined]),
+    ),
   }
+}
+
+function itemOf(value: JsonObject): Item {
+  return new Item(value.id as ItemId, Document.of(value), 0, 0)
 }

@@ -1,4 +1,5 @@
-import { type DomainEvent, isItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { atOnce, type Steps } from '../slices.ts'
 import { type Gone, Item, integerOf, keyOf } from './item.ts'
 import { Keys } from './keys.ts'
 import { PLACES, Places } from './places.ts'
@@ -84,7 +85,7 @@ export class Collection implements FoldTarget {
   position: Position = 0
   #placeOf = new Keys()
   #items = new Places<Item>()
-  readonly #gone = new Map<string, Gone>()
+  #gone = new Map<string, Gone>()
   #observer: CollectionObserver | undefined
 
   constructor(name: string) {
@@ -116,6 +117,11 @@ export class Collection implements FoldTarget {
   /** The items from the nth on, the first being 0; it costs the same wherever they stand. */
   slice(offset: number, size: number): Item[] {
     return this.#items.slice(offset, size)
+  }
+
+  /** Where an item stands. */
+  placeOf(id: ItemId): number | undefined {
+    return this.#placeOf.of(id)
   }
 
   itemAt(place: number): Item | undefined {
@@ -164,19 +170,45 @@ export class Collection implements FoldTarget {
 
   /** Another collection in the same state; what is folded into one is not seen in the other. */
   copy(): Collection {
+    return atOnce(this.copying())
+  }
+
+  /** The same in steps, during which it must not change. */
+  *copying(): Steps<Collection> {
     const copy = new Collection(this.name)
     copy.exists = this.exists
     copy.nextId = this.nextId
     copy.textIds = this.textIds
     copy.position = this.position
     copy.#items = this.#items.copy()
-    copy.#placeOf = this.#placeOf.copy()
-    for (const [key, gone] of this.#gone) copy.#gone.set(key, gone)
+    copy.#placeOf = yield* this.#placeOf.copying()
+    for (const [key, gone] of this.#gone) {
+      copy.#gone.set(key, gone)
+      yield
+    }
     return copy
+  }
+
+  /** Takes over the state of another, which is not to be used any more. */
+  become(other: Collection): void {
+    this.exists = other.exists
+    this.nextId = other.nextId
+    this.textIds = other.textIds
+    this.position = other.position
+    this.#items = other.#items
+    this.#placeOf = other.#placeOf
+    this.#gone = other.#gone
+    this.#observer?.reordered()
   }
 
   /** The named items in this order, then any others as they were. */
   order(keys: readonly string[]): void {
+    atOnce(this.ordering(keys))
+    this.#observer?.reordered()
+  }
+
+  /** The same in steps, of a copy that nobody looks at yet. */
+  *ordering(keys: Iterable<string>): Steps<void> {
     const before = this.#items
     const placeBefore = this.#placeOf
     this.#items = new Places()
@@ -187,8 +219,11 @@ export class Collection implements FoldTarget {
       if (!item || place === undefined) continue
       before.remove(place)
       this.#placeOf.set(item.id, this.#items.add(item))
+      yield
     }
-    for (const item of before.values()) this.#placeOf.set(item.id, this.#items.add(item))
-    this.#observer?.reordered()
+    for (const item of before.values()) {
+      this.#placeOf.set(item.id, this.#items.add(item))
+      yield
+    }
   }
 }

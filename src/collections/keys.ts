@@ -1,4 +1,5 @@
 import type { ItemId } from '../events/event.ts'
+import { atOnce, type Steps } from '../slices.ts'
 
 const BITS = 10
 const PAGE = 1 << BITS
@@ -53,10 +54,21 @@ export class Keys {
   }
 
   copy(): Keys {
+    return atOnce(this.copying())
+  }
+
+  /** The same in steps, during which it must not change. */
+  *copying(): Steps<Keys> {
     const copy = new Keys()
-    copy.#pages = new Map(Array.from(this.#pages, ([at, page]) => [at, page.slice()]))
-    copy.#others = new Map(this.#others)
     copy.#inPages = this.#inPages
+    for (const [at, page] of this.#pages) {
+      copy.#pages.set(at, page.slice())
+      yield
+    }
+    for (const [key, place] of this.#others) {
+      copy.#others.set(key, place)
+      yield
+    }
     return copy
   }
 

@@ -1,54 +1,65 @@
 import { Refusal } from '../errors.ts'
+import type { ItemId } from '../events/event.ts'
 import { hasIntegerBeyond2to53, violationOf } from '../json/parse.ts'
 import { pointer } from '../json/pointer.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
-import { faultOfId, faultOfName, keyOf } from './item.ts'
+import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import { faultOfId, faultOfName } from './item.ts'
+import type { Keys } from './keys.ts'
 
-/** The items of every collection, in order: what a data file holds. It shares its items with whatever made it. */
+/** The items of every collection, in order, parsed: to be looked at, not to be kept. */
 export type Snapshot = ReadonlyMap<string, readonly JsonObject[]>
 
 /** The same, as the texts of the items, in `JSON.stringify`'s own form: it costs little to have. */
 export type Picture = ReadonlyMap<string, Iterable<{ readonly text: string }>>
 
-/**
- * Reads a data file's JSON: an object of arrays of objects. Anything else is refused with its place; `text` is
- * what the JSON was parsed from. Items may still lack their `id`.
- */
-export function parseSnapshot(root: JsonValue, text: string): Snapshot {
-  if (!isObject(root)) throw invalid('', 'the root must be an object whose members are the collections')
-  const snapshot = new Map<string, readonly JsonObject[]>()
-  let rounded: boolean | undefined
-  const wasRounded = (): boolean => {
-    rounded ??= hasIntegerBeyond2to53(text)
-    return rounded
-  }
-  for (const [name, items] of Object.entries(root) as [string, JsonValue][]) {
-    const place = pointer(name)
-    const badName = faultOfName(name, "a collection's name")
-    if (badName) throw invalid(place, badName)
-    if (!isArray(items)) throw invalid(place, 'a collection must be an array of items')
-    const keys = new Set<string>()
-    for (const [index, item] of items.entries()) {
-      if (!isObject(item)) throw invalid(pointer(name, index), 'an item must be an object')
-      const violation = violationOf(item, wasRounded)
-      if (violation) throw invalid(pointer(name, index) + violation.pointer, violation.message)
-      const id = own(item, 'id')
-      if (id === undefined) continue
-      // What POST assigned beyond the highest id that a client may choose stands in the file, too.
-      const badId = faultOfId(id, Number.MAX_SAFE_INTEGER)
-      if (badId) throw invalid(pointer(name, index, 'id'), badId)
-      const key = keyOf(id as string | number)
-      if (keys.has(key)) throw invalid(pointer(name, index, 'id'), `another item has the id ${JSON.stringify(key)} too`)
-      keys.add(key)
-    }
-    snapshot.set(name, items as readonly JsonObject[])
-  }
-  return snapshot
+/** An item as a data file has it; one without an id is yet to get it. */
+export interface FileItem {
+  readonly id: ItemId | undefined
+  /** As `JSON.stringify` makes it. */
+  readonly text: string
 }
 
-export function hasAllIds(snapshot: Snapshot): boolean {
-  for (const items of snapshot.values()) if (!items.every((item) => Object.hasOwn(item, 'id'))) return false
-  return true
+export interface FileItems {
+  readonly items: readonly FileItem[]
+  /** Where those that have an id stand, by its key. */
+  readonly indexes: Pick<Keys, 'of' | 'get' | 'copy'>
+}
+
+/** What a data file holds: its collections, in order. */
+export type FileContents = ReadonlyMap<string, FileItems>
+
+/** Refuses a name that no collection may have. */
+export function checkName(name: string): void {
+  const badName = faultOfName(name, "a collection's name")
+  if (badName) throw invalid(pointer(name), badName)
+}
+
+/** Refuses, with its place, what is no item; `text` is what it was parsed from. It may still lack its `id`. */
+export function checkItem(item: JsonValue, text: string, collection: string, index: number): JsonObject {
+  if (!isObject(item)) throw noItem(collection, index)
+  const violation = violationOf(item, () => hasIntegerBeyond2to53(text))
+  if (violation) throw invalid(pointer(collection, index) + violation.pointer, violation.message)
+  const id = own(item, 'id')
+  // What POST assigned beyond the highest id that a client may choose stands in the file, too.
+  const badId = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)
+  if (badId) throw invalid(pointer(collection, index, 'id'), badId)
+  return item
+}
+
+export function noObject(): Refusal {
+  return invalid('', 'the root must be an object whose members are the collections')
+}
+
+export function noArray(collection: string): Refusal {
+  return invalid(pointer(collection), 'a collection must be an array of items')
+}
+
+export function noItem(collection: string, index: number): Refusal {
+  return invalid(pointer(collection, index), 'an item must be an object')
+}
+
+export function sameIdTwice(collection: string, index: number, key: string): Refusal {
+  return invalid(pointer(collection, index, 'id'), `another item has the id ${JSON.stringify(key)} too`)
 }
 
 function invalid(place: string, why: string): Refusal {

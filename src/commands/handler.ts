@@ -1,16 +1,17 @@
 import { isItem } from '../collections/collection.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import { type FindCollection, Overlay } from '../collections/overlay.ts'
-import type { Snapshot } from '../collections/snapshot.ts'
+import type { FileContents } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import { Slices } from '../slices.ts'
 import { Answered, type AnsweredRequest, nameOf } from './answered.ts'
 import type { Command } from './command.ts'
 import { decide } from './decide.ts'
-import { type Restoration, restore } from './restore.ts'
+import { type Restoration, restoring } from './restore.ts'
 import type { Rules } from './rules.ts'
-import { type Edit, type MergeConflict, takeIn } from './take-in.ts'
+import { type Edit, type MergeConflict, takingIn } from './take-in.ts'
 
 /** What came of a command on an item, durable and readable. */
 export interface Outcome {
@@ -28,7 +29,7 @@ export interface TakeInOutcome {
   readonly events: number
   readonly conflicts: readonly MergeConflict[]
   /** The file with an id in every item. */
-  readonly file: Snapshot
+  readonly file: FileContents
 }
 
 export interface RestoreOutcome {
@@ -66,6 +67,9 @@ export class CommandHandler {
   readonly #beingAnswered = new Map<string, { readonly request: string; readonly outcome: Promise<Outcome> }>()
   #overlay: Overlay
   #inFlight: InFlight[] = []
+  readonly #slices = new Slices()
+  /** While something is decided in slices: until it may go on with the others. */
+  #alone: Promise<void> | undefined
 
   constructor({ journal, durable, rules, now, answered = new Answered() }: HandlerOptions) {
     this.#journal = journal
@@ -103,27 +107,58 @@ export class CommandHandler {
   }
 
   /** Merges a hand edit of the data file; all its events are one write. */
-  async takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
-    const { head: basis } = this.#overlay
-    const { events, conflicts, file } = takeIn(edit, this.#overlay, this.#rules)
-    if (events.length > 0) await this.#append(events, origin)
-    else await this.#inFlight.at(-1)?.appended
-    return { basis, events: events.length, conflicts, file }
+  takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
+    return this.#decideAlone(async () => {
+      const { head: basis } = this.#overlay
+      const decided = await this.#slices.run(() => takingIn(edit, this.#overlay, this.#rules))
+      const { events, conflicts, file } = decided
+      const appended = events.length > 0 ? this.#appendFrom(basis, events, origin) : undefined
+      return { appended, outcome: { basis, events: events.length, conflicts, file } }
+    })
   }
 
   /** Brings back what was; all its events are one write. With `isDryRun` nothing is written. */
-  async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    const { head } = this.#overlay
-    const decided = this.#decided(() => restore(restoration, this.#overlay, this.#rules))
-    const { events } = decided instanceof Promise ? await decided : decided
-    if (isDryRun || events.length === 0) {
-      await this.#inFlight.at(-1)?.appended
-      return { position: head, events }
+  restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
+    return this.#decideAlone(async () => {
+      const { head } = this.#overlay
+      const { events } = await this.#slices.run(() => restoring(restoration, this.#overlay, this.#rules))
+      const isWritten = !isDryRun && events.length > 0
+      const appended = isWritten ? this.#appendFrom(head, events, origin) : undefined
+      return { appended, outcome: { position: isWritten ? head + events.length : head, events } }
+    })
+  }
+
+  /**
+   * Decides in slices, on what is durable, while everybody else's decisions wait. So they do until a large write is durable:
+   * only the collections that the projections make of it beforehand can be asked at once.
+   */
+  async #decideAlone<Outcome>(
+    decision: () => Promise<{ readonly appended: Promise<Recorded> | undefined; readonly outcome: Outcome }>,
+  ): Promise<Outcome> {
+    while (this.#alone) await this.#alone
+    let resolve = (): void => {}
+    const alone = new Promise<void>((resolved) => {
+      resolve = resolved
+    })
+    const done = (): void => {
+      if (this.#alone === alone) this.#alone = undefined
+      resolve()
     }
-    return { position: lastPosition(await this.#append(events, origin)), events }
+    this.#alone = alone
+    try {
+      await this.#inFlight.at(-1)?.appended.catch(() => {})
+      const { appended, outcome } = await decision()
+      // What the overlay has accepted others may be decided on.
+      if (this.#inFlight.length > 0) done()
+      await appended
+      return outcome
+    } finally {
+      done()
+    }
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
+    while (this.#alone) await this.#alone
     const decided = this.#decided(() => decide(command, this.#overlay, this.#rules))
     const events = decided instanceof Promise ? await decided : decided
     return this.outcomeOf(await this.#append(events, origin))
@@ -142,6 +177,14 @@ export class CommandHandler {
         throw error
       })
     }
+  }
+
+  /** What was decided when `head` was the last event accepted. */
+  #appendFrom(head: Position, events: readonly DomainEvent[], origin: Origin): Promise<Recorded> {
+    if (isLarge(events) || head !== this.#overlay.head) {
+      return this.#journal.append({ expected: head + 1, ...origin, events })
+    }
+    return this.#append(events, origin)
   }
 
   #append(events: readonly DomainEvent[], origin: Origin): Promise<Recorded> {

@@ -1,49 +1,66 @@
 import { isItem } from '../collections/collection.ts'
-import type { JsonObject } from '../json/value.ts'
+import type { Item } from '../collections/item.ts'
+import { Keys } from '../collections/keys.ts'
+import type { FileItems } from '../collections/snapshot.ts'
+import type { Steps } from '../slices.ts'
 import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
-import { type Edit, type TakenIn, takeIn } from './take-in.ts'
+import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './take-in.ts'
+
+/** A collection as it was; nothing that happens changes it. */
+export interface Former {
+  items(): Iterable<Item>
+}
 
 /** What is to be as it was: whole collections, or one item. Undefined: there was none. */
 export type Restoration =
-  | { readonly type: 'collections'; readonly collections: ReadonlyMap<string, readonly JsonObject[] | undefined> }
+  | { readonly type: 'collections'; readonly collections: ReadonlyMap<string, Former | undefined> }
   | {
       readonly type: 'item'
       readonly collection: string
       readonly key: string
-      readonly item: JsonObject | undefined
+      readonly item: Item | undefined
     }
 
-/** Undo is an edit like one by hand, made from the state that is accepted now: only what differs becomes events. */
-export function restore(restoration: Restoration, accepted: Accepted, rules: Rules): TakenIn {
-  return takeIn(editOf(restoration, accepted), accepted, rules, isSameText)
+/** What comes back comes back byte for byte. */
+const AS_TEXT: Sameness = {
+  isUnedited: (item, base) => item.text === base.text,
+  isSame: (a, b) => a === b || (a !== undefined && a.text === b?.text),
 }
 
-/** What comes back comes back byte for byte. */
-function isSameText(a: JsonObject | undefined, b: JsonObject | undefined): boolean {
-  return a === b || (a !== undefined && b !== undefined && JSON.stringify(a) === JSON.stringify(b))
+/** Undo is an edit like one by hand, made from the state that is accepted now: only what differs becomes events. */
+export function* restoring(restoration: Restoration, accepted: Accepted, rules: Rules): Steps<TakenIn> {
+  const edit = yield* editOf(restoration, accepted)
+  return yield* takingIn(edit, accepted, rules, AS_TEXT)
 }
 
 /** Of one item it is about that item alone, whatever there is beside it; one that comes back is the last. */
-function editOf(restoration: Restoration, accepted: Accepted): Edit {
-  const base = new Map<string, readonly JsonObject[]>()
-  const file = new Map<string, readonly JsonObject[]>()
+function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
+  const base = new Map<string, Before>()
+  const file = new Map<string, FileItems>()
   if (restoration.type === 'item') {
     const { collection: name, key, item } = restoration
     const collection = accepted.collection(name)
     const now = collection.get(key)
-    if (collection.exists) base.set(name, isItem(now) ? [now.value] : [])
-    if (collection.exists || item) file.set(name, item ? [item] : [])
+    const those = isItem(now) ? [now] : []
+    if (collection.exists) base.set(name, { get: (asked) => (asked === key ? now : undefined), items: () => those })
+    if (collection.exists || item) file.set(name, yield* fileItems(item ? [item] : []))
     return { base, file }
   }
-  for (const [name, items] of restoration.collections) {
+  for (const [name, former] of restoration.collections) {
     const collection = accepted.collection(name)
-    if (collection.exists)
-      base.set(
-        name,
-        Array.from(collection.items(), ({ value }) => value),
-      )
-    if (items) file.set(name, items)
+    if (collection.exists) base.set(name, collection)
+    if (former) file.set(name, yield* fileItems(former.items()))
   }
   return { base, file }
+}
+
+function* fileItems(all: Iterable<Item>): Steps<FileItems> {
+  const items: Item[] = []
+  const indexes = new Keys()
+  for (const item of all) {
+    indexes.set(item.id, items.push(item) - 1)
+    yield
+  }
+  return { items, indexes }
 }

@@ -1,18 +1,26 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
 import { integerOf, keyOf } from '../collections/item.ts'
-import type { Snapshot } from '../collections/snapshot.ts'
+import { Keys } from '../collections/keys.ts'
+import type { FileContents, FileItem, FileItems } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { pointer } from '../json/pointer.ts'
-import { equal, type JsonObject, own } from '../json/value.ts'
+import { equal } from '../json/value.ts'
+import type { Steps } from '../slices.ts'
 import { type Accepted, assignedId, stamp, withId } from './decide.ts'
 import type { Rules } from './rules.ts'
 
-/** A data file as somebody left it, and the state that it was edited from; items of both may lack their id. */
+/** A collection before it was edited. */
+export type Before = Pick<CollectionState, 'get' | 'items'>
+
+/**
+ * A data file as somebody left it, and the state that it was edited from. What was not edited is the very same item
+ * in both.
+ */
 export interface Edit {
-  readonly file: Snapshot
-  readonly base: Snapshot
+  readonly file: FileContents
+  readonly base: ReadonlyMap<string, Before>
 }
 
 /** An item that the editor changed and that was written since, too. The edit won; the journal holds both. */
@@ -25,71 +33,100 @@ export interface TakenIn {
   readonly events: readonly DomainEvent[]
   readonly conflicts: readonly MergeConflict[]
   /** The file with an id in every item. */
-  readonly file: Snapshot
+  readonly file: FileContents
 }
 
-/** Whether an item is as it was; to an editor the order of its members says nothing. */
-export type Sameness = (a: JsonObject | undefined, b: JsonObject | undefined) => boolean
+/** Whether an item is as it was. */
+export interface Sameness {
+  /** An item of the file, and that of the base. */
+  readonly isUnedited: (item: FileItem, base: FileItem) => boolean
+  readonly isSame: (a: FileItem | undefined, b: FileItem | undefined) => boolean
+}
 
-/** A three-way merge: only what the editor changed becomes events. */
-export function takeIn(edit: Edit, accepted: Accepted, rules: Rules, isSame: Sameness = equal): TakenIn {
+/** To an editor the order of an item's members says nothing. */
+const AS_EDITED: Sameness = {
+  isUnedited: (item, base) => item === base,
+  isSame: (a, b) =>
+    a === b ||
+    (a !== undefined && b !== undefined && (a.text === b.text || equal(JSON.parse(a.text), JSON.parse(b.text)))),
+}
+
+/** A three-way merge, in steps: only what the editor changed becomes events. */
+export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness = AS_EDITED): Steps<TakenIn> {
   const events: DomainEvent[] = []
   const conflicts: MergeConflict[] = []
-  const whole = new Map<string, readonly JsonObject[]>()
+  const whole = new Map<string, FileItems>()
   for (const name of new Set([...edit.base.keys(), ...edit.file.keys()])) {
-    const base = edit.base.get(name)
     const file = edit.file.get(name)
-    const merge = new CollectionMerge(accepted.collection(name), byKey(base ?? []), base !== undefined, rules, isSame)
-    if (file) whole.set(name, merge.edited(file))
-    else merge.removed()
-    for (const event of merge.events) events.push(event)
-    for (const conflict of merge.conflicts) conflicts.push(conflict)
+    const merge = new CollectionMerge(
+      accepted.collection(name),
+      edit.base.get(name),
+      rules,
+      sameness,
+      events,
+      conflicts,
+    )
+    if (file) whole.set(name, yield* merge.edited(file))
+    else yield* merge.removed()
   }
   return { events, conflicts, file: whole }
 }
 
+const NOTHING: Before = { get: () => undefined, items: () => [] }
+
 class CollectionMerge {
-  readonly events: DomainEvent[] = []
-  readonly conflicts: MergeConflict[] = []
+  readonly #events: DomainEvent[]
+  readonly #conflicts: MergeConflict[]
   readonly #ours: CollectionState
-  readonly #base: ReadonlyMap<string, JsonObject>
+  readonly #base: Before
   readonly #wasThere: boolean
   readonly #rules: Rules
-  readonly #isSame: Sameness
+  readonly #sameness: Sameness
 
   constructor(
     ours: CollectionState,
-    base: ReadonlyMap<string, JsonObject>,
-    wasThere: boolean,
+    base: Before | undefined,
     rules: Rules,
-    isSame: Sameness,
+    sameness: Sameness,
+    events: DomainEvent[],
+    conflicts: MergeConflict[],
   ) {
     this.#ours = ours
-    this.#base = base
-    this.#wasThere = wasThere
+    this.#base = base ?? NOTHING
+    this.#wasThere = base !== undefined
     this.#rules = rules
-    this.#isSame = isSame
+    this.#sameness = sameness
+    this.#events = events
+    this.#conflicts = conflicts
   }
 
   /** The editor took the collection out, with all that is in it now. */
-  removed(): void {
+  *removed(): Steps<void> {
     if (!this.#ours.exists) return
-    for (const item of this.#ours.items()) this.#delete(item.key)
-    this.events.push({ type: 'CollectionRemoved', collection: this.#ours.name })
+    for (const item of this.#ours.items()) {
+      this.#delete(item.key)
+      yield
+    }
+    this.#events.push({ type: 'CollectionRemoved', collection: this.#ours.name })
   }
 
   /** Returns the items with their ids. */
-  edited(file: readonly JsonObject[]): readonly JsonObject[] {
-    const items = this.#withIds(file)
-    const keys = items.map((item) => keyOf(item.id as ItemId))
-    const kept = new Set(keys)
-    for (const key of this.#base.keys()) if (!kept.has(key)) this.#delete(key)
-    for (const [index, item] of items.entries()) this.#item(item, index)
-    if (this.#isReordered(keys)) this.#order(keys)
-    if (!this.#ours.exists && (this.events.length > 0 || !this.#wasThere)) {
-      this.events.unshift({ type: 'CollectionCreated', collection: this.#ours.name })
+  *edited(unnamed: FileItems): Steps<FileItems> {
+    const first = this.#events.length
+    const file = yield* this.#withIds(unnamed)
+    for (const { id, key } of this.#base.items()) {
+      if (file.indexes.of(id) === undefined) this.#delete(key)
+      yield
     }
-    return items
+    for (let index = 0; index < file.items.length; index++) {
+      this.#item(file.items[index] as FileItem, index)
+      yield
+    }
+    if (yield* this.#isReordered(file)) yield* this.#order(file, first)
+    if (!this.#ours.exists && (this.#events.length > first || !this.#wasThere)) {
+      this.#events.splice(first, 0, { type: 'CollectionCreated', collection: this.#ours.name })
+    }
+    return file
   }
 
   /**
@@ -97,56 +134,76 @@ class CollectionMerge {
    * file is still as it was when the id was given. The others get the integers after the highest, the file's own
    * counted in; never one that text names already.
    */
-  #withIds(file: readonly JsonObject[]): readonly JsonObject[] {
-    const named = new Set<string>()
+  *#withIds(file: FileItems): Steps<FileItems> {
     let next = this.#ours.nextId
-    for (const item of file) {
-      const id = own(item, 'id') as ItemId | undefined
-      if (id === undefined) continue
-      named.add(keyOf(id))
-      next = Math.max(next, (integerOf(id) ?? -1) + 1)
+    let isWhole = true
+    for (const { id } of file.items) {
+      if (id === undefined) isWhole = false
+      else next = Math.max(next, (integerOf(id) ?? -1) + 1)
+      yield
     }
-    if (file.every((item) => Object.hasOwn(item, 'id'))) return file
+    if (isWhole) return file
     const unnamed = new Map<string, ItemId[]>()
-    for (const [key, { id, ...rest }] of this.#base) {
-      if (named.has(key)) continue
+    for (const item of this.#base.items()) {
+      yield
+      if (file.indexes.of(item.id) !== undefined) continue
+      const { id: _, ...rest } = item.value
       const text = JSON.stringify(rest)
       const ids = unnamed.get(text)
-      if (ids) ids.push(id as ItemId)
-      else unnamed.set(text, [id as ItemId])
+      if (ids) ids.push(item.id)
+      else unnamed.set(text, [item.id])
     }
-    const assigned = (): ItemId => {
-      while (named.has(keyOf(next)) || this.#ours.get(keyOf(next))) next++
-      return assignedId(next++)
+    const items: FileItem[] = []
+    const indexes = file.indexes.copy()
+    for (const item of file.items) {
+      yield
+      const index = items.length
+      if (item.id !== undefined) {
+        items.push(item)
+        continue
+      }
+      let id = unnamed.get(item.text)?.shift()
+      if (id === undefined) {
+        while (indexes.of(next) !== undefined || this.#ours.get(keyOf(next))) next++
+        id = assignedId(next++)
+      }
+      indexes.set(id, index)
+      const named = { id, text: JSON.stringify(withId(JSON.parse(item.text), id)) }
+      const base = this.#base.get(keyOf(id))
+      items.push(isItem(base) && this.#sameness.isSame(base, named) ? base : named)
     }
-    return file.map((item) => {
-      if (Object.hasOwn(item, 'id')) return item
-      return withId(item, unnamed.get(JSON.stringify(item))?.shift() ?? assigned())
-    })
+    return { items, indexes }
   }
 
   #delete(key: string): void {
     const ours = this.#ours.get(key)
     if (!isItem(ours)) return
-    if (!this.#isSame(ours.value, this.#base.get(key))) this.#conflict(ours.id)
-    this.events.push({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
+    if (!this.#sameness.isSame(ours, this.#baseItem(key))) this.#conflict(ours.id)
+    this.#events.push({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
   }
 
-  #item(item: JsonObject, index: number): void {
+  #item(item: FileItem, index: number): void {
     const id = item.id as ItemId
-    const base = this.#base.get(keyOf(id))
-    if (base && this.#isSame(base, item)) return
+    const { isUnedited, isSame } = this.#sameness
+    const base = this.#baseItem(keyOf(id))
+    if (base && isUnedited(item, base)) return
     const ours = this.#ours.get(keyOf(id))
-    const now = isItem(ours) ? ours.value : undefined
-    if (this.#isSame(now, item)) return
+    const now = isItem(ours) ? ours : undefined
+    // An edited item is no longer the base's, so that it need not be compared with that again.
+    if (now !== base && isSame(now, item)) return
     this.#checkSchema(item, index)
-    if (!this.#isSame(now, base)) this.#conflict(id)
-    const type = isItem(ours) ? 'ItemReplaced' : 'ItemCreated'
-    this.events.push({ type, ...stamp(this.#ours.name, id, ours), item: Document.of(item) })
+    if (!isSame(now, base)) this.#conflict(id)
+    const type = now ? 'ItemReplaced' : 'ItemCreated'
+    this.#events.push({ type, ...stamp(this.#ours.name, id, ours), item: new Document(item.text) })
   }
 
-  #checkSchema(item: JsonObject, index: number): void {
-    const [fault] = this.#rules.faultsOf(this.#ours.name, item)
+  #baseItem(key: string): FileItem | undefined {
+    const base = this.#base.get(key)
+    return isItem(base) ? base : undefined
+  }
+
+  #checkSchema(item: FileItem, index: number): void {
+    const [fault] = this.#rules.faultsOf(this.#ours.name, JSON.parse(item.text))
     if (!fault) return
     const place = pointer(this.#ours.name, index) + fault.pointer
     const message = `does not satisfy the collection's schema: ${fault.message}`
@@ -154,30 +211,62 @@ class CollectionMerge {
   }
 
   #conflict(id: ItemId): void {
-    this.conflicts.push({ collection: this.#ours.name, id })
+    this.#conflicts.push({ collection: this.#ours.name, id })
   }
 
   /** Whether the editor moved items, or put new ones elsewhere than at the end. */
-  #isReordered(keys: readonly string[]): boolean {
-    const kept = new Set(keys)
-    const before = [...this.#base.keys()].filter((key) => kept.has(key))
-    return before.some((key, index) => key !== keys[index])
+  *#isReordered({ items, indexes }: FileItems): Steps<boolean> {
+    let at = 0
+    for (const { id } of this.#base.items()) {
+      yield
+      if (indexes.of(id) !== undefined && !isSameId(id, items[at++]?.id)) return true
+    }
+    return false
   }
 
-  #order(keys: readonly string[]): void {
-    const ids = new Map<string, ItemId>()
-    for (const item of this.#ours.items()) ids.set(item.key, item.id)
-    for (const event of this.events) {
-      if (event.type === 'ItemDeleted') ids.delete(keyOf(event.id))
-      else if ('item' in event) ids.set(keyOf(event.id), event.id)
+  /** `first` is the collection's first event. */
+  *#order({ items, indexes }: FileItems, first: number): Steps<void> {
+    const deleted = new Keys()
+    const created: ItemId[] = []
+    for (let at = first; at < this.#events.length; at++, yield) {
+      const event = this.#events[at] as DomainEvent
+      if (event.type === 'ItemDeleted') deleted.set(event.id, at)
+      else if (event.type === 'ItemCreated') created.push(event.id)
     }
-    const ordered = [...new Set([...keys.filter((key) => ids.has(key)), ...ids.keys()])]
-    if ([...ids.keys()].every((key, index) => key === ordered[index])) return
-    const inOrder = ordered.map((key) => ids.get(key) as ItemId)
-    this.events.push({ type: 'CollectionOrdered', collection: this.#ours.name, ids: inOrder })
+    // Those that are there, in their order: those of the file with the ids that it gives them.
+    const ids: ItemId[] = []
+    const present = new Keys()
+    const add = (id: ItemId): void => {
+      const inFile = indexes.of(id)
+      present.set(id, ids.length)
+      ids.push((inFile === undefined ? undefined : items[inFile]?.id) ?? id)
+    }
+    for (const { id } of this.#ours.items()) {
+      if (deleted.of(id) === undefined) add(id)
+      yield
+    }
+    for (const id of created) {
+      add(id)
+      yield
+    }
+    const ordered: ItemId[] = []
+    for (const { id } of items) {
+      if (id !== undefined && present.of(id) !== undefined) ordered.push(id)
+      yield
+    }
+    for (const id of ids) {
+      if (indexes.of(id) === undefined) ordered.push(id)
+      yield
+    }
+    for (let at = 0; at < ids.length; at++, yield) {
+      if (isSameId(ids[at] as ItemId, ordered[at])) continue
+      this.#events.push({ type: 'CollectionOrdered', collection: this.#ours.name, ids: ordered })
+      return
+    }
   }
 }
 
-function byKey(items: readonly JsonObject[]): ReadonlyMap<string, JsonObject> {
-  return new Map(items.flatMap((item) => (Object.hasOwn(item, 'id') ? [[keyOf(item.id as ItemId), item]] : [])))
+/** Whether two ids have the same key. */
+function isSameId(a: ItemId, b: ItemId | undefined): boolean {
+  return a === b || (b !== undefined && keyOf(a) === keyOf(b))
 }

@@ -2,10 +2,10 @@ import { Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile, writeAll } from '../files/files.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf } from './journal.ts'
+import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded, recordedOf } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
 import { checkUpTo, type Mark, markOf } from './mark.ts'
-import { type Expected, encodeEvent, encodeWrite, type Line } from './record.ts'
+import { type Expected, encodeEvent, encodeWrite, encodingWrite, type Line } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment } from './walk.ts'
 
@@ -15,11 +15,14 @@ export interface FileJournalOptions extends DirectoryOptions {
   readonly segmentBytes: number
   /** The journal can no longer tell what the disk holds: the process must end. */
   readonly failed: (error: unknown) => void
+  /** Waited for when a large write is durable, before anybody is shown anything of it. */
+  readonly prepare?: (recorded: Recorded) => Promise<void>
 }
 
 interface Waiting {
   readonly draft: Draft
-  readonly texts: readonly string[]
+  /** Its events as JSON; those of a large write are encoded as they are written. */
+  readonly texts: readonly string[] | undefined
   readonly resolve: (recorded: Recorded) => void
   readonly reject: (error: unknown) => void
 }
@@ -88,7 +91,7 @@ export class FileJournal implements Journal {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = draft.events.map(encodeEvent)
+    const texts = isLarge(draft.events) ? undefined : draft.events.map(encodeEvent)
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => {
       this.#queue.push({ draft, texts, resolve, reject })
@@ -100,8 +103,10 @@ export class FileJournal implements Journal {
     // The requests that the event loop reads in one turn share the first flush.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#queue.length > 0) {
-      const batch = this.#queue
-      this.#queue = []
+      // A large write is a batch of its own.
+      const large = this.#queue.findIndex(({ texts }) => !texts)
+      const batch = large < 0 ? this.#queue : this.#queue.splice(0, Math.max(1, large))
+      if (large < 0) this.#queue = []
       await this.#flush(batch)
     }
     this.#flushing = undefined
@@ -115,24 +120,29 @@ export class FileJournal implements Journal {
       const flush = this.#next.position
       let { position, previous } = this.#next
       const time = nextTime(this.#time, this.#options.now())
-      const lines: Line[] = []
       const starts: (readonly [Position, number])[] = []
       let size = segment.size
-      for (const waiting of batch) {
-        const { draft } = waiting
-        for (const line of encodeWrite({ position, previous, flush, time }, draft, waiting.texts)) {
-          starts.push([line.position, size])
-          lines.push(line)
-          size += line.bytes.length
-          previous = line.crc
+      const encoded = function* (): Generator<Line> {
+        for (const waiting of batch) {
+          const { draft, texts } = waiting
+          const start = { position, previous, flush, time }
+          for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, draft.events)) {
+            starts.push([line.position, size])
+            size += line.bytes.length
+            previous = line.crc
+            yield line
+          }
+          written.push({ waiting, recorded: recordedOf(draft, time) })
+          position += draft.events.length
         }
-        written.push({ waiting, recorded: recordedOf(draft, time) })
-        position += draft.events.length
       }
+      const isAlone = batch.some(({ texts }) => !texts)
+      const lines = isAlone ? encoded() : [...encoded()]
       const began = performance.now()
       await writeLines(this.#file, lines, segment.size)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
+      if (isAlone) for (const { recorded } of written) await this.#options.prepare?.(recorded)
       figures.flushWrites.note(batch.length)
       figures.events += position - flush
       figures.bytes += size - segment.size
@@ -243,17 +253,20 @@ export class FileJournal implements Journal {
 const WRITE_BYTES = 1024 * 1024
 
 /** Writes the lines one behind the other, durably; many of them together, but never copies all of a large write. */
-async function writeLines(file: OpenFile, lines: readonly Line[], offset: number): Promise<void> {
+async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number): Promise<void> {
   let at = offset
   let gathered: Buffer[] = []
   let size = 0
-  for (const [index, { bytes }] of lines.entries()) {
-    gathered.push(bytes)
-    size += bytes.length
-    if (size < WRITE_BYTES && index < lines.length - 1) continue
-    await writeAll(file, gathered.length === 1 ? bytes : Buffer.concat(gathered, size), at)
+  const write = async (): Promise<void> => {
+    await writeAll(file, gathered.length === 1 ? (gathered[0] as Buffer) : Buffer.concat(gathered, size), at)
     at += size
     gathered = []
     size = 0
   }
+  for (const { bytes } of lines) {
+    gathered.push(bytes)
+    size += bytes.length
+    if (size >= WRITE_BYTES) await write()
+  }
+  if (size > 0) await write()
 }

@@ -33,6 +33,16 @@ export function recordedOf({ expected, actor, requestId, key, request, events }:
   return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
 }
 
+/** A write of more events, or that puts more items in order, is made and followed in slices. */
+export const MANY_EVENTS = 2048
+
+export function isLarge(events: readonly DomainEvent[]): boolean {
+  return (
+    events.length > MANY_EVENTS ||
+    events.some((event) => event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS)
+  )
+}
+
 export function lastPosition(recorded: Recorded): Position {
   return recorded.position + recorded.events.length - 1
 }

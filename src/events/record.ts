@@ -116,17 +116,55 @@ export function encodeWrite(
         size += bytes + 1
       }
     }
-    const more = to < texts.length ? ',"more":true' : ''
-    const events = to === from + 1 ? texts[from] : texts.slice(from, to).join(',')
-    const { bytes, crc } = framed(
-      `"position":${position},"previous":"${previous}","flush":${start.flush},"time":"${start.time}",${who}${more},"events":[${events}]}`,
-    )
-    lines.push({ bytes, crc, position })
-    previous = crc
+    const events = to === from + 1 ? (texts[from] as string) : texts.slice(from, to).join(',')
+    const line = encodeRecord({ ...start, position, previous }, who, events, to < texts.length)
+    lines.push(line)
+    previous = line.crc
     position += to - from
     from = to
   }
   return lines
+}
+
+/** The same of very many events, one line after the other: no more than a line's is encoded at a time. */
+export function* encodingWrite(
+  start: RecordStart,
+  origin: Origin,
+  events: readonly DomainEvent[],
+  recordBytes = RECORD_BYTES,
+): Generator<RecordLine> {
+  const who = whoOf(origin)
+  let { position, previous } = start
+  let texts: string[] = []
+  let size = 0
+  for (const event of events) {
+    const text = encodeEvent(event)
+    const bytes = Buffer.byteLength(text)
+    if (texts.length > 0 && size + bytes >= recordBytes) {
+      const line = encodeRecord({ ...start, position, previous }, who, texts.join(','), true)
+      yield line
+      previous = line.crc
+      position += texts.length
+      texts = []
+      size = 0
+    }
+    texts.push(text)
+    size += bytes + 1
+  }
+  yield encodeRecord({ ...start, position, previous }, who, texts.join(','), false)
+}
+
+function encodeRecord(
+  { position, previous, flush, time }: RecordStart,
+  who: string,
+  events: string,
+  hasMore: boolean,
+): RecordLine {
+  const more = hasMore ? ',"more":true' : ''
+  const { bytes, crc } = framed(
+    `"position":${position},"previous":"${previous}","flush":${flush},"time":"${time}",${who}${more},"events":[${events}]}`,
+  )
+  return { bytes, crc, position }
 }
 
 function whoOf({ actor, requestId, key, request }: Origin): string {

@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream'
 import Router from '@koa/router'
 import type { CommandHandler } from '../commands/handler.ts'
-import type { Restoration } from '../commands/restore.ts'
+import type { Former, Restoration } from '../commands/restore.ts'
 import { type Fault, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { isObject, type JsonValue } from '../json/value.ts'
 import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
@@ -80,15 +80,12 @@ export function adminRoutes(options: AdminOptions): Router {
       const wanted = await parseRestore(json, { journal, now })
       const { position, events } = await handler.restore(await restorationOf(wanted), authorOf(ctx), wanted.dryRun)
       ctx.set('Journal-Position', String(position))
-      const changes = events.map(({ type, collection, ...event }) => ({
+      const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({
         type,
         collection,
         ...('id' in event && { id: event.id }),
       }))
-      sendJson(
-        ctx,
-        JSON.stringify({ position, dryRun: wanted.dryRun, events: changes.length, changes: changes.slice(0, CHANGES) }),
-      )
+      sendJson(ctx, JSON.stringify({ position, dryRun: wanted.dryRun, events: events.length, changes }))
     },
   })
 
@@ -101,12 +98,11 @@ export function adminRoutes(options: AdminOptions): Router {
       ])
     }
     if (collection !== undefined && key !== undefined) {
-      return { type: 'item', collection, key, item: (await past.item(collection, key, to))?.value }
+      return { type: 'item', collection, key, item: await past.item(collection, key, to) }
     }
-    const collections = new Map<string, readonly JsonObject[] | undefined>()
+    const collections = new Map<string, Former | undefined>()
     for (const name of collection === undefined ? views.namesEver() : [collection]) {
-      const items = past.existed(name, to) ? (await past.collection(name, to)).items() : undefined
-      collections.set(name, items && Array.from(items, ({ value }) => value))
+      collections.set(name, past.existed(name, to) ? await past.former(name, to) : undefined)
     }
     return { type: 'collections', collections }
   }

@@ -1,5 +1,6 @@
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
+import { type Steps as InSteps, Slices } from '../slices.ts'
 import { gathered, type Kept, type Piece } from './checkpoint/kept.ts'
 import type { Views } from './views.ts'
 
@@ -16,6 +17,8 @@ export class History implements Kept {
   readonly #steps = new Map<string, Map<string, Position[]>>()
   /** Creations and removals by turns. */
   readonly #lives = new Map<string, Position[]>()
+  readonly #slices = new Slices()
+  #prepared: Recorded | undefined
 
   /** To be fed after the views. */
   constructor(views: Views) {
@@ -23,16 +26,34 @@ export class History implements Kept {
   }
 
   apply(recorded: Recorded): void {
+    const prepared = this.#prepared
+    this.#prepared = undefined
+    if (prepared === recorded) return
+    let position = recorded.position
+    for (const event of recorded.events) this.#noteEvent(event, position++)
+  }
+
+  /** Notes a large write beforehand, in slices: what comes after the views' last event is not seen. */
+  async prepare(recorded: Recorded): Promise<void> {
+    await this.#slices.run(() => this.#noting(recorded))
+    this.#prepared = recorded
+  }
+
+  *#noting(recorded: Recorded): InSteps<void> {
     let position = recorded.position
     for (const event of recorded.events) {
-      if (isItemEvent(event)) {
-        if (event.revision % STRIDE === 0) this.#note(event.collection, String(event.id), position)
-      } else if (event.type !== 'CollectionOrdered') {
-        const lives = this.#lives.get(event.collection)
-        if (lives) lives.push(position)
-        else this.#lives.set(event.collection, [position])
-      }
-      position++
+      this.#noteEvent(event, position++)
+      yield
+    }
+  }
+
+  #noteEvent(event: DomainEvent, position: Position): void {
+    if (isItemEvent(event)) {
+      if (event.revision % STRIDE === 0) this.#note(event.collection, String(event.id), position)
+    } else if (event.type !== 'CollectionOrdered') {
+      const lives = this.#lives.get(event.collection)
+      if (lives) lives.push(position)
+      else this.#lives.set(event.collection, [position])
     }
   }
 
@@ -122,7 +143,9 @@ export class History implements Kept {
     const last = this.#views.any(collection)?.get(key)?.position
     if (last === undefined) return []
     const kept = this.#steps.get(collection)?.get(key) ?? []
-    return kept.at(-1) === last ? kept : [...kept, last]
+    const latest = kept.at(-1) ?? 0
+    if (latest === last) return kept
+    return [...(latest < last ? kept : kept.slice(0, countUpTo(kept, last - 1))), last]
   }
 
   #note(collection: string, key: string, position: Position): void {

@@ -88,6 +88,12 @@ export class Past {
     }
   }
 
+  /** The same, to be read as slowly as one likes. */
+  async former(name: string, at: Position): Promise<Collection> {
+    const then = await this.collection(name, at)
+    return then === this.#views.any(name) ? then.copy() : then
+  }
+
   /**
    * Makes of a collection's items that match at one position, their ids by their keys, those that matched at an earlier
    * one. It costs as much as has changed in between.

@@ -1,11 +1,23 @@
 import { Collection, evolve } from '../collections/collection.ts'
+import { keyOf } from '../collections/item.ts'
 import type { Picture, Snapshot } from '../collections/snapshot.ts'
-import type { Position } from '../events/event.ts'
+import type { ItemId, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
+import { Slices, type Steps } from '../slices.ts'
+
+/** What a large write makes of the collections that it concerns. */
+interface Prepared {
+  readonly recorded: Recorded
+  readonly collections: ReadonlyMap<string, Collection>
+  /** Of its last event that creates or removes a collection, 0 for none. */
+  readonly namesPosition: Position
+}
 
 /** The collections as GET reads them: the fold of every durable event. */
 export class Views {
   readonly #collections = new Map<string, Collection>()
+  readonly #slices = new Slices()
+  #prepared: Prepared | undefined
   #position: Position = 0
   /** Of the last event that created or removed a collection. */
   #namesPosition: Position = 0
@@ -19,7 +31,41 @@ export class Views {
     return this.#namesPosition
   }
 
+  /** Folds a large write into copies of its collections, in slices; `apply` then puts them in place. */
+  async prepare(recorded: Recorded): Promise<void> {
+    this.#prepared = await this.#slices.run(() => this.#folding(recorded))
+  }
+
+  *#folding(recorded: Recorded): Steps<Prepared> {
+    const copies = new Map<string, Collection>()
+    let namesPosition = 0
+    let position = recorded.position
+    for (const event of recorded.events) {
+      let copy = copies.get(event.collection)
+      if (!copy) {
+        const now = this.#collections.get(event.collection)
+        copy = now ? yield* now.copying() : new Collection(event.collection)
+        copies.set(event.collection, copy)
+      }
+      if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') namesPosition = position
+      if (event.type === 'CollectionOrdered') {
+        copy.position = position++
+        yield* copy.ordering(keysOf(event.ids))
+      } else evolve(copy, event, position++)
+      yield
+    }
+    return { recorded, collections: copies, namesPosition }
+  }
+
   apply(recorded: Recorded): void {
+    const prepared = this.#prepared
+    this.#prepared = undefined
+    if (prepared?.recorded === recorded) {
+      for (const [name, copy] of prepared.collections) this.made(name).become(copy)
+      this.#namesPosition = Math.max(this.#namesPosition, prepared.namesPosition)
+      this.#position = lastPosition(recorded)
+      return
+    }
     let position = recorded.position
     for (const event of recorded.events) {
       const collection = this.made(event.collection)
@@ -90,6 +136,11 @@ export class Views {
     return new Map(Array.from(this.#existing(), (collection) => [collection.name, collection.snapshot()]))
   }
 
+  /** The collections of now, by name; later events leave them as they are. */
+  copies(): ReadonlyMap<string, Collection> {
+    return new Map(Array.from(this.#existing(), (collection) => [collection.name, collection.copy()]))
+  }
+
   /** The items of now; later events leave it as it is. */
   snapshot(): Snapshot {
     return new Map(
@@ -105,14 +156,18 @@ export class Views {
   }
 }
 
-/** The items as they were right after an event, and of what came later only what `later` says. */
-export async function snapshotAt(
+function* keysOf(ids: readonly ItemId[]): Generator<string> {
+  for (const id of ids) yield keyOf(id)
+}
+
+/** The collections as they were right after an event, and of what came later only what `later` says. */
+export async function collectionsAt(
   journal: Pick<Journal, 'read'>,
   position: Position,
   later: (recorded: Recorded) => boolean,
-): Promise<Snapshot> {
+): Promise<ReadonlyMap<string, Collection>> {
   const past = new Views()
   for await (const recorded of journal.read(1, position)) past.apply(recorded)
   for await (const recorded of journal.read(position + 1)) if (later(recorded)) past.apply(recorded)
-  return past.snapshot()
+  return past.copies()
 }

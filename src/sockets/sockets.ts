@@ -8,6 +8,7 @@ import type { Recorded } from '../events/journal.ts'
 import { notificationsOf } from '../projections/notifications.ts'
 import { Door } from './door.ts'
 import { FanOut, type Tellable } from './fan-out.ts'
+import { InParts } from './in-parts.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
 import { bytesWaiting, type Connection, serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
@@ -15,6 +16,8 @@ import { refuse, Upgrades } from './upgrades.ts'
 
 /** A client that does not read what it is sent is let go when this much waits for it. */
 const WAITING_BYTES = 1024 * 1024
+/** So long a part of a large write waits for those who read slowly. */
+const PATIENCE_MS = 100
 /** Of a message: clients send little more than what they subscribe to. */
 const RECEIVED_BYTES = 16 * 1024
 /** So long a Socket.IO client has to say who it is. */
@@ -55,6 +58,10 @@ export class Sockets {
     () => this.#connections(),
     () => this.#plain.clients,
   )
+  readonly #inParts = new InParts({
+    tell: (part, hasMore) => this.#tell(part, hasMore),
+    pause: () => this.#pause(),
+  })
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
   readonly #door: Door
@@ -142,10 +149,31 @@ export class Sockets {
   }
 
   notify(recorded: Recorded): void {
+    this.#inParts.give(recorded)
+  }
+
+  #tell(recorded: Recorded, hasMore: boolean): void {
     this.#dropWhoDoesNotRead()
-    this.#subscriptions.apply(recorded)
+    this.#subscriptions.apply(recorded, hasMore)
     if (this.#plain.clients.size === 0 && this.#io.sockets.sockets.size === 0) return
     for (const updated of notificationsOf(recorded)) this.#fanOut.tell(updated)
+  }
+
+  /** Until everybody has read most of what they were sent, but not for ever: whoever does not read is let go. */
+  async #pause(): Promise<void> {
+    const until = performance.now() + PATIENCE_MS
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    while (this.#isBusy() && performance.now() < until) {
+      await new Promise<void>((resolve) => setTimeout(resolve, 1))
+    }
+  }
+
+  #isBusy(): boolean {
+    for (const client of this.#plain.clients) if (client.bufferedAmount > WAITING_BYTES / 2) return true
+    for (const { conn } of this.#io.sockets.sockets.values()) {
+      if (bytesWaiting(conn as unknown as Connection) > WAITING_BYTES / 2) return true
+    }
+    return false
   }
 
   /** Once a turn of the event loop, before more is sent: all that waits then has had its chance to go out. */
@@ -184,6 +212,7 @@ export class Sockets {
 
   async close(): Promise<void> {
     clearInterval(this.#expiry)
+    this.#inParts.end()
     for (const client of this.#plain.clients) client.close(1001, 'The server is ending.')
     this.#plain.close()
     const left = this.#upgrades.close()

@@ -23,7 +23,7 @@ export interface Subscription {
   readonly watch: Watch
   /** The items that the client has, by what it was last sent: their ids by their keys. */
   readonly has: Map<string, ItemId>
-  /** While it catches up: all events up to here were looked at. */
+  /** Until it is live: all events up to here were looked at. */
   position: Position
   /** Of a replay: what followed comes when it is due. */
   pace: Pace | undefined

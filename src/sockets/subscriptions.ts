@@ -63,6 +63,9 @@ export class Subscriptions {
   readonly #reading = new Turns(READING)
   #made = 0
   #laggedEver = 0
+  /** Of what the views have, some is still to be told of. */
+  #isMidway = false
+  #postponed: (() => void)[] = []
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
@@ -91,8 +94,9 @@ export class Subscriptions {
     this.#clients.delete(client)
   }
 
-  /** A write became durable, and the views have it. */
-  apply(recorded: Recorded): void {
+  /** A write became durable, and the views have it, or a part of one; what `hasMore` announces the views have, too. */
+  apply(recorded: Recorded, hasMore = false): void {
+    this.#isMidway = hasMore
     for (const [index, event] of recorded.events.entries()) {
       const watched = isItemEvent(event) ? this.#watched.get(event.collection) : undefined
       if (!watched || !isItemEvent(event)) continue
@@ -100,8 +104,15 @@ export class Subscriptions {
       const item = event.type === 'ItemDeleted' ? undefined : event.item.value
       if (item) for (const one of watched.index.concernedBy(item)) concerned.add(one)
       const latest = { id: event.id, item, position: recorded.position + index }
-      for (const subscription of concerned) this.#see(subscription, latest)
+      for (const subscription of concerned) {
+        // One that began while this was still to be told of has it.
+        if (latest.position > subscription.position) this.#see(subscription, latest)
+      }
     }
+    if (hasMore) return
+    const postponed = this.#postponed
+    this.#postponed = []
+    for (const work of postponed) work()
   }
 
   figures(): SubscriptionFigures {
@@ -162,6 +173,7 @@ export class Subscriptions {
       }
       const found = items.map(({ id, key, value }) => ({ id, key, value }))
       give(subscription, found)
+      subscription.position = position
       if (!subscription.isEnded) this.#begin(subscription)
       const { id } = subscription
       return { subscription: id, journal: journal.id, position, items: found.map(({ value }) => value) }
@@ -323,6 +335,11 @@ export class Subscriptions {
   #sendLatest(subscription: Subscription): void {
     const { behind, client, has, isEnded } = subscription
     if (!behind || isEnded) return
+    if (this.#isMidway) {
+      // The views are further than what the others were told of.
+      this.#postponed.push(() => this.#sendLatest(subscription))
+      return
+    }
     const collection = this.#options.views.any(subscription.collection)
     for (const key of behind) {
       if (client.isSlow()) {

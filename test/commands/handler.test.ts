@@ -16,6 +16,7 @@ import {
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import { RULES } from '../support/decider.ts'
+import { editOf } from '../support/edits.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')
@@ -249,19 +250,18 @@ test('a handler knows the keys that were answered before it began', async () => 
   assert.deepEqual([again.position, again.event], [first.position, first.event])
 })
 
-test('an edit of the data file is one write, decided on what is still being flushed', async () => {
+test('an edit of the data file is one write, decided when what was being flushed is durable', async () => {
   const { handler, handle, journal } = handlerOn(new HeldJournal())
   const before = handle(put('1', 1))
-  const edit = {
-    base: new Map(),
-    file: new Map([
-      ['things', [{ id: 1, n: 1 }, { id: 2 }]],
-      ['more', [{}]],
-    ]),
-  }
+  const edit = editOf([
+    ['things', [{ id: 1, n: 1 }, { id: 2 }]],
+    ['more', [{}]],
+  ])
   const taken = handler.takeIn(edit, { ...ORIGIN, actor: 'data-file' })
   journal.flush()
   await before
+  assert.equal(await isSettled(taken), false)
+  journal.flush()
   const { basis, events, conflicts } = await taken
   assert.deepEqual({ basis, events, conflicts }, { basis: 2, events: 3, conflicts: [] })
   assert.deepEqual(
@@ -275,15 +275,14 @@ test('an edit of the data file is one write, decided on what is still being flus
 
 test('that an edit changes nothing is said only when the writes that it rests on are durable', async () => {
   const { handler, handle, journal } = handlerOn(new HeldJournal())
-  const edit = { base: new Map(), file: new Map([['things', [{ id: 1, n: 1 }]]]) }
+  const edit = editOf([['things', [{ id: 1, n: 1 }]]])
   const write = handle(put('1', 1))
   const taken = handler.takeIn(edit, ORIGIN)
   assert.equal(await isSettled(taken), false)
-  const answers = Promise.all([refused(write, 'DiskFull'), refused(taken, 'DiskFull')])
+  const answer = refused(write, 'DiskFull')
   journal.fail()
-  await answers
-
-  const again = handler.takeIn(edit, ORIGIN)
+  await answer
+  assert.equal(await isSettled(taken), false)
   journal.flush()
-  assert.equal((await again).events, 2)
+  assert.equal((await taken).events, 2)
 })

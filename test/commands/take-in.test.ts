@@ -2,15 +2,19 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
-import { takeIn } from '../../src/commands/take-in.ts'
+import { takingIn } from '../../src/commands/take-in.ts'
 import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { atOnce } from '../../src/slices.ts'
 import { accepted, begun, created, deleted, fold, RULES, replaced, stateOf } from '../support/decider.ts'
+import { editOf } from '../support/edits.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 type File = Readonly<Record<string, readonly JsonObject[]>>
+
+const takeIn = (...args: Parameters<typeof takingIn>) => atOnce(takingIn(...args))
 
 const mapOf = (file: File) => new Map(Object.entries(file))
 
@@ -21,7 +25,7 @@ function journal(
 ) {
   const edited = (file: File) => {
     const shownState = base ? mapOf(base) : snapshotOf(stateOf(events.slice(0, shown)))
-    return takeIn({ file: mapOf(file), base: shownState }, accepted(events), RULES)
+    return takeIn(editOf(mapOf(file), shownState), accepted(events), RULES)
   }
   return {
     edited: (file: File) => ({
@@ -198,9 +202,9 @@ test('an id is not given a second time by hand edits either', () => {
 test('a schema is asked only for what the editor changed, and names the place in the file', () => {
   const rules = { ...RULES, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
   const base = mapOf({ things: [ANN, BOB] })
-  assert.deepEqual(takeIn({ base, file: base }, accepted(BOTH), rules).events, [])
+  assert.deepEqual(takeIn(editOf(base, base), accepted(BOTH), rules).events, [])
   assert.throws(
-    () => takeIn({ base, file: mapOf({ things: [ANN, { id: 1, name: 'Bert' }] }) }, accepted(BOTH), rules),
+    () => takeIn(editOf(mapOf({ things: [ANN, { id: 1, name: 'Bert' }] }), base), accepted(BOTH), rules),
     (error: unknown) =>
       error instanceof Refusal && error.code === 'Invalid' && error.faults[0]?.pointer === '/things/1/name',
   )
@@ -220,13 +224,13 @@ test('an edit of what is current makes exactly the edited file', () => {
           .filter(() => random.chance(0.8))
           .map((name) => [name, anyItems(random, base.get(name) ?? [])] as const),
       )
-      const { events } = takeIn({ file, base }, acceptedNow, RULES)
+      const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
       for (const event of events) fold(collections, event, ++head)
       const context = `TAKE_IN_SEED=${seed + round}`
       const after = snapshotOf(collections)
       assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
       for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
-      assert.deepEqual(takeIn({ file, base: after }, acceptedNow, RULES).events, [], context)
+      assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events, [], context)
     }
   }
 })

@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pino } from 'pino'
+import type { Former } from '../../src/commands/restore.ts'
 import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
-import type { Recorded } from '../../src/events/journal.ts'
+import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
+import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Change } from '../../src/sockets/protocol.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
+import { editOf } from '../support/edits.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
@@ -232,13 +235,24 @@ async function run(
     items: 1000,
     perClient: 10,
   })
+  let clients: Client[] = []
+  let told = journal.head
+  const inParts = new InParts({
+    tell: (part, hasMore) => {
+      subscriptions.apply(part, hasMore)
+      told = lastPosition(part)
+      // One that began in the middle of a large write is further than what is told of it.
+      for (const client of clients) if (!client.isBehind) client.isRightAt(Math.max(told, client.position))
+    },
+    pause: () => new Promise((resolve) => setImmediate(resolve)),
+    events: 4,
+    isLarge: ({ events }) => events.length > 4 && random.chance(0.8),
+  })
   const states = new States()
   for await (const recorded of journal.read(1)) states.note(recorded)
-  let clients: Client[] = []
   bus.subscribe((recorded) => {
     states.note(recorded)
-    subscriptions.apply(recorded)
-    for (const client of clients) if (!client.isBehind) client.isRightAt(states.last)
+    inParts.give(recorded)
   })
   let [lags, resets, resumed] = [0, 0, 0]
   const count = (how: 'resumed' | 'reset' | 'new'): void => {
@@ -255,14 +269,9 @@ async function run(
     else if (kind === 17) begin(handler.takeIn(edit(random, views.snapshot()), ORIGIN))
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
-      const collections = new Map<string, readonly JsonObject[] | undefined>()
+      const collections = new Map<string, Former | undefined>()
       for (const name of ['a', 'b']) {
-        if (!past.existed(name, to)) collections.set(name, undefined)
-        else
-          collections.set(
-            name,
-            Array.from((await past.collection(name, to)).items(), ({ value }) => value),
-          )
+        collections.set(name, past.existed(name, to) ? await past.former(name, to) : undefined)
       }
       begin(handler.restore({ type: 'collections', collections }, ORIGIN, false))
     } else if (kind < 21 && clients.length < 14) {
@@ -288,7 +297,7 @@ async function run(
   }
   await Promise.all(writes)
   if (failures.length > 0) throw failures[0]
-  for (let turns = 0; clients.some(({ isBehind }) => isBehind); turns++) {
+  for (let turns = 0; told < states.last || clients.some(({ isBehind }) => isBehind); turns++) {
     assert.ok(turns < 10_000, 'every client catches up')
     for (const client of clients) client.read()
     await new Promise((resolve) => setImmediate(resolve))
@@ -335,7 +344,7 @@ function edit(random: Random, base: ReadonlyMap<string, readonly JsonObject[]>) 
     )
     file.set(name, random.chance(0.5) ? kept.reverse() : kept)
   }
-  return { base, file }
+  return editOf(file, base)
 }
 
 test('a list is the fold of what it was sent, at every position, through lags, resets and lost connections', async (t) => {

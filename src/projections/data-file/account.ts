@@ -1,9 +1,9 @@
-import type { Snapshot } from '../../collections/snapshot.ts'
 import type { Position } from '../../events/event.ts'
 import { lastPosition, type Recorded } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
 import type { Kept, Piece } from '../checkpoint/kept.ts'
 import { type Content, readContent } from './adapter.ts'
+import type { Base } from './reading.ts'
 import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
 
 /** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
@@ -33,7 +33,7 @@ export class Account implements Kept {
   /** The last content on disk that was a state of the journal's; an edited file was edited from it. */
   origin: Mark | undefined
   /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
-  base: Snapshot | undefined
+  base: Base | undefined
   trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
   #lastTakenIn: Mark | undefined
 

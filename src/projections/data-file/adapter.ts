@@ -1,11 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
-import { type Picture, parseSnapshot, type Snapshot } from '../../collections/snapshot.ts'
-import { Refusal } from '../../errors.ts'
+import type { Picture } from '../../collections/snapshot.ts'
 import { directoryOf, type Files, writeNew } from '../../files/files.ts'
 import { indented } from '../../json/indented.ts'
-import type { JsonValue } from '../../json/value.ts'
-import { whereMalformed } from '../../json/where-malformed.ts'
 import { temporaryPath } from './state.ts'
 
 /** A content of the data file. */
@@ -68,39 +65,29 @@ export async function readContent(
   path: string,
 ): Promise<{ readonly bytes: Buffer; readonly content: Content } | undefined> {
   const stat = await files.stat(path)
-  const bytes = stat && (await files.read(path))
-  if (!bytes) return undefined
-  return { bytes, content: { hash: await hashOf(bytes), signature: stat.signature } }
-}
-
-const HASHED_BYTES = 1024 * 1024
-
-/** A large file is hashed in slices, lest it hold everybody. */
-async function hashOf(bytes: Buffer): Promise<string> {
+  if (!stat) return undefined
   const hash = createHash('sha256')
-  for (let at = 0; at < bytes.length; at += HASHED_BYTES) {
-    hash.update(bytes.subarray(at, at + HASHED_BYTES))
-    if (at + HASHED_BYTES < bytes.length) await new Promise<void>((resolve) => setImmediate(resolve))
+  const file = await files.open(path, 'read').catch(async (error: unknown) => {
+    if (await files.stat(path)) throw error
+  })
+  if (!file) return undefined
+  try {
+    // Not as it was before it was opened: an editor may have put another file in its place.
+    const bytes = Buffer.allocUnsafeSlow(await file.size())
+    let size = 0
+    // In slices, as a large file would hold everybody.
+    for (let count = 1; count > 0 && size < bytes.length; size += count) {
+      const slice = bytes.subarray(size, size + READ_BYTES)
+      count = await file.read(slice, size)
+      hash.update(slice.subarray(0, count))
+    }
+    return { bytes: bytes.subarray(0, size), content: { hash: hash.digest('hex'), signature: stat.signature } }
+  } finally {
+    await file.close()
   }
-  return hash.digest('hex')
 }
 
-/** Reads a data file's bytes; a file that is not valid is refused with its place. */
-export function parseFile(bytes: Buffer): Snapshot {
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw new Refusal('Invalid', 'The data file is not valid UTF-8.')
-  }
-  let root: JsonValue
-  try {
-    root = JSON.parse(text)
-  } catch {
-    throw new Refusal('Invalid', `The data file is not well-formed JSON: ${whereMalformed(text)}.`)
-  }
-  return parseSnapshot(root, text)
-}
+const READ_BYTES = 1024 * 1024
 
 function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): unknown }): Generator<Buffer> {
   for (const chunk of chunks) {

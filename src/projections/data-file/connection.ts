@@ -1,12 +1,13 @@
-import type { Snapshot } from '../../collections/snapshot.ts'
+import type { FileContents } from '../../collections/snapshot.ts'
 import type { Position } from '../../events/event.ts'
 import type { Journal } from '../../events/journal.ts'
+import type { Base } from './reading.ts'
 
 /** What the data file needs once there is a journal. */
 export interface Connection {
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   /** Makes events of an edit; `hash` is that of the edited file. */
-  readonly takeIn: (edit: { readonly file: Snapshot; readonly base: Snapshot }, hash: string) => Promise<Merged>
+  readonly takeIn: (edit: { readonly file: FileContents; readonly base: Base }, hash: string) => Promise<Merged>
 }
 
 export interface TakenInEdit {
@@ -19,5 +20,5 @@ export interface TakenInEdit {
 /** What the commands make of an edit. */
 export interface Merged extends TakenInEdit {
   /** The file with an id in every item. */
-  readonly file: Snapshot
+  readonly file: FileContents
 }

@@ -1,14 +1,16 @@
 import type { Logger } from 'pino'
-import { hasAllIds, type Snapshot } from '../../collections/snapshot.ts'
+import type { FileContents } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import type { Recorded } from '../../events/journal.ts'
 import { directoryOf, type Files } from '../../files/files.ts'
+import { Slices, type Steps } from '../../slices.ts'
 import type { Kept } from '../checkpoint/kept.ts'
-import { snapshotAt, type Views } from '../views.ts'
+import { collectionsAt, type Views } from '../views.ts'
 import { Account, type DataFileStatus, isTakenIn } from './account.ts'
-import { type Content, parseFile, readContent } from './adapter.ts'
+import { type Content, readContent } from './adapter.ts'
 import type { Connection, Merged, TakenInEdit } from './connection.ts'
+import { type Base, collectionsOf, readingOf } from './reading.ts'
 import { mismatchOf, missingJournal, readState } from './state.ts'
 import { type Schedule, Writing } from './writing.ts'
 
@@ -35,6 +37,7 @@ export class DataFile {
   readonly #options: DataFileOptions
   readonly #account: Account
   readonly #writing: Writing
+  readonly #slices = new Slices()
   #connection: Connection | undefined
   #reloadTimer: ReturnType<Schedule> | undefined
   #turn: Promise<unknown> = Promise.resolve()
@@ -78,9 +81,11 @@ export class DataFile {
   }
 
   /** Refuses first items that are not valid. Touches nothing. */
-  async checkFirstItems(check: (file: Snapshot) => void): Promise<void> {
+  async checkFirstItems(check: (file: FileContents) => Steps<unknown>): Promise<void> {
     const bytes = await this.#options.files.read(this.#options.path)
-    if (bytes) check(parseFile(bytes))
+    if (!bytes) return
+    const file = await this.#slices.run(() => readingOf(bytes, new Map()))
+    await this.#slices.run(() => check(file))
   }
 
   /** A write that the journal held when it was opened; the views have it. */
@@ -107,7 +112,7 @@ export class DataFile {
       if (!acceptJournal) throw mismatch
       log.warn(`${mismatch.message} It is accepted.`)
       account.state = undefined
-      account.base = views.snapshot()
+      account.base = views.copies()
     }
     const content = (await account.untouched()) ?? (await readContent(files, path))?.content
     await account.recognise(content?.hash)
@@ -173,34 +178,37 @@ export class DataFile {
   }
 
   /** What the file said before it was edited: a state of the journal's, and any edit that was taken in since. */
-  async #baseOf(origin: Position): Promise<Snapshot> {
+  async #baseOf(origin: Position): Promise<Base> {
     if (this.#account.base) return this.#account.base
     const { views, door } = this.#options
-    if (origin === views.position) return views.snapshot()
-    return snapshotAt(this.#connected.journal, origin, (recorded) => isTakenIn(recorded, door))
+    if (origin === views.position) return views.copies()
+    return collectionsAt(this.#connected.journal, origin, (recorded) => isTakenIn(recorded, door))
   }
 
   async #takeIn(bytes: Buffer, content: Content): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
     const account = this.#account
     const origin = account.origin?.position ?? 0
-    let file: Snapshot
+    let file: FileContents
     let taken: Merged
     try {
-      file = parseFile(bytes)
-      taken = await this.#connected.takeIn({ file, base: await this.#baseOf(origin) }, content.hash)
+      const base = await this.#baseOf(origin)
+      file = await this.#slices.run(() => readingOf(bytes, base))
+      taken = await this.#connected.takeIn({ file, base }, content.hash)
     } catch (error) {
       if (error instanceof Refusal) {
         account.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
       }
       throw error
     }
-    const isExact = !account.base && taken.basis === origin && hasAllIds(file)
+    // Where items had no id, it is not the same that comes back.
+    const hasAllIds = [...file].every(([name, items]) => taken.file.get(name) === items)
+    const isExact = !account.base && taken.basis === origin && hasAllIds
     account.content = content
     account.trouble = undefined
     account.known = { position: isExact ? taken.basis + taken.events : views.position, hash: content.hash }
     if (isExact) await this.#writing.confirm(account.known)
-    else account.base = taken.file
+    else account.base = await this.#slices.run(() => collectionsOf(taken.file))
     for (const { collection, id } of taken.conflicts) {
       log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
     }

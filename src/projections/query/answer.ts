@@ -1,7 +1,7 @@
 import type { Item } from '../../collections/item.ts'
 import { Refusal } from '../../errors.ts'
 import { type Selection, select } from '../../json/paths.ts'
-import type { Steps } from './indexes/slices.ts'
+import type { Steps } from '../../slices.ts'
 
 export interface Answer {
   /** A JSON array. */

@@ -1,9 +1,9 @@
 import type { Collection } from '../../collections/collection.ts'
+import { Slices, type Steps } from '../../slices.ts'
 import { type Answer, textOf } from './answer.ts'
 import { CollectionIndexes } from './indexes/collection-indexes.ts'
 import { type Found, finding } from './indexes/finding.ts'
 import { planOf } from './indexes/plan.ts'
-import { Slices, type Steps } from './indexes/slices.ts'
 import type { Query } from './query.ts'
 
 export interface IndexesOptions {

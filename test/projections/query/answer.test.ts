@@ -4,7 +4,7 @@ import { Item } from '../../../src/collections/item.ts'
 import { Document } from '../../../src/json/document.ts'
 import { selectionOf } from '../../../src/json/paths.ts'
 import { textOf } from '../../../src/projections/query/answer.ts'
-import { Slices } from '../../../src/projections/query/indexes/slices.ts'
+import { Slices } from '../../../src/slices.ts'
 
 const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, Document.of({ id, text: 'x'.repeat(80) }), 1, id + 1))
 

@@ -2,9 +2,9 @@ import type { Collection } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
 import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 import type { Entry } from './entries.ts'
 import { FieldIndex } from './field-index.ts'
-import type { Steps } from './slices.ts'
 
 /**
  * Indexes being built in one pass over the items, each of which is read once. Changes may come between any two

@@ -2,9 +2,9 @@ import type { Collection, CollectionObserver } from '../../../collections/collec
 import type { Item } from '../../../collections/item.ts'
 import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
+import type { Slices } from '../../../slices.ts'
 import { Build } from './build.ts'
 import type { FieldIndex } from './field-index.ts'
-import type { Slices } from './slices.ts'
 
 /** Whoever looks through a collection in steps and must not miss what changes meanwhile. */
 export interface Follower {

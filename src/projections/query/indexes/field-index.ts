@@ -1,9 +1,9 @@
 import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 import { Column } from './column.ts'
 import { type Entry, entriesOf, firstEntry, SECTION, SECTIONS } from './entries.ts'
 import { Ranking } from './ranking.ts'
-import type { Steps } from './slices.ts'
 import { sorted } from './sorting.ts'
 
 /** More values than this an item may have on average before the index leaves all but the first out. */

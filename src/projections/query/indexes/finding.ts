@@ -1,5 +1,6 @@
 import type { Item } from '../../../collections/item.ts'
 import type { JsonObject } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 import { matches, mentions } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { type CollectionIndexes, nameOf } from './collection-indexes.ts'
@@ -7,7 +8,6 @@ import { isIn } from './intervals.ts'
 import { PlaceSet } from './place-set.ts'
 import { type Check, type Lead, type Plan, placesOf } from './plan.ts'
 import { Sequence } from './sequence.ts'
-import type { Steps } from './slices.ts'
 
 /** What a query found: its page, and how many match on all pages. */
 export interface Found {

@@ -1,7 +1,7 @@
 import { compareText } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 import type { Column } from './column.ts'
 import { isNumeric, SECTION } from './entries.ts'
-import type { Steps } from './slices.ts'
 
 /** Steps of a loop between which others may have a turn. */
 const STEP = 8192

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Slices, type Steps } from '../../../src/projections/query/indexes/slices.ts'
+import { Slices, type Steps } from '../src/slices.ts'
 
 /** A clock by which every step takes a millisecond, and turns of a loop that go on when they are told to. */
 function simulated() {

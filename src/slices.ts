@@ -104,3 +104,11 @@ export class Slices {
     return { go }
   }
 }
+
+/** Does all steps now, for whoever has nobody to hold. */
+export function atOnce<Result>(steps: Steps<Result>): Result {
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}

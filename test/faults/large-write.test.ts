@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { FileEngine } from '../../src/engine.ts'
+import { MANY_EVENTS } from '../../src/events/journal.ts'
+import { Indexes } from '../../src/projections/query/indexes.ts'
+import { parseParameters, parseQuery } from '../../src/projections/query/query.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+
+/** So many that a write of them all is made in slices. */
+const ITEMS = MANY_EVENTS + 100
+const STOPS = Number(process.env.LARGE_WRITE_STOPS ?? 8)
+const ORIGIN = { actor: 'ann', requestId: 'r' }
+/** Collection and items. */
+const FIRST = 1 + ITEMS
+
+/** Each item is of a generation; half of them have text for an id. */
+function itemsOf(generation: number) {
+  return Array.from({ length: ITEMS }, (_, n) => ({ id: n % 2 === 0 ? n : `k${n}`, generation }))
+}
+
+function fileOf(generation: number, isReversed = false): Buffer {
+  const things = itemsOf(generation)
+  return Buffer.from(JSON.stringify({ things: isReversed ? things.reverse() : things }))
+}
+
+async function restore({ handler, past }: FileEngine, to: number): Promise<number> {
+  const collections = new Map([['things', await past.former('things', to)]])
+  return (await handler.restore({ type: 'collections', collections }, ORIGIN, false)).position
+}
+
+/** The generation of all items; that they have one is the point. */
+function generationOf(engine: FileEngine, context: string): number {
+  const generations = new Set<unknown>()
+  let count = 0
+  for (const { value } of engine.views.find('things')?.items() ?? []) {
+    generations.add(value.generation)
+    count++
+  }
+  assert.deepEqual([count, generations.size], [ITEMS, 1], context)
+  return [...generations][0] as number
+}
+
+test('a write of very many events is seen at once, by whatever way one looks', async () => {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, fileOf(0))
+  const { engine, failures } = await openTestEngine(disk.files(), { segmentBytes: 64 * 2 ** 20 })
+  const { views, past, history, journal, handler } = engine
+  const indexes = new Indexes({ bytes: 2 ** 24 })
+  const things = views.find('things')
+  assert.ok(things)
+  const totalOf = async (generation: number): Promise<readonly [number, number]> => {
+    const query = parseQuery(parseParameters(`generation=${generation}`, 1), { parameters: 1, pageSize: 1 })
+    return indexes.find(things, query, ({ total }) => [total, views.position] as const)
+  }
+  disk.put(DATA_FILE, fileOf(1))
+  let isDone = false
+  const seen = new Set<number>()
+  const looking = (async () => {
+    while (!isDone) {
+      const { position } = views
+      assert.ok(position % ITEMS === 1, `position ${position} lies within a write`)
+      seen.add(position)
+      assert.equal(journal.head, position)
+      const generation = (position - FIRST) / ITEMS
+      assert.equal(things.item('0')?.value.generation, generation % 2)
+      assert.equal(things.item(`k${ITEMS - 1}`)?.value.generation, generation % 2)
+      const last = await history.lastOf(journal, 'things', '0', position)
+      assert.ok(last && last.position <= position)
+      assert.equal((await past.item('things', '0', FIRST))?.value.generation, 0)
+      const [total, at] = await totalOf(1)
+      assert.equal(total, ((at - FIRST) / ITEMS) % 2 === 1 ? ITEMS : 0)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  })()
+  await engine.reload()
+  let position = FIRST + ITEMS
+  assert.equal(views.position, position)
+  // Often enough that items have steps in their histories.
+  for (let again = 0; again < 8; again++) {
+    const to = again % 2 === 0 ? FIRST : FIRST + ITEMS
+    position += ITEMS
+    assert.equal(await restore(engine, to), position)
+    assert.equal(generationOf(engine, `restored ${again}`), again % 2)
+  }
+  isDone = true
+  await looking
+  assert.ok(seen.size > 3, `${seen.size} positions seen`)
+  disk.put(DATA_FILE, fileOf(1, true))
+  assert.equal((await engine.reload()).events, 1)
+  position++
+  assert.equal(views.position, position)
+  assert.deepEqual(
+    Array.from(things.items(), ({ id }) => id),
+    itemsOf(1)
+      .map(({ id }) => id)
+      .reverse(),
+  )
+  const written = handler.restore({ type: 'collections', collections: new Map([['things', undefined]]) }, ORIGIN, false)
+  const created = await handler.handle({ type: 'CreateItem', collection: 'things', item: {} }, ORIGIN)
+  assert.equal((await written).position, position + ITEMS + 1)
+  assert.deepEqual([created.position, created.item?.id], [position + ITEMS + 3, ITEMS - 1])
+  assert.equal(things.size, 1)
+  const positions: number[] = []
+  for await (const found of history.eventsOf(journal, 'things', '0', 1, journal.head)) positions.push(found.position)
+  assert.equal(positions.length, 11)
+  assert.deepEqual(failures, [])
+  await engine.close()
+  const again = await openTestEngine(disk.files())
+  assert.deepEqual(again.engine.views.snapshot(), views.snapshot())
+  await again.engine.close()
+})
+
+test('stopped at any moment of such writes, all of one is there or nothing, and an edit is taken in once', async () => {
+  const seed = seedFor('large_write')
+  const random = new Random(seed)
+  const run = async (disk: SimulatedDisk, stop: number): Promise<number> => {
+    const files = disk.files((_operation, _path, call) => (call === stop ? { type: 'stop' } : undefined))
+    const finished = (async () => {
+      const { engine } = await openTestEngine(files)
+      disk.put(DATA_FILE, fileOf(1))
+      await engine.reload()
+      await restore(engine, FIRST)
+      await engine.close()
+    })()
+    await Promise.race([finished, files.stopped])
+    return files.calls()
+  }
+  const begun = (): SimulatedDisk => {
+    const disk = new SimulatedDisk()
+    disk.put(DATA_FILE, fileOf(0))
+    return disk
+  }
+  const calls = await run(begun(), 0)
+  for (let round = 0; round < STOPS; round++) {
+    const stop = 1 + random.integer(calls)
+    const disk = begun()
+    await run(disk, stop)
+    const left = random.chance(0.5) ? disk.killed() : disk.powerLost(random)
+    const { engine } = await openTestEngine(left.files())
+    const context = `LARGE_WRITE_SEED=${seed}, round ${round}, stopped at call ${stop} of ${calls}`
+    const generation = generationOf(engine, context)
+    const writes = (engine.journal.head - 1) / ITEMS
+    assert.equal(generation, [0, 1, 0][writes - 1], `${context}: ${engine.journal.head}`)
+    await engine.close()
+    assert.equal(engine.dataFile.status.state, 'current', context)
+  }
+})

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Collection } from '../../src/collections/collection.ts'
+import { Refusal } from '../../src/errors.ts'
+import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
+import { whereMalformed } from '../../src/json/where-malformed.ts'
+import { collectionsOf, readingOf } from '../../src/projections/data-file/reading.ts'
+import { atOnce } from '../../src/slices.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const NOTHING: ReadonlyMap<string, Collection> = new Map()
+const read = (text: string, base = NOTHING) => atOnce(readingOf(Buffer.from(text), base))
+
+function valuesOf(text: string, base = NOTHING): Record<string, JsonValue[]> {
+  const contents = Array.from(read(text, base), ([name, { items }]) => [
+    name,
+    items.map((item) => JSON.parse(item.text)),
+  ])
+  return Object.fromEntries(contents)
+}
+
+function refusalOf(text: string | Buffer): string {
+  try {
+    atOnce(readingOf(Buffer.from(text), NOTHING))
+  } catch (error) {
+    assert.ok(error instanceof Refusal && error.code === 'Invalid', String(error))
+    return error.message
+  }
+  assert.fail(`it is read: ${text.toString().slice(0, 200)}`)
+}
+
+const TEXTS = ['', 'a', 'ü€😀', '"', '\\', '\\"', 'a\nb', '{[,:]}', ' 1 2 ', '\u2028', 'tr ue']
+
+function value(random: Random, depth = 0): JsonValue {
+  switch (random.integer(depth > 2 ? 5 : 7)) {
+    case 0:
+      return random.pick(TEXTS)
+    case 1:
+      return random.pick([0, -1, 1.5, 1e21, -2.5e-7, 123456789])
+    case 2:
+      return random.pick([true, false, null])
+    case 3:
+      return []
+    case 4:
+      return {}
+    case 5:
+      return Array.from({ length: random.integer(4) }, () => value(random, depth + 1))
+    default:
+      return object(random, depth + 1)
+  }
+}
+
+function object(random: Random, depth: number): JsonObject {
+  return Object.fromEntries(
+    Array.from({ length: random.integer(4) }, () => [`m${random.pick(TEXTS)}`, value(random, depth)]),
+  )
+}
+
+function file(random: Random): Record<string, JsonObject[]> {
+  const names = ['b', 'a', '7', '10', 'ü', 'x y'].slice(random.integer(6))
+  const items = () =>
+    Array.from({ length: random.integer(5) }, (_, index) => ({
+      ...(random.chance(0.8) && { id: random.chance(0.5) ? index : `i${index}` }),
+      ...object(random, 0),
+    }))
+  return Object.fromEntries(names.map((name) => [name, items()]))
+}
+
+test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', () => {
+  const random = new Random(seedFor('data_file_reading'))
+  let refused = 0
+  for (let round = 0; round < 1000; round++) {
+    const bytes = Buffer.from(JSON.stringify(file(random), null, random.pick([0, 1, 2, '\t', ' \r\n'])))
+    for (let edits = random.integer(3); edits > 0; edits--) {
+      bytes[random.integer(bytes.length)] = random.chance(0.5)
+        ? random.pick([...Buffer.from('{}[],:" \n\\19tnue.-')])
+        : random.integer(256)
+    }
+    const text = bytes.toString()
+    let expected: JsonValue | undefined
+    try {
+      expected = JSON.parse(text)
+    } catch {}
+    let found: Record<string, JsonValue[]> | undefined
+    let why = ''
+    try {
+      found = valuesOf(text)
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      why = error.message
+    }
+    const context = `${text}\n${why}`
+    if (expected === undefined) {
+      refused++
+      assert.equal(why, `The data file is not well-formed JSON: ${whereMalformed(text)}.`, context)
+    } else if (found) {
+      assert.deepEqual(found, expected, context)
+      assert.deepEqual(Object.keys(found), Object.keys(expected as JsonObject), context)
+    } else {
+      assert.match(why, /^At /, context)
+      const isRight =
+        isObject(expected) &&
+        Object.entries(expected).every(
+          ([name, items]) => name !== '' && Array.isArray(items) && items.every((item) => isObject(item)),
+        )
+      // What is left are ids, and numbers that would be changed.
+      if (isRight) assert.match(why, /id|2\^53|too large/, context)
+    }
+  }
+  assert.ok(refused > 100, `${refused} refused`)
+})
+
+test('what was not edited is the very same item, whatever was put in, taken out or moved around it', () => {
+  const items = Array.from({ length: 50 }, (_, id) => ({ id: id % 3 === 0 ? `k${id}` : id, n: id, t: 'ü' }))
+  const base = atOnce(collectionsOf(read(JSON.stringify({ things: items }))))
+  const edited = [
+    ...items.slice(10, 20),
+    { id: 'new' },
+    ...items.slice(0, 10),
+    ...items.slice(25).map((item) => (item.n === 30 ? { ...item, n: -1 } : item)),
+    { t: 'ü', n: 20, id: 20 },
+  ]
+  const found = read(JSON.stringify({ things: edited }, null, 2), base).get('things')?.items ?? []
+  assert.equal(found.length, edited.length)
+  for (const [index, item] of edited.entries()) {
+    const before = base.get('things')?.item(String(item.id))
+    const isEdited = item.id === 'new' || ('n' in item && item.n === -1)
+    assert.equal(found[index] === before, !isEdited, JSON.stringify(item))
+    assert.deepEqual(JSON.parse(found[index]?.text as string), item)
+  }
+})
+
+test('in a file too long to be looked at as a whole the place of what is wrong is told all the same', () => {
+  const items = Array.from({ length: 5000 }, (_, id) => ({ id, text: 'ü'.repeat(30) }))
+  const whole = JSON.stringify({ first: [], things: items }, null, 2)
+  const at = (id: number): number => whole.indexOf(`"id": ${id},`)
+  const wrong = {
+    'a comma too many': whole.replace('\n  ]\n}', ',\n  ]\n}'),
+    'a comma too few': whole.replace(/\},(\s+\{\s+"id": 4321,)/, '}$1'),
+    'no value': `${whole.slice(0, at(4321))}"id":,${whole.slice(at(4321) + 10)}`,
+    'words side by side': whole.replace('"id": 4321,', '"id": 43 21,'),
+    'an end too many': `${whole}}`,
+    'no end': whole.trimEnd().slice(0, -1),
+    'a name without quotes': whole.replace('"things"', 'things'),
+    'a letter among blanks': `${whole.slice(0, at(4321) - 3)}x${whole.slice(at(4321) - 2)}`,
+  }
+  for (const [what, text] of Object.entries(wrong)) {
+    assert.equal(refusalOf(text), `The data file is not well-formed JSON: ${whereMalformed(text)}.`, what)
+  }
+  const bytes = Buffer.from(whole)
+  bytes[bytes.lastIndexOf('ü') + 1] = 0x20
+  assert.equal(refusalOf(bytes), 'The data file is not valid UTF-8.')
+  assert.match(
+    refusalOf(whole.replace('"id": 4321,', '"id": 4320,')),
+    /^At \/things\/4321\/id: another item has the id/,
+  )
+})
