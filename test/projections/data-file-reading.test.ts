@@ -94,7 +94,8 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
       refused++
       assert.equal(why, `The data file is not well-formed JSON: ${whereMalformed(text)}.`, context)
     } else if (found) {
-      assert.deepEqual(found, expected, context)
+      // What is kept of -0 is 0.
+      assert.deepEqual(found, JSON.parse(JSON.stringify(expected)), context)
       assert.deepEqual(Object.keys(found), Object.keys(expected as JsonObject), context)
     } else {
       assert.match(why, /^At /, context)
