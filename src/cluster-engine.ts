@@ -60,6 +60,7 @@ export async function openClusterEngine(
       figures,
       locked: async () => {},
       ...projected.opening,
+      prepare: (recorded) => projected.bus.prepare(recorded),
       lost: () => node.lost(),
       failed,
     })

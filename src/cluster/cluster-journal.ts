@@ -19,6 +19,8 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly now: () => Date
   readonly newId: () => string
   readonly figures: ClusterFigures
+  /** Waited for when a large write is taken in, before anybody is shown anything of it. */
+  readonly prepare?: (recorded: Recorded) => Promise<void>
   /** It decides no longer: another node does, or nobody knows what came of a write. */
   readonly lost: () => void
   /** The stream is not what it was, or the copy of it cannot be written: the process must end. */
@@ -61,6 +63,7 @@ export class ClusterJournal implements Journal {
       replica,
       place,
       coming: (sequence, message) => this.#sender.coming(sequence, message),
+      prepare: options.prepare,
       succeeded: (succession) => this.#succeed(succession),
       failed: (error, unusable) => {
         options.failed(error)

@@ -1,6 +1,6 @@
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import { lastPosition, type Recorded } from '../events/journal.ts'
+import { isLarge, lastPosition, type Recorded } from '../events/journal.ts'
 import type { Replica } from '../events/replica.ts'
 import { Intake } from './intake.ts'
 import { type CheckedLine, decodeContent, type Message, type Sequence, type Succession } from './message.ts'
@@ -16,6 +16,8 @@ export interface TailOptions {
   readonly coming: (sequence: Sequence, message: Message) => Promise<void> | undefined
   /** Called with a succession, and waited for, before anything that follows it is taken in. */
   readonly succeeded: (succession: Succession) => Promise<void> | undefined
+  /** Called with a large write, and waited for, before anybody is shown anything of it. */
+  readonly prepare?: ((recorded: Recorded) => Promise<void>) | undefined
   /** The stream is not what it was, or the copy of it cannot be written: nothing more is taken in. */
   readonly failed: (error: unknown, unusable: Refusal) => void
 }
@@ -152,6 +154,7 @@ export class Tail {
       time: whole.writes.at(-1)?.time ?? '',
     })
     for (const recorded of whole.writes) {
+      if (isLarge(recorded.events)) await this.#options.prepare?.(recorded)
       this.#time = recorded.time
       this.#head = lastPosition(recorded)
       for (const follower of this.#followers) follower(recorded)
