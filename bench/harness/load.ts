@@ -45,9 +45,13 @@ export async function load(url: string, requests: string, { seconds, connections
   return { rate: count / (us / 1e6), p50Ms: answered.p50 / 1000, p99Ms: answered.p99 / 1000 }
 }
 
+/** Who has not answered by then does not answer. */
+const IDLE_MS = 60_000
+
 /** What a load before has left undone is done: who answers one request after another answers this one last. */
 async function idle(url: string): Promise<void> {
-  const answer = await fetch(url).catch(() => fetch(url))
+  const asked = (): Promise<Response> => fetch(url, { signal: AbortSignal.timeout(IDLE_MS) })
+  const answer = await asked().catch(asked)
   await answer.arrayBuffer()
 }
 
