@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
 import type { Picture } from '../../collections/snapshot.ts'
+import { Refusal } from '../../errors.ts'
 import { directoryOf, type Files, writeNew } from '../../files/files.ts'
 import { indented } from '../../json/indented.ts'
 import { temporaryPath } from './state.ts'
@@ -60,19 +61,35 @@ export async function writePicture(files: Files, path: string, picture: Picture,
   return hash.digest('hex')
 }
 
+/** So often a file is read that others write to meanwhile. */
+const MOST_READINGS = 20
+
+/** What the file holds, as it is when this resolves: looked at again after it was read, and read again when it is another one. */
 export async function readContent(
   files: Files,
   path: string,
 ): Promise<{ readonly bytes: Buffer; readonly content: Content } | undefined> {
-  const stat = await files.stat(path)
-  if (!stat) return undefined
+  for (let readings = 0; readings < MOST_READINGS; readings++) {
+    const stat = await files.stat(path)
+    if (!stat) return undefined
+    const read = await readHashed(files, path)
+    const isSame = (await files.stat(path))?.signature === stat.signature
+    if (read && isSame) return { bytes: read.bytes, content: { hash: read.hash, signature: stat.signature } }
+  }
+  throw new Refusal('Unavailable', `The data file ${path} is being written to all the time; try again when it is not.`)
+}
+
+/** Undefined when it has gone meanwhile. */
+async function readHashed(
+  files: Files,
+  path: string,
+): Promise<{ readonly bytes: Buffer; readonly hash: string } | undefined> {
   const hash = createHash('sha256')
   const file = await files.open(path, 'read').catch(async (error: unknown) => {
-    if (await files.stat(path)) throw error
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   })
   if (!file) return undefined
   try {
-    // Not as it was before it was opened: an editor may have put another file in its place.
     const bytes = Buffer.allocUnsafeSlow(await file.size())
     let size = 0
     // In slices, as a large file would hold everybody.
@@ -81,7 +98,7 @@ export async function readContent(
       count = await file.read(slice, size)
       hash.update(slice.subarray(0, count))
     }
-    return { bytes: bytes.subarray(0, size), content: { hash: hash.digest('hex'), signature: stat.signature } }
+    return { bytes: bytes.subarray(0, size), hash: hash.digest('hex') }
   } finally {
     await file.close()
   }
