@@ -1,5 +1,5 @@
 import { Refusal } from '../errors.ts'
-import { isOutOfSpace, type OpenFile, writeAll } from '../files/files.ts'
+import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded, recordedOf } from './journal.ts'
@@ -258,7 +258,7 @@ async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number)
   let gathered: Buffer[] = []
   let size = 0
   const write = async (): Promise<void> => {
-    await writeAll(file, gathered.length === 1 ? (gathered[0] as Buffer) : Buffer.concat(gathered, size), at)
+    await writeWhole(file, gathered.length === 1 ? (gathered[0] as Buffer) : Buffer.concat(gathered, size), at)
     at += size
     gathered = []
     size = 0
@@ -269,4 +269,20 @@ async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number)
     if (size >= WRITE_BYTES) await write()
   }
   if (size > 0) await write()
+}
+
+/** A file system that never takes so many bytes at once is none to write to. */
+const MOST_ATTEMPTS = 20
+
+/**
+ * Writes whole records, durably. What was taken of them in part is taken back first: were it left, a loss of power
+ * while the rest is written could leave zeros in the middle of a record, which is no torn end.
+ */
+async function writeWhole(file: OpenFile, bytes: Buffer, offset: number): Promise<void> {
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    if ((await file.write(bytes, offset)) === bytes.length) return
+    await file.truncate(offset)
+    await file.sync()
+  }
+  throw new Error(`The file system never takes ${bytes.length} bytes at once.`)
 }
