@@ -271,8 +271,8 @@ async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number)
   if (size > 0) await write()
 }
 
-/** A file system that never takes so many bytes at once is none to write to. */
-const MOST_ATTEMPTS = 20
+/** Who takes only a part each time has no room for the whole. */
+const MOST_ATTEMPTS = 10
 
 /**
  * Writes whole records, durably. What was taken of them in part is taken back first: were it left, a loss of power
@@ -284,5 +284,5 @@ async function writeWhole(file: OpenFile, bytes: Buffer, offset: number): Promis
     await file.truncate(offset)
     await file.sync()
   }
-  throw new Error(`The file system never takes ${bytes.length} bytes at once.`)
+  throw Object.assign(new Error(`There is no room for ${bytes.length} bytes.`), { code: 'ENOSPC' })
 }
