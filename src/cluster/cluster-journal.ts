@@ -1,6 +1,6 @@
 import { JournalMismatch, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import { type Draft, type Journal, nextTime, type Recorded } from '../events/journal.ts'
+import { type Draft, type Journal, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
 import type { Mark } from '../events/mark.ts'
 import { encodeEvent } from '../events/record.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
@@ -194,8 +194,7 @@ export class ClusterJournal implements Journal {
     while (this.#queue.length > 0) {
       const batch = this.#batches.take(this.#queue, this.#next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())
-        const { expected, ...rest } = draft
-        return { position: expected, time: this.#time, ...rest }
+        return recordedOf(draft, this.#time)
       })
       this.#next = batch.next
       this.#options.figures.publishWrites.note(batch.writes.length)

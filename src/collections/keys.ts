@@ -1,5 +1,5 @@
 import type { ItemId } from '../events/event.ts'
-import { atOnce, type Steps } from '../slices.ts'
+import type { Steps } from '../slices.ts'
 
 const BITS = 10
 const PAGE = 1 << BITS
@@ -53,11 +53,7 @@ export class Keys {
     } else this.#others.delete(key)
   }
 
-  copy(): Keys {
-    return atOnce(this.copying())
-  }
-
-  /** The same in steps, during which it must not change. */
+  /** Another with the same keys, in steps, during which it must not change. */
   *copying(): Steps<Keys> {
     const copy = new Keys()
     copy.#inPages = this.#inPages

@@ -22,7 +22,7 @@ export interface FileItem {
 export interface FileItems {
   readonly items: readonly FileItem[]
   /** Where those that have an id stand, by its key. */
-  readonly indexes: Pick<Keys, 'of' | 'get' | 'copy'>
+  readonly indexes: Pick<Keys, 'of' | 'copying'>
 }
 
 /** What a data file holds: its collections, in order. */

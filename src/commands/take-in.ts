@@ -154,7 +154,7 @@ class CollectionMerge {
       else unnamed.set(text, [item.id])
     }
     const items: FileItem[] = []
-    const indexes = file.indexes.copy()
+    const indexes = yield* file.indexes.copying()
     for (const item of file.items) {
       yield
       const index = items.length

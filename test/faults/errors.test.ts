@@ -133,6 +133,43 @@ test('a full disk: writes are refused with DiskFull, reads go on, and with space
   await after.engine.close()
 })
 
+test('a disk that only ever takes a part is a full one', async () => {
+  let isPartial = true
+  const { engine, failures } = await opened(newDisk(), (operation, path) =>
+    isPartial && operation === 'write' && isOfJournal(path) ? { type: 'short', bytes: 40 } : undefined,
+  )
+  const create = () => engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, ORIGIN)
+  await assert.rejects(create(), { code: 'DiskFull' })
+  assert.equal(engine.journal.writable, false)
+  isPartial = false
+  const { position } = await create()
+  assert.equal(position, engine.journal.head)
+  assert.deepEqual(failures, [])
+  await engine.close()
+})
+
+test('the power may fail after a part of a write was taken: the next start cuts it off, or finds it whole', async () => {
+  const first = seedFor('part')
+  for (let seed = first; seed < first + 100; seed++) {
+    const random = new Random(seed)
+    const disk = newDisk()
+    let writes = 0
+    const files = disk.files((operation, path) => {
+      if (!isOfJournal(path)) return undefined
+      if (operation === 'write' && ++writes === 10) return { type: 'short', bytes: 1 + random.integer(250) }
+      // The bytes that are written anew are not on the medium yet.
+      return operation === 'sync' && writes > 10 ? { type: 'stop' } : undefined
+    })
+    const { engine } = await openTestEngine(files)
+    const run = newRun()
+    await Promise.race([work(engine, random, 60, 1, run), files.stopped])
+    assert.ok(writes > 10, 'the part was taken')
+    const after = await openTestEngine(disk.powerLost(random).files())
+    await checkKept(after.engine, [run], `PART_SEED=${seed}`)
+    await after.engine.close()
+  }
+})
+
 test('when cutting back after a full disk fails, the service ends', async () => {
   for (const broken of ['truncate', 'sync'] as const) {
     const { engine, failures } = await opened(newDisk(), (operation, path) => {
