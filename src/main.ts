@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { createHook } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -29,6 +30,21 @@ function invocation(argv: readonly string[]): Invocation | ReplayInvocation {
   })
 }
 
+/** Objects that Node makes behind `process.nextTick`. */
+const keptTicks: object[] = []
+
+/**
+ * Keeps one of them for as long as the process lives. When a garbage collection finds none, V8 forgets the hidden
+ * class that they share, and from then on makes each of them five times as slowly: a server that was idle for a while
+ * would answer a third fewer requests for the rest of its life.
+ */
+function keepTick(): void {
+  const hook = createHook({ init: (_id, type, _trigger, tick) => void (type === 'TickObject' && keptTicks.push(tick)) })
+  hook.enable()
+  process.nextTick(() => {})
+  hook.disable()
+}
+
 async function main(): Promise<void> {
   const argv = process.argv.slice(2)
   const [name, ...flags] = argv
@@ -45,6 +61,7 @@ async function main(): Promise<void> {
   const invoked = invocation(argv)
   if (invoked.type === 'help') return void process.stdout.write(helpText())
   if (invoked.type === 'version') return void process.stdout.write(`${version}\n`)
+  keepTick()
 
   const log = pino(
     { level: invoked.settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
