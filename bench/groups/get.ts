@@ -39,6 +39,7 @@ export const get: Group = {
     const lines = await fixtures.lines(FEW)
     const own = async (name: string) => join(await fixtures.directory(), name)
     const bare = await startBare(bench)
+    const bareMany = await servers.peer('bare', [await fixtures.lines(items), await own('log')])
     const koa = await servers.peer('koa', [lines, await own('log')])
     const fastify = await servers.peer('fastify-sqlite', [lines, fixtures.database(FEW)])
     const fastifyMany = await servers.peer('fastify-sqlite', [await fixtures.lines(items), fixtures.database(items)])
@@ -47,6 +48,7 @@ export const get: Group = {
     const many = await servers.recollect({ file: await own('db.json'), journal: await fixtures.ownJournal(items) })
     const measured = await interleaved(bench, 'req/s', {
       'bare node:http': await rateOf(bench, bare.url, itemsOf(FEW)),
+      'bare node:http, many': await rateOf(bench, bareMany.url, itemsOf(items)),
       'Recollect, 1,000': await rateOf(bench, few.url, itemsOf(FEW)),
       'Recollect, many': await rateOf(bench, many.url, itemsOf(items)),
       'Recollect, 304': await rateOf(bench, few.url, await conditional(few, FEW)),
@@ -55,7 +57,7 @@ export const get: Group = {
       'Fastify + better-sqlite3, many': await rateOf(bench, fastifyMany.url, itemsOf(items)),
       'json-server': await rateOf(bench, jsonServer.url, itemsOf(FEW, '/readings/')),
     })
-    await Promise.all([bare, koa, fastify, fastifyMany, jsonServer, few, many].map((server) => server.stop()))
+    await Promise.all([bare, bareMany, koa, fastify, fastifyMany, jsonServer, few, many].map((server) => server.stop()))
     return rowsOf((name) => measured[name] as Series, items)
   },
 }
@@ -78,7 +80,10 @@ function rowsOf(series: (name: string) => Series, items: number): readonly Row[]
       ours: many,
       better: 'more',
       goals: [times({ ...few, name: 'the same at 1,000' }, 0.95)],
-      others: [bare, { ...series('Fastify + better-sqlite3, many'), name: 'Fastify + better-sqlite3' }],
+      others: [
+        { ...series('bare node:http, many'), name: 'bare node:http that holds as many' },
+        { ...series('Fastify + better-sqlite3, many'), name: 'Fastify + better-sqlite3' },
+      ],
     },
     {
       work: 'conditional GET, 304',

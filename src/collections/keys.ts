@@ -1,12 +1,15 @@
 import type { ItemId } from '../events/event.ts'
 import type { Steps } from '../slices.ts'
 
-const BITS = 10
+/** Of many keys few pages, so that the way to them stays in the processor's caches. */
+const BITS = 13
 const PAGE = 1 << BITS
 const MASK = PAGE - 1
+const SMALLEST_PAGE = 64
 
-/** So many integers more than there are keys may be looked up in pages: a page costs the same however few are in it. */
+/** So many times as many integers as there are keys, and some, may be looked up in pages: they cost the same however few are in them. */
 const SPREAD = 4
+const SPARSE = 1024
 
 /**
  * A place for each key. A collection whose ids are integers that follow each other, as POST gives them, costs four
@@ -31,15 +34,11 @@ export class Keys {
   set(id: ItemId, place: number): void {
     const integer = isIndex(id) ? id : integerOfKey(String(id))
     const isElsewhere = this.#others.size > 0 && this.#others.has(String(id))
-    if (integer < 0 || isElsewhere || integer >= SPREAD * (this.#inPages + PAGE)) {
+    if (integer < 0 || isElsewhere || integer >= SPREAD * (this.#inPages + SPARSE)) {
       this.#others.set(String(id), place)
       return
     }
-    let page = this.#pages.get(integer >>> BITS)
-    if (!page) {
-      page = new Uint32Array(PAGE)
-      this.#pages.set(integer >>> BITS, page)
-    }
+    const page = this.#pageWith(integer)
     if (page[integer & MASK] === 0) this.#inPages++
     page[integer & MASK] = place + 1
   }
@@ -66,6 +65,19 @@ export class Keys {
       yield
     }
     return copy
+  }
+
+  /** The page that an integer stands in, with room for it. */
+  #pageWith(integer: number): Uint32Array {
+    const page = this.#pages.get(integer >>> BITS)
+    const index = integer & MASK
+    if (page && index < page.length) return page
+    let size = page?.length ?? SMALLEST_PAGE
+    while (size <= index) size *= 2
+    const larger = new Uint32Array(size)
+    if (page) larger.set(page)
+    this.#pages.set(integer >>> BITS, larger)
+    return larger
   }
 
   #other(id: number): number | undefined {

@@ -1,4 +1,5 @@
-const BITS = 10
+/** Of many things few chunks, so that the way to them stays in the processor's caches. */
+const BITS = 13
 const CHUNK = 1 << BITS
 const MASK = CHUNK - 1
 
@@ -94,7 +95,7 @@ export class Places<Thing> {
   }
 
   /**
-   * The things as they are now, in order, whatever comes later. It costs a thousandth of copying them: what changes later
+   * The things as they are now, in order, whatever comes later. It costs next to nothing: what changes later
    * is copied before, a chunk at a time.
    */
   snapshot(): Iterable<Thing> {

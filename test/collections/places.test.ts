@@ -9,7 +9,7 @@ test('a snapshot stays as it was taken, whatever is added, replaced and removed 
   const places = new Places<number>()
   const there: { readonly place: number; thing: number }[] = []
   const taken: { readonly snapshot: Iterable<number>; readonly things: readonly number[] }[] = []
-  for (let step = 0; step < 20_000; step++) {
+  for (let step = 0; step < 60_000; step++) {
     const index = random.integer(there.length)
     const one = there[index]
     if (!one || random.chance(0.6)) there.push({ place: places.add(step), thing: step })
@@ -20,7 +20,7 @@ test('a snapshot stays as it was taken, whatever is added, replaced and removed 
       places.remove(one.place)
       there.splice(index, 1)
     }
-    if (random.chance(0.001)) taken.push({ snapshot: places.snapshot(), things: there.map(({ thing }) => thing) })
+    if (random.chance(0.0005)) taken.push({ snapshot: places.snapshot(), things: there.map(({ thing }) => thing) })
   }
   assert.ok(taken.length > 5)
   for (const { snapshot, things } of taken) {
@@ -39,7 +39,7 @@ test('a copy and what it was made of go their own ways', () => {
   let known: (number | undefined)[] = []
   let places = new Places<number>()
   const change = (one: Places<number>, there: (number | undefined)[]): void => {
-    for (let step = 0; step < 500; step++) {
+    for (let step = 0; step < 3000; step++) {
       const place = random.integer(there.length)
       if (random.chance(0.5) || there[place] === undefined) there[one.add(step)] = step
       else if (random.integer(2) === 0) {
