@@ -15,9 +15,9 @@ const DRAIN_MS = 8000
 
 /**
  * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
- * connections of the others. `first` looks at each request before all that listen for requests so far.
+ * connections of the others. `front` looks at each request before all that listen for requests so far.
  */
-export async function listen(http: Server, addresses: readonly Address[], first: First): Promise<Listening> {
+export async function listen(http: Server, addresses: readonly Address[], front: Front): Promise<Listening> {
   const servers: (Server | NetServer)[] = []
   const urls: string[] = []
   try {
@@ -42,7 +42,7 @@ export async function listen(http: Server, addresses: readonly Address[], first:
     for (const server of servers) server.close()
     throw error
   }
-  const drain = dispatch(http, first)
+  const drain = dispatch(http, front)
   return {
     urls,
     async close(letGo) {
@@ -58,11 +58,16 @@ export async function listen(http: Server, addresses: readonly Address[], first:
   }
 }
 
-/** Answers a request, or leaves it: false. */
-export type First = (request: IncomingMessage, response: ServerResponse) => boolean
+/** Stands in front of all that listen for requests. */
+export interface Front {
+  /** Whether it answers a request, which may take it a while, or leaves it to the others. */
+  take(request: IncomingMessage, response: ServerResponse): 'answered' | 'pending' | 'left'
+  /** Sends what it has answered and not sent yet. */
+  flush(): void
+}
 
 /** From the call of what it returns every answer, also to a request that is here already, is its connection's last. */
-function dispatch(http: Server, first: First): () => void {
+function dispatch(http: Server, front: Front): () => void {
   /** What each connection is answered last; what came before it must not end the connection. */
   const answering = new Map<Socket, ServerResponse>()
   let isDraining = false
@@ -71,15 +76,16 @@ function dispatch(http: Server, first: First): () => void {
   http.on('request', (request, response) => {
     const { socket } = request
     if (isDraining) response.shouldKeepAlive = false
-    const isTaken = first(request, response)
+    const taken = front.take(request, response)
     // Most are answered by now; to keep those of every connection costs more than many an answer.
-    if (!response.writableEnded || answering.has(socket)) {
+    if (taken !== 'answered' || answering.has(socket)) {
       if (!answering.has(socket)) socket.once('close', () => answering.delete(socket))
       answering.set(socket, response)
     }
-    if (!isTaken) for (const listener of others) listener.call(http, request, response)
+    if (taken === 'left') for (const listener of others) listener.call(http, request, response)
   })
   return () => {
+    front.flush()
     isDraining = true
     for (const response of answering.values()) response.shouldKeepAlive = false
   }

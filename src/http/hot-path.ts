@@ -24,21 +24,55 @@ export interface HotPathOptions {
 /**
  * Answers the plainest requests under `/api` in front of Koa and Socket.IO, by the same routes: Koa, its router and
  * what is mounted around them cost several times what such a route does. Whatever needs more than a route is left to
- * Koa: credentials, pages of other origins, other methods, unusual addresses and bodies. False: it was left.
+ * Koa: credentials, pages of other origins, other methods, unusual addresses and bodies.
  */
-export function hotPath(options: HotPathOptions): (request: IncomingMessage, response: ServerResponse) => boolean {
-  const { gate, bodyBytes } = options
-  const found = bySegments(options.resources)
+export class HotPath {
+  readonly #options: HotPathOptions
+  readonly #found: (segments: number) => ApiResource | undefined
+  readonly #outbox = new Outbox()
 
-  return (request, response) => {
+  constructor(options: HotPathOptions) {
+    this.#options = options
+    this.#found = bySegments(options.resources)
+  }
+
+  take(request: IncomingMessage, response: ServerResponse): 'answered' | 'pending' | 'left' {
     const { method = '', url = '', headers } = request
-    if (gate.access || headers.origin !== undefined || !url.startsWith('/api/')) return false
-    const resource = found(segmentsOf(url))
+    const { gate, bodyBytes } = this.#options
+    if (gate.access || headers.origin !== undefined || !url.startsWith('/api/')) return 'left'
+    const resource = this.#found(segmentsOf(url))
     const route = resource && routeOf(resource, method)
     if (!resource || !route || !(method === 'GET' || method === 'DELETE' || hasPlainBody(request, bodyBytes)))
-      return false
-    new Exchange(options, resource, request, response).run(route)
-    return true
+      return 'left'
+    return new Exchange(this.#options, this.#outbox, resource, request, response).run(route)
+  }
+
+  flush(): void {
+    this.#outbox.flush()
+  }
+}
+
+/** So long an answer waits for others at most, as long as more are made. */
+const GATHER_MS = 1
+
+/**
+ * Answers that are sent together, once all requests that are here have been handled. To send each by itself would wake
+ * its reader from sleep each time, which costs more than many an answer, and the code that sends would have to come back
+ * into the processor's caches.
+ */
+class Outbox {
+  #waiting: Exchange[] = []
+
+  add(exchange: Exchange): void {
+    const count = this.#waiting.push(exchange)
+    if (count === 1) setImmediate(() => this.flush())
+    else if (exchange.began - (this.#waiting[0] as Exchange).began > GATHER_MS) this.flush()
+  }
+
+  flush(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const exchange of waiting) exchange.send()
   }
 }
 
@@ -54,9 +88,17 @@ class Exchange implements ApiRequest {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #reply: Reply
-  readonly #began = performance.now()
+  readonly #outbox: Outbox
+  /** As `performance.now()` counts. */
+  readonly began = performance.now()
 
-  constructor(options: HotPathOptions, resource: ApiResource, request: IncomingMessage, response: ServerResponse) {
+  constructor(
+    options: HotPathOptions,
+    outbox: Outbox,
+    resource: ApiResource,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) {
     const { method, url, headers } = request as IncomingMessage & { readonly method: string; readonly url: string }
     const question = url.indexOf('?')
     const requestId = requestIdOf(headers, options.newId)
@@ -66,6 +108,7 @@ class Exchange implements ApiRequest {
     this.headers = headers
     this.author = { actor: 'anonymous', requestId }
     this.#options = options
+    this.#outbox = outbox
     this.#resource = resource
     this.#request = request
     this.#response = response
@@ -73,18 +116,21 @@ class Exchange implements ApiRequest {
     this.#reply = new Reply(['X-Request-Id', requestId, 'X-Content-Type-Options', 'nosniff', 'Vary', 'Origin'])
   }
 
-  run(route: ApiRoute): void {
+  run(route: ApiRoute): 'answered' | 'pending' {
     try {
       const done = route(this, this.#reply)
       if (done) {
         done.then(
-          () => this.#answer(),
+          () => this.#outbox.add(this),
           (error) => this.#refuse(error),
         )
-      } else this.#answer()
+        return 'pending'
+      }
+      this.#outbox.add(this)
     } catch (error) {
       this.#refuse(error)
     }
+    return 'answered'
   }
 
   bytes(): Promise<Uint8Array> {
@@ -98,10 +144,10 @@ class Exchange implements ApiRequest {
     reply.set('Content-Type', PROBLEM_TYPE)
     reply.status = status
     reply.body = text
-    this.#answer()
+    this.#outbox.add(this)
   }
 
-  #answer(): void {
+  send(): void {
     const { observe, log, position } = this.#options
     const { method, path } = this
     const { requestId } = this.author
@@ -112,7 +158,7 @@ class Exchange implements ApiRequest {
       log.error({ err: error, requestId, method }, 'an answer could not be sent')
       this.#response.destroy()
     }
-    const elapsedMs = performance.now() - this.#began
+    const elapsedMs = performance.now() - this.began
     observe(method, this.#resource.path, reply.status, elapsedMs / 1000)
     if (!log.isLevelEnabled('debug')) return
     log.debug({ requestId, method, path, status: reply.status, ms: Math.round(elapsedMs) }, 'answered')
