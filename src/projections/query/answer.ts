@@ -32,5 +32,9 @@ export function* textOf(items: readonly Item[], fields: Selection | undefined, m
       )
     }
   }
-  return `[${texts.join(',')}]`
+  if (texts.length === 0) return '[]'
+  // Joined once, and not put between brackets after that, it is one string and need not be copied when it is sent.
+  texts[0] = `[${texts[0]}`
+  texts.push(`${texts.pop()}]`)
+  return texts.join(',')
 }

@@ -1,13 +1,16 @@
 import type { Key } from './entries.ts'
 import { compareKeys, type Entry, isNumeric, SECTIONS } from './entries.ts'
 
-const BITS = 10
+/** Of many entries few chunks, so that the way to them stays in the processor's caches. */
+const BITS = 13
 const CHUNK = 1 << BITS
 const MASK = CHUNK - 1
+/** What a chunk has room for at first. */
+const SMALLEST = 1024
 
 interface Chunk {
   /** By place; 0 where there is nothing. */
-  readonly sections: Uint8Array
+  sections: Uint8Array
   numbers: Float64Array | undefined
   others: (Key | undefined)[] | undefined
   size: number
@@ -33,7 +36,8 @@ export class Column {
   set(place: number, { section, key }: Entry): void {
     const index = place & MASK
     const chunk = this.#chunks[place >>> BITS] ?? this.#newChunk(place >>> BITS)
-    this.#forget(chunk, index)
+    if (index >= chunk.sections.length) this.#grow(chunk, index)
+    else this.#forget(chunk, index)
     chunk.sections[index] = section
     chunk.size++
     this.counts[section] = (this.counts[section] as number) + 1
@@ -41,14 +45,14 @@ export class Column {
       if (!chunk.numbers) {
         // A chunk in which all keys are 0 needs none.
         if (key === 0) return
-        chunk.numbers = new Float64Array(CHUNK)
-        this.#bytes += CHUNK * 8
+        chunk.numbers = new Float64Array(chunk.sections.length)
+        this.#bytes += chunk.numbers.byteLength
       }
       chunk.numbers[index] = key as number
     } else {
       if (!chunk.others) {
-        chunk.others = new Array<Key | undefined>(CHUNK).fill(undefined)
-        this.#bytes += CHUNK * 8
+        chunk.others = new Array<Key | undefined>(chunk.sections.length).fill(undefined)
+        this.#bytes += chunk.others.length * 8
       }
       chunk.others[index] = key
     }
@@ -59,7 +63,7 @@ export class Column {
     if (!chunk) return
     this.#forget(chunk, place & MASK)
     if (chunk.size > 0) return
-    this.#bytes -= CHUNK * (1 + (chunk.numbers ? 8 : 0) + (chunk.others ? 8 : 0))
+    this.#bytes -= bytesOf(chunk)
     this.#chunks[place >>> BITS] = undefined
   }
 
@@ -91,11 +95,27 @@ export class Column {
   }
 
   #newChunk(at: number): Chunk {
-    const chunk: Chunk = { sections: new Uint8Array(CHUNK), numbers: undefined, others: undefined, size: 0 }
+    const chunk: Chunk = { sections: new Uint8Array(SMALLEST), numbers: undefined, others: undefined, size: 0 }
     while (this.#chunks.length < at) this.#chunks.push(undefined)
     this.#chunks[at] = chunk
-    this.#bytes += CHUNK
+    this.#bytes += bytesOf(chunk)
     return chunk
+  }
+
+  /** Gives a chunk room for an index. */
+  #grow(chunk: Chunk, index: number): void {
+    let size = chunk.sections.length
+    while (size <= index) size *= 2
+    this.#bytes -= bytesOf(chunk)
+    const { sections, numbers, others } = chunk
+    chunk.sections = new Uint8Array(size)
+    chunk.sections.set(sections)
+    if (numbers) {
+      chunk.numbers = new Float64Array(size)
+      chunk.numbers.set(numbers)
+    }
+    if (others) while (others.length < size) others.push(undefined)
+    this.#bytes += bytesOf(chunk)
   }
 
   #forget(chunk: Chunk, index: number): void {
@@ -107,4 +127,8 @@ export class Column {
     if (chunk.numbers) chunk.numbers[index] = 0
     if (chunk.others) chunk.others[index] = undefined
   }
+}
+
+function bytesOf({ sections, numbers, others }: Chunk): number {
+  return sections.length * (1 + (numbers ? 8 : 0) + (others ? 8 : 0))
 }

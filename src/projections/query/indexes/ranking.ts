@@ -1,9 +1,12 @@
-const CAPACITY = 1024
+/** Of many places few chunks, so that the way to them stays in the processor's caches. */
+const CAPACITY = 8192
 /** So full is a chunk at first; the rest is room for what comes in between. */
-const FILLED = 768
+const FILLED = 6144
+/** What a chunk of few has room for at first. */
+const SMALLEST = 1024
 
 interface Chunk {
-  readonly places: Uint32Array
+  places: Uint32Array
   size: number
 }
 
@@ -30,7 +33,7 @@ export class Ranking {
   }
 
   get bytes(): number {
-    return this.#chunks.length * (CAPACITY * 4 + 100)
+    return this.#chunks.reduce((sum, { places }) => sum + places.byteLength + 100, 0)
   }
 
   /** Holds these from now on; they are in order. */
@@ -38,7 +41,7 @@ export class Ranking {
     this.#chunks = []
     for (let start = 0; start < sorted.length; start += FILLED) {
       const part = sorted.subarray(start, start + FILLED)
-      const places = new Uint32Array(CAPACITY)
+      const places = new Uint32Array(roomFor(part.length))
       places.set(part)
       this.#chunks.push({ places, size: part.length })
     }
@@ -56,7 +59,7 @@ export class Ranking {
       chunk = this.#chunks[--at]
     }
     if (!chunk) {
-      chunk = { places: new Uint32Array(CAPACITY), size: 0 }
+      chunk = { places: new Uint32Array(SMALLEST), size: 0 }
       this.#chunks.push(chunk)
     }
     let index = rank - (this.#before[at] ?? 0)
@@ -75,6 +78,7 @@ export class Ranking {
         chunk = next
       }
     }
+    if (chunk.size === chunk.places.length) grow(chunk, chunk.size + 1)
     chunk.places.copyWithin(index + 1, index, chunk.size)
     chunk.places[index] = place
     chunk.size++
@@ -97,6 +101,7 @@ export class Ranking {
     const next = this.#chunks[at + 1]
     if (chunk.size === 0) this.#chunks.splice(at, 1)
     else if (next && chunk.size + next.size < CAPACITY / 2) {
+      grow(chunk, chunk.size + next.size)
       chunk.places.set(next.places.subarray(0, next.size), chunk.size)
       chunk.size += next.size
       this.#chunks.splice(at + 1, 1)
@@ -180,4 +185,18 @@ export class Ranking {
     }
     return high < 0 ? -1 : low
   }
+}
+
+function roomFor(count: number): number {
+  let room = SMALLEST
+  while (room < count) room *= 2
+  return room
+}
+
+/** Gives a chunk room for so many, if it has not. */
+function grow(chunk: Chunk, count: number): void {
+  if (count <= chunk.places.length) return
+  const { places } = chunk
+  chunk.places = new Uint32Array(roomFor(count))
+  chunk.places.set(places)
 }
