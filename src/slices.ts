@@ -1,3 +1,5 @@
+import { Refusal } from './errors.ts'
+
 /** A slice of all such work together holds the event loop no longer; what one step takes comes on top. */
 const SLICE_MS = 5
 /** What can be done in this time is done at once, even if others wait. */
@@ -7,6 +9,16 @@ const AT_ONCE = 8
 
 /** Work in steps, none of which takes long. */
 export type Steps<Result> = Generator<undefined, Result>
+
+/** Who waits for a result, or does so no more: then its work need not go on. */
+export interface Asker {
+  isGone(): boolean
+}
+
+/** What work comes to that nobody waits for any more. */
+export function abandoned(): Refusal {
+  return new Refusal('Invalid', 'The client went away before it was answered.')
+}
 
 interface Work {
   /** False when it is done. */
@@ -32,10 +44,10 @@ export class Slices {
 
   /**
    * The result at once if that takes no longer than a slice. What `begin` returns may be dropped after a few steps, to be
-   * begun anew when there is room for it.
+   * begun anew when there is room for it. Refuses what was not done at once when nobody waits for it.
    */
-  run<Result>(begin: () => Steps<Result>): Result | Promise<Result> {
-    if (this.#triedMs >= SLICE_MS) return this.#tryLater(begin)
+  run<Result>(begin: () => Steps<Result>, asker?: Asker): Result | Promise<Result> {
+    if (this.#triedMs >= SLICE_MS) return this.#tryLater(begin, asker)
     const steps = begin()
     const first = steps.next()
     if (first.done) return first.value
@@ -46,17 +58,18 @@ export class Slices {
       if (step.done) return step.value
     } while (this.#now() < until)
     this.#triedMs += this.#now() - now
-    if (this.#going.length < AT_ONCE) return this.#wait(() => steps)
+    if (this.#going.length < AT_ONCE) return this.#wait(() => steps, asker)
     steps.return(undefined as Result)
-    return this.#wait(begin)
+    return this.#wait(begin, asker)
   }
 
   /** In the next turn, so that what is short need not wait for what is long, even if that came first. */
-  #tryLater<Result>(begin: () => Steps<Result>): Promise<Result> {
+  #tryLater<Result>(begin: () => Steps<Result>, asker?: Asker): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#later(() => {
         try {
-          resolve(this.run(begin))
+          if (asker?.isGone()) reject(abandoned())
+          else resolve(this.run(begin, asker))
         } catch (error) {
           reject(error)
         }
@@ -64,9 +77,9 @@ export class Slices {
     })
   }
 
-  #wait<Result>(begin: () => Steps<Result>): Promise<Result> {
+  #wait<Result>(begin: () => Steps<Result>, asker?: Asker): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const work = (): Work => this.#workOf(begin(), resolve, reject)
+      const work = (): Work => this.#workOf(begin(), resolve, reject, asker)
       if (this.#going.length >= AT_ONCE) this.#unbegun.push(work)
       else if (this.#going.push(work()) === 1) this.#later(() => this.#slice())
     })
@@ -86,9 +99,18 @@ export class Slices {
     if (this.#going.length > 0) this.#later(() => this.#slice())
   }
 
-  #workOf<Result>(steps: Steps<Result>, resolve: (result: Result) => void, reject: (error: unknown) => void): Work {
+  #workOf<Result>(
+    steps: Steps<Result>,
+    resolve: (result: Result) => void,
+    reject: (error: unknown) => void,
+    asker?: Asker,
+  ): Work {
     const go = (until: number): boolean => {
       try {
+        if (asker?.isGone()) {
+          steps.return(undefined as Result)
+          throw abandoned()
+        }
         do {
           const step = steps.next()
           if (!step.done) continue

@@ -96,3 +96,19 @@ test('a work that fails rejects, and the others go on', async () => {
   await failed
   assert.equal((await Promise.all(others)).length, 20)
 })
+
+test('a work that nobody waits for any more is ended, or not even begun, and the others go on', async () => {
+  const { slices, work, going, steps, turn } = simulated()
+  let isGone = false
+  const asker = { isGone: () => isGone }
+  const gone = Array.from({ length: 20 }, (_, name) => Promise.resolve(slices.run(() => work(name, 1000), asker)))
+  const others = Array.from({ length: 3 }, (_, name) => slices.run(() => work(name, 20)))
+  const refused = Promise.all(gone.map((one) => assert.rejects(one, { code: 'Invalid', message: /went away/ })))
+  turn()
+  isGone = true
+  while (turn()) await new Promise((resolve) => setImmediate(resolve))
+  await refused
+  assert.equal((await Promise.all(others)).length, 3)
+  assert.equal(going(), 0)
+  assert.ok(steps() < 1000, `${steps()} steps of ${20 * 1000}`)
+})

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto'
+import { Turns } from '../turns.ts'
 import { hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
 import type { Token, Tokens } from './tokens.ts'
-import { Turns } from './turns.ts'
 
 export const SCHEMES = ['token', 'basic', 'apikey'] as const
 export type Scheme = (typeof SCHEMES)[number]

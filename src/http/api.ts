@@ -15,6 +15,8 @@ export interface ApiRequest {
   readonly author: Origin
   /** Gathers the body, decompressed, at most `Limits.BodyBytes`. */
   readonly bytes: () => Promise<Uint8Array>
+  /** Whether nobody waits for the answer any more. */
+  isGone(): boolean
 }
 
 /** What is answered. When a route refuses, its headers are still sent, with the problem. */

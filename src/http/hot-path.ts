@@ -137,6 +137,10 @@ class Exchange implements ApiRequest {
     return gather(this.#request)
   }
 
+  isGone(): boolean {
+    return this.#request.socket.destroyed
+  }
+
   #refuse(error: unknown): void {
     const reply = this.#reply
     const { status, text, retryAfter } = problemOf(error, this, this.#options.log, this.author.requestId)

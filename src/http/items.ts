@@ -10,6 +10,7 @@ import type { Past } from '../projections/past.ts'
 import type { Answered, Indexes } from '../projections/query/indexes.ts'
 import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
+import { RecentQueries } from '../projections/query/recent-queries.ts'
 import type { Views } from '../projections/views.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf } from './as-of.ts'
@@ -44,6 +45,7 @@ export function apiResources({
   limits,
 }: ItemsOptions): readonly ApiResource[] {
   const answers = new KeptAnswers<Collection>(KEPT_BYTES)
+  const recent = new RecentQueries()
   const names: ApiResource = {
     path: '/api',
     routes: {
@@ -68,11 +70,13 @@ export function apiResources({
           if (!reply.isNotModified(request, tagAt(collection.position))) answerPage(reply, kept)
           return
         }
-        const parameters = parametersOf(request, limits)
-        if (asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
+        const known = collection && recent.find(request.querystring)
+        const parameters = known?.parameters ?? parametersOf(request, limits)
+        if (!known && asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
         reflect(reply, undefined)
         if (!collection) throw unknownCollection(name)
-        const query = parseQuery(parameters, limits)
+        const { query } =
+          known ?? recent.keep(request.querystring, { parameters, query: parseQuery(parameters, limits) })
         if (reply.isNotModified(request, tagAt(collection.position))) return
         const answered = ({ text, total, seen }: FoundPage): void => {
           reply.position = seen.head
@@ -82,7 +86,7 @@ export function apiResources({
           answers.note(collection, request.querystring, seen.position, page)
           answerPage(reply, page)
         }
-        const answer = indexes.answer(collection, query, () => momentOfAnswer(collection))
+        const answer = indexes.answer(collection, query, () => momentOfAnswer(collection), request)
         if (answer instanceof Promise) return answer.then(answered)
         answered(answer)
       },
@@ -144,8 +148,8 @@ export function apiResources({
     reply.position = at ?? views.position
   }
 
-  async function collectionAt(name: string, at: Position): Promise<Collection> {
-    const collection = past.existed(name, at) && (await past.collection(name, at))
+  async function collectionAt(name: string, at: Position, asker: ApiRequest): Promise<Collection> {
+    const collection = past.existed(name, at) && (await past.collection(name, at, asker))
     if (!collection) throw unknownCollection(name)
     return collection
   }
@@ -158,14 +162,14 @@ export function apiResources({
   ): Promise<void> {
     const at = (await momentOf(parameters, reply)) as Position
     reflect(reply, at)
-    let collection = await collectionAt(name, at)
+    let collection = await collectionAt(name, at, request)
     const query = parseQuery(parameters, limits)
     if (reply.isNotModified(request, tagAt(collection.position))) return
-    let answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
+    let answer = await indexes.answer(collection, query, () => momentOfAnswer(collection), request)
     // What had not changed since then may have done so meanwhile; what it was is another collection now.
     while (answer.seen.position > at) {
-      collection = await collectionAt(name, at)
-      answer = await indexes.answer(collection, query, () => momentOfAnswer(collection))
+      collection = await collectionAt(name, at, request)
+      answer = await indexes.answer(collection, query, () => momentOfAnswer(collection), request)
     }
     const { text, total, seen } = answer
     reply.replace('ETag', tagAt(seen.position))

@@ -16,7 +16,7 @@ export function apiResource(router: Router, { path, routes }: ApiResource, bodyO
       const reply = new Reply()
       const { bytes } = bodyOf(ctx)
       try {
-        await route({ ...partsOf(ctx), author: authorOf(ctx), bytes }, reply)
+        await route({ ...partsOf(ctx), author: authorOf(ctx), bytes, isGone: () => ctx.req.socket.destroyed }, reply)
       } finally {
         if (reply.position !== undefined) ctx.set('Journal-Position', String(reply.position))
         for (let at = 0; at < reply.headers.length; at += 2) {

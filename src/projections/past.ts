@@ -4,6 +4,8 @@ import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../ev
 import type { Journal } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import type { JsonObject } from '../json/value.ts'
+import { type Asker, abandoned } from '../slices.ts'
+import { Turns } from '../turns.ts'
 import type { History } from './history.ts'
 import type { Views } from './views.ts'
 
@@ -11,13 +13,18 @@ import type { Views } from './views.ts'
 const KEPT_BYTES = 64 * 1024 * 1024
 /** Of an item beside its text, about. */
 const ITEM_BYTES = 80
+/** So many states are folded at a time, as each reads the journal and holds what it has so far. */
+const FOLDS_AT_ONCE = 2
+
+const STAYING: Asker = { isGone: () => false }
 
 interface KeptState {
   readonly name: string
   readonly at: Position
   readonly state: Promise<Folded>
-  /** 0 until that is known. */
-  bytes: number
+  readonly askers: Asker[]
+  /** Undefined until it is. */
+  folded: Folded | undefined
 }
 
 interface Folded {
@@ -42,6 +49,7 @@ export class Past {
   readonly #history: History
   /** The least recently asked first. */
   readonly #states = new Map<string, KeptState>()
+  readonly #folds = new Turns(FOLDS_AT_ONCE)
 
   constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
     this.#journal = journal
@@ -69,21 +77,25 @@ export class Past {
     return new Item(event.id, event.item, event.revision, position)
   }
 
-  /** The collection as it was right after an event; to be read at once, and not to be changed. */
-  async collection(name: string, at: Position): Promise<Collection> {
+  /**
+   * The collection as it was right after an event; to be read at once, and not to be changed. Refuses when all who asked
+   * for it are gone before it was begun.
+   */
+  async collection(name: string, at: Position, asker = STAYING): Promise<Collection> {
     const now = this.#views.any(name)
     if (now && now.position <= at) return now
     const key = `${at} ${name}`
-    const kept = this.#states.get(key) ?? { name, at, state: this.#fold(name, at), bytes: 0 }
+    let kept = this.#states.get(key)
+    if (kept) kept.askers.push(asker)
+    else kept = this.#folding(name, at, asker)
     this.#states.delete(key)
     this.#states.set(key, kept)
     try {
-      const { collection, bytes } = await kept.state
-      kept.bytes = bytes
+      kept.folded = await kept.state
       this.#forgetOldest()
-      return collection
+      return kept.folded.collection
     } catch (error) {
-      this.#states.delete(key)
+      if (this.#states.get(key) === kept) this.#states.delete(key)
       throw error
     }
   }
@@ -118,13 +130,22 @@ export class Past {
     }
   }
 
+  #folding(name: string, at: Position, asker: Asker): KeptState {
+    const askers = [asker]
+    const state = this.#folds.run(() => {
+      if (askers.every((one) => one.isGone())) throw abandoned()
+      return this.#fold(name, at)
+    })
+    return { name, at, state, askers, folded: undefined }
+  }
+
   /** From the nearest state before, if one is kept. */
   async #fold(name: string, at: Position): Promise<Folded> {
     let nearest: KeptState | undefined
     for (const kept of this.#states.values()) {
-      if (kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
+      if (kept.folded && kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
     }
-    const before = await nearest?.state
+    const before = nearest?.folded
     const collection = before?.collection.copy() ?? new Collection(name)
     let bytes = before?.bytes ?? 0
     for await (const recorded of this.#journal.read((nearest?.at ?? 0) + 1, at)) {
@@ -150,11 +171,12 @@ export class Past {
 
   #forgetOldest(): void {
     const all = [...this.#states]
-    let total = all.reduce((sum, [, { bytes }]) => sum + bytes, 0)
-    for (const [key, { bytes }] of all.slice(0, -1)) {
+    let total = all.reduce((sum, [, { folded }]) => sum + (folded?.bytes ?? 0), 0)
+    for (const [key, { folded }] of all.slice(0, -1)) {
       if (total <= KEPT_BYTES) return
+      if (!folded) continue
       this.#states.delete(key)
-      total -= bytes
+      total -= folded.bytes
     }
   }
 }

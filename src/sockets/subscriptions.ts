@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { Turns } from '../access/turns.ts'
 import { Refusal } from '../errors.ts'
 import { isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
@@ -9,6 +8,7 @@ import type { Past } from '../projections/past.ts'
 import type { Found, Indexes } from '../projections/query/indexes.ts'
 import { parseWatch, queryOf } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
+import { Turns } from '../turns.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
 import type { Subscribed } from './protocol.ts'
 import {

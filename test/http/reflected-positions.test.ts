@@ -44,7 +44,10 @@ function served() {
     const reply = new Reply()
     const author = { actor: 'ada', requestId: 'r' }
     const bytes = () => Promise.reject(new Error('there is no body'))
-    await resource?.routes.GET?.({ method: 'GET', path, querystring, headers, author, bytes }, reply)
+    await resource?.routes.GET?.(
+      { method: 'GET', path, querystring, headers, author, bytes, isGone: () => false },
+      reply,
+    )
     return reply
   }
   return { write, ask }

@@ -59,7 +59,10 @@ test('of those who wait there are a thousand; who comes then is answered at once
     const headers = { 'wait-for-position': '2' }
     const author = { actor: 'ada', requestId: 'r' }
     const bytes = () => Promise.reject(new Error('there is no body'))
-    await resource?.routes.GET?.({ method: 'GET', path: '/api', querystring: '', headers, author, bytes }, reply)
+    await resource?.routes.GET?.(
+      { method: 'GET', path: '/api', querystring: '', headers, author, bytes, isGone: () => false },
+      reply,
+    )
     return reply.status
   }
   const waiting = Array.from({ length: 1000 }, ask)

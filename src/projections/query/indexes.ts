@@ -1,5 +1,5 @@
 import type { Collection } from '../../collections/collection.ts'
-import { Slices, type Steps } from '../../slices.ts'
+import { type Asker, Slices, type Steps } from '../../slices.ts'
 import { type Answer, textOf } from './answer.ts'
 import { CollectionIndexes } from './indexes/collection-indexes.ts'
 import { type Found, finding } from './indexes/finding.ts'
@@ -54,16 +54,29 @@ export class Indexes {
   }
 
   /** The page that a query asks for, as text. `look` is called in the moment that the answer is of. */
-  answer<Seen>(collection: Collection, query: Query, look: () => Seen): Answered<Seen> | Promise<Answered<Seen>> {
-    const found = this.find(collection, query, ({ items, total }) => ({ items, total, seen: look() }))
-    return found instanceof Promise ? found.then((one) => this.#told(one, query)) : this.#told(found, query)
+  answer<Seen>(
+    collection: Collection,
+    query: Query,
+    look: () => Seen,
+    asker?: Asker,
+  ): Answered<Seen> | Promise<Answered<Seen>> {
+    const found = this.find(collection, query, ({ items, total }) => ({ items, total, seen: look() }), asker)
+    return found instanceof Promise
+      ? found.then((one) => this.#told(one, query, asker))
+      : this.#told(found, query, asker)
   }
 
-  /** Calls with what a query finds, in the moment in which it is so. */
-  find<Result>(collection: Collection, query: Query, use: (found: Found) => Result): Result | Promise<Result> {
+  /** Calls with what a query finds, in the moment in which it is so. Refuses when nobody waits for it any more. */
+  find<Result>(
+    collection: Collection,
+    query: Query,
+    use: (found: Found) => Result,
+    asker?: Asker,
+  ): Result | Promise<Result> {
     const indexes = this.#of(collection)
-    const found = this.#slices.run(() => this.#attempt(indexes, query, use))
-    if (found instanceof Promise || !found) return this.#findLater(indexes, query, use, found)
+    const attempt = () => this.#slices.run(() => this.#attempt(indexes, query, use), asker)
+    const found = attempt()
+    if (found instanceof Promise || !found) return this.#findLater(indexes, query, attempt, found)
     return found.result
   }
 
@@ -80,8 +93,8 @@ export class Indexes {
     )
   }
 
-  #told<Seen>({ items, total, seen }: Found & { readonly seen: Seen }, query: Query) {
-    const text = this.#slices.run(() => textOf(items, query.fields))
+  #told<Seen>({ items, total, seen }: Found & { readonly seen: Seen }, query: Query, asker?: Asker) {
+    const text = this.#slices.run(() => textOf(items, query.fields), asker)
     return typeof text === 'string' ? { text, total, seen } : text.then((made) => ({ text: made, total, seen }))
   }
 
@@ -99,7 +112,7 @@ export class Indexes {
   async #findLater<Result>(
     indexes: CollectionIndexes,
     query: Query,
-    use: (found: Found) => Result,
+    attempt: () => Begun<Result> | Promise<Begun<Result>>,
     begun?: Begun<Result> | Promise<Begun<Result>>,
   ): Promise<Result> {
     const done = indexes.need([...query.filters, ...query.sort].map(({ path }) => path))
@@ -108,7 +121,7 @@ export class Indexes {
       while (!found) {
         const { missing } = planOf(indexes, query)
         if (missing.length > 0) await indexes.build(missing)
-        found = await this.#slices.run(() => this.#attempt(indexes, query, use))
+        found = await attempt()
       }
       return found.result
     } finally {

@@ -142,9 +142,21 @@ function parsePage(paging: ReadonlyMap<string, string>, largest: number): Page {
   }
   const size = number(paging, family.size, 1) ?? Math.min(DEFAULT_PAGE_SIZE, largest)
   if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${largest}.`)
-  const start = number(paging, family.start, family.pages ? 1 : 0)
-  const offset = start === undefined ? 0 : family.pages ? (start - 1) * size : start
-  return { offset, size, family }
+  const start = number(paging, family.start, firstOf(family)) ?? firstOf(family)
+  return { offset: offsetOf(family, start, size), size, family }
+}
+
+/** The page of the same size that begins elsewhere; undefined where none can begin. */
+export function startAt({ family, size }: Page, start: number): Page | undefined {
+  return start < firstOf(family) ? undefined : { offset: offsetOf(family, start, size), size, family }
+}
+
+function firstOf({ pages }: Family): number {
+  return pages ? 1 : 0
+}
+
+function offsetOf({ pages }: Family, start: number, size: number): number {
+  return pages ? (start - 1) * size : start
 }
 
 function number(paging: ReadonlyMap<string, string>, name: string, least: number): number | undefined {

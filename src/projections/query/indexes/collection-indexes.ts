@@ -5,6 +5,7 @@ import type { JsonObject } from '../../../json/value.ts'
 import type { Slices } from '../../../slices.ts'
 import { Build } from './build.ts'
 import type { FieldIndex } from './field-index.ts'
+import type { Plans } from './plan.ts'
 
 /** Whoever looks through a collection in steps and must not miss what changes meanwhile. */
 export interface Follower {
@@ -30,6 +31,9 @@ const REMEMBERED = 100
 /** The indexes of one collection; every change of it reaches them before anybody can ask again. */
 export class CollectionIndexes implements CollectionObserver {
   readonly collection: Collection
+  readonly plans: Plans = new WeakMap()
+  /** Another with every change of an index, of what it holds and of whether it is there. */
+  version = 0
   readonly #slices: Slices
   readonly #kept = new Map<string, Kept>()
   readonly #builds = new Map<string, { readonly build: Build; readonly done: Promise<void> }>()
@@ -98,6 +102,7 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   drop({ name }: Kept): void {
+    this.version++
     this.#kept.delete(name)
   }
 
@@ -107,6 +112,7 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   put(place: number, item: Item): void {
+    this.version++
     if (this.#kept.size + this.#builds.size + this.#followers.size === 0) return
     const { value } = item
     for (const { index } of this.#kept.values()) index.put(place, index.entriesOf(value))
@@ -115,12 +121,14 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   removed(place: number): void {
+    this.version++
     for (const { index } of this.#kept.values()) index.remove(place)
     for (const build of this.#underWay()) build.removed(place)
     for (const follower of this.#followers) follower.removed(place)
   }
 
   reordered(): void {
+    this.version++
     this.#kept.clear()
     for (const build of this.#underWay()) build.reordered()
     for (const follower of this.#followers) follower.reordered()
@@ -132,6 +140,7 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   #keep(index: FieldIndex): void {
+    this.version++
     const name = nameOf(index.path)
     this.#kept.set(name, { collection: this.collection.name, name, index, uses: 0, usedAt: 0 })
   }

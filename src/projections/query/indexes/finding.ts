@@ -65,7 +65,7 @@ function inOrderAlready(
   const ranking = rankings[span.section]
   if (more.length > 0 || !ranking) return undefined
   if (column.compareAt(span.section, ranking.at(span.from), ranking.at(span.to - 1)) !== 0) return undefined
-  return Array.from(ranking.slice(span.from + offset, Math.min(span.to, span.from + offset + size)))
+  return ranking.list(span.from + offset, Math.min(span.to, span.from + offset + size))
 }
 
 /** All that match. While it is looked for, what changes is looked at again. */

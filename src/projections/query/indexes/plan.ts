@@ -39,6 +39,12 @@ export interface Plan {
   readonly missing: readonly Path[]
 }
 
+/** What was planned of late, for as long as nothing changes: by the filters, which the pages of a query share. */
+export type Plans = WeakMap<
+  Query['filters'],
+  { readonly plan: Plan; readonly sort: Query['sort']; readonly version: number }
+>
+
 /** So few are looked at one by one, whatever there is to check or sort by. */
 const FEW = 200
 /** A collection this small gets an index for what is asked for again. */
@@ -48,8 +54,18 @@ const MOST_FILTERS = 4
 
 const NOTHING: Plan = { checks: [], best: undefined, levels: [], uses: [], missing: [] }
 
-export function planOf(indexes: CollectionIndexes, { filters, sort }: Query): Plan {
+export function planOf(indexes: CollectionIndexes, query: Query): Plan {
+  const { filters, sort } = query
   if (filters.length === 0 && sort.length === 0) return NOTHING
+  const { plans, version } = indexes
+  const kept = plans.get(filters)
+  if (kept?.version === version && kept.sort === sort) return kept.plan
+  const plan = newPlanOf(indexes, query)
+  if (plan.missing.length === 0) plans.set(filters, { plan, sort, version })
+  return plan
+}
+
+function newPlanOf(indexes: CollectionIndexes, { filters, sort }: Query): Plan {
   const uses: Kept[] = []
   const indexAt = (path: Path): FieldIndex | undefined => {
     const kept = indexes.get(path)

@@ -79,7 +79,7 @@ export class Sequence {
     const { level, ranking, from, to, isBackward, set } = run
     const isLast = level === this.#levels.length - 1
     if (isLast && !set && !isBackward) {
-      found.push(...ranking.slice(start, Math.min(to, start + size - found.length)))
+      ranking.list(start, Math.min(to, start + size - found.length), found)
       return
     }
     if (!set && isBackward) {
@@ -94,7 +94,7 @@ export class Sequence {
     let toPass = isBackward ? count(ranking, start + 1, high, set) : count(ranking, low, start, set)
     while (found.length < size) {
       const wanted = size - found.length
-      if (isLast && !set) found.push(...ranking.slice(low + toPass, Math.min(high, low + toPass + wanted)))
+      if (isLast && !set) ranking.list(low + toPass, Math.min(high, low + toPass + wanted), found)
       else {
         const group = members(ranking, low, high, set)
         const page =
@@ -221,14 +221,14 @@ function seek(run: Run, toPass: number): { readonly rank: number | undefined; re
 }
 
 /** The places of the ranks down from one, when no two of them, nor their neighbours, have the same key. */
-function untied({ column, ranking, section, from, to }: Run, start: number, size: number): Uint32Array | undefined {
+function untied({ column, ranking, section, from, to }: Run, start: number, size: number): number[] | undefined {
   const first = Math.max(from, start - size + 1)
   const low = Math.max(from, first - 1)
-  const places = ranking.slice(low, Math.min(to, start + 2))
+  const places = ranking.list(low, Math.min(to, start + 2))
   for (let index = 1; index < places.length; index++) {
     if (column.compareAt(section, places[index - 1] as number, places[index] as number) === 0) return undefined
   }
-  return places.subarray(first - low, start + 1 - low).reverse()
+  return places.slice(first - low, start + 1 - low).reverse()
 }
 
 function members(ranking: Ranking, from: number, to: number, set: PlaceSet | undefined): Uint32Array {

@@ -1,0 +1,44 @@
+import { type Parameter, type Query, startAt } from './query.ts'
+
+/** What a query string says. */
+export interface ParsedQuery {
+  readonly parameters: readonly Parameter[]
+  readonly query: Query
+}
+
+/** The number of a page, or of the item that it begins with. */
+const START = /(?:^|&)(?:page|skip|offset)=(\d{1,15})(?=&|$)/d
+
+const MOST = 100
+
+/**
+ * Query strings that were read of late, but for the number of their page: whoever pages through a query asks for the same
+ * again and again. What is the same of them is the same object, so that others may keep what they make of it.
+ */
+export class RecentQueries {
+  /** By what stands around the number. */
+  readonly #kept = new Map<string, ParsedQuery>()
+
+  find(search: string): ParsedQuery | undefined {
+    const place = placeOf(search)
+    const kept = place && this.#kept.get(place.around)
+    if (!kept) return undefined
+    const page = startAt(kept.query.page, place.start)
+    return page && { parameters: kept.parameters, query: { ...kept.query, page } }
+  }
+
+  /** `parsed` is what the query string says; returned as it came. */
+  keep(search: string, parsed: ParsedQuery): ParsedQuery {
+    const place = placeOf(search)
+    if (!place) return parsed
+    if (this.#kept.size >= MOST) this.#kept.clear()
+    this.#kept.set(place.around, parsed)
+    return parsed
+  }
+}
+
+function placeOf(search: string): { readonly around: string; readonly start: number } | undefined {
+  const [from, to] = START.exec(search)?.indices?.[1] ?? []
+  if (from === undefined || to === undefined) return undefined
+  return { around: `${search.slice(0, from)}?${search.slice(to)}`, start: Number(search.slice(from, to)) }
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
+import { test } from 'node:test'
+import { send } from '../support/requests.ts'
+import { ofOneServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const ITEMS = 30_000
+const CLIENTS = 40
+
+const skip = ofOneServer('each node counts for itself, and is asked by itself')
+
+/** How many GETs of a collection were answered so, as `/metrics` counts them. */
+async function answeredWith(url: string, status: number): Promise<number> {
+  const { text } = await send(url, 'GET', '/metrics')
+  const series = `recollect_http_request_duration_seconds_count{method="GET",route="/api/:collection",status="${status}"}`
+  const line = text.split('\n').find((one) => one.startsWith(series))
+  return line ? Number(line.slice(series.length)) : 0
+}
+
+/** Asks, each over a connection of its own, which is cut once all have been read. */
+async function askAndGo(url: string, paths: readonly string[], headers: string): Promise<void> {
+  const port = Number(new URL(url).port)
+  const sockets = await Promise.all(
+    paths.map(
+      (path) =>
+        new Promise<Socket>((resolve, reject) => {
+          const socket = connect(port, '127.0.0.1', () => {
+            socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`, () => resolve(socket))
+          })
+          socket.once('error', reject)
+        }),
+    ),
+  )
+  assert.equal((await send(url, 'GET', '/api/things/1')).status, 200)
+  for (const socket of sockets) socket.destroy()
+}
+
+for (const [way, headers] of [
+  ['on the hot path', ''],
+  ['through Koa', 'Origin: http://localhost\r\n'],
+] as const) {
+  test(`what is looked for is let go when the client goes away, ${way}`, { skip }, async (t) => {
+    const things = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0 }))
+    const { url } = await startServer(t, { data: { things } })
+    const type = { 'Content-Type': 'application/json' }
+    for (let id = 0; id < CLIENTS; id++) {
+      await send(url, 'PUT', `/api/things/${id}`, { headers: type, body: `{"n":${id}}` })
+    }
+    const works = {
+      'a text in all items': (client: number) => `/api/things?q=nothing-${client}`,
+      'the past of a collection': (client: number) => `/api/things?asOf=${ITEMS + 1 + client}&pageSize=1`,
+    }
+    for (const [work, pathOf] of Object.entries(works)) {
+      const before = (await answeredWith(url, 200)) + (await answeredWith(url, 400))
+      const refusedBefore = await answeredWith(url, 400)
+      await askAndGo(
+        url,
+        Array.from({ length: CLIENTS }, (_, client) => pathOf(client)),
+        headers,
+      )
+      await until(
+        'all were answered, or let go',
+        async () => (await answeredWith(url, 200)) + (await answeredWith(url, 400)) === before + CLIENTS,
+      )
+      const letGo = (await answeredWith(url, 400)) - refusedBefore
+      assert.ok(letGo > CLIENTS / 2, `${work}: ${letGo} of ${CLIENTS} were let go`)
+      assert.equal((await send(url, 'GET', pathOf(0))).status, 200, 'and it is answered to others')
+    }
+  })
+}
