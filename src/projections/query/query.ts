@@ -12,6 +12,8 @@ export interface Query {
   readonly page: Page
   /** Undefined: whole items. */
   readonly fields: Selection | undefined
+  /** Its other pages are asked for, too: they share the filters and the sort. */
+  readonly isShared?: boolean
 }
 
 export interface Page {

@@ -27,13 +27,14 @@ export class RecentQueries {
     return page && { parameters: kept.parameters, query: { ...kept.query, page } }
   }
 
-  /** `parsed` is what the query string says; returned as it came. */
-  keep(search: string, parsed: ParsedQuery): ParsedQuery {
+  /** `parsed` is what the query string says; returned to be used instead of it. */
+  keep(search: string, { parameters, query }: ParsedQuery): ParsedQuery {
     const place = placeOf(search)
-    if (!place) return parsed
+    if (!place) return { parameters, query }
+    const shared = { parameters, query: { ...query, isShared: true } }
     if (this.#kept.size >= MOST) this.#kept.clear()
-    this.#kept.set(place.around, parsed)
-    return parsed
+    this.#kept.set(place.around, shared)
+    return shared
   }
 }
 

@@ -31,8 +31,8 @@ const REMEMBERED = 100
 /** The indexes of one collection; every change of it reaches them before anybody can ask again. */
 export class CollectionIndexes implements CollectionObserver {
   readonly collection: Collection
-  readonly plans: Plans = new WeakMap()
-  /** Another with every change of an index, of what it holds and of whether it is there. */
+  readonly plans: Plans = new Map()
+  /** Another with every change of what the indexes hold. */
   version = 0
   readonly #slices: Slices
   readonly #kept = new Map<string, Kept>()
@@ -102,7 +102,7 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   drop({ name }: Kept): void {
-    this.version++
+    this.plans.clear()
     this.#kept.delete(name)
   }
 
@@ -128,7 +128,7 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   reordered(): void {
-    this.version++
+    this.plans.clear()
     this.#kept.clear()
     for (const build of this.#underWay()) build.reordered()
     for (const follower of this.#followers) follower.reordered()
@@ -140,7 +140,7 @@ export class CollectionIndexes implements CollectionObserver {
   }
 
   #keep(index: FieldIndex): void {
-    this.version++
+    this.plans.clear()
     const name = nameOf(index.path)
     this.#kept.set(name, { collection: this.collection.name, name, index, uses: 0, usedAt: 0 })
   }

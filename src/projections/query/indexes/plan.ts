@@ -39,11 +39,8 @@ export interface Plan {
   readonly missing: readonly Path[]
 }
 
-/** What was planned of late, for as long as nothing changes: by the filters, which the pages of a query share. */
-export type Plans = WeakMap<
-  Query['filters'],
-  { readonly plan: Plan; readonly sort: Query['sort']; readonly version: number }
->
+/** What was planned of late for queries that share it with their other pages, by their filters: good until something changes. */
+export type Plans = Map<Query['filters'], { readonly plan: Plan; readonly version: number }>
 
 /** So few are looked at one by one, whatever there is to check or sort by. */
 const FEW = 200
@@ -52,16 +49,20 @@ const SMALL = 1000
 /** Indexes that one query may be the reason for. */
 const MOST_FILTERS = 4
 
+const MOST_PLANS = 100
+
 const NOTHING: Plan = { checks: [], best: undefined, levels: [], uses: [], missing: [] }
 
 export function planOf(indexes: CollectionIndexes, query: Query): Plan {
-  const { filters, sort } = query
+  const { filters, sort, isShared } = query
   if (filters.length === 0 && sort.length === 0) return NOTHING
+  if (!isShared) return newPlanOf(indexes, query)
   const { plans, version } = indexes
   const kept = plans.get(filters)
-  if (kept?.version === version && kept.sort === sort) return kept.plan
+  if (kept?.version === version) return kept.plan
   const plan = newPlanOf(indexes, query)
-  if (plan.missing.length === 0) plans.set(filters, { plan, sort, version })
+  if (plans.size >= MOST_PLANS) plans.clear()
+  if (plan.missing.length === 0) plans.set(filters, { plan, version })
   return plan
 }
 
