@@ -62,11 +62,15 @@ const GATHER_MS = 1
  */
 class Outbox {
   #waiting: Exchange[] = []
+  /** When the first of them came. */
+  #since = 0
 
   add(exchange: Exchange): void {
-    const count = this.#waiting.push(exchange)
-    if (count === 1) setImmediate(() => this.flush())
-    else if (exchange.began - (this.#waiting[0] as Exchange).began > GATHER_MS) this.flush()
+    const now = performance.now()
+    if (this.#waiting.push(exchange) === 1) {
+      this.#since = now
+      setImmediate(() => this.flush())
+    } else if (now - this.#since > GATHER_MS) this.flush()
   }
 
   flush(): void {
@@ -89,8 +93,7 @@ class Exchange implements ApiRequest {
   readonly #response: ServerResponse
   readonly #reply: Reply
   readonly #outbox: Outbox
-  /** As `performance.now()` counts. */
-  readonly began = performance.now()
+  readonly #began = performance.now()
 
   constructor(
     options: HotPathOptions,
@@ -162,7 +165,7 @@ class Exchange implements ApiRequest {
       log.error({ err: error, requestId, method }, 'an answer could not be sent')
       this.#response.destroy()
     }
-    const elapsedMs = performance.now() - this.began
+    const elapsedMs = performance.now() - this.#began
     observe(method, this.#resource.path, reply.status, elapsedMs / 1000)
     if (!log.isLevelEnabled('debug')) return
     log.debug({ requestId, method, path, status: reply.status, ms: Math.round(elapsedMs) }, 'answered')

@@ -22,6 +22,7 @@ interface KeptState {
   readonly name: string
   readonly at: Position
   readonly state: Promise<Folded>
+  /** Those who wait for it. */
   readonly askers: Asker[]
   /** Undefined until it is. */
   folded: Folded | undefined
@@ -85,13 +86,14 @@ export class Past {
     const now = this.#views.any(name)
     if (now && now.position <= at) return now
     const key = `${at} ${name}`
-    let kept = this.#states.get(key)
-    if (kept) kept.askers.push(asker)
-    else kept = this.#folding(name, at, asker)
+    const known = this.#states.get(key)
+    if (known && !known.folded) known.askers.push(asker)
+    const kept = known ?? this.#folding(name, at, asker)
     this.#states.delete(key)
     this.#states.set(key, kept)
     try {
       kept.folded = await kept.state
+      kept.askers.length = 0
       this.#forgetOldest()
       return kept.folded.collection
     } catch (error) {

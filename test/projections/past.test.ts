@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Recorded } from '../../src/events/journal.ts'
+import { Document } from '../../src/json/document.ts'
+import { History } from '../../src/projections/history.ts'
+import { Past } from '../../src/projections/past.ts'
+import { Views } from '../../src/projections/views.ts'
+
+/** A collection with one item, replaced `writes` times, whose journal is read no faster than it is let. */
+function recorded(writes: number) {
+  const records: Recorded[] = []
+  const views = new Views()
+  const apply = (event: Recorded['events'][number]): void => {
+    const origin = { actor: 'ada', requestId: 'r' }
+    const one = { position: views.position + 1, time: '2026-11-21T12:00:00.000Z', ...origin, events: [event] }
+    records.push(one)
+    views.apply(one)
+  }
+  apply({ type: 'CollectionCreated', collection: 'things' })
+  for (let n = 0; n < writes; n++) {
+    const item = Document.of({ id: 1, n })
+    const stamp = { collection: 'things', id: 1, revision: n + 1, prior: n === 0 ? 0 : n + 1 }
+    apply({ type: n === 0 ? 'ItemCreated' : 'ItemReplaced', ...stamp, item })
+  }
+  const reading: (() => void)[] = []
+  const journal = {
+    async *read(from: number, to = records.length) {
+      await new Promise<void>((resolve) => reading.push(resolve))
+      yield* records.slice(from - 1, to)
+    },
+  }
+  return { past: new Past(journal, views, new History(views)), reading }
+}
+
+async function settled(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve))
+}
+
+const gone = { isGone: () => true }
+
+test('pasts are made two at a time, and each is right', async () => {
+  const { past, reading } = recorded(10)
+  const asked = [5, 3, 8, 2].map((at) => past.collection('things', at))
+  let most = 0
+  for (let made = 0; made < asked.length; made++) {
+    await settled()
+    most = Math.max(most, reading.length)
+    reading.shift()?.()
+  }
+  const collections = await Promise.all(asked)
+  assert.equal(most, 2)
+  assert.deepEqual(
+    collections.map((collection) => collection.item('1')?.value.n),
+    [3, 1, 6, 0],
+  )
+})
+
+test('a past that all who asked for it have given up is not made; for one who still waits it is', async () => {
+  const { past, reading } = recorded(10)
+  const others = [2, 3].map((at) => past.collection('things', at))
+  const givenUp = assert.rejects(past.collection('things', 5, gone), { code: 'Invalid', message: /went away/ })
+  const first = past.collection('things', 6, gone)
+  const second = past.collection('things', 6)
+  for (let made = 0; made < 3; made++) {
+    await settled()
+    reading.shift()?.()
+  }
+  await Promise.all([...others, givenUp])
+  assert.equal((await second).item('1')?.value.n, 4)
+  assert.equal(await first, await second)
+  assert.equal(reading.length, 0)
+  const later = past.collection('things', 5)
+  await settled()
+  reading.shift()?.()
+  assert.equal((await later).item('1')?.value.n, 3, 'and whoever asks for it later is answered')
+})
