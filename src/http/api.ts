@@ -3,6 +3,7 @@ import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/decide.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
+import type { LongText } from '../projections/query/answer.ts'
 import type { Method } from './resource.ts'
 
 /** A request under `/api` as its routes see it, whichever way it came: through Koa or on the hot path. */
@@ -22,7 +23,7 @@ export interface ApiRequest {
 /** What is answered. When a route refuses, its headers are still sent, with the problem. */
 export class Reply {
   status = 200
-  body: string | undefined
+  body: string | LongText | undefined
   /** What the answer reflects; undefined: whatever the views hold when it is sent. */
   position: Position | undefined
   /** Names and values in turn, as `writeHead` takes them. */
@@ -44,7 +45,7 @@ export class Reply {
   }
 
   /** JSON text that is already made. */
-  json(text: string, status = 200): void {
+  json(text: string | LongText, status = 200): void {
     this.status = status
     this.set('Content-Type', 'application/json')
     this.body = text

@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline, Readable } from 'node:stream'
 import type { Logger } from 'pino'
 import type { Gate } from '../access/gate.ts'
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
+import { LongText } from '../projections/query/answer.ts'
 import { type ApiRequest, type ApiResource, type ApiRoute, Reply } from './api.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE } from './bodies.ts'
 import { PROBLEM_TYPE, problemOf } from './problems.ts'
@@ -133,7 +135,7 @@ class Exchange implements ApiRequest {
     } catch (error) {
       this.#refuse(error)
     }
-    return 'answered'
+    return this.#reply.body instanceof LongText ? 'pending' : 'answered'
   }
 
   bytes(): Promise<Uint8Array> {
@@ -243,9 +245,10 @@ function send(response: ServerResponse, { headers, status, body }: Reply, positi
     response.end()
     return
   }
-  const bytes = Buffer.byteLength(body)
+  const bytes = body instanceof LongText ? body.bytes : Buffer.byteLength(body)
   headers.push('Content-Length', String(bytes))
   response.writeHead(status, headers)
+  if (body instanceof LongText) pipeline(Readable.from(body.pieces), response, () => {})
   // Of ASCII the two are the same, and this one is quicker.
-  response.end(body, bytes === body.length ? 'latin1' : 'utf8')
+  else response.end(body, bytes === body.length ? 'latin1' : 'utf8')
 }

@@ -7,6 +7,7 @@ import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
+import type { Answer } from '../projections/query/answer.ts'
 import type { Answered, Indexes } from '../projections/query/indexes.ts'
 import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
@@ -83,8 +84,9 @@ export function apiResources({
           if (!seen.exists) throw unknownCollection(name)
           reply.replace('ETag', tagAt(seen.position))
           const page = { text, total, link: linkOf(name, parameters, query, total) }
-          answers.note(collection, request.querystring, seen.position, page)
           answerPage(reply, page)
+          // What is long is not worth its room.
+          if (typeof text === 'string') answers.note(collection, request.querystring, seen.position, { ...page, text })
         }
         const answer = indexes.answer(collection, query, () => momentOfAnswer(collection), request)
         if (answer instanceof Promise) return answer.then(answered)
@@ -220,7 +222,9 @@ type Collection = NonNullable<ReturnType<Views['find']>>
 
 type FoundPage = Answered<{ readonly position: Position; readonly exists: boolean; readonly head: Position }>
 
-function answerPage(reply: Reply, { text, total, link }: KeptAnswer): void {
+type Page = Omit<KeptAnswer, 'text'> & Pick<Answer, 'text'>
+
+function answerPage(reply: Reply, { text, total, link }: Page): void {
   reply.set('X-Total-Count', String(total))
   if (link !== undefined) reply.set('Link', link)
   reply.json(text)

@@ -1,6 +1,8 @@
+import { Readable } from 'node:stream'
 import type Router from '@koa/router'
 import type { Context } from 'koa'
 import { Refusal } from '../errors.ts'
+import { LongText } from '../projections/query/answer.ts'
 import { type ApiResource, Reply } from './api.ts'
 import { type BodySource, PATCH_TYPES } from './bodies.ts'
 import { authorOf } from './requests.ts'
@@ -24,7 +26,10 @@ export function apiResource(router: Router, { path, routes }: ApiResource, bodyO
         }
       }
       ctx.status = reply.status
-      if (reply.body !== undefined) ctx.body = reply.body
+      if (reply.body instanceof LongText) {
+        ctx.body = Readable.from(reply.body.pieces)
+        ctx.length = reply.body.bytes
+      } else if (reply.body !== undefined) ctx.body = reply.body
     },
   ])
   resource(router, path, Object.fromEntries(throughKoa))

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { send } from '../support/requests.ts'
@@ -69,3 +70,20 @@ for (const [way, headers] of [
     }
   })
 }
+
+test('a client that goes away in the middle of a long answer disturbs nobody', { skip }, async (t) => {
+  const long = Array.from({ length: 200 }, (_, id) => ({ id, text: 'x'.repeat(50_000) }))
+  const { url, stderr } = await startServer(t, { data: { long } })
+  for (const headers of ['', 'Origin: http://localhost\r\n']) {
+    for (let client = 0; client < 10; client++) {
+      const socket = connect(Number(new URL(url).port), '127.0.0.1')
+      socket.write(`GET /api/long HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`)
+      await once(socket, 'data')
+      socket.destroy()
+    }
+  }
+  const { status, text } = await send(url, 'GET', '/api/long')
+  assert.equal(status, 200)
+  assert.equal((JSON.parse(text) as unknown[]).length, 200)
+  assert.doesNotMatch(stderr(), /"level":[56]0/)
+})

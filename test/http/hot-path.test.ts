@@ -12,7 +12,10 @@ import { HotPath } from '../../src/http/hot-path.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
-const DATA = { things: Array.from({ length: 30 }, (_, id) => ({ id, n: id % 3, text: 'ä€😀'.repeat(id % 4) })) }
+const DATA = {
+  things: Array.from({ length: 30 }, (_, id) => ({ id, n: id % 3, text: 'ä€😀'.repeat(id % 4) })),
+  long: Array.from({ length: 40 }, (_, id) => ({ id, text: 'aä€😀'.repeat(5000) })),
+}
 /** A page of another origin is none of the plainest requests: what names one is answered through Koa. */
 const THROUGH_KOA = { Origin: 'http://localhost' }
 const JSON_TYPE = { 'Content-Type': 'application/json' }
@@ -28,6 +31,8 @@ const ASKED: readonly Asked[] = [
   { method: 'GET', path: '/api' },
   { method: 'GET', path: '/api/' },
   { method: 'GET', path: '/api/things' },
+  { method: 'GET', path: '/api/long' },
+  { method: 'GET', path: '/api/long?fields=text&pageSize=39' },
   { method: 'GET', path: '/api/things?n=1&sort=-id&page=2&pageSize=3' },
   { method: 'GET', path: '/api/things?pageSize=0' },
   { method: 'GET', path: '/api/things?text=%C3%A4' },

@@ -8,6 +8,7 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
+import { whole } from '../support/whole.ts'
 
 const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100 }
 
@@ -69,8 +70,8 @@ for (const [path, shown] of [
       const asked = ask(path, 'x_exists=false')
       await after(turns)
       write()
-      const { body = '', position } = await asked
-      assert.equal(position, shown(body), `an event ${turns} turns after the question`)
+      const { body, position } = await asked
+      assert.equal(position, shown(whole(body)), `an event ${turns} turns after the question`)
     }
   })
 }

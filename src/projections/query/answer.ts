@@ -3,9 +3,22 @@ import { Refusal } from '../../errors.ts'
 import { type Selection, select } from '../../json/paths.ts'
 import type { Steps } from '../../slices.ts'
 
+/** Text that is too long to be made, counted or sent at once. */
+export class LongText {
+  /** One after the other they are the text. */
+  readonly pieces: readonly string[]
+  /** Of the whole, in UTF-8. */
+  readonly bytes: number
+
+  constructor(pieces: readonly string[], bytes: number) {
+    this.pieces = pieces
+    this.bytes = bytes
+  }
+}
+
 export interface Answer {
   /** A JSON array. */
-  readonly text: string
+  readonly text: string | LongText
   /** Items that match, on all pages. */
   readonly total: number
 }
@@ -13,17 +26,30 @@ export interface Answer {
 /** Items after which others may have a turn. */
 const STEP = 32
 
-/** Half of what the longest string can hold. */
+/** Characters of a piece, about. */
+const PIECE = 2 ** 18
+
+/** Half of what the longest string can hold: whoever reads the answer has to. */
 const MOST_CHARACTERS = 2 ** 28
 
-/** The text of a page. Refuses one that would be longer than `most` characters: no string may be. */
-export function* textOf(items: readonly Item[], fields: Selection | undefined, most = MOST_CHARACTERS): Steps<string> {
-  const texts: string[] = []
+/** The text of a page. Refuses one that would be longer than `most` characters. */
+export function* textOf(
+  items: readonly Item[],
+  fields: Selection | undefined,
+  most = MOST_CHARACTERS,
+): Steps<string | LongText> {
+  if (items.length === 0) return '[]'
+  const pieces: string[] = []
+  let bytes = 0
   let length = 1
-  for (const item of items) {
-    if (texts.length % STEP === STEP - 1) yield
+  // Joined once, and not put between brackets after that, it is one string and need not be copied when it is sent.
+  let texts: string[] = []
+  let before = '['
+  for (const [index, item] of items.entries()) {
+    if (index % STEP === STEP - 1) yield
     const text = fields ? JSON.stringify(select(item.value, fields)) : item.text
-    texts.push(text)
+    texts.push(before === '' ? text : before + text)
+    before = ''
     length += text.length + 1
     if (length > most) {
       throw new Refusal(
@@ -31,10 +57,17 @@ export function* textOf(items: readonly Item[], fields: Selection | undefined, m
         `The page of ${items.length} items would be longer than ${most} characters; ask for fewer.`,
       )
     }
+    if (length < (pieces.length + 1) * PIECE || index === items.length - 1) continue
+    const piece = texts.join(',')
+    pieces.push(piece)
+    bytes += Buffer.byteLength(piece)
+    texts = []
+    before = ','
+    yield
   }
-  if (texts.length === 0) return '[]'
-  // Joined once, and not put between brackets after that, it is one string and need not be copied when it is sent.
-  texts[0] = `[${texts[0]}`
   texts.push(`${texts.pop()}]`)
-  return texts.join(',')
+  const last = texts.join(',')
+  if (pieces.length === 0) return last
+  pieces.push(last)
+  return new LongText(pieces, bytes + Buffer.byteLength(last))
 }

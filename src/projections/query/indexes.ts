@@ -95,7 +95,7 @@ export class Indexes {
 
   #told<Seen>({ items, total, seen }: Found & { readonly seen: Seen }, query: Query, asker?: Asker) {
     const text = this.#slices.run(() => textOf(items, query.fields), asker)
-    return typeof text === 'string' ? { text, total, seen } : text.then((made) => ({ text: made, total, seen }))
+    return text instanceof Promise ? text.then((made) => ({ text: made, total, seen })) : { text, total, seen }
   }
 
   *#attempt<Result>(indexes: CollectionIndexes, query: Query, use: (found: Found) => Result): Steps<Begun<Result>> {

@@ -8,6 +8,7 @@ import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { Indexes } from '../../../src/projections/query/indexes.ts'
 import { pageLinks, parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
 import { seedFor } from '../../support/random.ts'
+import { whole } from '../../support/whole.ts'
 import { ORDER } from './order.ts'
 
 const LIMITS = { parameters: 1000, pageSize: 10_000 }
@@ -223,7 +224,7 @@ async function ask(from: Collection, search: string) {
   const again = await indexes.answer(from, query, () => undefined)
   assert.deepEqual([again.text, again.total], [body, total], search)
   const next = pageLinks(parameters, query.page, total).find(({ relation }) => relation === 'next')
-  return { items: JSON.parse(body) as JsonObject[], total, next: next?.search }
+  return { items: JSON.parse(whole(body)) as JsonObject[], total, next: next?.search }
 }
 
 test('filter, sort and page answer as a naive model of them does', async () => {
