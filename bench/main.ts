@@ -20,6 +20,7 @@ import { subscriptions } from './groups/subscriptions.ts'
 import { writes } from './groups/writes.ts'
 import type { Bench, Group } from './harness/bench.ts'
 import { Fixtures } from './harness/fixtures.ts'
+import { memoryLatencyNs } from './harness/memory-latency.ts'
 import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
@@ -89,6 +90,7 @@ const say = (text: string): void => {
 }
 const bench: Bench = { rounds, seconds, items, fixtures: new Fixtures(directory), servers, say }
 const all: Measured[] = []
+const latencyNs = [memoryLatencyNs()]
 for (const group of groups) {
   say(`${group.name}: ${group.about}`)
   try {
@@ -100,6 +102,7 @@ for (const group of groups) {
   await servers.stopAll()
 }
 
+latencyNs.push(memoryLatencyNs())
 const minutes = Math.round((performance.now() - began) / 6000) / 10
 const command = ['npm run bench', ...(argv.length > 0 ? ['--', ...argv] : [])].join(' ')
 const text = `# How fast
@@ -108,6 +111,8 @@ Made by \`${command}\` on ${new Date().toISOString().slice(0, 10)}, in ${minutes
 rounds, in brackets the lowest and the highest; the rounds of all servers are interleaved, and a ratio is that of figures of the same round.
 64 connections where nothing else is said, requests by wrk from the same machine: ${cpus().length} cores
 (${cpus()[0]?.model}), ${Math.round(totalmem() / 2 ** 30)} GiB, ${await versions()}.
+A read from memory that is in no cache took ${latencyNs.map(Math.round).join(' ns before the run and ')} ns after it; what is looked up among a million items
+is made of such reads.
 
 ${tableOf(all)}
 `
