@@ -44,6 +44,13 @@ export class Reply {
     this.headers[at + 1] = value
   }
 
+  /** Takes back a header that is set. */
+  remove(name: string): void {
+    let at = 0
+    while (this.headers[at] !== name) at += 2
+    this.headers.splice(at, 2)
+  }
+
   /** JSON text that is already made. */
   json(text: string | LongText, status = 200): void {
     this.status = status

@@ -81,7 +81,11 @@ export function apiResources({
         if (reply.isNotModified(request, tagAt(collection.position))) return
         const answered = ({ text, total, seen }: FoundPage): void => {
           reply.position = seen.head
-          if (!seen.exists) throw unknownCollection(name)
+          if (!seen.exists) {
+            // It was removed while it was looked through.
+            reply.remove('ETag')
+            throw unknownCollection(name)
+          }
           reply.replace('ETag', tagAt(seen.position))
           const page = { text, total, link: linkOf(name, parameters, query, total) }
           answerPage(reply, page)

@@ -8,12 +8,13 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
+import { Slices } from '../../src/slices.ts'
 import { whole } from '../support/whole.ts'
 
 const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100 }
 
 /** The routes over views of one collection with one item, whose `n` is the position that it came from. */
-function served() {
+function served(slices = new Slices()) {
   const now = () => new Date()
   const views = new Views()
   const history = new History(views)
@@ -38,11 +39,10 @@ function served() {
   write()
   const handler = { handle: () => Promise.reject(new Error('nothing is written here')) }
   const past = new Past(journal, views, history)
-  const indexes = new Indexes({ bytes: 2 ** 20 })
+  const indexes = new Indexes({ bytes: 2 ** 20, slices })
   const resources = apiResources({ views, handler, past, indexes, journal, now, bodyBytes: 1000, limits: LIMITS })
-  const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}): Promise<Reply> => {
+  const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
-    const reply = new Reply()
     const author = { actor: 'ada', requestId: 'r' }
     const bytes = () => Promise.reject(new Error('there is no body'))
     await resource?.routes.GET?.(
@@ -51,7 +51,7 @@ function served() {
     )
     return reply
   }
-  return { write, ask }
+  return { apply, write, ask }
 }
 
 /** Lets so many others that wait for nothing go first. */
@@ -86,4 +86,19 @@ test('304 of a collection names the position of the tag that matched', async () 
     assert.equal(status, 304)
     assert.equal(headers[headers.indexOf('ETag') + 1], `"${position}-00000000-0000-4000-8000-000000000000"`)
   }
+})
+
+test('a collection that is removed while it is looked through is not there, and has no tag', async () => {
+  let time = 0
+  // Every look at the clock takes a millisecond, so that nothing is done at once.
+  const { apply, ask } = served(new Slices(() => time++))
+  for (let id = 2; id < 50; id++) {
+    apply({ type: 'ItemCreated', collection: 'things', id, revision: 1, prior: 0, item: Document.of({ id }) })
+  }
+  const reply = new Reply()
+  const asked = ask('/api/things', 'q=nothing', {}, reply)
+  apply({ type: 'CollectionRemoved', collection: 'things' })
+  await assert.rejects(asked, { code: 'NotFound' })
+  assert.deepEqual(reply.headers, [])
+  assert.equal(reply.position, 51)
 })
