@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net'
+import type { Taken } from './http/hot-path.ts'
 import type { Address } from './settings/urls.ts'
 
 export interface Listening {
@@ -58,13 +59,8 @@ export async function listen(http: Server, addresses: readonly Address[], front:
   }
 }
 
-/** Stands in front of all that listen for requests. */
-export interface Front {
-  /** Whether it answers a request, which may take it a while, or leaves it to the others. */
-  take(request: IncomingMessage, response: ServerResponse): 'answered' | 'pending' | 'left'
-  /** Sends what it has answered and not sent yet. */
-  flush(): void
-}
+/** Looks at each request before all that listen for requests so far, and says what came of it. */
+export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
 
 /** From the call of what it returns every answer, also to a request that is here already, is its connection's last. */
 function dispatch(http: Server, front: Front): () => void {
@@ -76,7 +72,7 @@ function dispatch(http: Server, front: Front): () => void {
   http.on('request', (request, response) => {
     const { socket } = request
     if (isDraining) response.shouldKeepAlive = false
-    const taken = front.take(request, response)
+    const taken = front(request, response)
     // Most are answered by now; to keep those of every connection costs more than many an answer.
     if (taken !== 'answered' || answering.has(socket)) {
       if (!answering.has(socket)) socket.once('close', () => answering.delete(socket))
@@ -85,7 +81,6 @@ function dispatch(http: Server, front: Front): () => void {
     if (taken === 'left') for (const listener of others) listener.call(http, request, response)
   })
   return () => {
-    front.flush()
     isDraining = true
     for (const response of answering.values()) response.shouldKeepAlive = false
   }

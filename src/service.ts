@@ -3,7 +3,7 @@ import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
 import { answerClientError } from './http/client-error.ts'
-import { HotPath } from './http/hot-path.ts'
+import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
 import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
@@ -111,7 +111,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       log,
       newId,
     })
-    const hotPath = new HotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
+    const front = hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
     const http = createServer(
       {
         maxHeaderSize: limits.headerBytes,
@@ -142,7 +142,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     })
     bus.subscribe((recorded) => sockets.notify(recorded))
     bus.subscribe(() => arrivals.notify())
-    const listening = await listen(http, settings.urls, hotPath)
+    const listening = await listen(http, settings.urls, front)
     return {
       urls: listening.urls,
       async close() {

@@ -39,16 +39,12 @@ export class Reply {
 
   /** Of a header that is set already. */
   replace(name: string, value: string): void {
-    let at = 0
-    while (this.headers[at] !== name) at += 2
-    this.headers[at + 1] = value
+    this.headers[this.#indexOf(name) + 1] = value
   }
 
   /** Takes back a header that is set. */
   remove(name: string): void {
-    let at = 0
-    while (this.headers[at] !== name) at += 2
-    this.headers.splice(at, 2)
+    this.headers.splice(this.#indexOf(name), 2)
   }
 
   /** JSON text that is already made. */
@@ -68,6 +64,12 @@ export class Reply {
     if (tags === undefined || !matches(tags, tag, true)) return false
     this.status = 304
     return true
+  }
+
+  #indexOf(name: string): number {
+    let at = 0
+    while (this.headers[at] !== name) at += 2
+    return at
   }
 }
 

@@ -8,6 +8,7 @@ import type { Origin } from '../events/journal.ts'
 import { LongText } from '../projections/query/answer.ts'
 import { type ApiRequest, type ApiResource, type ApiRoute, Reply } from './api.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE } from './bodies.ts'
+import { Outbox } from './outbox.ts'
 import { PROBLEM_TYPE, problemOf } from './problems.ts'
 import type { RequestTimes } from './request-times.ts'
 import { requestIdOf } from './requests.ts'
@@ -23,62 +24,27 @@ export interface HotPathOptions {
   readonly newId: () => string
 }
 
+/** Whether a request has its answer, which is sent within this turn of the event loop, will have it, or is left to others. */
+export type Taken = 'answered' | 'pending' | 'left'
+
 /**
  * Answers the plainest requests under `/api` in front of Koa and Socket.IO, by the same routes: Koa, its router and
  * what is mounted around them cost several times what such a route does. Whatever needs more than a route is left to
  * Koa: credentials, pages of other origins, other methods, unusual addresses and bodies.
  */
-export class HotPath {
-  readonly #options: HotPathOptions
-  readonly #found: (segments: number) => ApiResource | undefined
-  readonly #outbox = new Outbox()
+export function hotPath(options: HotPathOptions): (request: IncomingMessage, response: ServerResponse) => Taken {
+  const { gate, bodyBytes } = options
+  const found = bySegments(options.resources)
+  const outbox = new Outbox()
 
-  constructor(options: HotPathOptions) {
-    this.#options = options
-    this.#found = bySegments(options.resources)
-  }
-
-  take(request: IncomingMessage, response: ServerResponse): 'answered' | 'pending' | 'left' {
+  return (request, response) => {
     const { method = '', url = '', headers } = request
-    const { gate, bodyBytes } = this.#options
     if (gate.access || headers.origin !== undefined || !url.startsWith('/api/')) return 'left'
-    const resource = this.#found(segmentsOf(url))
+    const resource = found(segmentsOf(url))
     const route = resource && routeOf(resource, method)
     if (!resource || !route || !(method === 'GET' || method === 'DELETE' || hasPlainBody(request, bodyBytes)))
       return 'left'
-    return new Exchange(this.#options, this.#outbox, resource, request, response).run(route)
-  }
-
-  flush(): void {
-    this.#outbox.flush()
-  }
-}
-
-/** So long an answer waits for others at most, as long as more are made. */
-const GATHER_MS = 1
-
-/**
- * Answers that are sent together, once all requests that are here have been handled. To send each by itself would wake
- * its reader from sleep each time, which costs more than many an answer, and the code that sends would have to come back
- * into the processor's caches.
- */
-class Outbox {
-  #waiting: Exchange[] = []
-  /** When the first of them came. */
-  #since = 0
-
-  add(exchange: Exchange): void {
-    const now = performance.now()
-    if (this.#waiting.push(exchange) === 1) {
-      this.#since = now
-      setImmediate(() => this.flush())
-    } else if (now - this.#since > GATHER_MS) this.flush()
-  }
-
-  flush(): void {
-    const waiting = this.#waiting
-    this.#waiting = []
-    for (const exchange of waiting) exchange.send()
+    return new Exchange(options, outbox, resource, request, response).run(route)
   }
 }
 
@@ -121,7 +87,7 @@ class Exchange implements ApiRequest {
     this.#reply = new Reply(['X-Request-Id', requestId, 'X-Content-Type-Options', 'nosniff', 'Vary', 'Origin'])
   }
 
-  run(route: ApiRoute): 'answered' | 'pending' {
+  run(route: ApiRoute): Taken {
     try {
       const done = route(this, this.#reply)
       if (done) {
@@ -248,6 +214,7 @@ function send(response: ServerResponse, { headers, status, body }: Reply, positi
   const bytes = body instanceof LongText ? body.bytes : Buffer.byteLength(body)
   headers.push('Content-Length', String(bytes))
   response.writeHead(status, headers)
+  // A client that goes away meanwhile is nothing to be told of.
   if (body instanceof LongText) pipeline(Readable.from(body.pieces), response, () => {})
   // Of ASCII the two are the same, and this one is quicker.
   else response.end(body, bytes === body.length ? 'latin1' : 'utf8')

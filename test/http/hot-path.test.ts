@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
-import { createServer, type RequestListener, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
-import { type TestContext, test } from 'node:test'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
 import { pino } from 'pino'
 import { TrustedProxies } from '../../src/access/addresses.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { Gate } from '../../src/access/gate.ts'
 import { Origins } from '../../src/access/origins.ts'
-import type { ApiResource, ApiRoute } from '../../src/http/api.ts'
-import { HotPath } from '../../src/http/hot-path.ts'
+import type { ApiRoute } from '../../src/http/api.ts'
+import { hotPath } from '../../src/http/hot-path.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
@@ -97,10 +97,19 @@ test('the hot path answers as Koa does: status, headers, body', async (t) => {
 
 const LEFT = 299
 
-function hotPathOf(resources: readonly ApiResource[]): HotPath {
+test('the plainest requests are taken, and all others left to Koa', async (t) => {
+  const route: ApiRoute = async ({ method, bytes }, reply) => {
+    if (method !== 'GET' && method !== 'DELETE') await bytes()
+    reply.json('{}')
+  }
   const now = () => new Date()
-  return new HotPath({
-    resources,
+  const take = hotPath({
+    resources: [
+      { path: '/api', routes: { GET: route } },
+      { path: '/api/:collection', routes: { GET: route, POST: route } },
+      { path: '/api/:collection/:id', routes: { GET: route, PUT: route, PATCH: route, DELETE: route } },
+      { path: '/api/:collection/:id/*rest', routes: { GET: route } },
+    ],
     gate: new Gate({
       access: undefined,
       failures: new Failures(1, now),
@@ -113,29 +122,12 @@ function hotPathOf(resources: readonly ApiResource[]): HotPath {
     log: pino({ level: 'silent' }),
     newId: () => 'id',
   })
-}
-
-async function serverOf(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener)
+  const server = createServer((request, response) => {
+    if (take(request, response) === 'left') response.writeHead(LEFT).end()
+  })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.after(() => server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-test('the plainest requests are taken, and all others left to Koa', async (t) => {
-  const route: ApiRoute = async ({ method, bytes }, reply) => {
-    if (method !== 'GET' && method !== 'DELETE') await bytes()
-    reply.json('{}')
-  }
-  const hotPath = hotPathOf([
-    { path: '/api', routes: { GET: route } },
-    { path: '/api/:collection', routes: { GET: route, POST: route } },
-    { path: '/api/:collection/:id', routes: { GET: route, PUT: route, PATCH: route, DELETE: route } },
-    { path: '/api/:collection/:id/*rest', routes: { GET: route } },
-  ])
-  const url = await serverOf(t, (request, response) => {
-    if (hotPath.take(request, response) === 'left') response.writeHead(LEFT).end()
-  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const isTaken = async (method: string, path: string, headers = {}, body?: string) =>
     (await send(url, method, path, { headers, ...(body !== undefined && { body }) })).status !== LEFT
 
@@ -155,45 +147,4 @@ test('the plainest requests are taken, and all others left to Koa', async (t) =>
   assert.equal(await isTaken('PUT', '/api/c/1', { 'Content-Type': 'text/plain' }, '{}'), false)
   assert.equal(await isTaken('PUT', '/api/c/1', { ...JSON_TYPE, 'Content-Encoding': 'gzip' }, '{}'), false)
   assert.equal(await isTaken('PUT', '/api/c/1', { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' }, '{}'), false)
-})
-
-test('answers that are made in one turn are sent together after it, or when they are asked for', async (t) => {
-  const route: ApiRoute = (_request, reply) => reply.json('{}')
-  const hotPath = hotPathOf([{ path: '/api/:collection', routes: { GET: route } }])
-  const seen: boolean[] = []
-  const url = await serverOf(t, (request, response) => {
-    assert.equal(hotPath.take(request, response), 'answered')
-    seen.push(response.writableEnded)
-    if (request.headers['x-last'] === undefined) return
-    hotPath.flush()
-    seen.push(response.writableEnded)
-  })
-  assert.equal((await send(url, 'GET', '/api/c')).status, 200)
-  assert.equal((await send(url, 'GET', '/api/c', { headers: { 'X-Last': '1' } })).status, 200)
-  assert.deepEqual(seen, [false, false, true])
-})
-
-test('an answer does not wait for many others that take long', async (t) => {
-  const route: ApiRoute = (_request, reply) => {
-    const until = performance.now() + 2
-    while (performance.now() < until);
-    reply.json('{}')
-  }
-  const hotPath = hotPathOf([{ path: '/api/:collection', routes: { GET: route } }])
-  const responses: ServerResponse[] = []
-  const ended: number[] = []
-  const url = await serverOf(t, (request, response) => {
-    hotPath.take(request, response)
-    responses.push(response)
-    ended.push(responses.filter(({ writableEnded }) => writableEnded).length)
-  })
-  const socket = connect(Number(new URL(url).port), '127.0.0.1')
-  t.after(() => socket.destroy())
-  socket.write('GET /api/c HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(3))
-  let received = ''
-  for await (const bytes of socket) {
-    received += bytes
-    if (received.split('HTTP/1.1 200').length > 3) break
-  }
-  assert.deepEqual(ended, [0, 2, 2])
 })

@@ -7,7 +7,7 @@ export interface ParsedQuery {
 }
 
 /** The number of a page, or of the item that it begins with. */
-const START = /(?:^|&)(?:page|skip|offset)=(\d{1,15})(?=&|$)/d
+const START = /(?:^|&)(?:page|skip|offset)=(\d{1,15})(?=&|$)/
 
 const MOST = 100
 
@@ -39,7 +39,9 @@ export class RecentQueries {
 }
 
 function placeOf(search: string): { readonly around: string; readonly start: number } | undefined {
-  const [from, to] = START.exec(search)?.indices?.[1] ?? []
-  if (from === undefined || to === undefined) return undefined
+  const match = START.exec(search)
+  if (!match) return undefined
+  const to = match.index + match[0].length
+  const from = to - (match[1] as string).length
   return { around: `${search.slice(0, from)}?${search.slice(to)}`, start: Number(search.slice(from, to)) }
 }

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Outbox } from '../../src/http/outbox.ts'
+
+function simulated() {
+  const sent: string[] = []
+  const clock = { ms: 0 }
+  const outbox = new Outbox(() => clock.ms)
+  const add = (name: string): void => outbox.add({ send: () => void sent.push(name) })
+  return { sent, clock, add }
+}
+
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+test('answers that are made in one turn are sent together after it, in their order', async () => {
+  const { sent, add } = simulated()
+  for (const name of ['a', 'b', 'c']) add(name)
+  assert.deepEqual(sent, [])
+  await nextTurn()
+  assert.deepEqual(sent, ['a', 'b', 'c'])
+  add('d')
+  await nextTurn()
+  assert.deepEqual(sent, ['a', 'b', 'c', 'd'])
+})
+
+test('an answer does not wait for many others that take long, and each is sent once', async () => {
+  const { sent, clock, add } = simulated()
+  add('a')
+  clock.ms = 1
+  add('b')
+  assert.deepEqual(sent, [])
+  clock.ms = 1.1
+  add('c')
+  assert.deepEqual(sent, ['a', 'b', 'c'])
+  add('d')
+  clock.ms = 2
+  add('e')
+  assert.deepEqual(sent, ['a', 'b', 'c'])
+  await nextTurn()
+  assert.deepEqual(sent, ['a', 'b', 'c', 'd', 'e'])
+})
