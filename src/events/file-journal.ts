@@ -1,11 +1,12 @@
 import { Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile } from '../files/files.ts'
+import { Batch, type Write } from './batch.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded, recordedOf } from './journal.ts'
+import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
 import { checkUpTo, type Mark, markOf } from './mark.ts'
-import { type Expected, encodeEvent, encodeWrite, encodingWrite, type Line } from './record.ts'
+import { type Expected, encodeEvent, type Line } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment } from './walk.ts'
 
@@ -19,10 +20,7 @@ export interface FileJournalOptions extends DirectoryOptions {
   readonly prepare?: (recorded: Recorded) => Promise<void>
 }
 
-interface Waiting {
-  readonly draft: Draft
-  /** Its events as JSON; those of a large write are encoded as they are written. */
-  readonly texts: readonly string[] | undefined
+interface Waiting extends Write {
   readonly resolve: (recorded: Recorded) => void
   readonly reject: (error: unknown) => void
 }
@@ -112,60 +110,44 @@ export class FileJournal implements Journal {
     this.#flushing = undefined
   }
 
-  async #flush(batch: readonly Waiting[]): Promise<void> {
-    const written: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
+  async #flush(writes: readonly Waiting[]): Promise<void> {
+    let recorded: readonly Recorded[]
     try {
       if (this.#segment.size >= this.#options.segmentBytes) await this.#beginSegment()
       const segment = this.#segment
-      const flush = this.#next.position
-      let { position, previous } = this.#next
       const time = nextTime(this.#time, this.#options.now())
-      const starts: (readonly [Position, number])[] = []
-      let size = segment.size
-      const encoded = function* (): Generator<Line> {
-        for (const waiting of batch) {
-          const { draft, texts } = waiting
-          const start = { position, previous, flush, time }
-          for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, draft.events)) {
-            starts.push([line.position, size])
-            size += line.bytes.length
-            previous = line.crc
-            yield line
-          }
-          written.push({ waiting, recorded: recordedOf(draft, time) })
-          position += draft.events.length
-        }
-      }
-      const isAlone = batch.some(({ texts }) => !texts)
-      const lines = isAlone ? encoded() : [...encoded()]
+      const batch = new Batch(writes, this.#next, time, segment.size)
+      recorded = batch.recorded
+      const isAlone = writes.some(({ texts }) => !texts)
+      const lines = isAlone ? batch.lines() : [...batch.lines()]
       const began = performance.now()
       await writeLines(this.#file, lines, segment.size)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
-      if (isAlone) for (const { recorded } of written) await this.#options.prepare?.(recorded)
-      figures.flushWrites.note(batch.length)
-      figures.events += position - flush
-      figures.bytes += size - segment.size
-      for (const [at, offset] of starts) note(segment, at, offset)
-      this.#lastOffset = starts.at(-1)?.[1]
-      segment.size = size
-      this.#next = { position, previous, flush }
+      if (isAlone) for (const write of recorded) await this.#options.prepare?.(write)
+      figures.flushWrites.note(writes.length)
+      figures.events += batch.next.position - batch.flush
+      figures.bytes += batch.end - segment.size
+      for (const [at, offset] of batch.starts) note(segment, at, offset)
+      this.#lastOffset = batch.starts.at(-1)?.[1]
+      segment.size = batch.end
+      this.#next = batch.next
       this.#time = time
     } catch (error) {
-      await this.#refuse(batch, error)
+      await this.#refuse(writes, error)
       return
     }
     this.#fullUntil = 0
     try {
-      for (const { recorded } of written) {
-        this.#head = lastPosition(recorded)
-        for (const follower of this.#followers) follower(recorded)
+      for (const write of recorded) {
+        this.#head = lastPosition(write)
+        for (const follower of this.#followers) follower(write)
       }
     } catch (error) {
-      this.#fail(batch, error)
+      this.#fail(writes, error)
       return
     }
-    for (const { waiting, recorded } of written) waiting.resolve(recorded)
+    for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
   }
 
   get #segment(): Segment {
