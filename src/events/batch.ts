@@ -19,15 +19,16 @@ export class Batch {
   /** Where in the segment each record begins. */
   readonly starts: (readonly [Position, number])[] = []
   readonly flush: Position
+  /** Of all its events. */
+  readonly time: string
   readonly #writes: readonly Write[]
-  readonly #time: string
   #next: Expected
   #end: number
 
   /** `end` is where the segment ends so far. */
   constructor(writes: readonly Write[], { position, previous }: Expected, time: string, end: number) {
     this.#writes = writes
-    this.#time = time
+    this.time = time
     this.flush = position
     this.#next = { position, previous, flush: position }
     this.#end = end
@@ -47,14 +48,14 @@ export class Batch {
     const { flush } = this
     for (const { draft, texts } of this.#writes) {
       let { position, previous } = this.#next
-      const start = { position, previous, flush, time: this.#time }
+      const start = { position, previous, flush, time: this.time }
       for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, draft.events)) {
         this.starts.push([line.position, this.#end])
         this.#end += line.bytes.length
         previous = line.crc
         yield line
       }
-      this.recorded.push(recordedOf(draft, this.#time))
+      this.recorded.push(recordedOf(draft, this.time))
       position += draft.events.length
       this.#next = { position, previous, flush }
     }

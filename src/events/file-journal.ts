@@ -25,6 +25,12 @@ interface Waiting extends Write {
   readonly reject: (error: unknown) => void
 }
 
+/** Writes that are durable, and that nobody was told of yet. */
+interface Flushed {
+  readonly writes: readonly Waiting[]
+  readonly batch: Batch
+}
+
 /** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
 const FULL_MS = 5000
 
@@ -100,41 +106,62 @@ export class FileJournal implements Journal {
   async #flushAll(): Promise<void> {
     // The requests that the event loop reads in one turn share the first flush.
     await new Promise<void>((resolve) => setImmediate(resolve))
-    while (this.#queue.length > 0) {
-      // A large write is a batch of its own.
-      const large = this.#queue.findIndex(({ texts }) => !texts)
-      const batch = large < 0 ? this.#queue : this.#queue.splice(0, Math.max(1, large))
-      if (large < 0) this.#queue = []
-      await this.#flush(batch)
+    let flushed: Flushed | undefined
+    while (flushed || this.#queue.length > 0) {
+      if (flushed) this.#keep(flushed)
+      const writes = this.#take()
+      // The disk has something to do while those before are told of.
+      const flushing = writes.length > 0 ? this.#flush(writes) : undefined
+      if (flushed) this.#publish(flushed)
+      flushed = await flushing
     }
     this.#flushing = undefined
   }
 
-  async #flush(writes: readonly Waiting[]): Promise<void> {
-    let recorded: readonly Recorded[]
+  /** What is flushed together; a large write is flushed alone. */
+  #take(): readonly Waiting[] {
+    const large = this.#queue.findIndex(({ texts }) => !texts)
+    return this.#queue.splice(0, large < 0 ? this.#queue.length : Math.max(1, large))
+  }
+
+  /** Undefined when they were refused. */
+  async #flush(writes: readonly Waiting[]): Promise<Flushed | undefined> {
     try {
       if (this.#segment.size >= this.#options.segmentBytes) await this.#beginSegment()
-      const segment = this.#segment
+      const { size } = this.#segment
       const time = nextTime(this.#time, this.#options.now())
-      const batch = new Batch(writes, this.#next, time, segment.size)
-      recorded = batch.recorded
-      const isAlone = writes.some(({ texts }) => !texts)
-      const lines = isAlone ? batch.lines() : [...batch.lines()]
+      const batch = new Batch(writes, this.#next, time, size)
+      const isLarge = writes.some(({ texts }) => !texts)
+      const lines = isLarge ? batch.lines() : [...batch.lines()]
       const began = performance.now()
-      await writeLines(this.#file, lines, segment.size)
+      await writeLines(this.#file, lines, size)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
-      if (isAlone) for (const write of recorded) await this.#options.prepare?.(write)
       figures.flushWrites.note(writes.length)
       figures.events += batch.next.position - batch.flush
-      figures.bytes += batch.end - segment.size
-      for (const [at, offset] of batch.starts) note(segment, at, offset)
-      this.#lastOffset = batch.starts.at(-1)?.[1]
-      segment.size = batch.end
-      this.#next = batch.next
-      this.#time = time
+      figures.bytes += batch.end - size
+      if (isLarge) for (const recorded of batch.recorded) await this.#options.prepare?.(recorded)
+      return { writes, batch }
     } catch (error) {
       await this.#refuse(writes, error)
+      return undefined
+    }
+  }
+
+  /** The next batch follows this one. */
+  #keep({ batch }: Flushed): void {
+    const segment = this.#segment
+    for (const [at, offset] of batch.starts) note(segment, at, offset)
+    this.#lastOffset = batch.starts.at(-1)?.[1]
+    segment.size = batch.end
+    this.#next = batch.next
+    this.#time = batch.time
+  }
+
+  #publish({ writes, batch: { recorded } }: Flushed): void {
+    if (this.#unusable) {
+      // While they were flushed, those before could not be told of.
+      for (const { reject } of writes) reject(this.#unusable)
       return
     }
     this.#fullUntil = 0

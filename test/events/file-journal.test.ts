@@ -81,10 +81,9 @@ test('a line is framed by its crc, its length and the crc of both, and is JSON',
   assert.equal(second.flush, 2)
 })
 
-test('appends that wait together share one flush, and one write that waits for the medium', async (t) => {
-  const directory = await temporaryDirectory(t)
-  let writes = 0
-  const counting = {
+/** Files that say when something is written to the journal, before it is. */
+function watched(writing: () => void): typeof nodeFiles {
+  return {
     ...nodeFiles,
     open: async (...args: Parameters<typeof nodeFiles.open>) => {
       const file = await nodeFiles.open(...args)
@@ -92,17 +91,73 @@ test('appends that wait together share one flush, and one write that waits for t
       return {
         ...file,
         write: (bytes: Uint8Array, offset: number) => {
-          writes++
+          writing()
           return file.write(bytes, offset)
         },
       }
     },
   }
-  const { journal } = await openJournal(counting, directory)
+}
+
+test('appends that wait together share one flush, and one write that waits for the medium', async (t) => {
+  const directory = await temporaryDirectory(t)
+  let writes = 0
+  const { journal } = await openJournal(
+    watched(() => writes++),
+    directory,
+  )
   await Promise.all(Array.from({ length: 100 }, (_, id) => journal.append(draft(id + 1, created(id)))))
   assert.equal(writes, 1)
   const [segment] = await linesOf(directory)
   assert.deepEqual(new Set(segment?.lines.slice(1).map((line) => JSON.parse(line).flush)), new Set([1]))
+  await journal.close()
+})
+
+test('the disk is given the next batch before anybody is told of the one that is durable', async (t) => {
+  const directory = await temporaryDirectory(t)
+  let writes = 0
+  let second: Promise<unknown> | undefined
+  const { journal } = await openJournal(
+    watched(() => {
+      writes++
+      second ??= journal.append(draft(2, created(1)))
+    }),
+    directory,
+  )
+  const writesWhenTold: number[] = []
+  journal.follow(() => writesWhenTold.push(writes))
+  await journal.append(draft(1, created(0)))
+  await second
+  assert.deepEqual(writesWhenTold, [2, 2])
+  await journal.close()
+  const { replayed } = await openJournal(nodeFiles, directory)
+  assert.deepEqual(
+    replayed.map(({ position }) => position),
+    [1, 2],
+  )
+})
+
+test('when somebody cannot be told of a write, nobody is told of what was flushed meanwhile', async (t) => {
+  const directory = await temporaryDirectory(t)
+  let second: Promise<unknown> | undefined
+  const { journal, failures } = await openJournal(
+    watched(() => {
+      second ??= journal.append(draft(2, created(1)))
+    }),
+    directory,
+  )
+  const told: number[] = []
+  journal.follow(({ position }) => {
+    told.push(position)
+    throw new Error('it could not be projected')
+  })
+  await assert.rejects(journal.append(draft(1, created(0))), { code: 'Unavailable' })
+  await assert.rejects(second as Promise<unknown>, { code: 'Unavailable' })
+  assert.deepEqual(told, [1])
+  assert.deepEqual(
+    failures.map((error) => (error as Error).message),
+    ['it could not be projected'],
+  )
   await journal.close()
 })
 
