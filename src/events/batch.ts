@@ -1,6 +1,14 @@
-import type { Position } from './event.ts'
+import type { DomainEvent, Position } from './event.ts'
 import { type Draft, type Recorded, recordedOf } from './journal.ts'
-import { type Expected, encodeWrite, encodingWrite, type Line } from './record.ts'
+import {
+  type Expected,
+  encodeEvent,
+  encodeWrite,
+  encodingWrite,
+  type Line,
+  type RecordLine,
+  type RecordStart,
+} from './record.ts'
 
 /** A write that is to be made durable. */
 export interface Write {
@@ -22,7 +30,7 @@ export class Batch {
   /** Of all its events. */
   readonly time: string
   readonly #writes: readonly Write[]
-  #next: Expected
+  readonly #next: { position: Position; previous: string; readonly flush: Position }
   #end: number
 
   /** `end` is where the segment ends so far. */
@@ -44,20 +52,41 @@ export class Batch {
     return this.#end
   }
 
-  *lines(): Generator<Line> {
-    const { flush } = this
-    for (const { draft, texts } of this.#writes) {
-      let { position, previous } = this.#next
-      const start = { position, previous, flush, time: this.time }
-      for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, draft.events)) {
-        this.starts.push([line.position, this.#end])
-        this.#end += line.bytes.length
-        previous = line.crc
-        yield line
-      }
-      this.recorded.push(recordedOf(draft, this.time))
-      position += draft.events.length
-      this.#next = { position, previous, flush }
+  /** Its lines, all of them. */
+  lines(): readonly Line[] {
+    const lines: Line[] = []
+    for (const { draft, texts = draft.events.map(encodeEvent) } of this.#writes) {
+      for (const line of encodeWrite(this.#start(), draft, texts)) lines.push(this.#noted(line))
+      this.#ended(draft)
+    }
+    return lines
+  }
+
+  /** The same, each made when it is asked for: those of a large write are never there all at once. */
+  *making(): Generator<Line> {
+    for (const { draft } of this.#writes) {
+      for (const line of encodingWrite(this.#start(), draft, encoded(draft.events))) yield this.#noted(line)
+      this.#ended(draft)
     }
   }
+
+  #start(): RecordStart {
+    return { ...this.#next, time: this.time }
+  }
+
+  #noted(line: RecordLine): Line {
+    this.starts.push([line.position, this.#end])
+    this.#end += line.bytes.length
+    this.#next.previous = line.crc
+    return line
+  }
+
+  #ended(draft: Draft): void {
+    this.recorded.push(recordedOf(draft, this.time))
+    this.#next.position += draft.events.length
+  }
+}
+
+function* encoded(events: readonly DomainEvent[]): Generator<string> {
+  for (const event of events) yield encodeEvent(event)
 }

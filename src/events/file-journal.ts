@@ -132,7 +132,7 @@ export class FileJournal implements Journal {
       const time = nextTime(this.#time, this.#options.now())
       const batch = new Batch(writes, this.#next, time, size)
       const isLarge = writes.some(({ texts }) => !texts)
-      const lines = isLarge ? batch.lines() : [...batch.lines()]
+      const lines = isLarge ? batch.making() : batch.lines()
       const began = performance.now()
       await writeLines(this.#file, lines, size)
       const { figures } = this

@@ -7,6 +7,7 @@
  */
 import { crc32 } from 'node:zlib'
 import { Corruption } from '../errors.ts'
+import { quoted } from '../json/quoted.ts'
 import { type DomainEvent, isEventType, type Position } from './event.ts'
 import { lastPosition, type Origin, type Recorded } from './journal.ts'
 import { decodeRecord } from './record-text.ts'
@@ -91,67 +92,47 @@ export interface RecordStart {
 export function encodeEvent(event: DomainEvent): string {
   if (!('item' in event)) return JSON.stringify(event)
   const { type, collection, id, revision, prior, item } = event
-  return `{"type":"${type}","collection":${JSON.stringify(collection)},"id":${JSON.stringify(id)},"revision":${revision},"prior":${prior},"item":${item.text}}`
+  const idText = typeof id === 'string' ? quoted(id) : JSON.stringify(id)
+  return `{"type":"${type}","collection":${quoted(collection)},"id":${idText},"revision":${revision},"prior":${prior},"item":${item.text}}`
 }
 
-/**
- * One write as lines of at most so many bytes of events, each knowing the one before; `texts` are its events as JSON.
- */
+/** One write as lines, each knowing the one before; `texts` are its events as JSON. */
 export function encodeWrite(
   start: RecordStart,
   origin: Origin,
   texts: readonly string[],
   recordBytes = RECORD_BYTES,
 ): readonly RecordLine[] {
-  const lines: RecordLine[] = []
-  const who = whoOf(origin)
-  let { position, previous } = start
-  for (let from = 0; from < texts.length; ) {
-    let to = from + 1
-    if (to < texts.length) {
-      let size = Buffer.byteLength(texts[from] as string) + 1
-      for (; to < texts.length; to++) {
-        const bytes = Buffer.byteLength(texts[to] as string)
-        if (size + bytes >= recordBytes) break
-        size += bytes + 1
-      }
-    }
-    const events = to === from + 1 ? (texts[from] as string) : texts.slice(from, to).join(',')
-    const line = encodeRecord({ ...start, position, previous }, who, events, to < texts.length)
-    lines.push(line)
-    previous = line.crc
-    position += to - from
-    from = to
-  }
-  return lines
+  const [first = ''] = texts
+  if (texts.length === 1) return [encodeRecord(start, whoOf(origin), first, false)]
+  return [...encodingWrite(start, origin, texts, recordBytes)]
 }
 
-/** The same of very many events, one line after the other: no more than a line's is encoded at a time. */
+/** The same of very many events: no more is there at a time than a line, of at most so many bytes of events, takes. */
 export function* encodingWrite(
   start: RecordStart,
   origin: Origin,
-  events: readonly DomainEvent[],
+  texts: Iterable<string>,
   recordBytes = RECORD_BYTES,
 ): Generator<RecordLine> {
   const who = whoOf(origin)
   let { position, previous } = start
-  let texts: string[] = []
+  let gathered: string[] = []
   let size = 0
-  for (const event of events) {
-    const text = encodeEvent(event)
+  for (const text of texts) {
     const bytes = Buffer.byteLength(text)
-    if (texts.length > 0 && size + bytes >= recordBytes) {
-      const line = encodeRecord({ ...start, position, previous }, who, texts.join(','), true)
+    if (gathered.length > 0 && size + bytes >= recordBytes) {
+      const line = encodeRecord({ ...start, position, previous }, who, gathered.join(','), true)
       yield line
       previous = line.crc
-      position += texts.length
-      texts = []
+      position += gathered.length
+      gathered = []
       size = 0
     }
-    texts.push(text)
+    gathered.push(text)
     size += bytes + 1
   }
-  yield encodeRecord({ ...start, position, previous }, who, texts.join(','), false)
+  yield encodeRecord({ ...start, position, previous }, who, gathered.join(','), false)
 }
 
 function encodeRecord(
@@ -168,7 +149,7 @@ function encodeRecord(
 }
 
 function whoOf({ actor, requestId, key, request }: Origin): string {
-  const who = `"actor":${JSON.stringify(actor)},"requestId":${JSON.stringify(requestId)}`
+  const who = `"actor":${quoted(actor)},"requestId":${quoted(requestId)}`
   return key === undefined ? who : `${who},${JSON.stringify({ key, request }).slice(1, -1)}`
 }
 

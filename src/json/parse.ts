@@ -44,7 +44,6 @@ export interface Violation extends Fault {
  */
 export function violationOf(value: JsonValue, wasRounded: () => boolean = () => false): Violation | undefined {
   let mayBeRounded = false
-  const path: (string | number)[] = []
   const found = walk(value, 1)
   if (found) return found
   if (mayBeRounded && wasRounded()) {
@@ -52,39 +51,39 @@ export function violationOf(value: JsonValue, wasRounded: () => boolean = () => 
   }
   return undefined
 
-  function at(code: Violation['code'], message: string): Violation {
-    return { code, pointer: pointer(...path), message }
-  }
-
   function walk(current: JsonValue, depth: number): Violation | undefined {
     if (typeof current === 'number') {
-      if (!Number.isFinite(current)) return at('Invalid', 'A number is too large to be kept')
+      if (!Number.isFinite(current)) return here('Invalid', 'A number is too large to be kept')
       const size = Math.abs(current)
       if (size < 2 ** 53 || !Number.isInteger(current)) return undefined
-      if (size > 2 ** 53 && size < 1e21) return at('Unprocessable', 'An integer beyond 2^53 would be rounded')
+      if (size > 2 ** 53 && size < 1e21) return here('Unprocessable', 'An integer beyond 2^53 would be rounded')
       mayBeRounded = true
       return undefined
     }
     if (typeof current !== 'object' || current === null) return undefined
-    if (depth > MAX_NESTING) return at('Invalid', `Nesting deeper than ${MAX_NESTING} is not accepted`)
+    if (depth > MAX_NESTING) return here('Invalid', `Nesting deeper than ${MAX_NESTING} is not accepted`)
     if (isArray(current)) {
       for (let index = 0; index < current.length; index++) {
-        path.push(index)
         const violation = walk(current[index] as JsonValue, depth + 1)
-        if (violation) return violation
-        path.pop()
+        if (violation) return inside(index, violation)
       }
       return undefined
     }
-    for (const name of Object.keys(current)) {
-      path.push(name)
-      if (name === '__proto__') return at('Invalid', 'A member must not be named __proto__')
+    for (const name in current) {
+      if (name === '__proto__') return inside(name, here('Invalid', 'A member must not be named __proto__'))
       const violation = walk(current[name] as JsonValue, depth + 1)
-      if (violation) return violation
-      path.pop()
+      if (violation) return inside(name, violation)
     }
     return undefined
   }
+}
+
+function here(code: Violation['code'], message: string): Violation {
+  return { code, pointer: '', message }
+}
+
+function inside(token: string | number, violation: Violation): Violation {
+  return { ...violation, pointer: pointer(token) + violation.pointer }
 }
 
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
