@@ -5,6 +5,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
 import { destination, pino } from 'pino'
 import { hashPassword } from './access/passwords.ts'
 import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
@@ -62,6 +63,9 @@ async function main(): Promise<void> {
   if (invoked.type === 'help') return void process.stdout.write(helpText())
   if (invoked.type === 'version') return void process.stdout.write(`${version}\n`)
   keepTick()
+  // From requests that once waited for long, for an index, say, V8 would learn that what requests make lives long, and
+  // make it among what is old: each then keeps alive what it refers to, and all later requests cost twice as much.
+  setFlagsFromString('--no-allocation-site-pretenuring')
 
   const log = pino(
     { level: invoked.settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
