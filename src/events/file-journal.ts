@@ -174,7 +174,7 @@ export class FileJournal implements Journal {
       this.#fail(writes, error)
       return
     }
-    for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
+    for (let index = 0; index < writes.length; index++) writes[index]?.resolve(recorded[index] as Recorded)
   }
 
   get #segment(): Segment {

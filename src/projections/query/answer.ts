@@ -45,7 +45,9 @@ export function* textOf(
   // Joined once, and not put between brackets after that, it is one string and need not be copied when it is sent.
   let texts: string[] = []
   let before = '['
-  for (const [index, item] of items.entries()) {
+  // Not by `entries()`, which makes an array of each.
+  for (let index = 0; index < items.length; index++) {
+    const item = items[index] as Item
     if (index % STEP === STEP - 1) yield
     const text = fields ? JSON.stringify(select(item.value, fields)) : item.text
     texts.push(before === '' ? text : before + text)
