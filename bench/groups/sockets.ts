@@ -67,6 +67,7 @@ export const sockets: Group = {
         better: 'less',
         goals: [times(of(late, 'bare ws'), 1.2, 'at most')],
         others: [of(late, 'bare ws')],
+        note: 'Less than 0: all clients had it before the answer came, which waits for others of its turn to be sent with them.',
       },
       {
         work: 'notifications to 1,000 clients while 64 connections POST',
