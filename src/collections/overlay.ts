@@ -96,9 +96,8 @@ class Layer implements FoldTarget {
   }
 
   settle(upTo: Position): void {
-    for (let first = this.#pending[0]; first && first.position <= upTo; first = this.#pending[0]) {
-      this.#pending.shift()
-      const { event } = first
+    const after = this.#pending.findIndex(({ position }) => position > upTo)
+    for (const { event } of this.#pending.splice(0, after < 0 ? this.#pending.length : after)) {
       const key = isItemEvent(event) ? keyOf(event.id) : undefined
       const entry = key === undefined ? undefined : this.#changed.get(key)
       if (key !== undefined && entry && entry.position <= upTo) this.#changed.delete(key)

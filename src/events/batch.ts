@@ -1,14 +1,6 @@
 import type { DomainEvent, Position } from './event.ts'
 import { type Draft, type Recorded, recordedOf } from './journal.ts'
-import {
-  type Expected,
-  encodeEvent,
-  encodeWrite,
-  encodingWrite,
-  type Line,
-  type RecordLine,
-  type RecordStart,
-} from './record.ts'
+import { type Expected, encodeEvent, encodeWrite, encodingWrite, type Line, type RecordLine } from './record.ts'
 
 /** A write that is to be made durable. */
 export interface Write {
@@ -26,7 +18,6 @@ export class Batch {
   readonly recorded: Recorded[] = []
   /** Where in the segment each record begins. */
   readonly starts: (readonly [Position, number])[] = []
-  readonly flush: Position
   /** Of all its events. */
   readonly time: string
   readonly #writes: readonly Write[]
@@ -37,7 +28,6 @@ export class Batch {
   constructor(writes: readonly Write[], { position, previous }: Expected, time: string, end: number) {
     this.#writes = writes
     this.time = time
-    this.flush = position
     this.#next = { position, previous, flush: position }
     this.#end = end
   }
@@ -52,26 +42,26 @@ export class Batch {
     return this.#end
   }
 
-  /** Its lines, all of them. */
-  lines(): readonly Line[] {
-    const lines: Line[] = []
-    for (const { draft, texts = draft.events.map(encodeEvent) } of this.#writes) {
-      for (const line of encodeWrite(this.#start(), draft, texts)) lines.push(this.#noted(line))
-      this.#ended(draft)
-    }
-    return lines
+  /** Whether it is a large write, which is flushed alone. */
+  get isLarge(): boolean {
+    return this.#writes.some(({ texts }) => !texts)
   }
 
-  /** The same, each made when it is asked for: those of a large write are never there all at once. */
-  *making(): Generator<Line> {
-    for (const { draft } of this.#writes) {
-      for (const line of encodingWrite(this.#start(), draft, encoded(draft.events))) yield this.#noted(line)
-      this.#ended(draft)
-    }
+  /** Its lines; those of a large write are each made when it is asked for, so that they are never there all at once. */
+  lines(): Iterable<Line> {
+    return this.isLarge ? this.#making() : [...this.#making()]
   }
 
-  #start(): RecordStart {
-    return { ...this.#next, time: this.time }
+  *#making(): Generator<Line> {
+    for (const { draft, texts } of this.#writes) {
+      const start = { ...this.#next, time: this.time }
+      const { events } = draft
+      for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, encoded(events))) {
+        yield this.#noted(line)
+      }
+      this.recorded.push(recordedOf(draft, this.time))
+      this.#next.position += events.length
+    }
   }
 
   #noted(line: RecordLine): Line {
@@ -79,11 +69,6 @@ export class Batch {
     this.#end += line.bytes.length
     this.#next.previous = line.crc
     return line
-  }
-
-  #ended(draft: Draft): void {
-    this.recorded.push(recordedOf(draft, this.time))
-    this.#next.position += draft.events.length
   }
 }
 

@@ -131,16 +131,15 @@ export class FileJournal implements Journal {
       const { size } = this.#segment
       const time = nextTime(this.#time, this.#options.now())
       const batch = new Batch(writes, this.#next, time, size)
-      const isLarge = writes.some(({ texts }) => !texts)
-      const lines = isLarge ? batch.making() : batch.lines()
+      const lines = batch.lines()
       const began = performance.now()
       await writeLines(this.#file, lines, size)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
       figures.flushWrites.note(writes.length)
-      figures.events += batch.next.position - batch.flush
+      figures.events += batch.next.position - batch.next.flush
       figures.bytes += batch.end - size
-      if (isLarge) for (const recorded of batch.recorded) await this.#options.prepare?.(recorded)
+      if (batch.isLarge) for (const recorded of batch.recorded) await this.#options.prepare?.(recorded)
       return { writes, batch }
     } catch (error) {
       await this.#refuse(writes, error)
@@ -174,7 +173,7 @@ export class FileJournal implements Journal {
       this.#fail(writes, error)
       return
     }
-    for (let index = 0; index < writes.length; index++) writes[index]?.resolve(recorded[index] as Recorded)
+    for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
   }
 
   get #segment(): Segment {
