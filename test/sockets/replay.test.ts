@@ -126,6 +126,7 @@ class Client implements Subscriber {
   readonly faults: string[] = []
   position: Position = 0
   isReading = true
+  whenCurrent = (): void => {}
   readonly #world: World
   #drained: (() => void)[] = []
 
@@ -153,6 +154,7 @@ class Client implements Subscriber {
 
   current(_subscription: string, position: Position): void {
     this.lives.push(position)
+    this.whenCurrent()
   }
 
   lagging(): void {
@@ -347,8 +349,16 @@ describe('a replay', () => {
     for (const client of long) await client.subscribe({ collection: 'a', from: 2 })
     await short.subscribe({ collection: 'a', from: 992 })
     world.mostReading = 0
+    let before: readonly number[] = []
+    short.whenCurrent = () => {
+      before = long.map(({ told }) => told.length)
+    }
     await until('the short one to be current', () => short.lives.length > 0)
-    for (const client of long) assert.ok(client.told.length < 1000, `${client.told.length} came before the 10`)
+    assert.equal(before.length, long.length)
+    assert.ok(
+      before.every((told) => told < 1000),
+      `${before} came before the 10`,
+    )
     await until('all to be current', () => long.every(({ lives }) => lives.length > 0))
     for (const client of long) assert.deepEqual([client.told.length, client.faults], [1000, []])
     assert.equal(world.mostReading, 2, 'for two of them the journal is read at once')
