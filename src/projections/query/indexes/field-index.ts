@@ -65,7 +65,7 @@ class Entries implements Ranks {
     for (const [section, count] of this.column.counts.entries()) {
       if (section === 0 || count === 0) continue
       const places = yield* sorted(this.column, section)
-      this.ranking(section).fill(places)
+      yield* this.ranking(section).fill(places)
       if (section !== SECTION.text) continue
       let before: string | undefined
       for (const [index, place] of places.entries()) {

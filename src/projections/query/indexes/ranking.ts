@@ -1,3 +1,5 @@
+import type { Steps } from '../../../slices.ts'
+
 /** Of many places few chunks, so that the way to them stays in the processor's caches. */
 const CAPACITY = 8192
 /** So full is a chunk at first; the rest is room for what comes in between. */
@@ -37,9 +39,10 @@ export class Ranking {
   }
 
   /** Holds these from now on; they are in order. */
-  fill(sorted: Uint32Array): void {
+  *fill(sorted: Uint32Array): Steps<void> {
     this.#chunks = []
     for (let start = 0; start < sorted.length; start += FILLED) {
+      yield
       const part = sorted.subarray(start, start + FILLED)
       const places = new Uint32Array(roomFor(part.length))
       places.set(part)

@@ -8,9 +8,15 @@ const STEP = 8192
 /** Texts that are held once while an index is sorted; of more than these each is compared by itself. */
 const DISTINCT = 50_000
 
+/** A step of its own: with memory for many V8 may give a part of a collection of garbage, which takes 10 ms. */
+function* arrayOf(size: number): Steps<Uint32Array> {
+  yield
+  return new Uint32Array(size)
+}
+
 /** The places of a section in the order of their keys, those of one key in their own. */
 export function* sorted(column: Column, section: number): Steps<Uint32Array> {
-  const places = new Uint32Array(column.counts[section] as number)
+  const places = yield* arrayOf(column.counts[section] as number)
   let count = 0
   for (let place = 0; place < column.places; place++) {
     if (column.section(place) === section) places[count++] = place
@@ -49,11 +55,15 @@ interface Digits {
   readonly high: Uint32Array
 }
 
+function* digitsOf(places: Uint32Array): Steps<Digits> {
+  return { places, low: yield* arrayOf(places.length), high: yield* arrayOf(places.length) }
+}
+
 /** By a number of each, stable: digit for digit of its bits, the last first. */
 function* sortedByNumber(places: Uint32Array, numberOf: (place: number) => number): Steps<Uint32Array> {
   const size = places.length
   const view = new DataView(new ArrayBuffer(8))
-  let from: Digits = { places, low: new Uint32Array(size), high: new Uint32Array(size) }
+  let from = yield* digitsOf(places)
   const counts = [0, 1, 2, 3].map(() => new Uint32Array(DIGIT))
   let before = Number.NEGATIVE_INFINITY
   let isInOrder = true
@@ -79,7 +89,7 @@ function* sortedByNumber(places: Uint32Array, numberOf: (place: number) => numbe
     }
   }
   if (isInOrder) return places
-  let to: Digits = { places: new Uint32Array(size), low: new Uint32Array(size), high: new Uint32Array(size) }
+  let to = yield* digitsOf(yield* arrayOf(size))
   for (const digit of [0, 1, 2, 3]) {
     const count = counts[digit] as Uint32Array
     if (count[digitOf(digit, from.low[0] as number, from.high[0] as number)] === size) continue
@@ -119,7 +129,7 @@ function* merged(places: Uint32Array, compare: (a: number, b: number) => number)
     yield
   }
   let from: Uint32Array = places
-  let to: Uint32Array = new Uint32Array(places.length)
+  let to: Uint32Array = yield* arrayOf(places.length)
   for (let length = RUN; length < places.length; length *= 2) {
     for (let start = 0; start < places.length; start += 2 * length) {
       const middle = Math.min(start + length, places.length)
