@@ -5,6 +5,7 @@ import { Refusal } from '../errors.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { loadKoaBody } from './koa-body.ts'
 
 export const JSON_TYPE = 'application/json'
 export const JSON_PATCH_TYPE = 'application/json-patch+json'
@@ -63,9 +64,8 @@ export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
   })
 }
 
-/** Loaded with the first body: a server starts sooner without it. */
 async function gathering(limitBytes: number): Promise<Middleware> {
-  const { koaBody } = await import('koa-body')
+  const koaBody = await loadKoaBody()
   return koaBody({
     text: true,
     textTypes: [...PATCH_TYPES],

@@ -5,6 +5,7 @@ import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
 import { bodyRefusal } from './bodies.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
+import { loadKoaBody } from './koa-body.ts'
 import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
@@ -45,9 +46,8 @@ export function tokenRoutes(gate: Gate): Router {
   return router
 }
 
-/** Loaded with the first credentials: a server starts sooner without it. */
 async function gathering(): Promise<Middleware> {
-  const { koaBody } = await import('koa-body')
+  const koaBody = await loadKoaBody()
   return koaBody({
     json: true,
     urlencoded: true,
