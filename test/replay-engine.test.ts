@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import type { Engine } from '../src/engine.ts'
 import { Corruption, Refusal } from '../src/errors.ts'
 import type { DomainEvent, Position } from '../src/events/event.ts'
-import { lastPosition, type Recorded, slice } from '../src/events/journal.ts'
+import { lastPosition, positioned, type Recorded, slice } from '../src/events/journal.ts'
 import { Document } from '../src/json/document.ts'
 import { Views } from '../src/projections/views.ts'
 import { openReplayEngine, type Replay } from '../src/replay-engine.ts'
@@ -111,8 +111,8 @@ test('what is still to come is not there: neither to be read nor as a past', asy
   const { engine, clock } = await play(disk, { from: '2', speed: 1 })
   const positions = async (from?: number, to?: number): Promise<Position[]> => {
     const found: Position[] = []
-    for await (const { position, events } of engine.journal.read(from ?? 1, to)) {
-      for (const index of events.keys()) found.push(position + index)
+    for await (const recorded of engine.journal.read(from ?? 1, to)) {
+      for (const [position] of positioned(recorded)) found.push(position)
     }
     return found
   }

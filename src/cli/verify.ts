@@ -46,14 +46,14 @@ export async function verify(files: Files, journal: string, file: string, progre
       problems.push(`${file} shows position ${known.last}, and the journal ends at ${head}: events are missing.`)
       return 'ahead'
     }
-    if (!known.bytes) return 'missing'
+    if (!known.pieces) return 'missing'
     if (known.position === undefined) {
-      const why = whyInvalid(known.bytes)
+      const why = whyInvalid(known.pieces)
       if (why === undefined) return 'edited'
       problems.push(`${file} is no data file: ${why}`)
       return 'invalid'
     }
-    if (!shows(known.bytes, folded.views.copies())) {
+    if (!shows(known.pieces, folded.views.copies())) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
     }
@@ -75,7 +75,7 @@ interface Known {
   readonly journal: string | undefined
   /** The last position that the state file knows of. */
   readonly last: Position
-  readonly bytes: Buffer | undefined
+  readonly pieces: readonly Buffer[] | undefined
   /** The position that the file's content was written at; undefined when it did not come from a server. */
   readonly position: Position | undefined
 }
@@ -89,26 +89,26 @@ async function knownContent(files: Files, file: string): Promise<Known> {
     const position = marks.find((mark) => mark !== undefined && mark.hash === found?.content.hash)?.position
     if (position === undefined && found && attempt < 5) continue
     const last = Math.max(state?.confirmed?.position ?? 0, state?.pending?.position ?? 0)
-    return { journal: state?.journal, last, bytes: found?.bytes, position }
+    return { journal: state?.journal, last, pieces: found?.pieces, position }
   }
 }
 
 /** Whether a data file has the same collections with the same items in the same order. */
-function shows(bytes: Buffer, collections: Base): boolean {
-  const file = atOnce(readingOf(bytes, collections))
+function shows(pieces: readonly Buffer[], collections: Base): boolean {
+  const file = atOnce(readingOf(pieces, collections))
   if (file.size !== collections.size) return false
   for (const [name, { items }] of file) {
     const collection = collections.get(name)
     if (items.length !== collection?.size) return false
     let index = 0
-    for (const item of collection.items()) if (items[index++] !== item) return false
+    for (const item of collection.items()) if (items.at(index++) !== item) return false
   }
   return true
 }
 
-function whyInvalid(bytes: Buffer): string | undefined {
+function whyInvalid(pieces: readonly Buffer[]): string | undefined {
   try {
-    atOnce(readingOf(bytes, new Map()))
+    atOnce(readingOf(pieces, new Map()))
     return undefined
   } catch (error) {
     if (error instanceof Refusal) return error.message

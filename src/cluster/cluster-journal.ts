@@ -2,7 +2,7 @@ import { JournalMismatch, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { type Draft, type Journal, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
 import type { Mark } from '../events/mark.ts'
-import { encodeEvent } from '../events/record.ts'
+import { encodeEvents } from '../events/record.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { type Batch, Batches, type Beginning, type Waiting } from './batches.ts'
 import type { ClusterFigures } from './figures.ts'
@@ -155,7 +155,7 @@ export class ClusterJournal implements Journal {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = draft.events.map(encodeEvent)
+    const texts = encodeEvents(draft.events)
     if (!this.#batches.fits(draft, texts)) {
       return Promise.reject(
         new Refusal(

@@ -36,7 +36,7 @@ export class Overlay {
     return relied
   }
 
-  accept(events: readonly DomainEvent[]): void {
+  accept(events: Iterable<DomainEvent>): void {
     for (const event of events) {
       const layer = this.#layers.get(event.collection) ?? this.#layer(event.collection)
       this.#layers.set(event.collection, layer)
@@ -46,7 +46,7 @@ export class Overlay {
   }
 
   /** The events up to a position are in the durable collections now. */
-  settle(events: readonly DomainEvent[], upTo: Position): void {
+  settle(events: Iterable<DomainEvent>, upTo: Position): void {
     for (const { collection } of events) {
       const layer = this.#layers.get(collection)
       if (!layer) continue

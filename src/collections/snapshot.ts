@@ -3,6 +3,7 @@ import type { ItemId } from '../events/event.ts'
 import { hasIntegerBeyond2to53, violationOf } from '../json/parse.ts'
 import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import type { List } from '../long-list.ts'
 import { faultOfId, faultOfName } from './item.ts'
 import type { Keys } from './keys.ts'
 
@@ -20,7 +21,7 @@ export interface FileItem {
 }
 
 export interface FileItems {
-  readonly items: readonly FileItem[]
+  readonly items: List<FileItem>
   /** Where those that have an id stand, by its key. */
   readonly indexes: Pick<Keys, 'of' | 'copying'>
 }

@@ -5,6 +5,7 @@ import type { FileContents } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import type { List } from '../long-list.ts'
 import { Slices } from '../slices.ts'
 import { Answered, type AnsweredRequest, nameOf } from './answered.ts'
 import type { Command } from './command.ts'
@@ -36,7 +37,7 @@ export interface RestoreOutcome {
   /** Of the last event, or of the state that was looked at when there is none. */
   readonly position: Position
   /** Those appended, or that would be. */
-  readonly events: readonly DomainEvent[]
+  readonly events: List<DomainEvent>
 }
 
 export interface HandlerOptions {
@@ -180,14 +181,14 @@ export class CommandHandler {
   }
 
   /** What was decided when `head` was the last event accepted. */
-  #appendFrom(head: Position, events: readonly DomainEvent[], origin: Origin): Promise<Recorded> {
+  #appendFrom(head: Position, events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
     if (isLarge(events) || head !== this.#overlay.head) {
       return this.#journal.append({ expected: head + 1, ...origin, events })
     }
     return this.#append(events, origin)
   }
 
-  #append(events: readonly DomainEvent[], origin: Origin): Promise<Recorded> {
+  #append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
     const overlay = this.#overlay
     const expected = overlay.head + 1
     overlay.accept(events)

@@ -2,6 +2,7 @@ import { isItem } from '../collections/collection.ts'
 import type { Item } from '../collections/item.ts'
 import { Keys } from '../collections/keys.ts'
 import type { FileItems } from '../collections/snapshot.ts'
+import { LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
@@ -56,10 +57,11 @@ function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
 }
 
 function* fileItems(all: Iterable<Item>): Steps<FileItems> {
-  const items: Item[] = []
+  const items = new LongList<Item>()
   const indexes = new Keys()
   for (const item of all) {
-    indexes.set(item.id, items.push(item) - 1)
+    indexes.set(item.id, items.length)
+    items.push(item)
     yield
   }
   return { items, indexes }

@@ -7,6 +7,7 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { pointer } from '../json/pointer.ts'
 import { equal } from '../json/value.ts'
+import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import { type Accepted, assignedId, stamp, withId } from './decide.ts'
 import type { Rules } from './rules.ts'
@@ -30,7 +31,7 @@ export interface MergeConflict {
 }
 
 export interface TakenIn {
-  readonly events: readonly DomainEvent[]
+  readonly events: List<DomainEvent>
   readonly conflicts: readonly MergeConflict[]
   /** The file with an id in every item. */
   readonly file: FileContents
@@ -53,7 +54,7 @@ const AS_EDITED: Sameness = {
 
 /** A three-way merge, in steps: only what the editor changed becomes events. */
 export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness = AS_EDITED): Steps<TakenIn> {
-  const events: DomainEvent[] = []
+  const events = new LongList<DomainEvent>()
   const conflicts: MergeConflict[] = []
   const whole = new Map<string, FileItems>()
   for (const name of new Set([...edit.base.keys(), ...edit.file.keys()])) {
@@ -75,23 +76,26 @@ export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness
 const NOTHING: Before = { get: () => undefined, items: () => [] }
 
 class CollectionMerge {
-  readonly #events: DomainEvent[]
+  readonly #events: LongList<DomainEvent>
   readonly #conflicts: MergeConflict[]
   readonly #ours: CollectionState
   readonly #base: Before
   readonly #wasThere: boolean
   readonly #rules: Rules
   readonly #sameness: Sameness
+  /** Whether it is there before the next event. */
+  #isThere: boolean
 
   constructor(
     ours: CollectionState,
     base: Before | undefined,
     rules: Rules,
     sameness: Sameness,
-    events: DomainEvent[],
+    events: LongList<DomainEvent>,
     conflicts: MergeConflict[],
   ) {
     this.#ours = ours
+    this.#isThere = ours.exists
     this.#base = base ?? NOTHING
     this.#wasThere = base !== undefined
     this.#rules = rules
@@ -102,12 +106,12 @@ class CollectionMerge {
 
   /** The editor took the collection out, with all that is in it now. */
   *removed(): Steps<void> {
-    if (!this.#ours.exists) return
+    if (!this.#isThere) return
     for (const item of this.#ours.items()) {
       this.#delete(item.key)
       yield
     }
-    this.#events.push({ type: 'CollectionRemoved', collection: this.#ours.name })
+    this.#add({ type: 'CollectionRemoved', collection: this.#ours.name })
   }
 
   /** Returns the items with their ids. */
@@ -119,14 +123,23 @@ class CollectionMerge {
       yield
     }
     for (let index = 0; index < file.items.length; index++) {
-      this.#item(file.items[index] as FileItem, index)
+      this.#item(file.items.at(index) as FileItem, index)
       yield
     }
     if (yield* this.#isReordered(file)) yield* this.#order(file, first)
-    if (!this.#ours.exists && (this.#events.length > first || !this.#wasThere)) {
-      this.#events.splice(first, 0, { type: 'CollectionCreated', collection: this.#ours.name })
-    }
+    if (!this.#wasThere) this.#create()
     return file
+  }
+
+  #add(event: DomainEvent): void {
+    this.#create()
+    this.#events.push(event)
+  }
+
+  #create(): void {
+    if (this.#isThere) return
+    this.#isThere = true
+    this.#events.push({ type: 'CollectionCreated', collection: this.#ours.name })
   }
 
   /**
@@ -153,7 +166,7 @@ class CollectionMerge {
       if (ids) ids.push(item.id)
       else unnamed.set(text, [item.id])
     }
-    const items: FileItem[] = []
+    const items = new LongList<FileItem>()
     const indexes = yield* file.indexes.copying()
     for (const item of file.items) {
       yield
@@ -179,7 +192,7 @@ class CollectionMerge {
     const ours = this.#ours.get(key)
     if (!isItem(ours)) return
     if (!this.#sameness.isSame(ours, this.#baseItem(key))) this.#conflict(ours.id)
-    this.#events.push({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
+    this.#add({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
   }
 
   #item(item: FileItem, index: number): void {
@@ -194,7 +207,7 @@ class CollectionMerge {
     this.#checkSchema(item, index)
     if (!isSame(now, base)) this.#conflict(id)
     const type = now ? 'ItemReplaced' : 'ItemCreated'
-    this.#events.push({ type, ...stamp(this.#ours.name, id, ours), item: new Document(item.text) })
+    this.#add({ type, ...stamp(this.#ours.name, id, ours), item: new Document(item.text) })
   }
 
   #baseItem(key: string): FileItem | undefined {
@@ -219,7 +232,7 @@ class CollectionMerge {
     let at = 0
     for (const { id } of this.#base.items()) {
       yield
-      if (indexes.of(id) !== undefined && !isSameId(id, items[at++]?.id)) return true
+      if (indexes.of(id) !== undefined && !isSameId(id, items.at(at++)?.id)) return true
     }
     return false
   }
@@ -227,19 +240,20 @@ class CollectionMerge {
   /** `first` is the collection's first event. */
   *#order({ items, indexes }: FileItems, first: number): Steps<void> {
     const deleted = new Keys()
-    const created: ItemId[] = []
-    for (let at = first; at < this.#events.length; at++, yield) {
-      const event = this.#events[at] as DomainEvent
-      if (event.type === 'ItemDeleted') deleted.set(event.id, at)
+    const created = new LongList<ItemId>()
+    for (let at = first; at < this.#events.length; at++) {
+      const event = this.#events.at(at) as DomainEvent
+      if (event.type === 'ItemDeleted') deleted.set(event.id, 0)
       else if (event.type === 'ItemCreated') created.push(event.id)
+      yield
     }
     // Those that are there, in their order: those of the file with the ids that it gives them.
-    const ids: ItemId[] = []
+    const ids = new LongList<ItemId>()
     const present = new Keys()
     const add = (id: ItemId): void => {
       const inFile = indexes.of(id)
       present.set(id, ids.length)
-      ids.push((inFile === undefined ? undefined : items[inFile]?.id) ?? id)
+      ids.push((inFile === undefined ? undefined : items.at(inFile)?.id) ?? id)
     }
     for (const { id } of this.#ours.items()) {
       if (deleted.of(id) === undefined) add(id)
@@ -249,7 +263,7 @@ class CollectionMerge {
       add(id)
       yield
     }
-    const ordered: ItemId[] = []
+    const ordered = new LongList<ItemId>()
     for (const { id } of items) {
       if (id !== undefined && present.of(id) !== undefined) ordered.push(id)
       yield
@@ -259,8 +273,8 @@ class CollectionMerge {
       yield
     }
     for (let at = 0; at < ids.length; at++, yield) {
-      if (isSameId(ids[at] as ItemId, ordered[at])) continue
-      this.#events.push({ type: 'CollectionOrdered', collection: this.#ours.name, ids: ordered })
+      if (isSameId(ids.at(at) as ItemId, ordered.at(at))) continue
+      this.#add({ type: 'CollectionOrdered', collection: this.#ours.name, ids: ordered.slice(0) })
       return
     }
   }

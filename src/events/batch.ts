@@ -72,6 +72,6 @@ export class Batch {
   }
 }
 
-function* encoded(events: readonly DomainEvent[]): Generator<string> {
+function* encoded(events: Iterable<DomainEvent>): Generator<string> {
   for (const event of events) yield encodeEvent(event)
 }

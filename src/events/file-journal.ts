@@ -6,7 +6,7 @@ import type { Position } from './event.ts'
 import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
 import { checkUpTo, type Mark, markOf } from './mark.ts'
-import { type Expected, encodeEvent, type Line } from './record.ts'
+import { type Expected, encodeEvents, type Line } from './record.ts'
 import { readSegments } from './segments.ts'
 import { note, type Segment } from './walk.ts'
 
@@ -95,7 +95,7 @@ export class FileJournal implements Journal {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
-    const texts = isLarge(draft.events) ? undefined : draft.events.map(encodeEvent)
+    const texts = isLarge(draft.events) ? undefined : encodeEvents(draft.events)
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => {
       this.#queue.push({ draft, texts, resolve, reject })
@@ -133,7 +133,7 @@ export class FileJournal implements Journal {
       const batch = new Batch(writes, this.#next, time, size)
       const lines = batch.lines()
       const began = performance.now()
-      await writeLines(this.#file, lines, size)
+      await writeLines(this.#file, lines, size, batch.isLarge ? LARGE_WRITE_BYTES : WRITE_BYTES)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
       figures.flushWrites.note(writes.length)
@@ -259,9 +259,11 @@ export class FileJournal implements Journal {
 }
 
 const WRITE_BYTES = 1024 * 1024
+/** Less than most of its lines have, as each is made when it is asked for: others have a turn after every one. */
+const LARGE_WRITE_BYTES = 256 * 1024
 
-/** Writes the lines one behind the other, durably; many of them together, but never copies all of a large write. */
-async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number): Promise<void> {
+/** Writes the lines one behind the other, durably; so many bytes of them together, but never copies all of a large write. */
+async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number, together: number): Promise<void> {
   let at = offset
   let gathered: Buffer[] = []
   let size = 0
@@ -274,7 +276,7 @@ async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number)
   for (const { bytes } of lines) {
     gathered.push(bytes)
     size += bytes.length
-    if (size >= WRITE_BYTES) await write()
+    if (size >= together) await write()
   }
   if (size > 0) await write()
 }

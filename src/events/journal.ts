@@ -1,3 +1,4 @@
+import type { List } from '../long-list.ts'
 import type { DomainEvent, Position } from './event.ts'
 
 /** Who wrote, and how a retry of the same request is known. */
@@ -14,7 +15,7 @@ export interface Origin {
 export interface Draft extends Origin {
   /** The position that the first event will have. */
   readonly expected: Position
-  readonly events: readonly DomainEvent[]
+  readonly events: List<DomainEvent>
 }
 
 /** Events as the journal holds them: those of one write, or a part of them. */
@@ -23,7 +24,7 @@ export interface Recorded extends Origin {
   readonly position: Position
   /** ISO 8601, UTC, milliseconds. Never earlier than that of the event before; positions order, times do not. */
   readonly time: string
-  readonly events: readonly DomainEvent[]
+  readonly events: List<DomainEvent>
 }
 
 /** A draft as it becomes durable. */
@@ -36,11 +37,16 @@ export function recordedOf({ expected, actor, requestId, key, request, events }:
 /** A write of more events, or that puts more items in order, is made and followed in slices. */
 export const MANY_EVENTS = 2048
 
-export function isLarge(events: readonly DomainEvent[]): boolean {
-  return (
-    events.length > MANY_EVENTS ||
-    events.some((event) => event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS)
-  )
+export function isLarge(events: List<DomainEvent>): boolean {
+  if (events.length > MANY_EVENTS) return true
+  for (const event of events) if (event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS) return true
+  return false
+}
+
+/** The events, each with its own position. */
+export function* positioned({ position, events }: Recorded): Generator<readonly [Position, DomainEvent]> {
+  let at = position
+  for (const event of events) yield [at++, event]
 }
 
 export function lastPosition(recorded: Recorded): Position {

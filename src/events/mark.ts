@@ -84,7 +84,7 @@ async function endsAsMarked(file: OpenFile, size: number, { lastOffset, next }: 
   return found.kind === 'whole' && found.end === bytes.length && found.crc === next.previous
 }
 
-const CHECK_BYTES = 256 * 1024
+const CHECK_BYTES = 128 * 1024
 
 /**
  * Checks every record before a mark as a walk does, a few at a time; `rest` is told how far it came and waited for in

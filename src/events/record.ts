@@ -18,6 +18,7 @@ export const RECORD_BYTES = 512 * 1024
 export const NO_PREVIOUS = '00000000'
 
 export interface JournalRecord extends Recorded {
+  readonly events: readonly DomainEvent[]
   /** The crc32 of the record before, 8 hex digits. */
   readonly previous: string
   /** The first position of the write batch that the record was synced with. */
@@ -94,6 +95,12 @@ export function encodeEvent(event: DomainEvent): string {
   const { type, collection, id, revision, prior, item } = event
   const idText = typeof id === 'string' ? quoted(id) : JSON.stringify(id)
   return `{"type":"${type}","collection":${quoted(collection)},"id":${idText},"revision":${revision},"prior":${prior},"item":${item.text}}`
+}
+
+export function encodeEvents(events: Iterable<DomainEvent>): readonly string[] {
+  const texts: string[] = []
+  for (const event of events) texts.push(encodeEvent(event))
+  return texts
 }
 
 /** One write as lines, each knowing the one before; `texts` are its events as JSON. */

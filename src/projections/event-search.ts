@@ -1,5 +1,5 @@
 import type { DomainEvent, Position } from '../events/event.ts'
-import type { Journal, Recorded } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
@@ -33,8 +33,8 @@ export interface Found {
 export async function* search(source: Source, wanted: Wanted, head: Position): AsyncGenerator<Found> {
   for await (const recorded of candidates(source, wanted, head)) {
     if (!isWithin(recorded, wanted)) continue
-    for (const [index, event] of recorded.events.entries()) {
-      if (concerns(event, wanted)) yield { position: recorded.position + index, event, recorded }
+    for (const [position, event] of positioned(recorded)) {
+      if (concerns(event, wanted)) yield { position, event, recorded }
     }
   }
 }

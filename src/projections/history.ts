@@ -133,7 +133,7 @@ export class History implements Kept {
     const from = steps[countUpTo(steps, at - 1)] ?? steps.at(-1)
     if (from === undefined) return undefined
     for await (const { position, events } of chain(journal, from)) {
-      if (position <= at) return { event: events[0] as ItemEvent, position }
+      if (position <= at) return { event: events.at(0) as ItemEvent, position }
     }
     return undefined
   }
@@ -178,7 +178,7 @@ async function* chain(journal: Pick<Journal, 'read'>, from: Position): AsyncGene
   for (let position = from; position > 0; ) {
     const found = await eventAt(journal, position)
     yield found
-    position = priorOf(found.events[0])
+    position = priorOf(found.events.at(0))
   }
 }
 

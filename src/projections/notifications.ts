@@ -23,7 +23,8 @@ const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
 }
 
 export function* notificationsOf(recorded: Recorded): Generator<Updated> {
-  for (const [index, event] of recorded.events.entries()) {
+  let { position } = recorded
+  for (const event of recorded.events) {
     const { collection } = event
     const itemId = isItemEvent(event) ? event.id : null
     yield {
@@ -31,7 +32,7 @@ export function* notificationsOf(recorded: Recorded): Generator<Updated> {
       path: itemId === null ? collectionPath(collection) : itemPath(collection, String(itemId)),
       collection,
       itemId,
-      position: recorded.position + index,
+      position: position++,
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { Refusal } from '../errors.ts'
 import { isItemEvent, type Position } from '../events/event.ts'
-import type { Journal, Recorded } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { momentOf } from '../projections/moment.ts'
 import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
@@ -97,13 +97,15 @@ export class Subscriptions {
   /** A write became durable, and the views have it, or a part of one; what `hasMore` announces the views have, too. */
   apply(recorded: Recorded, hasMore = false): void {
     this.#isMidway = hasMore
-    for (const [index, event] of recorded.events.entries()) {
+    let position = recorded.position - 1
+    for (const event of recorded.events) {
+      position++
       const watched = isItemEvent(event) ? this.#watched.get(event.collection) : undefined
       if (!watched || !isItemEvent(event)) continue
       const concerned = new Set(watched.holders.get(String(event.id)))
       const item = event.type === 'ItemDeleted' ? undefined : event.item.value
       if (item) for (const one of watched.index.concernedBy(item)) concerned.add(one)
-      const latest = { id: event.id, item, position: recorded.position + index }
+      const latest = { id: event.id, item, position }
       for (const subscription of concerned) {
         // One that began while this was still to be told of has it.
         if (latest.position > subscription.position) this.#see(subscription, latest)
@@ -275,8 +277,7 @@ export class Subscriptions {
       if (left-- === 0) return 'more'
       until = recorded.time
       const isDue = pace?.isDue(until) ?? true
-      for (const [index, event] of recorded.events.entries()) {
-        const position = recorded.position + index
+      for (const [position, event] of positioned(recorded)) {
         if (isItemEvent(event) && event.collection === collection) {
           if (!isDue) return { until }
           if (client.isSlow()) return 'slow'

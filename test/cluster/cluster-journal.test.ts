@@ -245,7 +245,7 @@ test('a write of several messages whose decider ends in the middle is void', asy
   await first.journal.caughtUp()
   assert.equal(first.journal.head, 41)
   assert.deepEqual(
-    (await all(first.journal)).flatMap(({ events }) => events),
+    (await all(first.journal)).flatMap(({ events }) => [...events]),
     [created(0), ...many],
   )
   const fresh = await open(t, stream)

@@ -34,7 +34,7 @@ export async function all(journal: Journal, from = 1, to?: number): Promise<Reco
 
 function positionsAndIds(recorded: readonly Recorded[]): [number, unknown][] {
   return recorded.flatMap(({ position, events }) =>
-    events.map((event, index): [number, unknown] => [position + index, 'id' in event ? event.id : event.type]),
+    Array.from(events, (event, index): [number, unknown] => [position + index, 'id' in event ? event.id : event.type]),
   )
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Corruption, JournalMismatch, Refusal } from '../../src/errors.ts'
+import { positioned } from '../../src/events/journal.ts'
 import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
@@ -218,8 +219,8 @@ test('on a disk that lies about syncs it opens, or refuses with what is missing;
       const after = await openTestEngine(disk.powerLost(random).files())
       outcomes.opened++
       for await (const recorded of after.engine.journal.read(1)) {
-        for (const [index, event] of recorded.events.entries()) {
-          const told = run.acknowledged.find(({ position }) => position === recorded.position + index)
+        for (const [at, event] of positioned(recorded)) {
+          const told = run.acknowledged.find(({ position }) => position === at)
           if (told && recorded.actor === 'client') assert.deepEqual(event, told.event, `LIE_SEED=${seed}`)
         }
       }

@@ -3,6 +3,7 @@ import type { Command } from '../../src/commands/command.ts'
 import type { Engine } from '../../src/engine.ts'
 import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
+import { positioned } from '../../src/events/journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import type { Random } from '../support/random.ts'
 
@@ -70,7 +71,7 @@ export async function checkKept(engine: Engine, runs: readonly Run[], context: s
   const folded = new Views()
   let imports = 0
   for await (const recorded of engine.journal.read(1)) {
-    for (const [index, event] of recorded.events.entries()) events.set(recorded.position + index, event)
+    for (const [position, event] of positioned(recorded)) events.set(position, event)
     if (recorded.actor === 'data-file') imports++
     folded.apply(recorded)
   }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readContent } from '../../src/projections/data-file/adapter.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
 
 const PATH = '/data/db.json'
 
@@ -15,8 +17,8 @@ test('a file that is replaced while it is read is read again: its content is wha
       return undefined
     })
     const read = await readContent(files, PATH)
-    assert.equal(read?.bytes.toString(), '{"a":[{"id":1}]}', operation)
-    assert.equal(read.content.signature, (await disk.files().stat(PATH))?.signature, operation)
+    assert.equal(Buffer.concat(read?.pieces ?? []).toString(), '{"a":[{"id":1}]}', operation)
+    assert.equal(read?.content.signature, (await disk.files().stat(PATH))?.signature, operation)
   }
 })
 
@@ -44,4 +46,46 @@ test('a file that changes whenever it is looked at is refused, and not read for 
     return undefined
   })
   await assert.rejects(readContent(files, PATH), { code: 'Unavailable', message: /db\.json is being written to/ })
+})
+
+/** An engine whose file, as somebody edits it, becomes another one just before it is opened for the second time. */
+async function editedMeanwhile(edit: string, then: (disk: SimulatedDisk) => void) {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":0}]}'))
+  let openings = Number.NaN
+  const files = disk.files((operation, path) => {
+    if (operation === 'open' && path === DATA_FILE && ++openings === 2) then(disk)
+    return undefined
+  })
+  const { engine } = await openTestEngine(files)
+  await until('the file to be written', () => engine.dataFile.status.state === 'current')
+  disk.put(DATA_FILE, Buffer.from(edit))
+  openings = 0
+  return { disk, engine }
+}
+
+test('an edit that is edited while it is taken in is taken in as it then is', async () => {
+  const { engine } = await editedMeanwhile('{"a":[{"id":1,"n":1}]}', (disk) => {
+    disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":2},{"id":2}]}'))
+  })
+  assert.equal((await engine.dataFile.reload()).events, 2)
+  assert.deepEqual(engine.views.snapshot().get('a'), [{ id: 1, n: 2 }, { id: 2 }])
+  await engine.close()
+})
+
+test('an edit that becomes one that is not valid is refused with the place in what is there then', async () => {
+  const { engine } = await editedMeanwhile('{"a":[{"id":1,"n":1}]}', (disk) => {
+    disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":}]}'))
+  })
+  await assert.rejects(engine.dataFile.reload(), { code: 'Unprocessable', message: /line 1, column 19/ })
+  assert.deepEqual(engine.views.snapshot().get('a'), [{ id: 1, n: 0 }])
+  await engine.close()
+})
+
+test('a file that goes while its edit is taken in is said to have gone, and is written again', async () => {
+  const { disk, engine } = await editedMeanwhile('{"a":[]}', (gone) => gone.take(DATA_FILE))
+  await assert.rejects(engine.dataFile.reload(), { code: 'Unavailable', message: /went away while it was read/ })
+  await until('the file to be there', () => disk.bytes(DATA_FILE))
+  assert.deepEqual(engine.views.snapshot().get('a'), [{ id: 1, n: 0 }])
+  await engine.close()
 })

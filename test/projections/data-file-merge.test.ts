@@ -122,7 +122,7 @@ class Work {
     }
     let isFirst = true
     for await (const { actor, events } of engine.journal.read(1)) {
-      const ids = events.filter(isItemEvent).map(({ id }) => id)
+      const ids = [...events].filter(isItemEvent).map(({ id }) => id)
       const others = ids.filter((id) => actor === 'data-file' && SENT.includes(String(id)))
       if (!isFirst) assert.deepEqual(others, [], 'an edit that nobody made')
       isFirst = false

@@ -1,27 +1,28 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
+import type { FileContents } from '../../src/collections/snapshot.ts'
 import { Refusal } from '../../src/errors.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import { whereMalformed } from '../../src/json/where-malformed.ts'
-import { collectionsOf, readingOf } from '../../src/projections/data-file/reading.ts'
-import { atOnce } from '../../src/slices.ts'
+import { collectionsOf, FileReading, readingOf } from '../../src/projections/data-file/reading.ts'
+import { atOnce, Slices } from '../../src/slices.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const NOTHING: ReadonlyMap<string, Collection> = new Map()
-const read = (text: string, base = NOTHING) => atOnce(readingOf(Buffer.from(text), base))
+const read = (text: string, base = NOTHING) => atOnce(readingOf([Buffer.from(text)], base))
 
 function valuesOf(text: string, base = NOTHING): Record<string, JsonValue[]> {
   const contents = Array.from(read(text, base), ([name, { items }]) => [
     name,
-    items.map((item) => JSON.parse(item.text)),
+    Array.from(items, (item) => JSON.parse(item.text)),
   ])
   return Object.fromEntries(contents)
 }
 
 function refusalOf(text: string | Buffer): string {
   try {
-    atOnce(readingOf(Buffer.from(text), NOTHING))
+    atOnce(readingOf([Buffer.from(text)], NOTHING))
   } catch (error) {
     assert.ok(error instanceof Refusal && error.code === 'Invalid', String(error))
     return error.message
@@ -66,16 +67,48 @@ function file(random: Random): Record<string, JsonObject[]> {
   return Object.fromEntries(names.map((name) => [name, items()]))
 }
 
-test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', () => {
-  const random = new Random(seedFor('data_file_reading'))
-  let refused = 0
-  for (let round = 0; round < 1000; round++) {
+/** Texts as files have them: most of them valid, some with a byte or two changed. */
+function* files(random: Random, count: number): Generator<Buffer> {
+  for (let round = 0; round < count; round++) {
     const bytes = Buffer.from(JSON.stringify(file(random), null, random.pick([0, 1, 2, '\t', ' \r\n'])))
     for (let edits = random.integer(3); edits > 0; edits--) {
       bytes[random.integer(bytes.length)] = random.chance(0.5)
         ? random.pick([...Buffer.from('{}[],:" \n\\19tnue.-')])
         : random.integer(256)
     }
+    yield bytes
+  }
+}
+
+function cutUp(bytes: Buffer, random: Random, most: number): Buffer[] {
+  const pieces: Buffer[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const size = random.integer(most + 1)
+    pieces.push(bytes.subarray(at, at + size))
+    at += size
+  }
+  return pieces
+}
+
+/** What is read of pieces that come one after the other. */
+async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<FileContents> {
+  const reading = new FileReading(base, new Slices())
+  for (const piece of pieces) {
+    for (let at = 0; at < piece.length; ) {
+      const copied = piece.copy(await reading.room(), 0, at)
+      reading.fed(copied)
+      at += copied
+    }
+  }
+  await reading.room()
+  reading.fed(0)
+  return reading.contents()
+}
+
+test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', () => {
+  const random = new Random(seedFor('data_file_reading'))
+  let refused = 0
+  for (const bytes of files(random, 1000)) {
     const text = bytes.toString()
     let expected: JsonValue | undefined
     try {
@@ -111,6 +144,38 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
   assert.ok(refused > 100, `${refused} refused`)
 })
 
+test('wherever the pieces of a file begin and end, it is read as it is in one piece', async () => {
+  const random = new Random(seedFor('data_file_pieces'))
+  let refused = 0
+  for (const bytes of files(random, 500)) {
+    const pieces = cutUp(bytes, random, random.pick([1, 3, 20]))
+    const context = pieces.join('|')
+    let whole: FileContents | undefined
+    try {
+      whole = atOnce(readingOf([bytes], NOTHING))
+    } catch (error) {
+      refused++
+      assert.throws(() => atOnce(readingOf(pieces, NOTHING)), error as Error, context)
+      await assert.rejects(comingIn(pieces), context)
+      continue
+    }
+    const listed = (contents: FileContents) => Array.from(contents, ([name, { items }]) => [name, [...items]])
+    assert.deepEqual(listed(atOnce(readingOf(pieces, NOTHING))), listed(whole), context)
+    assert.deepEqual(listed(await comingIn(pieces)), listed(whole), context)
+  }
+  assert.ok(refused > 50 && refused < 450, `${refused} refused`)
+})
+
+test('an item may be longer than what is looked at together', async () => {
+  const random = new Random(seedFor('data_file_long_items'))
+  const things = Array.from({ length: 20 }, (_, id) => ({ id, text: 'ü\n'.repeat(random.integer(400_000)) }))
+  const base = atOnce(collectionsOf(read(JSON.stringify({ things }))))
+  const pieces = cutUp(Buffer.from(JSON.stringify({ things }, null, 2)), random, 100_000)
+  const found = [...((await comingIn(pieces, base)).get('things')?.items ?? [])]
+  assert.equal(found.length, things.length)
+  for (const [id, item] of found.entries()) assert.equal(item, base.get('things')?.item(String(id)), `item ${id}`)
+})
+
 test('what was not edited is the very same item, whatever was put in, taken out or moved around it', () => {
   const items = Array.from({ length: 50 }, (_, id) => ({ id: id % 3 === 0 ? `k${id}` : id, n: id, t: 'ü' }))
   const base = atOnce(collectionsOf(read(JSON.stringify({ things: items }))))
@@ -121,7 +186,7 @@ test('what was not edited is the very same item, whatever was put in, taken out 
     ...items.slice(25).map((item) => (item.n === 30 ? { ...item, n: -1 } : item)),
     { t: 'ü', n: 20, id: 20 },
   ]
-  const found = read(JSON.stringify({ things: edited }, null, 2), base).get('things')?.items ?? []
+  const found = [...(read(JSON.stringify({ things: edited }, null, 2), base).get('things')?.items ?? [])]
   assert.equal(found.length, edited.length)
   for (const [index, item] of edited.entries()) {
     const before = base.get('things')?.item(String(item.id))

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
-import type { Recorded } from '../../src/events/journal.ts'
+import type { DomainEvent } from '../../src/events/event.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 type Data = Record<string, { [name: string]: unknown }[]>
-type Event = Recorded['events'][number] & { readonly position: number; readonly actor: string; readonly id?: unknown }
+type Event = DomainEvent & { readonly position: number; readonly actor: string; readonly id?: unknown }
 
 const ANN = { id: 0, name: 'Ann' }
 const BOB = { id: 1, name: 'Bob' }

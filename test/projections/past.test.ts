@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { DomainEvent } from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { History } from '../../src/projections/history.ts'
@@ -10,7 +11,7 @@ import { Views } from '../../src/projections/views.ts'
 function recorded(writes: number) {
   const records: Recorded[] = []
   const views = new Views()
-  const apply = (event: Recorded['events'][number]): void => {
+  const apply = (event: DomainEvent): void => {
     const origin = { actor: 'ada', requestId: 'r' }
     const one = { position: views.position + 1, time: '2026-11-21T12:00:00.000Z', ...origin, events: [event] }
     records.push(one)

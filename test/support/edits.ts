@@ -16,5 +16,5 @@ export function editOf(
 }
 
 function read(objects: Objects, base: ReadonlyMap<string, Collection>): FileContents {
-  return atOnce(readingOf(Buffer.from(JSON.stringify(Object.fromEntries(objects))), base))
+  return atOnce(readingOf([Buffer.from(JSON.stringify(Object.fromEntries(objects)))], base))
 }

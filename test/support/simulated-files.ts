@@ -199,6 +199,13 @@ export class SimulatedDisk {
     directory.durable.set(nameOf(path), inode)
   }
 
+  /** Takes a file away, durably. */
+  take(path: string): void {
+    const directory = this.#directory(directoryOf(path))
+    directory?.entries.delete(nameOf(path))
+    directory?.durable.delete(nameOf(path))
+  }
+
   #directory(path: string): Directory | undefined {
     return this.#directories.get(path)
   }

@@ -2,7 +2,7 @@ import type { Position } from '../../events/event.ts'
 import { lastPosition, type Recorded } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
 import type { Kept, Piece } from '../checkpoint/kept.ts'
-import { type Content, readContent } from './adapter.ts'
+import { type Content, contentOf } from './adapter.ts'
 import type { Base } from './reading.ts'
 import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
 
@@ -128,8 +128,8 @@ export class Account implements Kept {
   async #editedFrom(): Promise<Mark | undefined> {
     const { confirmed, pending } = this.state ?? {}
     if (!pending) return confirmed
-    const waiting = await readContent(this.#files, temporaryPath(this.#path))
-    return waiting?.content.hash === pending.hash ? confirmed : pending
+    const waiting = await contentOf(this.#files, temporaryPath(this.#path))
+    return waiting?.hash === pending.hash ? confirmed : pending
   }
 }
 

@@ -14,6 +14,12 @@ export interface Content {
   readonly signature: string
 }
 
+/** A content with its bytes, in pieces. */
+export interface ReadContent {
+  readonly pieces: readonly Buffer[]
+  readonly content: Content
+}
+
 export interface AdapterOptions {
   readonly files: Files
   /** No symbolic link. */
@@ -64,41 +70,79 @@ export async function writePicture(files: Files, path: string, picture: Picture,
 /** So often a file is read that others write to meanwhile. */
 const MOST_READINGS = 20
 
-/** What the file holds, as it is when this resolves: looked at again after it was read, and read again when it is another one. */
-export async function readContent(
+/** Takes a file's bytes. */
+export interface Taker {
+  /** Where the next bytes are put; so many are left, or more if the file grows. */
+  room(left: number): Buffer | Promise<Buffer>
+  /** So many were put there; none at the end of the file. */
+  fed(bytes: number): void
+}
+
+/**
+ * The file as it is when this resolves: looked at again after it was read, and read again when it is another one, by
+ * another taker. Whoever takes its bytes takes them in pieces, as a large file would hold everybody, while it is hashed
+ * and when it is given memory: V8 gives hundreds of megabytes with collections of garbage.
+ */
+export async function contentOf(
   files: Files,
   path: string,
-): Promise<{ readonly bytes: Buffer; readonly content: Content } | undefined> {
+  taking: () => Taker = hashedOnly,
+): Promise<Content | undefined> {
   for (let readings = 0; readings < MOST_READINGS; readings++) {
     const stat = await files.stat(path)
     if (!stat) return undefined
-    const read = await readHashed(files, path)
+    const hash = await hashOf(files, path, taking())
     const isSame = (await files.stat(path))?.signature === stat.signature
-    if (read && isSame) return { bytes: read.bytes, content: { hash: read.hash, signature: stat.signature } }
+    if (hash !== undefined && isSame) return { hash, signature: stat.signature }
   }
   throw new Refusal('Unavailable', `The data file ${path} is being written to all the time; try again when it is not.`)
 }
 
+/** The same with all of its bytes, in pieces. */
+export async function readContent(files: Files, path: string): Promise<ReadContent | undefined> {
+  let pieces: Buffer[] = []
+  const content = await contentOf(files, path, () => {
+    pieces = []
+    return gathering(pieces)
+  })
+  return content && { pieces, content }
+}
+
+function gathering(pieces: Buffer[]): Taker {
+  let room: Buffer
+  return {
+    room(left) {
+      room = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, Math.max(1, left)))
+      return room
+    },
+    fed(bytes) {
+      pieces.push(room.subarray(0, bytes))
+    },
+  }
+}
+
+function hashedOnly(): Taker {
+  const room = Buffer.allocUnsafeSlow(READ_BYTES)
+  return { room: () => room, fed: () => {} }
+}
+
 /** Undefined when it has gone meanwhile. */
-async function readHashed(
-  files: Files,
-  path: string,
-): Promise<{ readonly bytes: Buffer; readonly hash: string } | undefined> {
+async function hashOf(files: Files, path: string, taker: Taker): Promise<string | undefined> {
   const hash = createHash('sha256')
   const file = await files.open(path, 'read').catch(async (error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   })
   if (!file) return undefined
   try {
-    const bytes = Buffer.allocUnsafeSlow(await file.size())
-    let size = 0
-    // In slices, as a large file would hold everybody.
-    for (let count = 1; count > 0 && size < bytes.length; size += count) {
-      const slice = bytes.subarray(size, size + READ_BYTES)
-      count = await file.read(slice, size)
-      hash.update(slice.subarray(0, count))
+    const size = await file.size()
+    for (let offset = 0; ; ) {
+      const room = await taker.room(size - offset)
+      const bytes = await file.read(room, offset)
+      hash.update(room.subarray(0, bytes))
+      taker.fed(bytes)
+      if (bytes === 0) return hash.digest('hex')
+      offset += bytes
     }
-    return { bytes: bytes.subarray(0, size), hash: hash.digest('hex') }
   } finally {
     await file.close()
   }

@@ -8,9 +8,9 @@ import { Slices, type Steps } from '../../slices.ts'
 import type { Kept } from '../checkpoint/kept.ts'
 import { collectionsAt, type Views } from '../views.ts'
 import { Account, type DataFileStatus, isTakenIn } from './account.ts'
-import { type Content, readContent } from './adapter.ts'
+import { type Content, contentOf, readContent } from './adapter.ts'
 import type { Connection, Merged, TakenInEdit } from './connection.ts'
-import { type Base, collectionsOf, readingOf } from './reading.ts'
+import { type Base, collectionsOf, FileReading, readingOf } from './reading.ts'
 import { mismatchOf, missingJournal, readState } from './state.ts'
 import { type Schedule, Writing } from './writing.ts'
 
@@ -84,7 +84,7 @@ export class DataFile {
   async checkFirstItems(check: (file: FileContents) => Steps<unknown>): Promise<void> {
     const bytes = await this.#options.files.read(this.#options.path)
     if (!bytes) return
-    const file = await this.#slices.run(() => readingOf(bytes, new Map()))
+    const file = await this.#slices.run(() => readingOf([bytes], new Map()))
     await this.#slices.run(() => check(file))
   }
 
@@ -114,18 +114,16 @@ export class DataFile {
       account.state = undefined
       account.base = views.copies()
     }
-    const content = (await account.untouched()) ?? (await readContent(files, path))?.content
+    const content = (await account.untouched()) ?? (await contentOf(files, path))
     await account.recognise(content?.hash)
     const { known, state } = account
-    // Read again: an edit is rare, and nothing is kept of a large file that is none.
-    const edited = content && !known ? await readContent(files, path) : undefined
     if (content && known) {
       account.content = content
       if (known === state?.pending) await this.#writing.confirm(known)
       else if (known !== state?.confirmed) account.base = await this.#baseOf(account.origin?.position ?? 0)
-    } else if (edited) {
+    } else if (content) {
       try {
-        await this.#takeIn(edited.bytes, edited.content)
+        await this.#takeIn()
       } catch (error) {
         if (journal.head === 0 || !(error instanceof Refusal)) throw error
         log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
@@ -149,14 +147,14 @@ export class DataFile {
   reload(): Promise<TakenInEdit> {
     return this.#inTurn(async () => {
       const { files, path, views } = this.#options
-      const found = await readContent(files, path)
-      if (!found || this.#account.isAccountedFor(found.content)) {
+      const found = await contentOf(files, path)
+      if (!found || this.#account.isAccountedFor(found)) {
         this.#account.trouble = undefined
         this.#writing.soon(0)
         return { basis: views.position, events: 0, conflicts: [] }
       }
       try {
-        return await this.#takeIn(found.bytes, found.content)
+        return await this.#takeIn()
       } catch (error) {
         if (error instanceof Refusal && error.code === 'Invalid') {
           throw new Refusal('Unprocessable', error.message, error.faults)
@@ -185,15 +183,16 @@ export class DataFile {
     return collectionsAt(this.#connected.journal, origin, (recorded) => isTakenIn(recorded, door))
   }
 
-  async #takeIn(bytes: Buffer, content: Content): Promise<TakenInEdit> {
+  async #takeIn(): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
     const account = this.#account
     const origin = account.origin?.position ?? 0
     let file: FileContents
+    let content: Content
     let taken: Merged
     try {
       const base = await this.#baseOf(origin)
-      file = await this.#slices.run(() => readingOf(bytes, base))
+      ;({ file, content } = await this.#read(base))
       taken = await this.#connected.takeIn({ file, base }, content.hash)
     } catch (error) {
       if (error instanceof Refusal) {
@@ -214,6 +213,24 @@ export class DataFile {
     }
     if (taken.events > 0) log.info({ events: taken.events, path }, 'the data file was taken in')
     return taken
+  }
+
+  /** The file as it is now; only of one that is not valid all bytes are held at once, to say what is wrong with it. */
+  async #read(base: Base): Promise<{ readonly file: FileContents; readonly content: Content }> {
+    const { files, path } = this.#options
+    try {
+      let reading: FileReading | undefined
+      const content = await contentOf(files, path, () => {
+        reading = new FileReading(base, this.#slices)
+        return reading
+      })
+      if (content && reading) return { file: await reading.contents(), content }
+    } catch (error) {
+      if (error instanceof Refusal && error.code !== 'Invalid') throw error
+      const found = await readContent(files, path)
+      if (found) return { file: await this.#slices.run(() => readingOf(found.pieces, base)), content: found.content }
+    }
+    throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
   }
 
   get #connected(): Connection {

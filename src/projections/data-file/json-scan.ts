@@ -33,47 +33,90 @@ export class Malformed extends Error {
   }
 }
 
+/** Asked for where the bytes that there are end before what is gone through does. */
+export const MORE = 'more'
+
+export type Scanning<Result> = Generator<typeof MORE | undefined, Result>
+
+/** So many bytes it has at a time, unless an object is longer. */
+const WINDOW_BYTES = 256 * 1024
+
 /**
  * Goes through the JSON of a data file without parsing it, however long it is: an object of arrays of objects. What
  * is wrong with it is thrown as Malformed, but for what is wrong within the objects, whose texts are only cut out.
+ *
+ * It has a part of the file at a time. Whenever it asks for MORE, the next bytes are to be put into `room` and told of
+ * with `fed`, no bytes at the end of the file.
  */
 export class JsonScan {
-  readonly #bytes: Buffer
-  #at: number
-  /** Where the last object, or the last name, begins. */
+  /** The part of the file that it goes through now, and room for what follows. */
+  #window: Buffer
+  /** Where in the window the part ends. */
+  #end = 0
+  /** Where the window begins in the file. */
+  #offset = 0
+  /** Where in the window it stands. */
+  #at = 0
+  #isWhole = false
+  /** Where the last object begins in the file. */
   #begin = 0
   #scratch: Buffer = Buffer.allocUnsafe(4096)
 
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes
-    this.#at = bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0
-    this.#skipBlanks()
+  constructor(windowBytes = WINDOW_BYTES) {
+    this.#window = Buffer.allocUnsafeSlow(windowBytes)
+  }
+
+  /** Where the next bytes belong. What was passed gives way to them. */
+  room(): Buffer {
+    const rest = this.#end - this.#at
+    // As much room again as is kept, so that what is long is not gone through once for each part of it.
+    const window = 2 * rest > this.#window.length ? Buffer.allocUnsafeSlow(2 * this.#window.length) : this.#window
+    this.#window.copy(window, 0, this.#at, this.#end)
+    this.#window = window
+    this.#offset += this.#at
+    this.#at = 0
+    this.#end = rest
+    return window.subarray(rest)
+  }
+
+  fed(bytes: number): void {
+    this.#end += bytes
+    if (bytes === 0) this.#isWhole = true
+  }
+
+  /** Up to the first byte that is no blank. */
+  *begin(): Scanning<void> {
+    while (this.#end < BYTE_ORDER_MARK.length && !this.#isWhole) yield MORE
+    if (this.#window.subarray(0, Math.min(this.#end, BYTE_ORDER_MARK.length)).equals(BYTE_ORDER_MARK)) {
+      this.#at = BYTE_ORDER_MARK.length
+    }
+    yield* this.#skipBlanks()
   }
 
   /** The byte at which it stands, which is no blank; undefined at the end. */
   peek(): number | undefined {
-    return this.#bytes[this.#at]
+    return this.#at < this.#end ? this.#window[this.#at] : undefined
   }
 
-  /** Once for each member of the object that begins here; the caller reads its name and its value. */
-  members(): Generator<undefined> {
-    return this.#each(CLOSE_BRACE, '{', '{"":[]')
+  /** Whether there is another member of the object, the first being that of the object that begins here; it goes on to its name. */
+  member(isFirst: boolean): Scanning<boolean> {
+    return this.#next(isFirst, CLOSE_BRACE, '{', '{"":[]')
   }
 
-  /** Once for each element of the array that begins here; the caller reads it. */
-  elements(): Generator<undefined> {
-    return this.#each(CLOSE_BRACKET, '{"":[', '{"":[{}')
+  /** Whether there is another element of the array, the first being that of the array that begins here; it goes on to it. */
+  element(isFirst: boolean): Scanning<boolean> {
+    return this.#next(isFirst, CLOSE_BRACKET, '{"":[', '{"":[{}')
   }
 
   /** The name of a member, up to its value. */
-  name(): string {
-    const begin = this.#at
-    if (this.peek() !== QUOTE) throw new Malformed(begin, '{')
-    for (this.#at++; this.peek() !== QUOTE; this.#at++) {
-      if (this.peek() === undefined) throw new Malformed(begin, '{')
-      if (this.peek() === BACKSLASH) this.#at++
+  *name(): Scanning<string> {
+    const begin = this.#position
+    let bytes = this.#cutName()
+    while (!bytes) {
+      if (this.#isWhole || this.peek() !== QUOTE) throw new Malformed(begin, '{')
+      yield MORE
+      bytes = this.#cutName()
     }
-    const bytes = this.#bytes.subarray(begin, ++this.#at)
     if (!isUtf8(bytes)) throw new Malformed(begin, '{', true)
     let name: string
     try {
@@ -81,27 +124,101 @@ export class JsonScan {
     } catch {
       throw new Malformed(begin, '{')
     }
-    this.#skipBlanks()
+    yield* this.#skipBlanks()
     if (this.peek() !== COLON) throw new Malformed(begin, '{')
-    this.#at++
-    this.#skipBlanks()
+    yield* this.#pass()
     return name
   }
 
   /** The text of the object that begins here, without the blanks between its tokens. */
-  object(): string {
-    const bytes = this.#bytes
-    const { length } = bytes
-    const begin = this.#at
-    this.#begin = begin
+  *object(): Scanning<string> {
+    this.#begin = this.#position
+    let text = this.#cutObject()
+    while (text === undefined) {
+      if (this.#isWhole) throw new Malformed(this.#begin, '{"":[')
+      yield MORE
+      text = this.#cutObject()
+    }
+    if (!this.#passBlanks()) yield* this.#skipBlanks()
+    return text
+  }
+
+  /** Of the last object: it is no JSON. */
+  malformed(): Malformed {
+    return new Malformed(this.#begin, '{"":[')
+  }
+
+  /** Nothing may follow. */
+  end(): void {
+    if (this.peek() !== undefined) throw new Malformed(this.#position, '{}')
+  }
+
+  get #position(): number {
+    return this.#offset + this.#at
+  }
+
+  *#next(isFirst: boolean, close: number, opening: string, going: string): Scanning<boolean> {
+    const byte = isFirst ? undefined : this.peek()
+    if (!isFirst && byte !== COMMA && byte !== close) throw new Malformed(this.#position, going)
+    yield* this.#pass()
+    if (byte === close) return false
+    if (isFirst && this.peek() === close) {
+      yield* this.#pass()
+      return false
+    }
+    const next = this.peek()
+    if (next === undefined || next === COMMA || next === close) {
+      throw new Malformed(this.#position, isFirst ? opening : `${going},`)
+    }
+    return true
+  }
+
+  *#pass(): Scanning<void> {
+    this.#at++
+    if (!this.#passBlanks()) yield* this.#skipBlanks()
+  }
+
+  *#skipBlanks(): Scanning<void> {
+    while (!this.#passBlanks() && !this.#isWhole) yield MORE
+  }
+
+  /** False when the window ends before something else comes. */
+  #passBlanks(): boolean {
+    const bytes = this.#window
+    for (; this.#at < this.#end; this.#at++) {
+      const byte = bytes[this.#at]
+      if (byte !== SPACE && byte !== NEWLINE && byte !== RETURN && byte !== TAB) return true
+    }
+    return false
+  }
+
+  /** The name that begins here, quotation marks included, which is passed; undefined when it goes on beyond the window. */
+  #cutName(): Buffer | undefined {
+    const bytes = this.#window
+    if (this.peek() !== QUOTE) return undefined
+    for (let at = this.#at + 1; at < this.#end; at++) {
+      if (bytes[at] === BACKSLASH) at++
+      else if (bytes[at] === QUOTE) {
+        const name = bytes.subarray(this.#at, at + 1)
+        this.#at = at + 1
+        return name
+      }
+    }
+    return undefined
+  }
+
+  /** The object that begins here, which is passed; undefined when it goes on beyond the window. */
+  #cutObject(): string | undefined {
+    const bytes = this.#window
+    const length = this.#end
     let scratch = this.#scratch
     let size = 0
     let all = 0
     let depth = 0
     let wasBlank = false
-    let at = begin
+    let at = this.#at
     do {
-      if (at >= length) throw new Malformed(begin, '{"":[')
+      if (at >= length) return undefined
       const byte = bytes[at] as number
       if (byte <= SPACE && (byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB)) {
         wasBlank = true
@@ -117,7 +234,7 @@ export class JsonScan {
       at++
       if (byte === QUOTE) {
         for (;;) {
-          if (at >= length) throw new Malformed(begin, '{"":[')
+          if (at >= length) return undefined
           if (size + 8 > scratch.length) scratch = this.#largerScratch()
           const inside = bytes[at++] as number
           scratch[size++] = inside
@@ -128,54 +245,9 @@ export class JsonScan {
       } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++
       else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--
     } while (depth > 0)
+    if (all >= 0x80 && !isUtf8(scratch.subarray(0, size))) throw new Malformed(this.#begin, '{"":[', true)
     this.#at = at
-    this.#skipBlanks()
-    if (all < 0x80) return scratch.toString('latin1', 0, size)
-    if (!isUtf8(scratch.subarray(0, size))) throw new Malformed(begin, '{"":[', true)
-    return scratch.toString('utf8', 0, size)
-  }
-
-  /** Of the last object: it is no JSON. */
-  malformed(): Malformed {
-    return new Malformed(this.#begin, '{"":[')
-  }
-
-  /** Nothing may follow. */
-  end(): void {
-    if (this.peek() !== undefined) throw new Malformed(this.#at, '{}')
-  }
-
-  *#each(close: number, opening: string, going: string): Generator<undefined> {
-    this.#at++
-    this.#skipBlanks()
-    if (this.peek() === close) {
-      this.#pass()
-      return
-    }
-    for (let before = opening; ; before = `${going},`) {
-      if (this.peek() === undefined || this.peek() === COMMA || this.peek() === close)
-        throw new Malformed(this.#at, before)
-      yield
-      this.#skipBlanks()
-      const byte = this.peek()
-      if (byte !== COMMA && byte !== close) throw new Malformed(this.#at, going)
-      this.#pass()
-      if (byte === close) return
-    }
-  }
-
-  #pass(): void {
-    this.#at++
-    this.#skipBlanks()
-  }
-
-  #skipBlanks(): void {
-    const bytes = this.#bytes
-    for (;;) {
-      const byte = bytes[this.#at]
-      if (byte !== SPACE && byte !== NEWLINE && byte !== RETURN && byte !== TAB) return
-      this.#at++
-    }
+    return scratch.toString(all < 0x80 ? 'latin1' : 'utf8', 0, size)
   }
 
   #largerScratch(): Buffer {

@@ -18,8 +18,9 @@ import type { ItemId } from '../../events/event.ts'
 import { Document } from '../../json/document.ts'
 import { equal, type JsonValue, own } from '../../json/value.ts'
 import { whereMalformed } from '../../json/where-malformed.ts'
-import type { Steps } from '../../slices.ts'
-import { JsonScan, Malformed } from './json-scan.ts'
+import { LongList } from '../../long-list.ts'
+import type { Slices, Steps } from '../../slices.ts'
+import { JsonScan, Malformed, MORE, type Scanning } from './json-scan.ts'
 
 /** The state that a file was edited from. */
 export type Base = ReadonlyMap<string, Collection>
@@ -32,20 +33,75 @@ const OPEN_BRACKET = 0x5b
  * the order of its members, is the base's own; as almost all are, only their texts are compared. A file that is not
  * valid is refused with its place.
  */
-export function* readingOf(bytes: Buffer, base: Base): Steps<FileContents> {
+export function* readingOf(pieces: readonly Buffer[], base: Base): Steps<FileContents> {
+  const scan = new JsonScan()
+  const reading = contentsOf(scan, base)
+  const coming = pieces.toReversed()
+  let piece = coming.pop()
   try {
-    return yield* contentsOf(new JsonScan(bytes), base)
+    for (;;) {
+      const contents = yield* untilMore(reading)
+      if (contents) return contents
+      while (piece?.length === 0) piece = coming.pop()
+      const copied = piece?.copy(scan.room()) ?? 0
+      scan.fed(copied)
+      piece = piece?.subarray(copied)
+    }
   } catch (error) {
-    const why = yield* whyMalformed(bytes, error)
+    const why = yield* whyMalformed(pieces, error)
     throw why === undefined ? error : new Refusal('Invalid', why)
   }
 }
 
-function* contentsOf(scan: JsonScan, base: Base): Steps<FileContents> {
+/** The same of a file whose bytes come while it is read, so that it never is in memory as a whole; what is wrong with it has no place. */
+export class FileReading {
+  readonly #scan = new JsonScan()
+  readonly #reading: Scanning<FileContents>
+  readonly #slices: Slices
+  #contents: FileContents | undefined
+
+  constructor(base: Base, slices: Slices) {
+    this.#reading = contentsOf(this.#scan, base)
+    this.#slices = slices
+  }
+
+  /** Where the next bytes belong. */
+  async room(): Promise<Buffer> {
+    await this.#goOn()
+    return this.#scan.room()
+  }
+
+  fed(bytes: number): void {
+    this.#scan.fed(bytes)
+  }
+
+  /** What the file holds, once its end was told of. */
+  async contents(): Promise<FileContents> {
+    await this.#goOn()
+    if (!this.#contents) throw new Error('the file has not been read to its end')
+    return this.#contents
+  }
+
+  async #goOn(): Promise<void> {
+    this.#contents ??= await this.#slices.run(() => untilMore(this.#reading))
+  }
+}
+
+function* untilMore(reading: Scanning<FileContents>): Steps<FileContents | undefined> {
+  for (;;) {
+    const step = reading.next()
+    if (step.done) return step.value
+    if (step.value === MORE) return undefined
+    yield
+  }
+}
+
+function* contentsOf(scan: JsonScan, base: Base): Scanning<FileContents> {
   const contents = new Map<string, FileItems>()
+  yield* scan.begin()
   if (scan.peek() !== OPEN_BRACE) throw noObject()
-  for (const _ of scan.members()) {
-    const name = scan.name()
+  for (let isFirst = true; yield* scan.member(isFirst); isFirst = false) {
+    const name = yield* scan.name()
     checkName(name)
     if (scan.peek() !== OPEN_BRACKET) throw noArray(name)
     contents.set(name, yield* itemsOf(scan, name, base.get(name)))
@@ -54,14 +110,14 @@ function* contentsOf(scan: JsonScan, base: Base): Steps<FileContents> {
   return inOrder(contents)
 }
 
-function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): Steps<FileItems> {
-  const items: FileItem[] = []
+function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): Scanning<FileItems> {
+  const items = new LongList<FileItem>()
   const indexes = new Keys()
   // Where the item stands in the base, unless something was put in, taken out or moved.
   let place = base?.seek(0) ?? 0
-  for (const _ of scan.elements()) {
+  for (let isFirst = true; yield* scan.element(isFirst); isFirst = false) {
     if (scan.peek() !== OPEN_BRACE) throw noItem(name, items.length)
-    const text = scan.object()
+    const text = yield* scan.object()
     let item: FileItem | undefined = base?.itemAt(place)
     if (item?.text !== text) {
       const read = readItem(scan, text, name, items.length)
@@ -119,9 +175,10 @@ function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
 const WHOLE_BYTES = 256 * 1024
 
 /** What is wrong with bytes that are no JSON, and where; undefined when `error` is about something else. */
-function* whyMalformed(bytes: Buffer, error: unknown): Steps<string | undefined> {
+function* whyMalformed(pieces: readonly Buffer[], error: unknown): Steps<string | undefined> {
   if (error instanceof Malformed && error.isNoText) return NO_TEXT
-  if (bytes.length <= WHOLE_BYTES) {
+  if (pieces.reduce((size, { length }) => size + length, 0) <= WHOLE_BYTES) {
+    const bytes = Buffer.concat(pieces)
     if (!isUtf8(bytes)) return NO_TEXT
     const text = bytes.toString().replace(/^\uFEFF/, '')
     try {
@@ -135,14 +192,28 @@ function* whyMalformed(bytes: Buffer, error: unknown): Steps<string | undefined>
   const { begin, before } = error
   let lines = 0
   let lineBegin = 0
-  for (let at = bytes.indexOf('\n'); at >= 0 && at < begin; at = bytes.indexOf('\n', at + 1)) {
-    lines++
-    lineBegin = at + 1
-    if (lines % 1024 === 0) yield
+  let offset = 0
+  for (const piece of pieces) {
+    for (let at = piece.indexOf('\n'); at >= 0 && offset + at < begin; at = piece.indexOf('\n', at + 1)) {
+      lines++
+      lineBegin = offset + at + 1
+      if (lines % 1024 === 0) yield
+    }
+    offset += piece.length
   }
-  const column = bytes.toString('utf8', lineBegin, begin).length
-  const part = bytes.toString('utf8', begin, begin + WHOLE_BYTES)
+  const column = cut(pieces, lineBegin, begin).toString().length
+  const part = cut(pieces, begin, begin + WHOLE_BYTES).toString()
   return told(whereMalformed(part, { before, lines, column }))
+}
+
+function cut(pieces: readonly Buffer[], from: number, to: number): Buffer {
+  let offset = 0
+  const parts = pieces.map((piece) => {
+    const part = piece.subarray(Math.max(0, from - offset), Math.max(0, to - offset))
+    offset += piece.length
+    return part
+  })
+  return Buffer.concat(parts)
 }
 
 const NO_TEXT = 'The data file is not valid UTF-8.'

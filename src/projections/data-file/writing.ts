@@ -5,7 +5,7 @@ import type { Position } from '../../events/event.ts'
 import type { Files } from '../../files/files.ts'
 import type { Views } from '../views.ts'
 import type { Account } from './account.ts'
-import { DataFileAdapter, readContent } from './adapter.ts'
+import { contentOf, DataFileAdapter } from './adapter.ts'
 import { type Mark, temporaryPath } from './state.ts'
 
 export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
@@ -159,8 +159,8 @@ export class Writing {
   async #isEdited(): Promise<boolean> {
     const { files, path, log, edited } = this.#options
     const account = this.#account
-    const found = (await account.isTouched()) ? await readContent(files, path) : undefined
-    if (!found || account.isAccountedFor(found.content)) {
+    const found = (await account.isTouched()) ? await contentOf(files, path) : undefined
+    if (!found || account.isAccountedFor(found)) {
       if (account.trouble?.state === 'edited') account.trouble = undefined
       return false
     }

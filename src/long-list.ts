@@ -1,0 +1,43 @@
+/** What an array can do, too. */
+export interface List<Thing> extends Iterable<Thing> {
+  readonly length: number
+  /** From the end when it is negative. */
+  at(index: number): Thing | undefined
+  /** The things from one on and before another, the first being 0. */
+  slice(from: number, to?: number): readonly Thing[]
+}
+
+const CHUNK = 4096
+
+/**
+ * A list that may become very long. An array of a million is given memory in one piece, and all of it is copied when it
+ * outgrows that: each holds everybody for 25 ms.
+ */
+export class LongList<Thing> implements List<Thing> {
+  readonly #chunks: Thing[][] = []
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  push(thing: Thing): void {
+    if (this.#length++ % CHUNK === 0) this.#chunks.push([thing])
+    else this.#chunks.at(-1)?.push(thing)
+  }
+
+  at(index: number): Thing | undefined {
+    const place = index < 0 ? this.#length + index : index
+    return place < 0 ? undefined : this.#chunks[Math.floor(place / CHUNK)]?.[place % CHUNK]
+  }
+
+  slice(from: number, to = this.#length): readonly Thing[] {
+    const things: Thing[] = []
+    for (let index = from; index < Math.min(to, this.#length); index++) things.push(this.at(index) as Thing)
+    return things
+  }
+
+  *[Symbol.iterator](): Generator<Thing> {
+    for (const chunk of this.#chunks) yield* chunk
+  }
+}
