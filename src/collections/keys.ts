@@ -1,5 +1,5 @@
 import type { ItemId } from '../events/event.ts'
-import type { Steps } from '../slices.ts'
+import { KeyMap } from './key-map.ts'
 
 /** Of many keys few pages, so that the way to them stays in the processor's caches. */
 const BITS = 13
@@ -18,8 +18,10 @@ const SPARSE = 1024
 export class Keys {
   /** By integer, one more than the place; 0 where there is none. */
   #pages = new Map<number, Uint32Array>()
-  #others = new Map<string, number>()
+  #others = new KeyMap<number>()
   #inPages = 0
+  /** Of the pages that no copy has, too; undefined while there never was a copy. */
+  #own: Set<number> | undefined
 
   get(key: string): number | undefined {
     const integer = integerOfKey(key)
@@ -33,7 +35,7 @@ export class Keys {
 
   set(id: ItemId, place: number): void {
     const integer = isIndex(id) ? id : integerOfKey(String(id))
-    const isElsewhere = this.#others.size > 0 && this.#others.has(String(id))
+    const isElsewhere = this.#others.size > 0 && this.#others.get(String(id)) !== undefined
     if (integer < 0 || isElsewhere || integer >= SPREAD * (this.#inPages + SPARSE)) {
       this.#others.set(String(id), place)
       return
@@ -45,39 +47,40 @@ export class Keys {
 
   delete(key: string): void {
     const integer = integerOfKey(key)
-    const page = integer < 0 ? undefined : this.#pages.get(integer >>> BITS)
-    if (page?.[integer & MASK]) {
-      page[integer & MASK] = 0
+    if (integer >= 0 && this.#paged(integer) !== undefined) {
+      this.#pageWith(integer)[integer & MASK] = 0
       this.#inPages--
     } else this.#others.delete(key)
   }
 
-  /** Another with the same keys, in steps, during which it must not change. */
-  *copying(): Steps<Keys> {
+  /**
+   * Another with the same keys; what changes in one is not seen in the other. It costs next to nothing: what changes later
+   * is copied before, a page at a time.
+   */
+  copy(): Keys {
     const copy = new Keys()
     copy.#inPages = this.#inPages
-    for (const [at, page] of this.#pages) {
-      copy.#pages.set(at, page.slice())
-      yield
-    }
-    for (const [key, place] of this.#others) {
-      copy.#others.set(key, place)
-      yield
-    }
+    copy.#pages = new Map(this.#pages)
+    copy.#others = this.#others.copy()
+    copy.#own = new Set()
+    this.#own = new Set()
     return copy
   }
 
-  /** The page that an integer stands in, with room for it. */
+  /** The page that an integer stands in, with room for it, to be changed. */
   #pageWith(integer: number): Uint32Array {
-    const page = this.#pages.get(integer >>> BITS)
+    const at = integer >>> BITS
     const index = integer & MASK
-    if (page && index < page.length) return page
+    const page = this.#pages.get(at)
+    const isOwn = this.#own?.has(at) ?? true
+    if (page && isOwn && index < page.length) return page
     let size = page?.length ?? SMALLEST_PAGE
     while (size <= index) size *= 2
-    const larger = new Uint32Array(size)
-    if (page) larger.set(page)
-    this.#pages.set(integer >>> BITS, larger)
-    return larger
+    const own = new Uint32Array(size)
+    if (page) own.set(page)
+    this.#pages.set(at, own)
+    this.#own?.add(at)
+    return own
   }
 
   #other(id: number): number | undefined {

@@ -23,7 +23,7 @@ export interface FileItem {
 export interface FileItems {
   readonly items: List<FileItem>
   /** Where those that have an id stand, by its key. */
-  readonly indexes: Pick<Keys, 'of' | 'copying'>
+  readonly indexes: Pick<Keys, 'of' | 'copy'>
 }
 
 /** What a data file holds: its collections, in order. */

@@ -167,7 +167,7 @@ class CollectionMerge {
       else unnamed.set(text, [item.id])
     }
     const items = new LongList<FileItem>()
-    const indexes = yield* file.indexes.copying()
+    const indexes = file.indexes.copy()
     for (const item of file.items) {
       yield
       const index = items.length

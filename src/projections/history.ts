@@ -1,3 +1,4 @@
+import { KeyMap } from '../collections/key-map.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import { type Steps as InSteps, Slices } from '../slices.ts'
@@ -14,7 +15,7 @@ export const STRIDE = 8
 export class History implements Kept {
   readonly #views: Views
   /** Of each collection's items, the positions of every STRIDE-th event. */
-  readonly #steps = new Map<string, Map<string, Position[]>>()
+  readonly #steps = new Map<string, KeyMap<Position[]>>()
   /** Creations and removals by turns. */
   readonly #lives = new Map<string, Position[]>()
   readonly #slices = new Slices()
@@ -151,7 +152,7 @@ export class History implements Kept {
   #note(collection: string, key: string, position: Position): void {
     let items = this.#steps.get(collection)
     if (!items) {
-      items = new Map()
+      items = new KeyMap()
       this.#steps.set(collection, items)
     }
     const positions = items.get(key)
@@ -166,7 +167,7 @@ type Steps = readonly [string, ...Position[]]
 const STRETCH = 4096
 
 /** Up to a position; an item with very many has them in several stretches, lest one of them hold everybody. */
-function* stretchesOf(items: ReadonlyMap<string, readonly Position[]>, last: Position): Generator<Steps> {
+function* stretchesOf(items: Iterable<readonly [string, readonly Position[]]>, last: Position): Generator<Steps> {
   for (const [key, steps] of items) {
     const count = countUpTo(steps, last)
     for (let from = 0; from < count; from += STRETCH) yield [key, ...steps.slice(from, Math.min(count, from + STRETCH))]

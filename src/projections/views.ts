@@ -44,7 +44,7 @@ export class Views {
       let copy = copies.get(event.collection)
       if (!copy) {
         const now = this.#collections.get(event.collection)
-        copy = now ? yield* now.copying() : new Collection(event.collection)
+        copy = now?.copy() ?? new Collection(event.collection)
         copies.set(event.collection, copy)
       }
       if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') namesPosition = position
