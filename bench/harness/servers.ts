@@ -1,18 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ask } from './ask.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const MAIN = join(ROOT, 'dist', 'main.js')
-/** What `npm start` gives to node. */
-const NODE_FLAGS = (
-  JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { readonly scripts: { readonly start: string } }
-).scripts.start
-  .split(' ')
-  .filter((word) => word.startsWith('--'))
 const INSIDE = fileURLToPath(new URL('inside.mjs', import.meta.url))
 const READY_MS = 180_000
 
@@ -126,7 +119,6 @@ export class Servers {
         ...flags,
       ],
       ready: /Recollect listens on (http:\/\/\S+)/,
-      flags: NODE_FLAGS,
       ...options,
     })
     if (options.settle !== false) await settled(server)
