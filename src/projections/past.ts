@@ -80,12 +80,12 @@ export class Past {
 
   /**
    * The collection as it was right after an event; to be read at once, and not to be changed. Refuses when all who asked
-   * for it are gone before it was begun.
+   * for it are gone.
    */
   async collection(name: string, at: Position, asker = STAYING): Promise<Collection> {
     const now = this.#views.any(name)
     if (now && now.position <= at) return now
-    const key = `${at} ${name}`
+    const key = stateKey(name, at)
     const known = this.#states.get(key)
     if (known && !known.folded) known.askers.push(asker)
     const kept = known ?? this.#folding(name, at, asker)
@@ -134,15 +134,21 @@ export class Past {
 
   #folding(name: string, at: Position, asker: Asker): KeptState {
     const askers = [asker]
+    const checkAsked = (): void => {
+      if (!askers.every((one) => one.isGone())) return
+      // Whoever asks from now on begins anew.
+      this.#states.delete(stateKey(name, at))
+      throw abandoned()
+    }
     const state = this.#folds.run(() => {
-      if (askers.every((one) => one.isGone())) throw abandoned()
-      return this.#fold(name, at)
+      checkAsked()
+      return this.#fold(name, at, checkAsked)
     })
     return { name, at, state, askers, folded: undefined }
   }
 
-  /** From the nearest state before, if one is kept. */
-  async #fold(name: string, at: Position): Promise<Folded> {
+  /** From the nearest state before, if one is kept; `goingOn` throws when it is to be given up. */
+  async #fold(name: string, at: Position, goingOn: () => void): Promise<Folded> {
     let nearest: KeptState | undefined
     for (const kept of this.#states.values()) {
       if (kept.folded && kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
@@ -151,6 +157,7 @@ export class Past {
     const collection = before?.collection.copy() ?? new Collection(name)
     let bytes = before?.bytes ?? 0
     for await (const recorded of this.#journal.read((nearest?.at ?? 0) + 1, at)) {
+      goingOn()
       let position = recorded.position
       for (const event of recorded.events) {
         if (event.collection === name) {
@@ -181,4 +188,8 @@ export class Past {
       total -= folded.bytes
     }
   }
+}
+
+function stateKey(name: string, at: Position): string {
+  return `${at} ${name}`
 }

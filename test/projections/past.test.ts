@@ -75,3 +75,24 @@ test('a past that all who asked for it have given up is not made; for one who st
   reading.shift()?.()
   assert.equal((await later).item('1')?.value.n, 3, 'and whoever asks for it later is answered')
 })
+
+test('a past that is being made is given up with the last who waits for it, and made anew for who asks later', async () => {
+  const { past, reading } = recorded(10)
+  let isGone = false
+  const leaving = { isGone: () => isGone }
+  const both = [past.collection('things', 5, leaving), past.collection('things', 5, leaving)]
+  const givenUp = both.map((one) => assert.rejects(one, { code: 'Invalid', message: /went away/ }))
+  const other = past.collection('things', 6, leaving)
+  const staying = past.collection('things', 6)
+  await settled()
+  isGone = true
+  for (const go of reading.splice(0)) go()
+  await Promise.all(givenUp)
+  assert.equal((await staying).item('1')?.value.n, 4)
+  assert.equal(await other, await staying)
+  const later = past.collection('things', 5)
+  await settled()
+  assert.equal(reading.length, 1, 'it is read again')
+  reading.shift()?.()
+  assert.equal((await later).item('1')?.value.n, 3)
+})
