@@ -28,7 +28,7 @@ export class LongList<Thing> implements List<Thing> {
 
   at(index: number): Thing | undefined {
     const place = index < 0 ? this.#length + index : index
-    return place < 0 ? undefined : this.#chunks[Math.floor(place / CHUNK)]?.[place % CHUNK]
+    return this.#chunks[Math.floor(place / CHUNK)]?.[place % CHUNK]
   }
 
   slice(from: number, to = this.#length): readonly Thing[] {

@@ -12,7 +12,7 @@ const HASHED_CHARACTERS = 48
 export class KeyMap<Value> {
   #parts: Map<string, Value>[] = [new Map()]
   #size = 0
-  /** The parts that no copy has, too; undefined while all are. */
+  /** Of the parts that no copy has, too; undefined while there is no copy. */
   #own: Set<number> | undefined
 
   get size(): number {

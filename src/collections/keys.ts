@@ -20,7 +20,7 @@ export class Keys {
   #pages = new Map<number, Uint32Array>()
   #others = new KeyMap<number>()
   #inPages = 0
-  /** Of the pages that no copy has, too; undefined while there never was a copy. */
+  /** Of the pages that no copy has, too; undefined while there is no copy. */
   #own: Set<number> | undefined
 
   get(key: string): number | undefined {

@@ -147,8 +147,8 @@ export class Past {
     return { name, at, state, askers, folded: undefined }
   }
 
-  /** From the nearest state before, if one is kept; `goingOn` throws when it is to be given up. */
-  async #fold(name: string, at: Position, goingOn: () => void): Promise<Folded> {
+  /** From the nearest state before, if one is kept; `checkAsked` throws when it is to be given up. */
+  async #fold(name: string, at: Position, checkAsked: () => void): Promise<Folded> {
     let nearest: KeptState | undefined
     for (const kept of this.#states.values()) {
       if (kept.folded && kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
@@ -157,7 +157,7 @@ export class Past {
     const collection = before?.collection.copy() ?? new Collection(name)
     let bytes = before?.bytes ?? 0
     for await (const recorded of this.#journal.read((nearest?.at ?? 0) + 1, at)) {
-      goingOn()
+      checkAsked()
       let position = recorded.position
       for (const event of recorded.events) {
         if (event.collection === name) {

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
+import { appendFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { readContent } from '../../src/projections/data-file/adapter.ts'
+import type { Files } from '../../src/files/files.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { contentOf, readContent } from '../../src/projections/data-file/adapter.ts'
+import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
@@ -46,6 +52,28 @@ test('a file that changes whenever it is looked at is refused, and not read for 
     return undefined
   })
   await assert.rejects(readContent(files, PATH), { code: 'Unavailable', message: /db\.json is being written to/ })
+})
+
+test('a file that grows whenever it is read is refused, and not read for ever', async (t) => {
+  const path = join(await temporaryDirectory(t), 'db.json')
+  await writeFile(path, '{"a":[]}')
+  let readings = 0
+  const files: Files = {
+    ...nodeFiles,
+    async open(...args) {
+      const file = await nodeFiles.open(...args)
+      return {
+        ...file,
+        async read(buffer, position) {
+          readings++
+          appendFileSync(path, ' '.repeat(100))
+          return file.read(buffer, position)
+        },
+      }
+    },
+  }
+  await assert.rejects(contentOf(files, path), { code: 'Unavailable', message: /db\.json is being written to/ })
+  assert.ok(readings <= 20, `${readings} readings`)
 })
 
 /** An engine whose file, as somebody edits it, becomes another one just before it is opened for the second time. */

@@ -72,7 +72,7 @@ const MOST_READINGS = 20
 
 /** Takes a file's bytes. */
 export interface Taker {
-  /** Where the next bytes are put; so many are left, or more if the file grows. */
+  /** Where the next bytes are put; so many are left. */
   room(left: number): Buffer | Promise<Buffer>
   /** So many were put there; none at the end of the file. */
   fed(bytes: number): void
@@ -112,11 +112,11 @@ function gathering(pieces: Buffer[]): Taker {
   let room: Buffer
   return {
     room(left) {
-      room = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, Math.max(1, left)))
+      room = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, left))
       return room
     },
     fed(bytes) {
-      pieces.push(room.subarray(0, bytes))
+      if (bytes > 0) pieces.push(room.subarray(0, bytes))
     },
   }
 }
@@ -136,8 +136,10 @@ async function hashOf(files: Files, path: string, taker: Taker): Promise<string 
   try {
     const size = await file.size()
     for (let offset = 0; ; ) {
-      const room = await taker.room(size - offset)
-      const bytes = await file.read(room, offset)
+      const left = size - offset
+      // What comes meanwhile makes it another file: one that grows and grows is not read for ever.
+      const room = (await taker.room(left)).subarray(0, left)
+      const bytes = left > 0 ? await file.read(room, offset) : 0
       hash.update(room.subarray(0, bytes))
       taker.fed(bytes)
       if (bytes === 0) return hash.digest('hex')

@@ -38,7 +38,7 @@ export const MORE = 'more'
 
 export type Scanning<Result> = Generator<typeof MORE | undefined, Result>
 
-/** So many bytes it has at a time, unless an object is longer. */
+/** So many bytes it has at a time, unless an object or a name is longer. */
 const WINDOW_BYTES = 256 * 1024
 
 /**
@@ -50,7 +50,7 @@ const WINDOW_BYTES = 256 * 1024
  */
 export class JsonScan {
   /** The part of the file that it goes through now, and room for what follows. */
-  #window: Buffer
+  #window: Buffer = Buffer.allocUnsafeSlow(WINDOW_BYTES)
   /** Where in the window the part ends. */
   #end = 0
   /** Where the window begins in the file. */
@@ -61,10 +61,6 @@ export class JsonScan {
   /** Where the last object begins in the file. */
   #begin = 0
   #scratch: Buffer = Buffer.allocUnsafe(4096)
-
-  constructor(windowBytes = WINDOW_BYTES) {
-    this.#window = Buffer.allocUnsafeSlow(windowBytes)
-  }
 
   /** Where the next bytes belong. What was passed gives way to them. */
   room(): Buffer {
