@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict'
-import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { spawnServer } from '../faults/program.ts'
-import { temporaryDirectory } from '../support/directory.ts'
 import { agree, Follower } from '../support/follower.ts'
+import { startProbed } from '../support/probe.ts'
 import { until } from '../support/until.ts'
 
 const EVENTS = Number(process.env.STALLED_EVENTS ?? 6000)
@@ -19,22 +15,6 @@ const KEYS = 20
 /** Long ids, so that what is told of each event is long, and the kernel's buffers are soon full. */
 const ID_LENGTH = 1300
 const PARTS = 6
-
-/** Loaded into the server: tells how much memory is in use when nothing is left to collect. */
-const PROBE = `data:text/javascript,${encodeURIComponent(`
-  process.on('message', () => {
-    for (let times = 0; times < 3; times++) gc()
-    const { heapUsed, external } = process.memoryUsage()
-    process.send(heapUsed + external)
-  })
-  process.channel.unref()
-`)}`
-
-async function memoryOf(server: ChildProcess): Promise<number> {
-  const told = once(server, 'message')
-  server.send('how much?')
-  return (await told)[0] as number
-}
 
 class Writer {
   readonly #url: URL
@@ -96,15 +76,9 @@ async function openStream(t: TestContext, url: string, path: string, accept: str
 }
 
 test('readers that stop reading cost no memory; they catch up, or are let go', async (t) => {
-  const directory = await temporaryDirectory(t)
-  await writeFile(join(directory, 'db.json'), '{"a":[]}')
-  const program = spawnServer(t, directory, {
-    flags: ['--Api.UpsertOnPut', 'true'],
-    node: ['--expose-gc', '--import', PROBE],
-  })
-  const url = (await program.listening) as string
+  const probed = await startProbed(t, { data: { a: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
+  const { url, memory } = probed
   const server = { fetch: (path: string) => fetch(url + path) }
-  const memory = () => memoryOf(program.process)
   const writer = new Writer(t, url)
   await writer.write(1000, memory)
 

@@ -1,0 +1,74 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { spawnServer } from '../faults/program.ts'
+import { type Scope, temporaryDirectory } from './directory.ts'
+
+/** Loaded into the server before its own code: measures from within what a client sees only in part. */
+const PROBE = `data:text/javascript,${encodeURIComponent(`
+  import { monitorEventLoopDelay } from 'node:perf_hooks'
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  const questions = {
+    memory() {
+      for (let times = 0; times < 3; times++) gc()
+      const { heapUsed, external } = process.memoryUsage()
+      return heapUsed + external
+    },
+    watch() {
+      delay.enable()
+      delay.reset()
+    },
+    longestBlock: () => delay.max / 1e6,
+  }
+  process.on('message', (question) => process.send(questions[question]() ?? null))
+  process.channel.unref()
+`)}`
+
+/** A server in a process of its own that can be asked what it costs to serve. */
+export interface ProbedServer {
+  readonly url: string
+  readonly directory: string
+  readonly process: ChildProcess
+  readonly stderr: () => string
+  /** Bytes in use after a garbage collection, in the heap and beside it. */
+  memory(): Promise<number>
+  /**
+   * The longest time in milliseconds for which the work blocked the event loop. The work is done several times and the
+   * shortest of the results counts, because another process may take the processor away during some of them.
+   */
+  longestBlock(work: (time: number) => Promise<unknown>, times?: number): Promise<number>
+}
+
+export async function startProbed(
+  t: Scope,
+  options: { readonly data?: unknown; readonly flags?: readonly string[] } = {},
+): Promise<ProbedServer> {
+  const directory = await temporaryDirectory(t)
+  if (options.data !== undefined) await writeFile(join(directory, 'db.json'), JSON.stringify(options.data))
+  const node = ['--expose-gc', '--import', PROBE]
+  const program = spawnServer(t, directory, { node, ...(options.flags && { flags: options.flags }) })
+  const url = await program.listening
+  if (url === undefined) throw new Error(`the server ended before it listened:\n${program.stderr()}`)
+  const ask = async (question: string): Promise<number> => {
+    const answer = once(program.process, 'message')
+    program.process.send(question)
+    return (await answer)[0] as number
+  }
+  return {
+    url,
+    directory,
+    process: program.process,
+    stderr: program.stderr,
+    memory: () => ask('memory'),
+    async longestBlock(work, times = 3) {
+      let shortest = Number.POSITIVE_INFINITY
+      for (let time = 0; time < times; time++) {
+        await ask('watch')
+        await work(time)
+        shortest = Math.min(shortest, await ask('longestBlock'))
+      }
+      return shortest
+    },
+  }
+}
