@@ -1,5 +1,5 @@
-// What the tests need beyond npm. It is installed where that is allowed; otherwise it is named, and the tests that
-// need it say that they were skipped. With CI=true a missing tool is a failure.
+// What tests need beyond npm. A missing tool is named, and the tests that need it say why they are skipped. With
+// CI=true or RECOLLECT_INSTALL_TOOLS=1 missing tools are installed (Debian, as root); with CI=true they must be there.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
@@ -13,17 +13,19 @@ const TOOLS = [
   { name: 'openssl', paths: ['/usr/bin/openssl', '/usr/local/bin/openssl'], variable: 'OPENSSL' },
   { name: 'iproute2', paths: ['/usr/sbin/ip', '/sbin/ip', '/usr/bin/ip'], variable: 'IPROUTE2' },
   { name: 'jq', paths: ['/usr/bin/jq', '/usr/local/bin/jq'], variable: 'JQ' },
+  { name: 'strace', paths: ['/usr/bin/strace', '/usr/local/bin/strace'], variable: 'STRACE' },
 ]
 
 /** The environment variables that tell the tests where each tool is. */
 export function provideTools() {
+  const { CI, RECOLLECT_INSTALL_TOOLS } = process.env
   const missing = TOOLS.filter((tool) => !find(tool)).map(({ name }) => name)
-  if (missing.length > 0) install(missing)
+  if (missing.length > 0 && (CI === 'true' || RECOLLECT_INSTALL_TOOLS === '1')) install(missing)
   const env = {}
   for (const tool of TOOLS) {
     const path = find(tool)
     if (path) env[tool.variable] = path
-    else if (process.env.CI === 'true') throw new Error(`${tool.name} is missing and could not be installed`)
+    else if (CI === 'true') throw new Error(`${tool.name} is missing and could not be installed`)
     else
       process.stderr.write(`${tool.name} is missing: tests that need it are skipped (apt-get install ${tool.name})\n`)
   }

@@ -1,0 +1,175 @@
+// The sizes of tests beyond those of the quick suite, which stand in the test files themselves: `full` is what
+// `npm run torture -- <name>` runs for hours, `all` what `npm run test:all` runs within half an hour. A size is an
+// environment variable; one that is set already is kept, so KILLS=100 npm run torture -- kills works too.
+export const RUNS = {
+  kills: {
+    about: 'SIGKILL at random moments under 32 writers: nothing acknowledged lost or changed, nothing invented',
+    file: 'test/faults/kills.test.ts',
+    test: '^killed',
+    full: { KILLS: 2000 },
+  },
+  terminations: {
+    about: 'SIGTERM under 32 writers: what was accepted is answered, what was not answered did not happen',
+    file: 'test/faults/kills.test.ts',
+    test: '^SIGTERM',
+    full: { TERMINATIONS: 100 },
+  },
+  owners: {
+    about: 'two processes race for one journal; an owner is killed and another started at once',
+    file: 'test/faults/owners.test.ts',
+    full: { RACES: 1000, RESTARTS: 100 },
+  },
+  bits: {
+    about: 'every bit of a journal flipped, every sector zeroed, every record moved, by the reader',
+    file: 'test/faults/bits.test.ts',
+    test: '^(any|zeroed|records)',
+    full: { RECORDS: 1000, WALKS: 10_000 },
+  },
+  starts: {
+    about: 'the program started on a damaged journal: refused with the place, not a byte changed',
+    file: 'test/faults/bits.test.ts',
+    test: '^a ',
+    full: { RECORDS: 1000, STARTS: 1000 },
+  },
+  disk: {
+    about: 'a real disk filled up and freed again, with kills while it is full; needs root',
+    file: 'test/faults/disks.test.ts',
+    test: '^on a full disk',
+    full: { DISK_ROUNDS: 50 },
+  },
+  syncs: {
+    about: 'a real durable write fails; needs strace',
+    file: 'test/faults/disks.test.ts',
+    test: 'sync',
+    full: { SYNCS: 100 },
+  },
+  power: {
+    about:
+      'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
+    file: 'test/faults/stops.test.ts',
+    full: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000 },
+  },
+  edits: {
+    about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
+    file: 'test/projections/data-file-kills.test.ts',
+    full: { DATA_FILE_KILLS: 500 },
+  },
+  large: {
+    about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
+    file: 'test/faults/large-write.test.ts',
+    test: '^stopped',
+    full: { LARGE_WRITE_STOPS: 1000 },
+  },
+  cluster: {
+    about:
+      'nats-servers and nodes of a cluster killed at random: nothing acknowledged lost or doubled; needs nats-server',
+    file: 'test/cluster/kills.test.ts',
+    full: { CLUSTER_KILL_SECONDS: 600 },
+  },
+  races: {
+    about: 'If-Match writers at the three nodes of a cluster race for one item, with failovers; needs nats-server',
+    file: 'test/cluster/cuts.test.ts',
+    test: '^of any number',
+    full: { CLUSTER_RACE_ROUNDS: 100, CLUSTER_RACERS: 1000 },
+  },
+  cuts: {
+    about: 'a decider that is cut off from NATS, of what it sends, of what is answered, or of both; needs nats-server',
+    file: 'test/cluster/cuts.test.ts',
+    test: '^a decider that is cut off',
+    full: { CLUSTER_LOSSES: 'both,sent,answered' },
+  },
+  'cluster-histories': {
+    about: 'histories of concurrent clients at three nodes, through failovers, explained one by one; needs nats-server',
+    file: 'test/cluster/linearizability.test.ts',
+    full: { CLUSTER_HISTORIES: 1000 },
+  },
+  'any-node': {
+    about:
+      'the tests of the main job and the model test against three nodes that take the requests by turns; needs nats-server',
+    file: 'test/cluster/any-node.test.ts',
+    full: {
+      CLUSTER_FILES: [
+        'ids,methods,bodies,conditions,patches,retries,problems,positions,waiting,query,as-of,past,restore',
+        'events,event-stream,event-following,openapi,hot-path,statics,verify,metrics',
+        'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
+        'test/model/model.test.ts',
+      ].join(','),
+      MODEL_REQUESTS: 5000,
+    },
+  },
+  histories: {
+    about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
+    file: 'test/linearizability/linearizability.test.ts',
+    full: { LINEARIZABILITY_HISTORIES: 10_000 },
+  },
+  indexes: {
+    about:
+      'random queries over random items, written to between any two slices: by indexes as by looking at every item',
+    file: 'test/projections/query/indexes.test.ts',
+    full: { INDEXES_TIMES: 125 },
+  },
+  queries: {
+    about: 'random queries of random items, paged through by next: as a naive model answers them',
+    file: 'test/projections/query/model.test.ts',
+    full: { QUERY_RUNS: 20_000 },
+  },
+  fleet: {
+    about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
+    file: 'test/fleet.test.ts',
+    test: '^the readings of a fleet are',
+    full: { FLEET_SECONDS: 60 },
+  },
+  fuzz: {
+    about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",
+    file: 'test/security/fuzz.test.ts',
+    full: { FUZZ_REQUESTS: 100_000 },
+  },
+  past: {
+    about:
+      'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
+    file: 'test/http/past.test.ts',
+    full: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
+  },
+  lists: {
+    about: 'clients with random queries, cut off at random, while the server is killed and started again under load',
+    file: 'test/sockets/lists.test.ts',
+    full: { LIST_CLIENTS: 200, LIST_KILLS: 10 },
+  },
+  readers: {
+    about: 'readers of every kind that stop reading cost the server no memory, catch up, or are let go',
+    file: 'test/sockets/stalled-readers.test.ts',
+    full: { STALLED_EVENTS: 60_000 },
+  },
+  subscriptions: {
+    about:
+      'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',
+    file: 'test/sockets/subscriptions-model.test.ts',
+    full: { SUBSCRIPTION_SEEDS: 5000 },
+  },
+  client: {
+    about:
+      "clients' lists against fresh GETs, now and at the positions that they showed, through cut lines and restarts",
+    file: 'test/client/lists.test.ts',
+    full: { CLIENT_WRITES: 20_000 },
+  },
+  pages: {
+    about: 'the journal page on a million events: few rows in the document, and how long its tasks were',
+    file: 'test/browser/journal.test.ts',
+    test: '^the list of',
+    full: { PAGES_EVENTS: 1_000_000 },
+  },
+  model: {
+    about: 'random requests against a naive model, through restarts and edits by hand',
+    file: 'test/model/model.test.ts',
+    full: { MODEL_REQUESTS: 1_000_000 },
+  },
+}
+
+/** The environment of `npm run test:all`. */
+export function sizesOfAll() {
+  return environmentOf(Object.assign({}, ...Object.values(RUNS).map(({ all }) => all)))
+}
+
+export function environmentOf(size) {
+  return Object.fromEntries(Object.entries(size).map(([variable, value]) => [variable, String(value)]))
+}
