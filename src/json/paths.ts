@@ -3,8 +3,34 @@ import { isArray, isObject, type JsonObject, type JsonValue, own } from './value
 /** A dotted path. */
 export type Path = readonly string[]
 
+/** A backslash makes the dot, comma or backslash after it part of a name; before anything else it stands for itself. */
 export function parsePath(text: string): Path {
-  return text.split('.')
+  return split(text, '.').map((name) => name.replace(/\\([.,\\])/g, '$1'))
+}
+
+/** The text that `parsePath` reads as this path. */
+export function formatPath(path: Path): string {
+  return path.map((name) => name.replace(/[.,\\]/g, '\\$&')).join('.')
+}
+
+/** The pieces of a list of paths or sorts, empty ones left out; each is as it was written. */
+export function splitList(text: string): string[] {
+  return split(text, ',').filter((piece) => piece !== '')
+}
+
+/** At each separator that has no backslash before it. */
+function split(text: string, separator: '.' | ','): string[] {
+  if (!text.includes('\\')) return text.split(separator)
+  const pieces: string[] = []
+  let from = 0
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '\\' && /[.,\\]/.test(text[at + 1] ?? '')) at++
+    else if (text[at] === separator) {
+      pieces.push(text.slice(from, at))
+      from = at + 1
+    }
+  }
+  return [...pieces, text.slice(from)]
 }
 
 /** Every value that a path leads to: each element of an array counts, beside the array itself. */

@@ -1,5 +1,5 @@
 import { keyOf, ranked } from '../json/order.ts'
-import { type Path, valuesAt } from '../json/paths.ts'
+import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Filter } from '../projections/query/filter.ts'
 import type { Watch } from '../projections/query/watch.ts'
@@ -27,7 +27,7 @@ export class SubscriptionIndex<Subscriber> {
       this.#others.add(subscriber)
       return
     }
-    const name = filter.path.join('.')
+    const name = formatPath(filter.path)
     const of = this.#byPath.get(name) ?? { path: filter.path, values: new Map<string, Set<Subscriber>>() }
     this.#byPath.set(name, of)
     for (const key of filter.equal) {
@@ -40,7 +40,7 @@ export class SubscriptionIndex<Subscriber> {
   remove(subscriber: Subscriber, watch: Watch): void {
     this.#others.delete(subscriber)
     const filter = mostTelling(watch)
-    const name = filter?.path.join('.') ?? ''
+    const name = filter ? formatPath(filter.path) : ''
     const values = this.#byPath.get(name)?.values
     if (!filter || !values) return
     for (const key of filter.equal) {

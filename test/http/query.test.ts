@@ -38,6 +38,12 @@ const odd: readonly JsonObject[] = [
   { id: 2, page: 3, gt: 6, a_gt: 2, q: 'y' },
 ]
 
+/** Names in which a dot, a comma or a backslash is a letter like any other. */
+const dotted: readonly JsonObject[] = [
+  { id: 1, 'a.b': 1, a: { b: 9, 'c.d': [{ 'e.f': 'x' }] }, 'a,b': 'one', 'a\\b': 3, 'a\\': 5 },
+  { id: 2, 'a.b': 2, a: { b: 8 }, 'a,b': 'two', 'a\\b': 4, 'a\\': 4 },
+]
+
 const many = Array.from({ length: 1200 }, (_, id) => ({ id, third: id % 3, name: `item ${id}` }))
 const long = [{ id: 'long', text: 'a'.repeat(200_000), at: '2026-01-01' }]
 
@@ -45,7 +51,7 @@ let server: RunningServer
 
 before(async (t) => {
   const scope = t as unknown as TestContext
-  server = await startServer(scope, { data: { readings, mixed, sensors, odd, many, long, empty: [] } })
+  server = await startServer(scope, { data: { readings, mixed, sensors, odd, dotted, many, long, empty: [] } })
 })
 
 function ask(path: string): Promise<Reply> {
@@ -240,6 +246,31 @@ describe('filters', () => {
       '+padded=1': '1',
     }))
 
+  test('a backslash makes a dot or a comma part of the name, in filters, sort and fields', async () => {
+    const e = encodeURIComponent
+    await brings('dotted', {
+      'a.b=9': '1',
+      'a.b=1': '',
+      'a\\.b=1': '1',
+      [`${e('a\\.b')}_gt=1`]: '2',
+      'a\\.b_exists=true': '1 2',
+      'a.c\\.d.e\\.f=x': '1',
+      'a\\,b=two': '2',
+      'a\\b=4': '2',
+      'a\\\\b=3': '1',
+      'a\\\\_eq=5': '1',
+      'a\\=5': '1',
+      'sort=-a\\.b': '2 1',
+      'sort=a.b': '2 1',
+      'sort=a\\,b_desc,id': '2 1',
+      'sort=a\\': '2 1',
+    })
+    assert.deepEqual(await items('dotted?id=2&fields=a\\.b,a\\,b'), [{ 'a.b': 2, 'a,b': 'two' }])
+    assert.deepEqual(await items('dotted?id=1&fields=a.c\\.d.e\\.f'), [{ a: { 'c.d': [{ 'e.f': 'x' }] } }])
+    const { next } = linksOf(await ask('dotted?a\\.b_gt=0&sort=-a\\.b&pageSize=1'))
+    assert.deepEqual((await send(server.url, 'GET', String(next))).json<JsonObject[]>()[0]?.id, 1)
+  })
+
   test('the same parameter twice is either, ne is neither, and different parameters are all', () =>
     brings('readings', {
       'n=7&n=70': 'r2 r4',
@@ -247,6 +278,10 @@ describe('filters', () => {
       'n_ne=7&n_ne=70': 'r1 r3',
       'n_in=7,8&n_in=70': 'r2 r4',
       't_contains=pie&t_contains=00': 'r2 r3',
+      'n_ne=7&n_ne=x': 'r1 r3 r4',
+      'n_ne=x&n_ne=y': '',
+      'x_ne=2&x_ne=null': 'r2',
+      'at_ne=noon&at_ne=2026-01-01T12:00Z': 'r3 r4',
       'n=7&on=true': 'r2',
       'n=7&on=false': '',
       'n=7&n_eq=70': '',
@@ -434,6 +469,25 @@ describe('paging', () => {
       }
       const expected = many.filter(({ third }) => third !== 0).map(({ id }) => id)
       assert.deepEqual(walked, expected.reverse())
+    })
+  }
+
+  for (const [start, size] of [
+    ['skip', 'take'],
+    ['offset', 'limit'],
+  ]) {
+    test(`following prev from an unaligned ${start} shows each earlier item once`, async () => {
+      const walked: JsonValue[] = []
+      let prev: string | undefined = `/api/many?sort=id&${start}=11&${size}=4`
+      while (prev) {
+        const reply: Reply = await send(server.url, 'GET', prev)
+        walked.unshift(...reply.json<JsonObject[]>().map(({ id }) => id as JsonValue))
+        prev = linksOf(reply).prev
+      }
+      assert.deepEqual(
+        walked,
+        Array.from({ length: 15 }, (_, id) => id),
+      )
     })
   }
 })

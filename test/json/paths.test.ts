@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { firstAt, parsePath, select, selectionOf, valuesAt } from '../../src/json/paths.ts'
+import { firstAt, formatPath, parsePath, select, selectionOf, splitList, valuesAt } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 
 function values(item: JsonValue, path: string): readonly JsonValue[] {
@@ -19,6 +19,23 @@ test('a path leads into objects, and nowhere when a name is missing', () => {
   for (const path of ['data.y', 'data.x.y', 'data.nothing.y', 'x', '', 'data.', '.data']) {
     assert.deepEqual(values(item, path), [], path)
   }
+})
+
+test('a backslash makes the dot, comma or backslash after it part of the name, and stands for itself elsewhere', () => {
+  for (const [text, path] of [
+    ['a\\.b', ['a.b']],
+    ['a\\.b.c\\,d', ['a.b', 'c,d']],
+    ['a\\\\.b', ['a\\', 'b']],
+    ['a\\b.c\\', ['a\\b', 'c\\']],
+    ['\\.', ['.']],
+    ['.', ['', '']],
+  ] as const) {
+    assert.deepEqual(parsePath(text), path, text)
+    assert.deepEqual(parsePath(formatPath(path)), path, text)
+  }
+  assert.equal(formatPath(['a.b', 'c']), 'a\\.b.c')
+  assert.notEqual(formatPath(['a.b']), formatPath(['a', 'b']))
+  assert.deepEqual(splitList('a,b\\,c,,d\\\\,e\\'), ['a', 'b\\,c', 'd\\\\', 'e\\'])
 })
 
 test('a path through arrays leads to every element, however the arrays nest', () => {

@@ -44,6 +44,8 @@ export interface Links {
   readonly collection: string
   readonly parameter: string
   readonly others: readonly (readonly [name: string, value: string])[]
+  /** What the size of the previous page must be where it is another one: it ends where this page begins. */
+  readonly shorter?: readonly [name: string, value: string]
   readonly at: Readonly<Partial<Record<'first' | 'prev' | 'next' | 'last', number>>>
 }
 
@@ -810,10 +812,13 @@ function isMatch(row: JsonRecord, name: string, values: readonly string[]): bool
   const field = operator ? name.slice(0, -operator.length - 1) : name
   const found = reached(row, field.split('.'))
   if (operator === 'exists') return values.includes(String(found.length > 0))
-  const holds = (value: Json, wanted: string) => isHeld(operator ?? 'eq', value, wanted)
-  return found.some((value) =>
-    operator === 'ne' ? values.every((wanted) => holds(value, wanted)) : values.some((wanted) => holds(value, wanted)),
-  )
+  if (operator === 'ne') {
+    return found.some((value) => {
+      const isAny = (how: string) => values.some((wanted) => isHeld(how, value, wanted))
+      return isAny('ne') && !isAny('eq')
+    })
+  }
+  return found.some((value) => values.some((wanted) => isHeld(operator ?? 'eq', value, wanted)))
 }
 
 function isHeld(operator: string, value: Json, wanted: string): boolean {
@@ -956,7 +961,8 @@ function pageOf(parameters: readonly Parameter[], total: number, largest: number
     ...(skip + size < total && { next: skip + size }),
     last,
   }
-  return { skip, size, links: { parameter: start, others, at } }
+  const shorter = skip > 0 && skip < size ? { shorter: [sizeName, String(skip)] as const } : {}
+  return { skip, size, links: { parameter: start, others, ...shorter, at } }
 }
 
 /** Only what the dotted paths name; an array keeps its objects, each with what is named below. */

@@ -31,6 +31,7 @@ const QUERIES: readonly (readonly [query: string, holds: (item: JsonObject) => b
   ['kind=x&kind=y', ({ kind }) => kind === 'x' || kind === 'y'],
   ['kind_in=x,z&n_lte=40', ({ kind, n }) => (kind === 'x' || kind === 'z') && (n as number) <= 40],
   ['kind_ne=x', ({ kind }) => kind !== undefined && kind !== 'x'],
+  ['kind_ne=x&kind_ne=y', ({ kind }) => kind !== undefined && kind !== 'x' && kind !== 'y'],
   ['kind_exists=false', (item) => !Object.hasOwn(item, 'kind')],
   ['n=7', ({ n }) => n === 7],
   ['n=7.0', ({ n }) => n === 7],

@@ -61,7 +61,7 @@ export function matches(item: JsonValue, { path, operator, wanted, equal }: Filt
     case 'eq':
       return found.some((value) => equal.has(keyOf(ranked(value))))
     case 'ne':
-      return found.map(ranked).some((value) => wanted.every((one) => isInOrder('ne', value, one)))
+      return found.map(ranked).some((value) => isNone(value, wanted))
     default:
       return found.map(ranked).some((value) => wanted.some((one) => isInOrder(operator, value, one)))
   }
@@ -71,6 +71,12 @@ const holds = {
   contains: (value: string, text: string) => value.includes(text),
   startswith: (value: string, text: string) => value.startsWith(text),
   endswith: (value: string, text: string) => value.endsWith(text),
+}
+
+/** Texts that are nothing of the value's class are left out; one must be left, and the value equal to none. */
+function isNone(value: Ranked, wanted: readonly Wanted[]): boolean {
+  const comparable = wanted.filter(({ readings }) => readings[value.rank] !== undefined)
+  return comparable.length > 0 && comparable.every((one) => isInOrder('ne', value, one))
 }
 
 /** False for every operator when the text is nothing of the value's class. */

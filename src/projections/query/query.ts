@@ -1,6 +1,6 @@
 import { Refusal } from '../../errors.ts'
 import { parseSort, type Sort } from '../../json/order.ts'
-import { type Path, parsePath, type Selection, selectionOf } from '../../json/paths.ts'
+import { type Path, parsePath, type Selection, selectionOf, splitList } from '../../json/paths.ts'
 import { type Filter, filterOf, fold, OPERATORS, type Operator } from './filter.ts'
 
 /** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
@@ -94,8 +94,8 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   const fields: Path[] = []
   for (const { name, value } of parameters) {
     if (name === 'q') mentioned.push(fold(value))
-    else if (name === 'sort') sort.push(...pieces(value).map(parseSort))
-    else if (name === 'fields') fields.push(...pieces(value).map(parsePath))
+    else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
+    else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
     else if (name === AS_OF) continue
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
@@ -114,10 +114,6 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     page: parsePage(paging, limits.pageSize),
     fields: fields.length > 0 ? selectionOf(fields) : undefined,
   }
-}
-
-function pieces(list: string): string[] {
-  return list.split(',').filter((piece) => piece !== '')
 }
 
 /** Only the operators' names are suffixes: `data.acceleration_x` is a field. */
@@ -178,7 +174,10 @@ export interface PageLink {
   readonly search: string
 }
 
-/** The parameters that would bring another page, all others kept as they were sent. */
+/**
+ * The parameters that would bring another page, all others kept as they were sent. Before an offset that is smaller than
+ * a page comes a page of only as many items, so that whoever walks back sees none twice.
+ */
 export function pageLinks(parameters: readonly Parameter[], page: Page, total: number): readonly PageLink[] {
   const { family, size, offset } = page
   const lastOffset = Math.max(0, Math.ceil(total / size) - 1) * size
@@ -187,8 +186,14 @@ export function pageLinks(parameters: readonly Parameter[], page: Page, total: n
   rest += `${family.start}=`
   const at = (start: number): string => rest + (family.pages ? Math.floor(start / size) + 1 : start)
   const links: PageLink[] = [{ relation: 'first', search: at(0) }]
-  if (offset > 0) links.push({ relation: 'prev', search: at(Math.min(Math.max(0, offset - size), lastOffset)) })
+  if (offset >= size) links.push({ relation: 'prev', search: at(Math.min(offset - size, lastOffset)) })
+  else if (offset > 0) links.push({ relation: 'prev', search: upTo(offset, parameters, family) })
   if (offset + size < total) links.push({ relation: 'next', search: at(offset + size) })
   links.push({ relation: 'last', search: at(lastOffset) })
   return links
+}
+
+function upTo(offset: number, parameters: readonly Parameter[], family: Family): string {
+  const others = parameters.filter(({ name }) => name !== family.start && name !== family.size)
+  return [...others.map(({ raw }) => raw), `${family.size}=${offset}`, `${family.start}=0`].join('&')
 }

@@ -104,7 +104,10 @@ function passes(item: JsonObject, { field, operator, texts }: Asked): boolean {
     case 'eq':
       return ordered((order) => order === 0)
     case 'ne':
-      return values.some((value) => texts.every((text) => (orderTo(value, text) ?? 0) !== 0))
+      return values.some((value) => {
+        const orders = texts.map((text) => orderTo(value, text)).filter((order) => order !== undefined)
+        return orders.length > 0 && !orders.includes(0)
+      })
     case 'gt':
       return ordered((order) => order > 0)
     case 'gte':

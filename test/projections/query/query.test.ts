@@ -132,10 +132,12 @@ test('links stay within the collection', () => {
   })
   assert.deepEqual(links('take=10&skip=3', 15), {
     first: 'take=10&skip=0',
-    prev: 'take=10&skip=0',
+    prev: 'take=3&skip=0',
     next: 'take=10&skip=13',
     last: 'take=10&skip=10',
   })
+  assert.equal(links('skip=7&a=1', 15).prev, 'a=1&take=7&skip=0', 'the page before a first one of the usual size')
+  assert.equal(links('skip=7&take=4', 15).prev, 'take=4&skip=3')
 })
 
 test('what would end a link early is escaped in it', () => {

@@ -1,6 +1,6 @@
 import type { Collection, CollectionObserver } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
-import type { Path } from '../../../json/paths.ts'
+import { formatPath, type Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
 import type { Slices } from '../../../slices.ts'
 import { Build } from './build.ts'
@@ -147,5 +147,5 @@ export class CollectionIndexes implements CollectionObserver {
 }
 
 export function nameOf(path: Path): string {
-  return path.join('.')
+  return formatPath(path)
 }

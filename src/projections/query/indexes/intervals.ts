@@ -94,13 +94,13 @@ function beside(reading: Ranked, operator: 'gt' | 'gte' | 'lt' | 'lte'): Placed[
     : [...whole(sections.slice(0, at)), [section, { from: undefined, to: bound }]]
 }
 
-/** All of a rank but what is wanted; nothing where one of the wanted is no value of the rank. */
+/** All of a rank but what is wanted; nothing where none of the wanted is a value of the rank. */
 function differing({ wanted }: Filter, rank: number): Placed[] {
   const entries = wanted.flatMap(({ readings }) => {
     const reading = readings[rank]
     return reading ? [entryOf(reading)] : []
   })
-  if (entries.length < wanted.length) return []
+  if (entries.length === 0) return []
   return (SECTIONS_OF_RANK[rank] as readonly number[]).flatMap((section) => {
     const keys = entries.filter((entry) => entry.section === section).map(({ key }) => key)
     keys.sort((a, b) => compareKeys(section, a, b))
