@@ -128,14 +128,23 @@ export function withId(body: JsonObject, id: ItemId): JsonObject {
 function checked(item: JsonObject, collection: string, rules: Rules): Document {
   const document = Document.of(item)
   const bytes = Buffer.byteLength(document.text)
-  if (bytes > rules.itemBytes) {
-    throw new Refusal('Unprocessable', `The item would have ${bytes} bytes; ${rules.itemBytes} are accepted.`)
+  // A body of exactly the limit is accepted: the id that the server adds is not counted.
+  if (bytes > rules.itemBytes && bytes - idBytes(item) > rules.itemBytes) {
+    throw new Refusal(
+      'Unprocessable',
+      `The item would have ${bytes - idBytes(item)} bytes without its id; ${rules.itemBytes} are accepted.`,
+    )
   }
   const faults = rules.faultsOf(collection, item)
   if (faults.length > 0) {
     throw new Refusal('Unprocessable', `The item does not satisfy the schema of "${collection}".`, faults)
   }
   return document
+}
+
+/** UTF-8 bytes of the member `id` and a comma. */
+function idBytes({ id }: JsonObject): number {
+  return Buffer.byteLength(`"id":${JSON.stringify(id)},`)
 }
 
 function applied(patch: Patch, before: Item, rules: Rules): JsonValue {

@@ -5,7 +5,7 @@ import type { JsonObject } from '../json/value.ts'
 export interface Rules {
   readonly upsertOnPut: boolean
   readonly clientIdsOnPost: boolean
-  /** UTF-8 bytes of an item. */
+  /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
   readonly patchOperations: number
   /** What the collection's JSON Schema finds wrong with an item. */

@@ -125,7 +125,7 @@ export const KEYS = {
   'Cors.Origins': texts(undefined, 'whose pages may call; when not given, those of this machine'),
   'Cors.Credentials': boolean('browsers may send the credentials that they hold themselves'),
   'Http.ContentSecurityPolicy': text(CONTENT_SECURITY_POLICY, 'what pages may load; empty for no policy'),
-  'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item'),
+  'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
   'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),

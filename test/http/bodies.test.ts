@@ -246,6 +246,20 @@ test('a body over the limit is 413, also when only its inflated size is', async 
   await refusedEverywhere(413, `{"id":1,"text":"${'x'.repeat(LIMIT - overhead + 1)}"}`)
 })
 
+test('a body of exactly the limit is accepted, also where the id makes the item longer', async () => {
+  const empty = JSON.stringify({ text: '' })
+  const full = JSON.stringify({ text: 'x'.repeat(LIMIT - empty.length) })
+  const created = await send(url, 'POST', '/api/full', { headers: JSON_TYPE, body: full })
+  assert.equal(created.status, 201, created.text)
+  assert.equal(await statusOf(full, JSON_TYPE, 'PUT', '/api/full/0'), 204)
+  assert.equal(await statusOf(JSON.stringify({ text: '' }), JSON_TYPE, 'PUT', '/api/full/0'), 204)
+  const merge = { 'Content-Type': 'application/merge-patch+json' }
+  assert.equal(await statusOf(full, merge, 'PATCH', '/api/full/0'), 204)
+  const more = await send(url, 'PATCH', '/api/full/0', { headers: merge, body: '{"more":1}' })
+  assert.equal(more.status, 422)
+  assert.match(more.text, /without its id; 1048576 are accepted/)
+})
+
 test('a length that is announced too large is 413 before anything is sent', async () => {
   const head = 'POST /api/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n'
   assert.match(await sendBytes(url, `${head}Content-Length: ${LIMIT + 1}\r\n\r\n`), /^HTTP\/1\.1 413 /)

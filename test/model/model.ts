@@ -408,7 +408,8 @@ export class Model {
   }
 
   #checkSize(value: JsonRecord): void {
-    if (Buffer.byteLength(JSON.stringify(value)) > this.rules.bodyBytes) throw unprocessable()
+    const { id: _, ...others } = value
+    if (Buffer.byteLength(JSON.stringify(others)) > this.rules.bodyBytes) throw unprocessable()
   }
 
   #deleted(name: string, item: Item, who: Who): void {
