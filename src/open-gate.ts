@@ -33,8 +33,15 @@ export function keptInDirectory(files: Files, directory: string, isGuest: boolea
   }
 }
 
+export interface Clocks {
+  /** Tokens end by the clock on the wall, */
+  readonly now: () => Date
+  /** lock-outs by one that nobody sets. */
+  readonly elapsedMs: () => number
+}
+
 /** The gate that the settings describe. */
-export async function openGate(settings: Settings, keeping: TokenKeeping, now: () => Date): Promise<Gate> {
+export async function openGate(settings: Settings, keeping: TokenKeeping, { now, elapsedMs }: Clocks): Promise<Gate> {
   const { authentication, cors, limits } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication
   const tokens = async (): Promise<Tokens> => {
@@ -44,7 +51,7 @@ export async function openGate(settings: Settings, keeping: TokenKeeping, now: (
   }
   return new Gate({
     access: enabled ? await Access.open({ schemes, users, apiKeys, tokens: await tokens() }) : undefined,
-    failures: new Failures(limits.failuresPerMinute, now),
+    failures: new Failures(limits.failuresPerMinute, elapsedMs),
     proxies: new TrustedProxies(limits.trustedProxies),
     origins: new Origins(cors.origins),
   })

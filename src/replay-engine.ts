@@ -32,11 +32,11 @@ export async function openReplayEngine(
   if (!begin) {
     throw new Refusal('Invalid', `--from must be a position or an ISO 8601 date-time, not ${JSON.stringify(from)}.`)
   }
-  if ('ms' in begin && begin.ms > now().getTime()) throw new Refusal('Invalid', `--from ${from} is in the future.`)
   const views = new Views()
   const history = new History(views)
   let first: string | undefined
   let last: string | undefined
+  let latestMs = Number.NEGATIVE_INFINITY
   const fold = upTo(begin, (recorded) => {
     views.apply(recorded)
     history.apply(recorded)
@@ -44,9 +44,13 @@ export async function openReplayEngine(
   })
   const { id, segments, next } = await walk(files, settings.journal, (recorded) => {
     first ??= recorded.time
+    latestMs = Date.parse(recorded.time)
     fold(recorded)
   })
   if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${settings.journal}.`)
+  // Where the clock was set back, what was recorded is later than now.
+  const presentMs = (): number => Math.max(now().getTime(), latestMs)
+  if ('ms' in begin && begin.ms > presentMs()) throw new Refusal('Invalid', `--from ${from} is in the future.`)
   const end = next.position - 1
   if ('position' in begin && begin.position > end) {
     throw new Refusal('Invalid', `Position ${begin.position} is beyond the journal's end, ${end}.`)
@@ -61,7 +65,7 @@ export async function openReplayEngine(
   // Before the first event there is no time to wait for.
   const originMs = 'ms' in begin && last !== undefined ? begin.ms : Date.parse(last ?? first ?? now().toISOString())
   const pace = new Pace({ elapsedMs, schedule }, originMs, speed)
-  const present = (): Date => new Date(Math.min(pace.ms, now().getTime()))
+  const present = (): Date => new Date(Math.min(pace.ms, presentMs()))
   log.info({ from: start, until: end, speed }, 'a replay: what was recorded up to now is played')
   const playing = journal
     .play((time) => pace.reach(time))

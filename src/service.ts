@@ -66,7 +66,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const gate = await openGate(
       settings,
       engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, readOnly !== undefined),
-      surroundings.now,
+      surroundings,
     )
     const warnings = [...warningsOf(settings, readOnly !== undefined), ...(engine.warnings ?? [])]
     for (const warning of warnings) log.warn(warning)

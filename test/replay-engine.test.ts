@@ -102,6 +102,21 @@ test('the present begins at a position and moves on as it did, so many times as 
   await engine.close()
 })
 
+test('what was recorded by a clock that ran ahead is played by its own times', async () => {
+  const disk = await recorded([
+    [NOON, created, 0],
+    [LATER + 60 * SECOND, 1],
+    [LATER + 90 * SECOND, 2],
+  ])
+  const { engine, clock } = await play(disk, { from: iso(LATER + 60 * SECOND), speed: 1 })
+  assert.deepEqual(now(engine), [3, 1])
+  assert.equal(engine.now().getTime(), LATER + 60 * SECOND)
+  await clock.pass(30 * SECOND)
+  assert.deepEqual(now(engine), [4, 2])
+  await engine.close()
+  await assert.rejects(play(disk, { from: iso(LATER + 91 * SECOND), speed: 1 }), /in the future/)
+})
+
 test('what is still to come is not there: neither to be read nor as a past', async () => {
   const disk = await recorded([
     [NOON, created, 0],

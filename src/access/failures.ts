@@ -4,16 +4,17 @@ const ADDRESSES = 10_000
 /** Counts what an address got wrong within a minute; remembers a bounded number of addresses. */
 export class Failures {
   readonly #limit: number
-  readonly #now: () => Date
+  readonly #elapsedMs: () => number
   readonly #times = new Map<string, number[]>()
 
-  constructor(limit: number, now: () => Date) {
+  /** `elapsedMs` must be monotonic: a clock that is set would shorten or lengthen the wait. */
+  constructor(limit: number, elapsedMs: () => number) {
     this.#limit = limit
-    this.#now = now
+    this.#elapsedMs = elapsedMs
   }
 
   add(address: string): void {
-    const times = [...this.#recent(address), this.#now().getTime()].slice(-this.#limit)
+    const times = [...this.#recent(address), this.#elapsedMs()].slice(-this.#limit)
     this.#times.delete(address)
     this.#times.set(address, times)
     for (const oldest of this.#times.keys()) {
@@ -32,11 +33,11 @@ export class Failures {
     const recent = this.#recent(address)
     const [oldest] = recent
     if (oldest === undefined || recent.length < this.#limit) return 0
-    return Math.max(1, Math.ceil((oldest + WINDOW_MS - this.#now().getTime()) / 1000))
+    return Math.max(1, Math.ceil((oldest + WINDOW_MS - this.#elapsedMs()) / 1000))
   }
 
   #recent(address: string): readonly number[] {
-    const since = this.#now().getTime() - WINDOW_MS
+    const since = this.#elapsedMs() - WINDOW_MS
     return (this.#times.get(address) ?? []).filter((time) => time > since)
   }
 }

@@ -79,7 +79,7 @@ export class FileJournal implements Journal {
   }
 
   get writable(): boolean {
-    return !this.#unusable && this.#options.now().getTime() >= this.#fullUntil
+    return !this.#unusable && performance.now() >= this.#fullUntil
   }
 
   follow(follower: (recorded: Recorded) => void): void {
@@ -193,7 +193,7 @@ export class FileJournal implements Journal {
       this.#fail(batch, second)
       return
     }
-    this.#fullUntil = this.#options.now().getTime() + FULL_MS
+    this.#fullUntil = performance.now() + FULL_MS
     const refusal = new Refusal('DiskFull', 'The disk is full. Nothing was stored; reading goes on.')
     const refused = [...batch, ...this.#queue]
     this.#queue = []

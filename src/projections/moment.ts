@@ -14,25 +14,25 @@ export interface Moment {
 
 /** The position that a text names, itself or by an instant; `what` is what the client calls it. */
 export async function parseMoment(text: string, what: string, journal: Source, now: () => Date): Promise<Position> {
-  const named = readText(text, what, journal, now)
+  const named = await readText(text, what, journal, now)
   return 'position' in named ? named.position : positionAt(journal, named.ms)
 }
 
 /** The same, with its time. */
 export async function momentOf(text: string, what: string, journal: Source, now: () => Date): Promise<Moment> {
-  const named = readText(text, what, journal, now)
+  const named = await readText(text, what, journal, now)
   const position = 'position' in named ? named.position : await positionAt(journal, named.ms)
   if ('ms' in named && position > 0) return { position, ms: named.ms }
   const ms = journal.head === 0 ? now().getTime() : await timeAt(journal, Math.max(1, position))
   return { position, ms }
 }
 
-function readText(
+async function readText(
   text: string,
   what: string,
   journal: Source,
   now: () => Date,
-): { readonly position: Position } | { readonly ms: number } {
+): Promise<{ readonly position: Position } | { readonly ms: number }> {
   if (/^\d{1,15}$/.test(text)) {
     const position = Number(text)
     if (position <= journal.head) return { position }
@@ -42,8 +42,15 @@ function readText(
   if (!instant) {
     throw new Refusal('Invalid', `${what} must be a position or an ISO 8601 date-time, not ${JSON.stringify(text)}.`)
   }
-  if (instant.ms > now().getTime()) throw new Refusal('Invalid', `${what}=${text} is in the future.`)
+  if (instant.ms > now().getTime() && instant.ms > (await lastTime(journal))) {
+    throw new Refusal('Invalid', `${what}=${text} is in the future.`)
+  }
   return { ms: instant.ms }
+}
+
+/** A clock that was set back is behind the last event, whose time is no future. */
+async function lastTime(journal: Source): Promise<number> {
+  return journal.head === 0 ? Number.NEGATIVE_INFINITY : timeAt(journal, journal.head)
 }
 
 /** The position of the last event up to an instant, in milliseconds since 1970; 0 when there is none. */

@@ -5,7 +5,7 @@ import { clock } from './clock.ts'
 
 test('an address may be wrong as often as the limit says, then has to wait', () => {
   const time = clock()
-  const failures = new Failures(3, time.now)
+  const failures = new Failures(3, time.elapsedMs)
   for (const left of [3, 2, 1]) {
     assert.equal(failures.left('a'), left)
     assert.equal(failures.waitSeconds('a'), 0)
@@ -18,7 +18,7 @@ test('an address may be wrong as often as the limit says, then has to wait', () 
 
 test('the wait is over a minute after the first of the failures, and then one more try is free', () => {
   const time = clock()
-  const failures = new Failures(2, time.now)
+  const failures = new Failures(2, time.elapsedMs)
   failures.add('a')
   time.pass(20_000)
   failures.add('a')
@@ -36,7 +36,7 @@ test('the wait is over a minute after the first of the failures, and then one mo
 
 test('failures beyond the limit do not lengthen the wait beyond a minute', () => {
   const time = clock()
-  const failures = new Failures(2, time.now)
+  const failures = new Failures(2, time.elapsedMs)
   for (let count = 0; count < 100; count++) failures.add('a')
   assert.equal(failures.waitSeconds('a'), 60)
   time.pass(60_000)
@@ -45,7 +45,7 @@ test('failures beyond the limit do not lengthen the wait beyond a minute', () =>
 
 test('of ten thousand addresses and more the oldest are forgotten, so that nobody can fill the memory', () => {
   const time = clock()
-  const failures = new Failures(1, time.now)
+  const failures = new Failures(1, time.elapsedMs)
   for (let address = 0; address < 10_001; address++) failures.add(`address ${address}`)
   assert.equal(failures.waitSeconds('address 0'), 0)
   assert.equal(failures.waitSeconds('address 1'), 60)

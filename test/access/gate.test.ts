@@ -18,7 +18,7 @@ async function opened({ limit = 3, isOn = true } = {}) {
   const tokens = await Tokens.open(Buffer.alloc(32), 100, time.now, { read: async () => [], write: async () => {} })
   const apiKeys = [{ name: 'anna', key: 'right', role: 'reader' }] as const
   const access = isOn ? await Access.open({ schemes: ['apikey'], users: [], apiKeys, tokens }) : undefined
-  const failures = new Failures(limit, time.now)
+  const failures = new Failures(limit, time.elapsedMs)
   const gate = new Gate({ access, failures, proxies: new TrustedProxies(['10.0.0.1']), origins: new Origins([]) })
   return { gate, time }
 }

@@ -30,7 +30,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
   const tokens = await Tokens.open(Buffer.alloc(32), 1, now, store)
   const gate = new Gate({
     access: await Access.open({ schemes: ['token', 'basic', 'apikey'], users: [], apiKeys: [], tokens }),
-    failures: new Failures(1, now),
+    failures: new Failures(1, () => 0),
     proxies: new TrustedProxies([]),
     origins: new Origins(undefined),
   })

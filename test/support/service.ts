@@ -25,6 +25,8 @@ export interface OwnService {
 export interface OwnServiceOptions {
   readonly data?: unknown
   readonly flags?: readonly string[]
+  /** Its clock; default: the machine's. */
+  readonly now?: () => Date
   /** Its `wwwroot`; default: the packaged one. */
   readonly wwwroot?: string
 }
@@ -47,7 +49,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const failures: unknown[] = []
   const service = await start(invoked.settings, {
     files: nodeFiles,
-    now: () => new Date(),
+    now: options.now ?? (() => new Date()),
     newId: randomUUID,
     schedule: (work, delayMs) => {
       const timer = setTimeout(work, delayMs).unref()
