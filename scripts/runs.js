@@ -6,87 +6,97 @@ export const RUNS = {
     about: 'SIGKILL at random moments under 32 writers: nothing acknowledged lost or changed, nothing invented',
     file: 'test/faults/kills.test.ts',
     test: '^killed',
+    all: { KILLS: 20 },
     full: { KILLS: 2000 },
   },
   terminations: {
     about: 'SIGTERM under 32 writers: what was accepted is answered, what was not answered did not happen',
     file: 'test/faults/kills.test.ts',
     test: '^SIGTERM',
+    all: { TERMINATIONS: 10 },
     full: { TERMINATIONS: 100 },
   },
   owners: {
     about: 'two processes race for one journal; an owner is killed and another started at once',
     file: 'test/faults/owners.test.ts',
+    all: { RACES: 20, RESTARTS: 10 },
     full: { RACES: 1000, RESTARTS: 100 },
   },
   bits: {
     about: 'every bit of a journal flipped, every sector zeroed, every record moved, by the reader',
     file: 'test/faults/bits.test.ts',
     test: '^(any|zeroed|records)',
+    all: { WALKS: 1000 },
     full: { RECORDS: 1000, WALKS: 10_000 },
   },
   starts: {
     about: 'the program started on a damaged journal: refused with the place, not a byte changed',
     file: 'test/faults/bits.test.ts',
     test: '^a ',
+    all: { STARTS: 30 },
     full: { RECORDS: 1000, STARTS: 1000 },
   },
   disk: {
     about: 'a real disk filled up and freed again, with kills while it is full; needs root',
-    file: 'test/faults/disks.test.ts',
+    file: 'test/faults/full-disk.long.test.ts',
     test: '^on a full disk',
+    all: { DISK_ROUNDS: 3 },
     full: { DISK_ROUNDS: 50 },
   },
   syncs: {
     about: 'a real durable write fails; needs strace',
-    file: 'test/faults/disks.test.ts',
+    file: 'test/faults/syncs.test.ts',
     test: 'sync',
+    all: { SYNCS: 5 },
     full: { SYNCS: 100 },
   },
   power: {
     about:
       'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
     file: 'test/faults/stops.test.ts',
+    all: { STOPS_OPERATIONS: 60, POWER_SEEDS: 500 },
     full: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000 },
   },
   edits: {
     about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
     file: 'test/projections/data-file-kills.test.ts',
+    all: { DATA_FILE_KILLS: 15 },
     full: { DATA_FILE_KILLS: 500 },
   },
   large: {
     about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
     file: 'test/faults/large-write.test.ts',
     test: '^stopped',
+    all: { LARGE_WRITE_STOPS: 20 },
     full: { LARGE_WRITE_STOPS: 1000 },
   },
   cluster: {
     about:
       'nats-servers and nodes of a cluster killed at random: nothing acknowledged lost or doubled; needs nats-server',
-    file: 'test/cluster/kills.test.ts',
+    file: 'test/cluster/kills.long.test.ts',
     full: { CLUSTER_KILL_SECONDS: 600 },
   },
   races: {
     about: 'If-Match writers at the three nodes of a cluster race for one item, with failovers; needs nats-server',
-    file: 'test/cluster/cuts.test.ts',
+    file: 'test/cluster/cuts.long.test.ts',
     test: '^of any number',
     full: { CLUSTER_RACE_ROUNDS: 100, CLUSTER_RACERS: 1000 },
   },
   cuts: {
     about: 'a decider that is cut off from NATS, of what it sends, of what is answered, or of both; needs nats-server',
-    file: 'test/cluster/cuts.test.ts',
+    file: 'test/cluster/cuts.long.test.ts',
     test: '^a decider that is cut off',
     full: { CLUSTER_LOSSES: 'both,sent,answered' },
   },
   'cluster-histories': {
     about: 'histories of concurrent clients at three nodes, through failovers, explained one by one; needs nats-server',
-    file: 'test/cluster/linearizability.test.ts',
+    file: 'test/cluster/linearizability.long.test.ts',
     full: { CLUSTER_HISTORIES: 1000 },
   },
   'any-node': {
     about:
       'the tests of the main job and the model test against three nodes that take the requests by turns; needs nats-server',
-    file: 'test/cluster/any-node.test.ts',
+    file: 'test/cluster/any-node.long.test.ts',
     full: {
       CLUSTER_FILES: [
         'ids,methods,bodies,conditions,patches,retries,problems,positions,waiting,query,as-of,past,restore',
@@ -94,73 +104,85 @@ export const RUNS = {
         'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
         'test/model/model.test.ts',
       ].join(','),
-      MODEL_REQUESTS: 5000,
+      CLUSTER_MODEL_REQUESTS: 5000,
     },
   },
   histories: {
     about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
     file: 'test/linearizability/linearizability.test.ts',
+    all: { LINEARIZABILITY_HISTORIES: 500 },
     full: { LINEARIZABILITY_HISTORIES: 10_000 },
   },
   indexes: {
     about:
       'random queries over random items, written to between any two slices: by indexes as by looking at every item',
     file: 'test/projections/query/indexes.test.ts',
+    all: { INDEXES_TIMES: 2 },
     full: { INDEXES_TIMES: 125 },
   },
   queries: {
     about: 'random queries of random items, paged through by next: as a naive model answers them',
     file: 'test/projections/query/model.test.ts',
+    all: { QUERY_RUNS: 2000 },
     full: { QUERY_RUNS: 20_000 },
   },
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
     file: 'test/fleet.test.ts',
     test: '^the readings of a fleet are',
+    all: { FLEET_SECONDS: 10 },
     full: { FLEET_SECONDS: 60 },
   },
   fuzz: {
     about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",
     file: 'test/security/fuzz.test.ts',
+    all: { FUZZ_REQUESTS: 5000 },
     full: { FUZZ_REQUESTS: 100_000 },
   },
   past: {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
     file: 'test/http/past.test.ts',
+    all: { PAST_EVENTS: 6000, PAST_QUERIES: 200 },
     full: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
   },
   lists: {
     about: 'clients with random queries, cut off at random, while the server is killed and started again under load',
     file: 'test/sockets/lists.test.ts',
+    all: { LIST_CLIENTS: 40, LIST_KILLS: 3 },
     full: { LIST_CLIENTS: 200, LIST_KILLS: 10 },
   },
   readers: {
     about: 'readers of every kind that stop reading cost the server no memory, catch up, or are let go',
     file: 'test/sockets/stalled-readers.test.ts',
+    all: { STALLED_EVENTS: 6000 },
     full: { STALLED_EVENTS: 60_000 },
   },
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',
     file: 'test/sockets/subscriptions-model.test.ts',
+    all: { SUBSCRIPTION_SEEDS: 100 },
     full: { SUBSCRIPTION_SEEDS: 5000 },
   },
   client: {
     about:
       "clients' lists against fresh GETs, now and at the positions that they showed, through cut lines and restarts",
     file: 'test/client/lists.test.ts',
+    all: { CLIENT_WRITES: 1000 },
     full: { CLIENT_WRITES: 20_000 },
   },
   pages: {
     about: 'the journal page on a million events: few rows in the document, and how long its tasks were',
     file: 'test/browser/journal.test.ts',
     test: '^the list of',
+    all: { PAGES_EVENTS: 20_000 },
     full: { PAGES_EVENTS: 1_000_000 },
   },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',
+    all: { MODEL_REQUESTS: 5000 },
     full: { MODEL_REQUESTS: 1_000_000 },
   },
 }

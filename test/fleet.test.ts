@@ -9,7 +9,7 @@ import { io } from 'socket.io-client'
 import { json, type RunningServer, startServer } from './support/server.ts'
 
 /** How long the fleet sends in the long test. */
-const SECONDS = Number(process.env.FLEET_SECONDS ?? 10)
+const SECONDS = Number(process.env.FLEET_SECONDS ?? 4)
 const SENSORS = 50
 const RATE = 2
 const UPSERT = ['--Api.UpsertOnPut', 'true']

@@ -26,8 +26,8 @@ import { picture, spawnServer } from './program.ts'
 
 const RECORDS = Number(process.env.RECORDS ?? 60)
 /** How many of the flips are also read by the walk as a whole. */
-const WALKS = Number(process.env.WALKS ?? 1000)
-const STARTS = Number(process.env.STARTS ?? 10)
+const WALKS = Number(process.env.WALKS ?? 300)
+const STARTS = Number(process.env.STARTS ?? 5)
 const SECTOR = 512
 const DIRECTORY = '/journal'
 const SEGMENT = `${DIRECTORY}/${segmentName(1)}`

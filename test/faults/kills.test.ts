@@ -12,10 +12,10 @@ import { History } from './history.ts'
 import { Load } from './load.ts'
 import { spawnServer } from './program.ts'
 
-const KILLS = Number(process.env.KILLS ?? 6)
+const KILLS = Number(process.env.KILLS ?? 3)
 /** After so many kills another journal is begun: starting takes as long as the journal is. */
 const KILLS_A_JOURNAL = 50
-const TERMINATIONS = Number(process.env.TERMINATIONS ?? 3)
+const TERMINATIONS = Number(process.env.TERMINATIONS ?? 2)
 const WRITERS = 32
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 /** Small segments, so that kills come while one is begun. */

@@ -8,8 +8,8 @@ import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { picture, spawnServer } from './program.ts'
 
-const RACES = Number(process.env.RACES ?? 6)
-const RESTARTS = Number(process.env.RESTARTS ?? 3)
+const RACES = Number(process.env.RACES ?? 3)
+const RESTARTS = Number(process.env.RESTARTS ?? 2)
 
 test('of two processes that start on one journal at the same moment one has it, the other says so and ends with 1', async (t) => {
   let directory = ''

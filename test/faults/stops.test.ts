@@ -53,7 +53,7 @@ function newDisk(): SimulatedDisk {
 
 test('stopped at any system call, it recovers to a prefix that holds every acknowledgement', async () => {
   const seed = seedFor('stops')
-  const operations = Number(process.env.STOPS_OPERATIONS ?? 60)
+  const operations = Number(process.env.STOPS_OPERATIONS ?? 25)
   const { calls, done } = await runUntil(newDisk(), seed, operations, () => undefined)
   assert.ok(done && calls > 100, `${calls} calls`)
   for (let stop = 1; stop <= calls; stop++) {
@@ -67,7 +67,7 @@ test('stopped at any system call, it recovers to a prefix that holds every ackno
 
 test('after a power loss every acknowledged write is there, whatever unsynced sectors and entries survived', async () => {
   const first = seedFor('power')
-  const seeds = Number(process.env.POWER_SEEDS ?? 100)
+  const seeds = Number(process.env.POWER_SEEDS ?? 40)
   for (let seed = first; seed < first + seeds; seed++) {
     const random = new Random(seed)
     const stop = 5 + random.integer(250)

@@ -9,7 +9,7 @@ import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
 
-const FLIPS = Number(process.env.CHECKPOINT_FLIPS ?? 150)
+const FLIPS = Number(process.env.CHECKPOINT_FLIPS ?? 80)
 const CHECKPOINT = /\.checkpoint$/
 
 const checkpointsOf = (disk: SimulatedDisk) => disk.list(JOURNAL).filter((name) => CHECKPOINT.test(name))

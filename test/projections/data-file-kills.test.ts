@@ -6,7 +6,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
 
-const ROUNDS = Number(process.env.DATA_FILE_KILLS ?? 6)
+const ROUNDS = Number(process.env.DATA_FILE_KILLS ?? 4)
 const KEYS = Array.from({ length: 8 }, (_, index) => `k${index}`)
 
 interface Item {

@@ -8,8 +8,8 @@ import { send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
-const CLIENTS = Number(process.env.LIST_CLIENTS ?? 40)
-const KILLS = Number(process.env.LIST_KILLS ?? 2)
+const CLIENTS = Number(process.env.LIST_CLIENTS ?? 20)
+const KILLS = Number(process.env.LIST_KILLS ?? 1)
 const WRITERS = 4
 /** Each change is told to every client, so that more of these need fewer of those. */
 const PAUSE_MS = CLIENTS > 100 ? 60 : 15

@@ -201,7 +201,7 @@ test(
 
 test('what was told outlives a kill at that moment', {
   ...options,
-  skip: ofOneServer('one of three is killed, and another one goes on: see test/cluster/kills.test.ts'),
+  skip: ofOneServer('one of three is killed, and another one goes on: see test/cluster/kills.long.test.ts'),
 }, async (t) => {
   const server = await startServer(t, { data: DATA, flags: FLAGS })
   const listener = await plainSocket(t, server.url)

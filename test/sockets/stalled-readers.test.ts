@@ -7,7 +7,7 @@ import { agree, Follower } from '../support/follower.ts'
 import { startProbed } from '../support/probe.ts'
 import { until } from '../support/until.ts'
 
-const EVENTS = Number(process.env.STALLED_EVENTS ?? 6000)
+const EVENTS = Number(process.env.STALLED_EVENTS ?? 3000)
 /** What readers that do not read may cost, all of them together. */
 const MOST_BYTES = 10 * 1024 * 1024
 const WRITERS = 16

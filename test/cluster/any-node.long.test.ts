@@ -10,6 +10,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const FILES = (process.env.CLUSTER_FILES ?? 'conditions,retries,test/model/model.test.ts')
   .split(',')
   .map((name) => (name.includes('/') ? name : `test/http/${name}.test.ts`))
+const MODEL_REQUESTS = process.env.CLUSTER_MODEL_REQUESTS ?? '300'
 
 test('what is promised of one server holds of three nodes that take the requests by turns', {
   skip: withoutNats,
@@ -17,7 +18,7 @@ test('what is promised of one server holds of three nodes that take the requests
   const [server] = await startNats(t, { servers: 1, maxPayload: 8 * 1024 * 1024 })
   const child = spawn(process.execPath, ['--import', 'tsx', '--test', '--test-reporter=tap', ...FILES], {
     cwd: ROOT,
-    env: { MODEL_REQUESTS: '300', ...process.env, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
+    env: { ...process.env, MODEL_REQUESTS, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   t.after(() => child.kill('SIGKILL'))
