@@ -158,6 +158,11 @@ export const RUNS = {
     all: { STALLED_EVENTS: 6000 },
     full: { STALLED_EVENTS: 60_000 },
   },
+  floods: {
+    about: 'clients that send pings and requests over sockets without end and read no answer cost no memory',
+    file: 'test/security/socket-floods.test.ts',
+    full: { SOCKET_FLOOD_MIB: 1024 },
+  },
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',

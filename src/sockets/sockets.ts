@@ -1,29 +1,29 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Server } from 'socket.io'
-import { type WebSocket, WebSocketServer } from 'ws'
+import type { WebSocket } from 'ws'
 import type { Principal } from '../access/access.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Recorded } from '../events/journal.ts'
 import { notificationsOf } from '../projections/notifications.ts'
+import { BoundedWebSocketServer } from './bounded-web-socket.ts'
+import { boundAnswers, bytesWaiting, type Connection, terminate, WAITING_BYTES } from './connection.ts'
 import { Door } from './door.ts'
 import { FanOut, type Tellable } from './fan-out.ts'
 import { InParts } from './in-parts.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
-import { bytesWaiting, type Connection, serveSubscriptions } from './subscriber.ts'
+import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { refuse, Upgrades } from './upgrades.ts'
 
-/** A client that does not read what it is sent is let go when this much waits for it. */
-const WAITING_BYTES = 1024 * 1024
 /** So long a part of a large write waits for those who read slowly. */
 const PATIENCE_MS = 100
 /** Of a message: clients send little more than what they subscribe to. */
 const RECEIVED_BYTES = 16 * 1024
 /** So long a Socket.IO client has to say who it is. */
 const CONNECT_MS = 10_000
-/** How often is looked whose token has ended. */
-const EXPIRY_MS = 500
+/** How often expired tokens and clients that do not read are looked for. */
+const LOOK_MS = 500
 /** RFC 6455 §7.4.1. */
 const POLICY_VIOLATION = 1008
 
@@ -53,7 +53,11 @@ export interface SocketsOptions {
 export class Sockets {
   readonly #io: Server<ClientMessages, ServerMessages, Record<string, never>, SocketData>
   readonly #subscriptions: Subscriptions
-  readonly #plain = new WebSocketServer({ noServer: true, maxPayload: RECEIVED_BYTES, clientTracking: true })
+  readonly #plain = new BoundedWebSocketServer({
+    noServer: true,
+    maxPayload: RECEIVED_BYTES,
+    clientTracking: true,
+  })
   readonly #fanOut = new FanOut(
     () => this.#connections(),
     () => this.#plain.clients,
@@ -68,7 +72,9 @@ export class Sockets {
   /** The Socket.IO connections that have, or are about to get, their socket. */
   readonly #joined = new WeakSet<object>()
   readonly #gate: Gate
-  readonly #expiry: NodeJS.Timeout
+  /** Of Socket.IO, also those that have no socket yet. */
+  readonly #connected = new Set<Connection>()
+  readonly #looking: NodeJS.Timeout
   #hasLooked = false
   #dropped = 0
 
@@ -80,6 +86,7 @@ export class Sockets {
       serveClient: true,
       maxHttpBufferSize: RECEIVED_BYTES,
       destroyUpgrade: false,
+      wsEngine: BoundedWebSocketServer,
       connectTimeout: CONNECT_MS,
       cors: {
         origin: (origin, answer) => answer(null, origin !== undefined && gate.origins.allows(origin, undefined)),
@@ -92,12 +99,7 @@ export class Sockets {
         )
       },
     })
-    this.#io.engine.on(
-      'connection',
-      (conn: { request: IncomingMessage; once(name: 'close', done: () => void): void }) => {
-        conn.once('close', this.#door.enter(conn.request))
-      },
-    )
+    this.#io.engine.on('connection', (connection: Connection) => this.#enter(connection))
     this.#io.use((socket, next) => {
       // Each would be sent everything again; a client has one.
       if (this.#joined.has(socket.conn)) {
@@ -121,7 +123,25 @@ export class Sockets {
     this.#upgrades = new Upgrades(http, {
       '/ws': (request, socket, head) => void this.#openPlain(request, socket, head),
     })
-    this.#expiry = setInterval(() => this.#dropWhoMayNoLonger(), EXPIRY_MS).unref()
+    this.#looking = setInterval(() => {
+      this.#dropWhoMayNoLonger()
+      this.#dropWhoDoesNotRead()
+    }, LOOK_MS).unref()
+  }
+
+  #enter(connection: Connection): void {
+    const leave = this.#door.enter(connection.request)
+    this.#connected.add(connection)
+    connection.once('close', () => {
+      this.#connected.delete(connection)
+      leave()
+    })
+    boundAnswers(connection, () => this.#drop(connection))
+  }
+
+  #drop(connection: Connection): void {
+    this.#dropped++
+    terminate(connection)
   }
 
   async #openPlain(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -170,9 +190,7 @@ export class Sockets {
 
   #isBusy(): boolean {
     for (const client of this.#plain.clients) if (client.bufferedAmount > WAITING_BYTES / 2) return true
-    for (const { conn } of this.#io.sockets.sockets.values()) {
-      if (bytesWaiting(conn as unknown as Connection) > WAITING_BYTES / 2) return true
-    }
+    for (const connection of this.#connected) if (bytesWaiting(connection) > WAITING_BYTES / 2) return true
     return false
   }
 
@@ -188,12 +206,8 @@ export class Sockets {
       this.#dropped++
       client.terminate()
     }
-    for (const socket of this.#io.sockets.sockets.values()) {
-      const conn = socket.conn as unknown as Connection
-      if (bytesWaiting(conn) <= WAITING_BYTES) continue
-      this.#dropped++
-      conn.close(true)
-      conn.transport.socket?.terminate()
+    for (const connection of this.#connected) {
+      if (bytesWaiting(connection) > WAITING_BYTES) this.#drop(connection)
     }
   }
 
@@ -211,7 +225,7 @@ export class Sockets {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#expiry)
+    clearInterval(this.#looking)
     this.#inParts.end()
     for (const client of this.#plain.clients) client.close(1001, 'The server is ending.')
     this.#plain.close()

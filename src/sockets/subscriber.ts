@@ -1,44 +1,56 @@
 import type { Socket } from 'socket.io'
-import type { WebSocket } from 'ws'
+import { bytesWaiting, type Connection, terminate } from './connection.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
 import type { Subscriber } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
-
-/** What Socket.IO does not tell of its connections, and what is needed to bound them. */
-export interface Connection {
-  readonly writeBuffer: readonly { readonly data?: unknown }[]
-  /** The socket is there with the WebSocket transport. */
-  readonly transport: { readonly socket?: WebSocket }
-  close(discard: boolean): void
-  on(name: 'drain', listener: () => void): void
-}
-
-export function bytesWaiting({ writeBuffer }: Connection): number {
-  return writeBuffer.reduce((sum, { data }) => sum + (typeof data === 'string' ? data.length : 0), 0)
-}
 
 /** A client to whom this much waits to be sent does not keep up. */
 const SLOW_BYTES = 256 * 1024
 
 type ClientSocket = Socket<ClientMessages, ServerMessages>
 
-/** Takes a client's `subscribe` and `unsubscribe`; whatever it sends, it is answered or passed over. */
+/** Requests of one client that may wait, at least; more than all its lists at once are not taken. */
+const REQUESTS = 256
+
+/**
+ * Serves a client's `subscribe` and `unsubscribe`, one at a time and in order. The next one waits until the client
+ * keeps up with what it is sent. A client that sends many more meanwhile is disconnected.
+ */
 export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscriptions): void {
   const subscriber = subscriberOf(socket)
+  const most = Math.max(REQUESTS, 2 * subscriptions.perClient)
+  const requests: (() => Promise<void>)[] = []
+  const end = (): void => {
+    requests.length = 0
+    terminate(socket.conn as unknown as Connection)
+  }
+  const serve = async (): Promise<void> => {
+    for (let request = requests[0]; request && socket.connected; request = requests[0]) {
+      if (subscriber.isSlow()) await new Promise<void>((resolve) => subscriber.whenDrained(resolve))
+      await request()
+      requests.shift()
+    }
+  }
+  const take = (request: () => Promise<void>): void => {
+    if (requests.length >= most) end()
+    // What cannot be sent, as it is longer than a text can be, must end no more than the socket.
+    else if (requests.push(request) === 1) serve().catch(end)
+  }
   socket.on('subscribe', (wanted, answer) => {
     if (typeof answer !== 'function') return
-    // What cannot be told, as it is longer than a text can be, must end no more than the socket.
-    subscriptions
-      .subscribe(subscriber, wanted)
-      .then(answer)
-      .catch(() => socket.disconnect(true))
+    take(async () => answer(await subscriptions.subscribe(subscriber, wanted)))
   })
   socket.on('unsubscribe', (which, answer) => {
     const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
-    const ended = typeof id === 'string' && subscriptions.unsubscribe(subscriber, id)
-    if (typeof answer === 'function') answer({ ended })
+    take(async () => {
+      const ended = typeof id === 'string' && subscriptions.unsubscribe(subscriber, id)
+      if (typeof answer === 'function') answer({ ended })
+    })
   })
-  socket.once('disconnect', () => subscriptions.leave(subscriber))
+  socket.once('disconnect', () => {
+    requests.length = 0
+    subscriptions.leave(subscriber)
+  })
 }
 
 function subscriberOf(socket: ClientSocket): Subscriber {

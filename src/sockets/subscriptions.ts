@@ -71,6 +71,10 @@ export class Subscriptions {
     this.#options = options
   }
 
+  get perClient(): number {
+    return this.#options.perClient
+  }
+
   async subscribe(client: Subscriber, wanted: unknown): Promise<Subscribed> {
     try {
       return await this.#subscribe(client, parseSubscribe(wanted))
