@@ -13,6 +13,8 @@ import type { Settings } from './settings.ts'
 
 const OWNER_ONLY = 0o600
 const SECRET_BYTES = 32
+/** Of an API key that nobody can guess. */
+const KEY_BYTES = 16
 
 /** Where what tokens need outlives the process. */
 export interface TokenKeeping {
@@ -69,6 +71,12 @@ export function warningsOf({ authentication, urls }: Settings, isReadOnly = fals
     if (isPasswordHash(password)) continue
     warnings.push(
       `The password of ${name} stands in the settings in plain text; recollect hash-password makes a hash of it.`,
+    )
+  }
+  for (const { name, key } of authentication.enabled ? authentication.apiKeys : []) {
+    if (Buffer.byteLength(key) >= KEY_BYTES) continue
+    warnings.push(
+      `The API key of ${name} has less than ${KEY_BYTES} bytes: wrong keys lock nobody out, so it can be guessed. openssl rand -base64 32 makes one.`,
     )
   }
   return warnings

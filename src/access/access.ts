@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { Turns } from '../turns.ts'
-import { hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
+import { decoyOf, hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
 import type { Token, Tokens } from './tokens.ts'
 
@@ -78,7 +78,12 @@ export class Access {
         isPasswordHash(user.password) ? user : { ...user, password: await hashPassword(user.password) },
       ),
     )
-    return new Access({ ...options, users }, await hashPassword(randomBytes(16).toString('hex')))
+    return new Access({ ...options, users }, await decoyOf(users.map(({ password }) => password)))
+  }
+
+  /** Whether a password is to be checked, which is slow by design, and the only thing that somebody could guess. */
+  asksForPassword({ authorization, apiKey }: Credentials): boolean {
+    return !(apiKey !== undefined && this.#has('apikey')) && /^basic /i.test(authorization ?? '') && this.#has('basic')
   }
 
   /** Undefined when nothing that was brought is right for an active scheme. */
@@ -102,7 +107,10 @@ export class Access {
       .update(JSON.stringify([name, password]))
       .digest('base64')
     if (user && this.#remembered.has(digest)) return { actor: user.name, role: user.role }
-    const isRight = await this.#turns.run(() => verifyPassword(password, user?.password ?? this.#decoy))
+    const isRight = await this.#turns.run(async () => {
+      // Another request with the same password may have been checked while this one waited.
+      return this.#remembered.has(digest) || verifyPassword(password, user?.password ?? this.#decoy)
+    })
     if (!user || !isRight) return undefined
     if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
     this.#remembered.add(digest)

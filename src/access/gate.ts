@@ -14,10 +14,26 @@ export interface RequestFields {
 
 export type Refused =
   | { readonly refused: 'Unauthenticated' }
-  /** Too much was wrong lately from this address. */
+  /** Too much was wrong lately from this address, or too many of its passwords are being checked. */
   | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
 
 const UNAUTHENTICATED: Refused = { refused: 'Unauthenticated' }
+
+/** Passwords of one address that may be checked, or wait to be, at a time; and of all together. */
+const ATTEMPTS_PER_ADDRESS = 128
+const ATTEMPTS = 1024
+/** When those that are more may come again. */
+const BUSY_SECONDS = 1
+
+interface Attempts {
+  /** Being checked or waiting. */
+  count: number
+  readonly running: Set<Promise<unknown>>
+}
+
+function tooMany(waitSeconds: number): Refused {
+  return { refused: 'TooManyRequests', waitSeconds }
+}
 
 export interface GateOptions {
   /** Undefined: everybody may in. */
@@ -33,8 +49,8 @@ export class Gate {
   readonly origins: Origins
   readonly #failures: Failures
   readonly #proxies: TrustedProxies
-  /** The checks of an address that are under way. */
-  readonly #running = new Map<string, Set<Promise<unknown>>>()
+  readonly #attempts = new Map<string, Attempts>()
+  #attemptsInAll = 0
 
   constructor({ access, failures, proxies, origins }: GateOptions) {
     this.access = access
@@ -49,40 +65,58 @@ export class Gate {
   }
 
   /** The address is asked for only where it is needed: to find it out costs more than most else. */
-  admit(credentials: Credentials, address: () => string): Promise<Principal | Refused> {
+  async admit(credentials: Credentials, address: () => string): Promise<Principal | Refused> {
     const { access } = this
-    if (!access) return Promise.resolve(ANYBODY)
-    return this.attempt(address(), () => access.identify(credentials), isAnything(credentials))
+    if (!access) return ANYBODY
+    if (!isAnything(credentials)) return UNAUTHENTICATED
+    if (access.asksForPassword(credentials)) return this.attempt(address(), () => access.identify(credentials))
+    // Nobody guesses a key or a token, and a check costs little: what somebody else got wrong keeps no right one out.
+    const principal = await access.identify(credentials)
+    return principal ?? this.#failed(address())
+  }
+
+  #failed(address: string): Refused {
+    const waitSeconds = this.#failures.waitSeconds(address)
+    if (waitSeconds > 0) return tooMany(waitSeconds)
+    this.#failures.add(address)
+    return UNAUTHENTICATED
   }
 
   /**
-   * Runs a check of credentials; one that fails counts against the address when something was brought. Of any number
-   * that come at once no more run than may still fail: the others wait, so that none is looked at beyond the limit.
+   * Checks a password; a wrong one counts against the address. Of any number that come at once no more are checked than
+   * may still be wrong: the others wait, so that none is looked at beyond the limit. Only so many may wait.
    */
-  async attempt(
+  async attempt(address: string, check: () => Promise<Principal | undefined>): Promise<Principal | Refused> {
+    const waitSeconds = this.#failures.waitSeconds(address)
+    if (waitSeconds > 0) return tooMany(waitSeconds)
+    const attempts = this.#attempts.get(address) ?? { count: 0, running: new Set() }
+    if (attempts.count >= ATTEMPTS_PER_ADDRESS || this.#attemptsInAll >= ATTEMPTS) return tooMany(BUSY_SECONDS)
+    this.#attempts.set(address, attempts)
+    attempts.count++
+    this.#attemptsInAll++
+    try {
+      return await this.#inTurn(address, attempts, check)
+    } finally {
+      attempts.count--
+      this.#attemptsInAll--
+      if (attempts.count === 0) this.#attempts.delete(address)
+    }
+  }
+
+  async #inTurn(
     address: string,
+    { running }: Attempts,
     check: () => Promise<Principal | undefined>,
-    counts = true,
   ): Promise<Principal | Refused> {
-    if (!counts) return (await check()) ?? UNAUTHENTICATED
-    for (;;) {
+    while (running.size >= this.#failures.left(address)) {
       const waitSeconds = this.#failures.waitSeconds(address)
-      if (waitSeconds > 0) return { refused: 'TooManyRequests', waitSeconds }
-      const running = this.#running.get(address)
-      if (!running || running.size < this.#failures.left(address)) break
+      if (waitSeconds > 0) return tooMany(waitSeconds)
       await Promise.race(running)
     }
-    return this.#run(address, async () => {
-      const principal = await check()
+    const result = check().then((principal) => {
       if (!principal) this.#failures.add(address)
       return principal ?? UNAUTHENTICATED
     })
-  }
-
-  async #run<T>(address: string, check: () => Promise<T>): Promise<T> {
-    const running = this.#running.get(address) ?? new Set()
-    this.#running.set(address, running)
-    const result = check()
     const ended = result.then(
       () => {},
       () => {},
@@ -92,7 +126,6 @@ export class Gate {
       return await result
     } finally {
       running.delete(ended)
-      if (running.size === 0) this.#running.delete(address)
     }
   }
 

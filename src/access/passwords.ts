@@ -19,6 +19,10 @@ interface Hash {
   readonly key: Buffer
 }
 
+type Parameters = Pick<Hash, 'cost' | 'blockSize' | 'parallel'>
+
+const USUAL: Parameters = { cost: COST, blockSize: BLOCK_SIZE, parallel: PARALLEL }
+
 /** Undefined for what is no hash, or none that can be checked, or only at an absurd cost. */
 function parseHash(text: string): Hash | undefined {
   const [, cost, blockSize, parallel, salt = '', key = ''] = FORMAT.exec(text) ?? []
@@ -32,15 +36,27 @@ function parseHash(text: string): Hash | undefined {
   const isPossible = hash.cost > 1 && Number.isInteger(Math.log2(hash.cost)) && hash.blockSize > 0 && hash.parallel > 0
   // RFC 7914 §6: the cost is below 2^(128 × block size ÷ 8).
   const isLegal = isPossible && Math.log2(hash.cost) < 16 * hash.blockSize
-  const isBearable = hash.cost * hash.blockSize * hash.parallel <= HIGHEST_WORK
+  const isBearable = work(hash) <= HIGHEST_WORK
   return isLegal && isBearable && hash.key.length === KEY_BYTES ? hash : undefined
 }
 
 /** `scrypt$<cost>$<block size>$<parallelism>$<salt>$<key>`, salt and key in base64url. */
-export async function hashPassword(password: string): Promise<string> {
+export async function hashPassword(password: string, parameters = USUAL): Promise<string> {
+  const { cost, blockSize, parallel } = parameters
   const salt = randomBytes(16)
-  const key = await derive(password, salt, COST, BLOCK_SIZE, PARALLEL)
-  return ['scrypt', COST, BLOCK_SIZE, PARALLEL, salt.toString('base64url'), key.toString('base64url')].join('$')
+  const key = await derive(password, salt, parameters)
+  return ['scrypt', cost, blockSize, parallel, salt.toString('base64url'), key.toString('base64url')].join('$')
+}
+
+/** A hash of a password that nobody knows. Its check takes as long as that of the costliest of the hashes. */
+export function decoyOf(hashes: readonly string[]): Promise<string> {
+  const [first, ...others] = hashes.flatMap((text) => parseHash(text) ?? [])
+  const costliest = others.reduce<Parameters>((most, one) => (work(one) > work(most) ? one : most), first ?? USUAL)
+  return hashPassword(randomBytes(16).toString('hex'), costliest)
+}
+
+function work({ cost, blockSize, parallel }: Parameters): number {
+  return cost * blockSize * parallel
 }
 
 /** Whether `verifyPassword` can check it; other text that begins like a hash is none. */
@@ -57,7 +73,7 @@ export function looksLikeHash(text: string): boolean {
 export async function verifyPassword(password: string, text: string): Promise<boolean> {
   const hash = parseHash(text)
   if (!hash) return false
-  return sameSecret(await derive(password, hash.salt, hash.cost, hash.blockSize, hash.parallel), hash.key)
+  return sameSecret(await derive(password, hash.salt, hash), hash.key)
 }
 
 /** Compares by digest, in a time that does not depend on where the two differ, nor on their lengths. */
@@ -69,7 +85,7 @@ function digest(secret: string | Uint8Array): Buffer {
   return createHash('sha256').update(secret).digest()
 }
 
-function derive(password: string, salt: Buffer, cost: number, blockSize: number, parallel: number): Promise<Buffer> {
+function derive(password: string, salt: Buffer, { cost, blockSize, parallel }: Parameters): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const options = { cost, blockSize, parallelization: parallel, maxmem: MEMORY_BYTES }
     scrypt(password, salt, KEY_BYTES, options, (error, key) => (error ? reject(error) : resolve(key)))

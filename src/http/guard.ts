@@ -81,7 +81,7 @@ export function refusalOf(ctx: Context, { access }: Gate, refused: Refused): Ref
     ctx.set('Retry-After', String(refused.waitSeconds))
     return new Refusal(
       'TooManyRequests',
-      `Too many wrong credentials came from this address; try again in ${refused.waitSeconds} s.`,
+      `Too many passwords, or too many wrong ones, came from this address; try again in ${refused.waitSeconds} s.`,
     )
   }
   const challenges = access?.challenges() ?? []

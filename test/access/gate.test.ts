@@ -6,6 +6,7 @@ import { TrustedProxies } from '../../src/access/addresses.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { credentialsOf, Gate, isRefused } from '../../src/access/gate.ts'
 import { Origins } from '../../src/access/origins.ts'
+import { hashPassword } from '../../src/access/passwords.ts'
 import { Tokens } from '../../src/access/tokens.ts'
 import { clock } from './clock.ts'
 
@@ -13,14 +14,19 @@ const SOMEBODY: Principal = { actor: 'anna', role: 'reader' }
 const TOO_MANY = (waitSeconds: number) => ({ refused: 'TooManyRequests', waitSeconds })
 const WRONG = { refused: 'Unauthenticated' }
 
+/** Basic credentials of a user `anna`, whose password is `right`. */
+const password = (text: string) => ({ authorization: `Basic ${Buffer.from(`anna:${text}`).toString('base64')}` })
+const HASH = await hashPassword('right')
+
 async function opened({ limit = 3, isOn = true } = {}) {
   const time = clock()
   const tokens = await Tokens.open(Buffer.alloc(32), 100, time.now, { read: async () => [], write: async () => {} })
   const apiKeys = [{ name: 'anna', key: 'right', role: 'reader' }] as const
-  const access = isOn ? await Access.open({ schemes: ['apikey'], users: [], apiKeys, tokens }) : undefined
+  const users = [{ name: 'anna', password: HASH, role: 'reader' }] as const
+  const access = isOn ? await Access.open({ schemes: ['token', 'basic', 'apikey'], users, apiKeys, tokens }) : undefined
   const failures = new Failures(limit, time.elapsedMs)
   const gate = new Gate({ access, failures, proxies: new TrustedProxies(['10.0.0.1']), origins: new Origins([]) })
-  return { gate, time }
+  return { gate, time, tokens }
 }
 
 /** A check that ends when it is told to. */
@@ -42,14 +48,48 @@ test('where authentication is off, everybody is let in, whatever they bring', as
   assert.ok(gate.isValid(ANYBODY))
 })
 
-test('whoever was wrong too often waits, also with what is right; others do not', async () => {
+test('whoever was wrong too often waits, also with the right password; others do not', async () => {
   const { gate, time } = await opened({ limit: 3 })
-  for (let count = 0; count < 3; count++) assert.deepEqual(await gate.admit({ apiKey: 'wrong' }, () => 'a'), WRONG)
-  assert.deepEqual(await gate.admit({ apiKey: 'wrong' }, () => 'a'), TOO_MANY(60))
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), TOO_MANY(60))
-  assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'b'), SOMEBODY)
+  for (const wrong of [{ apiKey: 'wrong' }, { authorization: 'Bearer a.b.c' }, password('wrong')]) {
+    assert.deepEqual(await gate.admit(wrong, () => 'a'), WRONG)
+  }
+  for (const wrong of [{ apiKey: 'wrong' }, { accessToken: 'a.b.c' }, password('wrong')]) {
+    assert.deepEqual(await gate.admit(wrong, () => 'a'), TOO_MANY(60))
+  }
+  assert.deepEqual(await gate.admit(password('right'), () => 'a'), TOO_MANY(60))
+  assert.deepEqual(await gate.admit(password('right'), () => 'b'), SOMEBODY)
   time.pass(60_000)
+  assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY)
+})
+
+test('a right API key or token is let in however much was wrong, as nobody guesses one', async () => {
+  const { gate, tokens } = await opened({ limit: 1 })
+  const token = await tokens.issue('anna')
+  for (let count = 0; count < 5; count++) await gate.admit(password('wrong'), () => 'a')
   assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), SOMEBODY)
+  for (const brought of [{ authorization: `Bearer ${token}` }, { accessToken: token }]) {
+    const admitted = await gate.admit(brought, () => 'a')
+    assert.ok(!isRefused(admitted) && admitted.actor === 'anna')
+  }
+})
+
+test('of one address and of all together only so many passwords wait to be checked; the others are refused at once', async () => {
+  const { gate } = await opened({ limit: 3 })
+  const { check, begun, endOne } = pending()
+  const refused: unknown[] = []
+  const attempt = (address: string) => void gate.attempt(address, check).then((one) => refused.push(one))
+  for (let count = 0; count < 10_000; count++) attempt('a')
+  await settled()
+  assert.equal(begun(), 3)
+  assert.deepEqual([refused.length, refused[0]], [10_000 - 128, TOO_MANY(1)])
+  for (let address = 0; address < 10_000; address++) attempt(`address ${address}`)
+  await settled()
+  assert.equal(refused.length, 20_000 - 1024)
+  while (begun() > 0 && refused.length < 20_000) {
+    endOne(SOMEBODY)
+    await settled()
+  }
+  assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY, 'there is room again')
 })
 
 test('to bring nothing is no wrong guess', async () => {

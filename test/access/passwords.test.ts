@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hashPassword, isPasswordHash, looksLikeHash, sameSecret, verifyPassword } from '../../src/access/passwords.ts'
+import {
+  decoyOf,
+  hashPassword,
+  isPasswordHash,
+  looksLikeHash,
+  sameSecret,
+  verifyPassword,
+} from '../../src/access/passwords.ts'
 
 /** RFC 7914 §12: the first 32 bytes of each key, by the parameters, the salt and the password. */
 const PUBLISHED = [
@@ -29,6 +36,20 @@ test('a password is right for the hash that was made of it, and for no other', a
 test('a hash says how it was made: scrypt, its cost of 2^15, 8 and 1, a salt of 16 bytes, a key of 32', async () => {
   const made = await hashPassword('secret')
   assert.match(made, /^scrypt\$32768\$8\$1\$[\w-]{22}\$[\w-]{43}$/)
+})
+
+test('the decoy of names that nobody has costs as much as the costliest hash of a user', async () => {
+  const parametersOf = (text: string) => text.split('$').slice(0, 4).join('$')
+  for (const [hashes, parameters] of [
+    [[], 'scrypt$32768$8$1'],
+    [[hash(1024, 8, 1)], 'scrypt$1024$8$1'],
+    [[hash(1024, 8, 1), hash(2 ** 16, 8, 1), hash(2 ** 15, 8, 1)], 'scrypt$65536$8$1'],
+    [[hash(2 ** 14, 8, 1), hash(2 ** 10, 8, 64)], 'scrypt$1024$8$64'],
+  ] as const) {
+    const decoy = await decoyOf(hashes)
+    assert.equal(parametersOf(decoy), parameters)
+    assert.ok(isPasswordHash(decoy))
+  }
 })
 
 test('two hashes of one password have nothing in common', async () => {

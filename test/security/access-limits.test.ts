@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { hashPassword } from '../../src/access/passwords.ts'
 import { BadSettings, readSettings } from '../../src/settings.ts'
 import { authentication, basic, keyOf, login, passwordOf, tokenOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -19,12 +20,13 @@ function assertWaits(reply: Reply): void {
   assert.equal(reply.headers['content-type'], 'application/problem+json')
 }
 
-test('after so many failures an address waits, whatever it brings; what is public, and to bring nothing, goes on', async (t) => {
+test('after so many failures the passwords of an address wait; right keys and tokens, what is public, and to bring nothing, go on', async (t) => {
   const { url } = await startServer(t, {
     data: { c: [] },
     flags: authentication(ALL, ['--Limits.FailuresPerMinute', '4']),
   })
-  const right = { 'X-API-KEY': keyOf('admin') }
+  const right = { Authorization: basic('admin', passwordOf('admin')) }
+  const token = await tokenOf(url, 'admin')
   const get = (headers: Readonly<Record<string, string>>, path = '/api') => send(url, 'GET', path, { headers })
   for (let count = 0; count < 10; count++) assert.equal((await get({})).status, 401, 'nothing brought is nothing wrong')
   const wrong = [
@@ -36,12 +38,18 @@ test('after so many failures an address waits, whatever it brings; what is publi
   for (const { status } of wrong) assert.equal(status, 401)
   assertWaits(await get({ 'X-API-KEY': 'wrong' }))
   assertWaits(await get(right))
-  assertWaits(await get({ Authorization: basic('admin', passwordOf('admin')) }))
   assertWaits(await login(url, 'admin', passwordOf('admin')))
   assertWaits(await send(url, 'DELETE', '/api/c/1', { headers: right }))
   assertWaits(await send(url, 'POST', '/logout', { headers: right }))
   for (const path of ['/', '/health', '/openapi.json', '/swagger/']) assert.equal((await get(right, path)).status, 200)
   assert.equal((await get({})).status, 401)
+  for (const unguessable of [{ 'X-API-KEY': keyOf('admin') }, bearer(token)]) {
+    assert.equal((await get(unguessable)).status, 200)
+    assert.equal((await get(unguessable, '/events')).status, 200)
+    assert.equal((await send(url, 'DELETE', '/api/c/1', { headers: unguessable })).status, 404)
+  }
+  assert.equal((await send(url, 'POST', '/logout', { headers: bearer(token) })).status, 204)
+  assertWaits(await get(bearer(token)))
 })
 
 test('guesses that are made all at once are counted like any others', async (t) => {
@@ -71,7 +79,7 @@ test('X-Forwarded-For counts when a trusted proxy says it, as far as proxies are
     'a chain of trusted proxies is gone back through',
   )
   assert.equal(await status('198.51.100.2'), 401)
-  assert.equal(await status('198.51.100.1', keyOf('reader')), 429)
+  assert.equal(await status('198.51.100.1', keyOf('reader')), 200)
   assert.equal(await status('198.51.100.3', keyOf('reader')), 200)
   assert.equal(await status('2001:db8:1:2::1'), 401)
   assert.equal(await status('2001:db8:1:2:3:4:5:6'), 429, 'a network of IPv6 is one address')
@@ -98,10 +106,16 @@ test('X-Forwarded-For counts when a trusted proxy says it, as far as proxies are
 })
 
 test('guesses from everywhere do not hold up those who write', async (t) => {
-  const flags = authentication(ALL, ['--Limits.TrustedProxies', '127.0.0.1'])
+  const users = [{ Username: 'anna', Password: await hashPassword('hers') }]
+  const keys = [{ Name: 'ben', Key: keyOf('writer'), Role: 'writer' }]
+  const flags = [
+    ...['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'basic,apikey'],
+    ...['--Authentication.Users', JSON.stringify(users), '--Authentication.ApiKeys', JSON.stringify(keys)],
+    ...['--Limits.TrustedProxies', '127.0.0.1'],
+  ]
   const { url } = await startServer(t, { data: { c: [] }, flags })
   let answered = 0
-  // A name that nobody has costs as much as a real hash.
+  // A name that nobody has costs as much as anna's hash.
   const guesses = Array.from({ length: 40 }, async (_, index) => {
     const headers = { Authorization: basic('nobody', String(index)), ...from(`198.51.100.${index}`) }
     const { status } = await send(url, 'GET', '/api', { headers })
@@ -210,6 +224,11 @@ test('what strangers should not find out first is told at the start, and to admi
   for (const other of [undefined, basic('ben', 'in plain text, too'), basic('anna', 'wrong')]) {
     assert.equal((await health(other)).warnings, undefined)
   }
+
+  const short = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey']
+  const guessable = await startServer(t, { data: {}, flags: [...short, '--Authentication.ApiKey', 'fifteen letters'] })
+  assert.match(guessable.stderr(), /"level":40.*The API key of apikey has less than 16 bytes/)
+  assert.doesNotMatch(guessable.stderr(), /fifteen/)
 
   const open = await startServer(t, { data: {}, flags: ['--urls', 'http://0.0.0.0:0'], isBare: true })
   assert.match(open.stderr(), /"level":40.*Authentication is off/)
