@@ -21,7 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   projections: ['collections', 'events', 'files', 'json', 'slices', 'turns', 'long-list', 'errors'],
   cluster: ['collections', 'commands', 'events', 'files', 'json', 'measures', 'errors'],
   access: ['json', 'turns', 'errors'],
-  http: ['access', 'commands', 'projections', 'events', 'json', 'measures', 'errors'],
+  http: ['access', 'commands', 'projections', 'events', 'json', 'measures', 'slices', 'errors'],
   sockets: ['access', 'commands', 'projections', 'events', 'json', 'turns', 'errors'],
   client: ['sockets', 'json'],
 }

@@ -5,7 +5,7 @@ import type { Middleware } from 'koa'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
 import { CONTENT_SECURITY_POLICY } from './headers.ts'
-import { type OpenApiOptions, openApi } from './openapi.ts'
+import { OpenApi, type OpenApiOptions } from './openapi.ts'
 import { resource } from './resource.ts'
 
 export interface DocsOptions extends OpenApiOptions {
@@ -24,9 +24,10 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
 /** `/openapi.json` and the page that shows it; nothing is fetched from anywhere else. */
 export function docRoutes(options: DocsOptions): Router {
   const router = new Router({ sensitive: true, strict: true })
+  const description = new OpenApi(options)
   let page: Promise<Middleware> | undefined
 
-  resource(router, '/openapi.json', { GET: (ctx) => sendJson(ctx, JSON.stringify(openApi(options))) })
+  resource(router, '/openapi.json', { GET: async (ctx) => sendJson(ctx, await description.text()) })
 
   resource(router, '/swagger', {
     GET: (ctx) => {

@@ -1,8 +1,10 @@
 import type { Scheme } from '../access/access.ts'
+import type { Position } from '../events/event.ts'
 import type { JsonObject } from '../json/value.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { Views } from '../projections/views.ts'
-import { secured } from './openapi/access.ts'
+import { Slices, type Steps } from '../slices.ts'
+import { securedComponents, securedPaths, tokenPaths } from './openapi/access.ts'
 import { headers, parameters, ref, responses, schemas } from './openapi/components.ts'
 import { itemPaths, namesPath, valuePath } from './openapi/item-paths.ts'
 import { schemaOf } from './openapi/schema-of.ts'
@@ -10,16 +12,19 @@ import { servicePaths } from './openapi/service-paths.ts'
 
 export interface OpenApiOptions {
   readonly version: string
-  readonly views: Pick<Views, 'names' | 'find'>
+  readonly views: Pick<Views, 'names' | 'find' | 'position'>
   /** The ways to say who one is; none where everybody may in. */
   readonly schemes: readonly Scheme[]
   /** Nothing can be written. */
   readonly isReadOnly?: boolean
 }
 
-/** Collections that get paths of their own, as many as the page shows without a wait, and the items of each that are looked at. */
+/** Collections that get paths of their own, as many as the page shows without a wait, unless their names are longer. */
 const COLLECTIONS = 50
+const NAME = 256
+/** Items of each that are looked at, unless all those before and this one have more characters together. */
 const ITEMS = 20
+const CHARACTERS = 64 * 1024
 
 const DESCRIPTION = `The collections of a JSON file, and every change that was ever made to them.
 
@@ -39,38 +44,87 @@ const TAGS = [
   { name: 'Documentation' },
 ]
 
-/** The service as it is now, in OpenAPI 3.1: each collection with the fields that its first items have. */
-export function openApi({ version, views, schemes, isReadOnly = false }: OpenApiOptions): JsonObject {
-  const collections = views
-    .names()
-    .slice(0, COLLECTIONS)
-    .map((name) => describe(name, views))
-  const paths: JsonObject = {
-    ...Object.assign({}, ...collections.map((collection) => collection.paths)),
-    '/api': namesPath,
-    ...itemPaths({
-      path: '/api/{collection}',
-      tag: 'Any collection',
-      name: '',
-      item: ref('schemas', 'Item'),
-      parameters: ['collection'],
-    }),
-    '/api/{collection}/{id}/{rest}': valuePath,
-    ...servicePaths,
+/** What is described: the collections with the fields that their first items have. */
+export class OpenApi {
+  readonly #options: OpenApiOptions
+  readonly #slices = new Slices()
+  #made: { readonly position: Position; readonly text: Buffer } | undefined
+  #making: Promise<void> | undefined
+
+  constructor(options: OpenApiOptions) {
+    this.#options = options
   }
-  const document = {
-    openapi: '3.1.0',
-    info: { title: 'Recollect', version, description: DESCRIPTION },
-    tags: [...collections.map(({ path }) => ({ name: path })), ...TAGS],
-    paths: isReadOnly ? readable(paths) : paths,
-    components: {
-      schemas: { ...schemas, ...Object.fromEntries(collections.map(({ name, schema }) => [`Item${name}`, schema])) },
-      headers,
-      parameters,
-      responses,
-    },
+
+  /**
+   * The document as JSON. It is kept until an event follows, and made in slices, one at a time: who asks meanwhile waits
+   * for the same one, and for the next where an event was in between.
+   */
+  async text(): Promise<Buffer> {
+    const asked = this.#options.views.position
+    for (;;) {
+      const made = this.#made
+      if (made && made.position >= asked) return made.text
+      this.#making ??= this.#make().finally(() => {
+        this.#making = undefined
+      })
+      await this.#making
+    }
   }
-  return secured(document, schemes)
+
+  async #make(): Promise<void> {
+    const { position } = this.#options.views
+    const text = await this.#slices.run(() => describing(this.#options))
+    this.#made = { position, text: Buffer.from(text) }
+  }
+}
+
+/** The service as it is now, in OpenAPI 3.1. */
+function* describing({ version, views, schemes, isReadOnly = false }: OpenApiOptions): Steps<string> {
+  const served = (paths: JsonObject): JsonObject => securedPaths(isReadOnly ? readable(paths) : paths, schemes)
+  const tags: JsonObject[] = []
+  const paths: string[] = []
+  const itemSchemas: string[] = []
+  for (const name of views.names().slice(0, COLLECTIONS)) {
+    if (name.length > NAME) continue
+    const collection = describe(name, views)
+    tags.push({ name: collection.path })
+    paths.push(members(served(collection.paths)))
+    itemSchemas.push(members({ [`Item${collection.name}`]: collection.schema }))
+    yield
+  }
+  paths.push(members(served(GENERIC)))
+  // The replay of a journal cannot be written to, but issues tokens.
+  if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
+  itemSchemas.push(members(schemas))
+  const info = { title: 'Recollect', version, description: DESCRIPTION }
+  const components = { headers, parameters, ...securedComponents({ responses }, schemes) }
+  return `{${[
+    members({ openapi: '3.1.0', info, tags: [...tags, ...TAGS] }),
+    `"paths":{${joined(paths)}}`,
+    `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(components)])}}`,
+  ].join(',')}}`
+}
+
+const GENERIC: JsonObject = {
+  '/api': namesPath,
+  ...itemPaths({
+    path: '/api/{collection}',
+    tag: 'Any collection',
+    name: '',
+    item: ref('schemas', 'Item'),
+    parameters: ['collection'],
+  }),
+  '/api/{collection}/{id}/{rest}': valuePath,
+  ...servicePaths,
+}
+
+/** The members of an object as they stand in its JSON. */
+function members(object: JsonObject): string {
+  return JSON.stringify(object).slice(1, -1)
+}
+
+function joined(texts: readonly string[]): string {
+  return texts.filter((text) => text !== '').join(',')
 }
 
 /** The paths that can be read, with the operations that read. */
@@ -98,7 +152,14 @@ function describe(collection: string, views: OpenApiOptions['views']) {
 
 function itemSchema(collection: string, views: OpenApiOptions['views']): JsonObject {
   const values: JsonObject[] = []
-  for (const { value } of views.find(collection)?.items() ?? []) if (values.push(value) === ITEMS) break
+  let left = CHARACTERS
+  let seen = 0
+  for (const item of views.find(collection)?.items() ?? []) {
+    if (seen++ === ITEMS) break
+    if (item.text.length > left) continue
+    left -= item.text.length
+    values.push(item.value)
+  }
   if (values.length === 0) return ref('schemas', 'Item')
   return { description: 'As the first items are; others may be different.', ...schemaOf(values) }
 }

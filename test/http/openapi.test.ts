@@ -15,6 +15,7 @@ import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { schemaOf } from '../../src/http/openapi/schema-of.ts'
+import { OpenApi } from '../../src/http/openapi.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
@@ -274,6 +275,35 @@ test('/openapi.json', async (t) => {
     assert.ok(bounded.paths['/api/c49'])
     assert.equal(bounded.paths['/api/c50'], undefined)
   })
+
+  await t.test('leaves out what is too long to be looked at: names of collections, and items', async (t) => {
+    const long = { id: 1, text: 'a'.repeat(70_000) }
+    const data = { ['n'.repeat(257)]: [{ id: 1 }], long: [long, { id: 2, short: true }], longer: [long] }
+    const other = await startServer(t, { data })
+    const { paths, components } = (await send(other.url, 'GET', '/openapi.json')).json<Document>()
+    assert.deepEqual(
+      Object.keys(paths).filter((path) => decodedName(path) !== undefined),
+      ['/api/long', '/api/long/{id}', '/api/longer', '/api/longer/{id}'],
+    )
+    assert.deepEqual((components.schemas.Item_long as { properties: object }).properties, {
+      id: { type: 'integer' },
+      short: { type: 'boolean' },
+    })
+    assert.deepEqual(components.schemas.Item_longer, { $ref: '#/components/schemas/Item' })
+  })
+})
+
+test('the description is made once for a position, however many ask for it', async () => {
+  let looks = 0
+  const views = { position: 1, names: () => [`c${looks++}`], find: () => undefined }
+  const description = new OpenApi({ version: '0', views, schemes: [] })
+  const ask = async (): Promise<string[]> => {
+    const texts = await Promise.all(Array.from({ length: 10 }, () => description.text()))
+    return [...new Set(texts.map((text) => JSON.parse(String(text)).tags[0].name))]
+  }
+  assert.deepEqual([...(await ask()), ...(await ask())], ['/api/c0', '/api/c0'])
+  views.position = 2
+  assert.deepEqual(await ask(), ['/api/c1'])
 })
 
 test('values satisfy the schema that was made of them', () => {

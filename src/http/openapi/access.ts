@@ -33,7 +33,7 @@ const TOKEN = {
 }
 
 /** The ways to a token; there are none unless tokens are in use. */
-const tokenPaths: JsonObject = {
+export const tokenPaths: JsonObject = {
   '/token': pathItem('/token', {
     tag: 'Service',
     name: 'Token',
@@ -64,21 +64,23 @@ const tokenPaths: JsonObject = {
   }),
 }
 
-/** What a document says besides when not everybody may in. */
-export function secured(document: JsonObject, schemes: readonly Scheme[]): JsonObject {
-  if (schemes.length === 0) return document
-  const paths = { ...(document.paths as JsonObject), ...(schemes.includes('token') ? tokenPaths : {}) }
-  const components = document.components as JsonObject
+/** The paths, and who may use them; as they are where everybody may. */
+export function securedPaths(paths: JsonObject, schemes: readonly Scheme[]): JsonObject {
+  if (schemes.length === 0) return paths
+  return Object.fromEntries(
+    Object.entries(paths).map(([path, item]) => [path, isObject(item) ? securedItem(path, item, schemes) : item]),
+  )
+}
+
+/** The components, with what the paths refer to when not everybody may in. */
+export function securedComponents(
+  components: { readonly responses: JsonObject },
+  schemes: readonly Scheme[],
+): JsonObject {
+  if (schemes.length === 0) return components
   return {
-    ...document,
-    paths: Object.fromEntries(
-      Object.entries(paths).map(([path, item]) => [path, isObject(item) ? securedItem(path, item, schemes) : item]),
-    ),
-    components: {
-      ...components,
-      responses: { ...(components.responses as JsonObject), ...accessResponses },
-      securitySchemes: Object.fromEntries(schemes.map((scheme) => [scheme, SECURITY[scheme]])),
-    },
+    responses: { ...components.responses, ...accessResponses },
+    securitySchemes: Object.fromEntries(schemes.map((scheme) => [scheme, SECURITY[scheme]])),
   }
 }
 
