@@ -59,7 +59,7 @@ export const RUNS = {
   },
   edits: {
     about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
-    file: 'test/projections/data-file-kills.test.ts',
+    file: 'test/projections/data-file-kills.long.test.ts',
     all: { DATA_FILE_KILLS: 15 },
     full: { DATA_FILE_KILLS: 500 },
   },
@@ -181,7 +181,7 @@ export const RUNS = {
     about: 'the journal page on a million events: few rows in the document, and how long its tasks were',
     file: 'test/browser/journal.test.ts',
     test: '^the list of',
-    all: { PAGES_EVENTS: 20_000 },
+    all: { PAGES_EVENTS: 20_000, PAGES_LOOKS: 4 },
     full: { PAGES_EVENTS: 1_000_000 },
   },
   model: {
