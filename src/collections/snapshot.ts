@@ -1,9 +1,10 @@
 import { Refusal } from '../errors.ts'
 import type { ItemId } from '../events/event.ts'
-import { hasIntegerBeyond2to53, violationOf } from '../json/parse.ts'
+import { parseChecked } from '../json/parse.ts'
 import { pointer } from '../json/pointer.ts'
-import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import { isObject, type JsonObject, own } from '../json/value.ts'
 import type { List } from '../long-list.ts'
+import type { Steps } from '../slices.ts'
 import { faultOfId, faultOfName } from './item.ts'
 import type { Keys } from './keys.ts'
 
@@ -32,18 +33,22 @@ export type FileContents = ReadonlyMap<string, FileItems>
 /** Refuses a name that no collection may have. */
 export function checkName(name: string): void {
   const badName = faultOfName(name, "a collection's name")
-  if (badName) throw invalid(pointer(name), badName)
+  if (badName) throw invalid(pointer([name]), badName)
 }
 
-/** Refuses, with its place, what is no item; `text` is what it was parsed from. It may still lack its `id`. */
-export function checkItem(item: JsonValue, text: string, collection: string, index: number): JsonObject {
+/**
+ * Parses an item, which may still lack its `id`. Refuses, with its place, what is no item.
+ * @throws {Malformed}
+ */
+export function* parseItem(text: string, collection: string, index: number): Steps<JsonObject> {
+  const item = yield* parseChecked(text, (violation) =>
+    invalid(pointer([collection, index]) + violation.pointer, violation.message),
+  )
   if (!isObject(item)) throw noItem(collection, index)
-  const violation = violationOf(item, () => hasIntegerBeyond2to53(text))
-  if (violation) throw invalid(pointer(collection, index) + violation.pointer, violation.message)
   const id = own(item, 'id')
   // What POST assigned beyond the highest id that a client may choose stands in the file, too.
   const badId = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)
-  if (badId) throw invalid(pointer(collection, index, 'id'), badId)
+  if (badId) throw invalid(pointer([collection, index, 'id']), badId)
   return item
 }
 
@@ -52,15 +57,15 @@ export function noObject(): Refusal {
 }
 
 export function noArray(collection: string): Refusal {
-  return invalid(pointer(collection), 'a collection must be an array of items')
+  return invalid(pointer([collection]), 'a collection must be an array of items')
 }
 
 export function noItem(collection: string, index: number): Refusal {
-  return invalid(pointer(collection, index), 'an item must be an object')
+  return invalid(pointer([collection, index]), 'an item must be an object')
 }
 
 export function sameIdTwice(collection: string, index: number, key: string): Refusal {
-  return invalid(pointer(collection, index, 'id'), `another item has the id ${JSON.stringify(key)} too`)
+  return invalid(pointer([collection, index, 'id']), `another item has the id ${JSON.stringify(key)} too`)
 }
 
 function invalid(place: string, why: string): Refusal {

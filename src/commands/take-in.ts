@@ -218,7 +218,7 @@ class CollectionMerge {
   #checkSchema(item: FileItem, index: number): void {
     const [fault] = this.#rules.faultsOf(this.#ours.name, JSON.parse(item.text))
     if (!fault) return
-    const place = pointer(this.#ours.name, index) + fault.pointer
+    const place = pointer([this.#ours.name, index]) + fault.pointer
     const message = `does not satisfy the collection's schema: ${fault.message}`
     throw new Refusal('Invalid', `At ${place}: ${message}.`, [{ pointer: place, message }])
   }

@@ -10,6 +10,7 @@ import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
+import { Slices } from '../slices.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { bodySource, JSON_TYPE, readBody } from './bodies.ts'
 import { principalOf } from './guard.ts'
@@ -43,6 +44,7 @@ export function adminRoutes(options: AdminOptions): Router {
   const { health, schemes, warnings, reload, verify, handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const bodyOf = bodySource(bodyBytes)
+  const slices = new Slices()
 
   resource(router, '/health', {
     GET: (ctx) => {
@@ -76,7 +78,7 @@ export function adminRoutes(options: AdminOptions): Router {
 
   resource(router, '/admin/restore', {
     POST: async (ctx) => {
-      const { json } = await readBody(bodyOf(ctx), [JSON_TYPE], bodyBytes)
+      const { json } = await readBody(bodyOf(ctx), { types: [JSON_TYPE], limitBytes: bodyBytes, slices })
       const wanted = await parseRestore(json, { journal, now })
       const { position, events } = await handler.restore(await restorationOf(wanted), authorOf(ctx), wanted.dryRun)
       ctx.set('Journal-Position', String(position))

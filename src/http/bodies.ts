@@ -5,6 +5,7 @@ import { Refusal } from '../errors.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import type { Slices } from '../slices.ts'
 import { loadKoaBody } from './koa-body.ts'
 
 export const JSON_TYPE = 'application/json'
@@ -30,11 +31,18 @@ export interface BodySource {
   readonly bytes: () => Promise<Uint8Array>
 }
 
+export interface BodyOptions {
+  readonly types: readonly string[]
+  readonly limitBytes: number
+  /** Where a long body is parsed. */
+  readonly slices: Slices
+}
+
 /**
  * Reads a JSON body of one of the types. It is decoded and parsed here, because koa-body's own parser lets through
  * what JSON does not allow and hides what was sent.
  */
-export async function readBody(source: BodySource, types: readonly string[], limitBytes: number): Promise<Body> {
+export async function readBody(source: BodySource, { types, limitBytes, slices }: BodyOptions): Promise<Body> {
   const { headers } = source
   if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
   const type = typeOf(headers['content-type'] ?? '', types)
@@ -44,7 +52,8 @@ export async function readBody(source: BodySource, types: readonly string[], lim
   }
   const bytes = await source.bytes()
   if (bytes.length === 0) throw noBody()
-  return { bytes, type, json: parseJson(bytes) }
+  const json = slices.run(() => parseJson(bytes))
+  return { bytes, type, json: json instanceof Promise ? await json : json }
 }
 
 /** The body of a request to Koa: koa-body gathers, inflates and bounds the bytes. */

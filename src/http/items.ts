@@ -3,8 +3,10 @@ import type { CommandHandler, Outcome } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { parseSteps } from '../json/parse-steps.ts'
 import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
+import { stringifySteps } from '../json/value-steps.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
@@ -13,6 +15,7 @@ import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
 import { RecentQueries } from '../projections/query/recent-queries.ts'
 import type { Views } from '../projections/views.ts'
+import { Slices, type Steps } from '../slices.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf } from './as-of.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
@@ -47,6 +50,9 @@ export function apiResources({
 }: ItemsOptions): readonly ApiResource[] {
   const answers = new KeptAnswers<Collection>(KEPT_BYTES)
   const recent = new RecentQueries()
+  const slices = new Slices()
+  const itemBody = { types: [JSON_TYPE], limitBytes: bodyBytes, slices }
+  const patchBody = { types: PATCH_TYPES, limitBytes: bodyBytes, slices }
   const names: ApiResource = {
     path: '/api',
     routes: {
@@ -98,7 +104,7 @@ export function apiResources({
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
-        const body = await readBody(request, [JSON_TYPE], bodyBytes)
+        const body = await readBody(request, itemBody)
         await write(request, reply, body, { type: 'CreateItem', collection, item: parseItem(body) })
       },
     },
@@ -115,11 +121,11 @@ export function apiResources({
         if (!reply.isNotModified(request, tag)) reply.json(text)
       },
       PUT: async (request, reply) => {
-        const body = await readBody(request, [JSON_TYPE], bodyBytes)
+        const body = await readBody(request, itemBody)
         await write(request, reply, body, { type: 'ReplaceItem', ...target(request), item: parseItem(body) })
       },
       PATCH: async (request, reply) => {
-        const body = await readBody(request, PATCH_TYPES, bodyBytes)
+        const body = await readBody(request, patchBody)
         await write(request, reply, body, { type: 'PatchItem', ...target(request), patch: parseAnyPatch(body) })
       },
       DELETE: (request, reply) => write(request, reply, undefined, { type: 'DeleteItem', ...target(request) }),
@@ -131,10 +137,9 @@ export function apiResources({
     routes: {
       GET: async (request, reply) => {
         const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
-        const { value } = await find(request, reply, [name, key], 'UnknownParent')
-        const found = valueAt(value, rest)
-        if (found === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
-        const text = JSON.stringify(found)
+        const { text: whole } = await find(request, reply, [name, key], 'UnknownParent')
+        const text = await slices.run(() => textAt(whole, rest), request)
+        if (text === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
         if (!reply.isNotModified(request, tagOf(text))) reply.json(text)
       },
     },
@@ -220,6 +225,12 @@ export function apiResources({
     reply.position = outcome.position
     answerWith(outcome, request, reply)
   }
+}
+
+/** The text of what a URL's further segments name within a value; undefined when there is nothing. */
+function* textAt(whole: string, segments: readonly string[]): Steps<string | undefined> {
+  const found = valueAt(yield* parseSteps(whole), segments)
+  return found === undefined ? undefined : yield* stringifySteps(found)
 }
 
 type Collection = NonNullable<ReturnType<Views['find']>>

@@ -1,3 +1,5 @@
+import { endOfString } from './quoted.ts'
+
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
@@ -5,7 +7,6 @@ const CLOSE_BRACKET = 0x5d
 const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
-const BACKSLASH = 0x5c
 
 /**
  * JSON text that has no blanks as `JSON.stringify(…, null, 2)` would write it, each line after the first behind a margin.
@@ -53,18 +54,4 @@ export function indented(json: string, margin: string): string {
 
 function isClosing(code: number): boolean {
   return code === CLOSE_BRACE || code === CLOSE_BRACKET
-}
-
-/** Where the string that begins here has its closing quote. */
-function endOfString(json: string, start: number): number {
-  let at = start
-  do at = json.indexOf('"', at + 1)
-  while (isEscaped(json, at))
-  return at
-}
-
-function isEscaped(json: string, at: number): boolean {
-  let before = at - 1
-  while (json.charCodeAt(before) === BACKSLASH) before--
-  return (at - before) % 2 === 0
 }

@@ -1,6 +1,7 @@
 import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
 import { Refusal } from '../errors.ts'
-import { MAX_NESTING, violationOf } from './parse.ts'
+import { violationOf } from './parse.ts'
+import { MAX_NESTING } from './parse-steps.ts'
 import { arrayIndex, pointer } from './pointer.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
@@ -106,7 +107,7 @@ const TOO_DEEP = { message: `Nesting deeper than ${MAX_NESTING} is not accepted`
  * `constructor` what it is.
  */
 function libraryOperation(step: Step): LibraryOperation {
-  const path = pointer('document', ...step.path)
+  const path = pointer(['document', ...step.path])
   return step.op === 'remove' ? { op: 'remove', path } : { op: 'move', from: '/value', path }
 }
 
@@ -146,7 +147,7 @@ function stepsOf(document: JsonValue, operation: PatchOperation, index: number):
     }
     case 'test': {
       if (equal(existing(document, operation.path, index), operation.value)) return []
-      const where = pointer(...operation.path)
+      const where = pointer(operation.path)
       const message = `The test of operation ${index} failed: ${where || 'the document'} has another value`
       throw new Refusal('Conflict', `${message}.`, [{ pointer: where, message }])
     }
@@ -172,7 +173,7 @@ function existing(document: JsonValue, path: Tokens, index: number): JsonValue {
     } else if (isObject(current)) {
       current = own(current, safe(token, index))
     } else current = undefined
-    if (current === undefined) throw inapplicable(index, `nothing is at ${pointer(...path)}`)
+    if (current === undefined) throw inapplicable(index, `nothing is at ${pointer(path)}`)
   }
   return current
 }
@@ -183,10 +184,10 @@ function addable(document: JsonValue, path: Tokens, index: number): void {
   const parent = existing(document, path.slice(0, -1), index)
   if (isArray(parent)) {
     const at = last === '-' ? parent.length : arrayIndex(last)
-    if (at === undefined || at > parent.length) throw inapplicable(index, `${pointer(...path)} is not an index here`)
+    if (at === undefined || at > parent.length) throw inapplicable(index, `${pointer(path)} is not an index here`)
   } else if (isObject(parent)) {
     safe(last, index)
-  } else throw inapplicable(index, `the parent of ${pointer(...path)} is neither an object nor an array`)
+  } else throw inapplicable(index, `the parent of ${pointer(path)} is neither an object nor an array`)
 }
 
 /** The names with which the library would reach a prototype, or which it would skip. */

@@ -1,18 +1,18 @@
 import { type Fault, Refusal } from '../errors.ts'
+import type { Steps } from '../slices.ts'
+import { MAX_NESTING, Malformed, type Parsed, parseSteps, TooDeep } from './parse-steps.ts'
 import { pointer } from './pointer.ts'
 import { isArray, type JsonValue } from './value.ts'
 import { whereMalformed } from './where-malformed.ts'
-
-/** Containers within containers, the outermost being the first. */
-export const MAX_NESTING = 100
+import { mayUnderflow, whereRounded } from './where-rounded.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads JSON that came from outside, refusing what JavaScript would silently change or stumble over: bytes that
- * are not UTF-8, numbers too large or rounded, a `__proto__` member, nesting without end.
+ * Reads JSON that came from outside. Refuses what JavaScript would silently change or stumble over: bytes that are not
+ * UTF-8, numbers that no double is near to, a `__proto__` member, nesting beyond MAX_NESTING.
  */
-export function parseJson(bytes: Uint8Array): JsonValue {
+export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
   let text: string
   try {
     text = decoder.decode(bytes)
@@ -20,82 +20,110 @@ export function parseJson(bytes: Uint8Array): JsonValue {
     throw new Refusal('Invalid', 'The body is not valid UTF-8.')
   }
   if (text.trim() === '') throw new Refusal('Invalid', 'The body is empty; JSON was expected.')
-  let value: JsonValue
   try {
-    value = JSON.parse(text)
-  } catch {
-    throw new Refusal('Invalid', `The body is not well-formed JSON: ${whereMalformed(text)}.`)
+    return yield* parseChecked(text, ({ code, ...fault }) => {
+      return new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
+    })
+  } catch (error) {
+    if (!(error instanceof Malformed)) throw error
+    throw new Refusal('Invalid', `The body is not well-formed JSON: ${whereMalformedIn(error)}.`)
   }
-  const violation = violationOf(value, () => hasIntegerBeyond2to53(text))
-  if (violation) {
-    const { code, ...fault } = violation
-    throw new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
-  }
-  return value
 }
+
+/** Parses text that came from outside, in steps. `refusal` makes what is thrown at the first thing that must not be stored. */
+export function* parseChecked(text: string, refusal: (violation: Violation) => Error): Steps<JsonValue> {
+  const inspect = (parsed: Parsed): void => {
+    const violation = violationIn(parsed)
+    if (violation) throw refusal(violation)
+  }
+  try {
+    return yield* parseSteps(text, inspect)
+  } catch (error) {
+    throw error instanceof TooDeep ? refusal({ ...TOO_DEEP, pointer: pointer(error.path) }) : error
+  }
+}
+
+/** What is wrong with the text that was parsed, and in which line and column. */
+export function whereMalformedIn({ part: { text, begin, end, before } }: Malformed): string {
+  let lines = 0
+  let lineBegin = 0
+  for (let at = 0; at < begin; at++) {
+    if (text.charCodeAt(at) !== NEWLINE) continue
+    lines++
+    lineBegin = at + 1
+  }
+  return whereMalformed(text.slice(begin, end), { before, lines, column: begin - lineBegin })
+}
+
+const NEWLINE = 0x0a
 
 export interface Violation extends Fault {
   readonly code: 'Invalid' | 'Unprocessable'
 }
 
-/**
- * The first thing in a parsed value that must not be stored. `wasRounded` is asked only where the value alone does
- * not tell whether an integer was rounded when it was parsed.
- */
-export function violationOf(value: JsonValue, wasRounded: () => boolean = () => false): Violation | undefined {
-  let mayBeRounded = false
-  const found = walk(value, 1)
-  if (found) return found
-  if (mayBeRounded && wasRounded()) {
-    return { code: 'Unprocessable', pointer: '', message: 'An integer beyond 2^53 would be rounded' }
-  }
-  return undefined
+const TOO_DEEP = { code: 'Invalid', message: `Nesting deeper than ${MAX_NESTING} is not accepted` } as const
+const TOO_LARGE = { code: 'Invalid', message: 'A number is too large to be kept' } as const
+const TOO_SMALL = { code: 'Invalid', message: 'A number is too small to be kept, it would become 0' } as const
+const BEYOND_2_TO_53 = {
+  code: 'Unprocessable',
+  message: 'A number beyond 2^53 would be rounded; it can be kept as text',
+} as const
+const PROTO = { code: 'Invalid', message: 'A member must not be named __proto__' } as const
 
-  function walk(current: JsonValue, depth: number): Violation | undefined {
-    if (typeof current === 'number') {
-      if (!Number.isFinite(current)) return here('Invalid', 'A number is too large to be kept')
-      const size = Math.abs(current)
-      if (size < 2 ** 53 || !Number.isInteger(current)) return undefined
-      if (size > 2 ** 53 && size < 1e21) return here('Unprocessable', 'An integer beyond 2^53 would be rounded')
-      mayBeRounded = true
-      return undefined
-    }
-    if (typeof current !== 'object' || current === null) return undefined
-    if (depth > MAX_NESTING) return here('Invalid', `Nesting deeper than ${MAX_NESTING} is not accepted`)
-    if (isArray(current)) {
-      for (let index = 0; index < current.length; index++) {
-        const violation = walk(current[index] as JsonValue, depth + 1)
+/** The first thing in a parsed value that must not be stored, as far as the value tells. */
+export function violationOf(value: JsonValue): Violation | undefined {
+  return new Walk().violationOf(value, 1)
+}
+
+/** The same of text that was parsed, also of what only the text tells. */
+function violationIn({ value, text, depth, path, skipped }: Parsed): Violation | undefined {
+  const walk = new Walk()
+  const violation = walk.violationOf(value, depth) ?? roundedIn(text, walk)
+  if (!violation) return undefined
+  const [, first, rest] = /^\/(\d+)(.*)$/s.exec(violation.pointer) ?? []
+  const within = skipped > 0 ? pointer([Number(first) + skipped]) + rest : violation.pointer
+  return { ...violation, pointer: pointer(path()) + within }
+}
+
+function roundedIn(text: string, { has2to53, hasZero }: Walk): Violation | undefined {
+  const rounded = has2to53 || (hasZero && mayUnderflow(text)) ? whereRounded(text) : undefined
+  return rounded && { ...(rounded.value === 0 ? TOO_SMALL : BEYOND_2_TO_53), pointer: pointer(rounded.path) }
+}
+
+/** A walk through a value. */
+class Walk {
+  /** It holds a number that may have been another one before it was parsed. */
+  has2to53 = false
+  hasZero = false
+
+  violationOf(value: JsonValue, depth: number): Violation | undefined {
+    if (typeof value === 'number') return this.#violationOfNumber(value)
+    if (typeof value !== 'object' || value === null) return undefined
+    if (depth > MAX_NESTING) return { ...TOO_DEEP, pointer: '' }
+    if (isArray(value)) {
+      for (let index = 0; index < value.length; index++) {
+        const violation = this.violationOf(value[index] as JsonValue, depth + 1)
         if (violation) return inside(index, violation)
       }
       return undefined
     }
-    for (const name in current) {
-      if (name === '__proto__') return inside(name, here('Invalid', 'A member must not be named __proto__'))
-      const violation = walk(current[name] as JsonValue, depth + 1)
+    for (const name in value) {
+      if (name === '__proto__') return { ...PROTO, pointer: pointer([name]) }
+      const violation = this.violationOf(value[name] as JsonValue, depth + 1)
       if (violation) return inside(name, violation)
     }
     return undefined
   }
-}
 
-function here(code: Violation['code'], message: string): Violation {
-  return { code, pointer: '', message }
+  #violationOfNumber(value: number): Violation | undefined {
+    const size = Math.abs(value)
+    if (size > 2 ** 53) return { ...(size === Number.POSITIVE_INFINITY ? TOO_LARGE : BEYOND_2_TO_53), pointer: '' }
+    if (size === 2 ** 53) this.has2to53 = true
+    else if (size === 0) this.hasZero = true
+    return undefined
+  }
 }
 
 function inside(token: string | number, violation: Violation): Violation {
-  return { ...violation, pointer: pointer(token) + violation.pointer }
-}
-
-const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
-
-/**
- * A number of exactly 2^53 may have been 2^53 + 1, and one of 1e21 and more may have been written out as an
- * integer: only the source text tells.
- */
-export function hasIntegerBeyond2to53(text: string): boolean {
-  for (const [token] of text.matchAll(STRING_OR_NUMBER)) {
-    const [, integer] = /^-?(\d+)(?:\.0+)?$/.exec(token) ?? []
-    if (integer !== undefined && BigInt(integer) > 2n ** 53n) return true
-  }
-  return false
+  return { ...violation, pointer: pointer([token]) + violation.pointer }
 }

@@ -1,7 +1,7 @@
 import { isArray, isObject, type JsonValue, own } from './value.ts'
 
 /** A JSON Pointer (RFC 6901) from its unescaped tokens. */
-export function pointer(...tokens: readonly (string | number)[]): string {
+export function pointer(tokens: readonly (string | number)[]): string {
   return tokens.map((token) => `/${String(token).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 

@@ -1,7 +1,24 @@
+const QUOTE = '"'
+const BACKSLASH = 0x5c
+
 /** Printable ASCII that JSON writes as it is. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
 /** A text as JSON. Most are plain: to find that out costs a third of what `JSON.stringify` does. */
 export function quoted(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
+}
+
+/** Where the string whose opening quote is at `start` has its closing quote; -1 when it has none. */
+export function endOfString(json: string, start: number): number {
+  let at = start
+  do at = json.indexOf(QUOTE, at + 1)
+  while (at >= 0 && isEscaped(json, at))
+  return at
+}
+
+function isEscaped(json: string, at: number): boolean {
+  let before = at - 1
+  while (json.charCodeAt(before) === BACKSLASH) before--
+  return (at - before) % 2 === 0
 }

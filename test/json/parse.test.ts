@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Refusal, type RefusalCode } from '../../src/errors.ts'
-import { MAX_NESTING, parseJson } from '../../src/json/parse.ts'
+import { parseJson } from '../../src/json/parse.ts'
+import { MAX_NESTING } from '../../src/json/parse-steps.ts'
+import { atOnce } from '../../src/slices.ts'
+import { longObjects } from '../support/long-json.ts'
 
 function parse(text: string): unknown {
-  return parseJson(new TextEncoder().encode(text))
+  return atOnce(parseJson(new TextEncoder().encode(text)))
 }
 
 function refused(text: string | Uint8Array, code: RefusalCode, pointer?: string): void {
   const bytes = typeof text === 'string' ? new TextEncoder().encode(text) : text
   assert.throws(
-    () => parseJson(bytes),
+    () => atOnce(parseJson(bytes)),
     (error) => {
       assert.ok(error instanceof Refusal)
       assert.equal(error.code, code)
@@ -22,7 +25,7 @@ function refused(text: string | Uint8Array, code: RefusalCode, pointer?: string)
 }
 
 test('JSON is read as it is', () => {
-  const text = '{"a":[1,-0.5,1e300,"\\u20ac",true,null,{}],"":"empty name"}'
+  const text = '{"a":[1,-0.5,1e-300,"\\u20ac",true,null,{}],"":"empty name"}'
   assert.equal(JSON.stringify(parse(text)), JSON.stringify(JSON.parse(text)))
 })
 
@@ -70,10 +73,10 @@ test('a number that is not finite is refused', () => {
   refused('1e999', 'Invalid')
   refused('{"a":[-1e999]}', 'Invalid', '/a/0')
   refused(`1${'0'.repeat(400)}`, 'Invalid')
-  assert.equal(parse('1e300'), 1e300)
+  assert.equal(parse('1e15'), 1e15)
 })
 
-test('an integer that would be rounded is refused, one of at most 2^53 is not', () => {
+test('a number beyond 2^53 is refused however it is written, one of at most 2^53 is not', () => {
   assert.equal(parse('9007199254740992'), 2 ** 53)
   assert.equal(parse('-9007199254740992'), -(2 ** 53))
   assert.equal(parse('9007199254740992.0'), 2 ** 53)
@@ -83,12 +86,45 @@ test('an integer that would be rounded is refused, one of at most 2^53 is not', 
   refused('[1,9007199254740994]', 'Unprocessable', '/1')
   refused('10000000000000000', 'Unprocessable')
   refused('1e16', 'Unprocessable')
+  for (const beyond of ['1e21', '1e300', '-1E+21', '1.5e300', '9007199254740992.5', '90071992547409930e-1']) {
+    refused(`{"v":${beyond}}`, 'Unprocessable', '/v')
+  }
+  for (const same of ['9007199254740992e0', '90071992547409920e-1', '9.007199254740992e15', '-9007199254740992.00']) {
+    assert.equal(Math.abs(parse(same) as number), 2 ** 53)
+  }
   refused(`1${'0'.repeat(30)}`, 'Unprocessable')
   assert.deepEqual(parse('{"n":9007199254740992,"s":"9007199254740993","t":"\\"9007199254740993"}'), {
     n: 2 ** 53,
     s: '9007199254740993',
     t: '"9007199254740993',
   })
+})
+
+test('a number that only its text shows to be rounded is refused at its place', () => {
+  refused('{"v":9007199254740993}', 'Unprocessable', '/v')
+  refused('{"a":[1,{"b~/c":[9007199254740992,9007199254740993]}]}', 'Unprocessable', '/a/1/b~0~1c/1')
+  refused('{"\\u0061":{"b":1},"c":[[],-9007199254740993]}', 'Unprocessable', '/c/1')
+  refused('{"n":[0,0.0,1e-400]}', 'Invalid', '/n/2')
+  refused(`{"n":[0,-0.${'0'.repeat(400)}1]}`, 'Invalid', '/n/1')
+})
+
+test('a fraction becomes the nearest double, and a zero of any spelling is zero', () => {
+  const kept = [0.1, 21.567890123456788, 1, 5e-324, 0, 0, 0, 0]
+  const text = `[0.1,21.5678901234567891,1.000000000000000005,5e-324,-0,0e-400,-0.0e999,0.${'0'.repeat(400)}]`
+  assert.deepEqual(JSON.stringify(parse(text)), JSON.stringify(kept))
+})
+
+test('what is wrong deep within long text is refused with its place, of any shape', () => {
+  for (const [shape, object] of Object.entries(longObjects(100_000))) {
+    const before = JSON.stringify(object).slice(0, -1)
+    refused(`${before},"x":{"y":[0,9007199254740993]}}`, 'Unprocessable', '/x/y/1')
+    refused(`${before},"x":[{"y":1e-400}]}`, 'Invalid', '/x/0/y')
+    refused(`${before},"x":[1,{"__proto__":1}]}`, 'Invalid', '/x/1/__proto__')
+    refused(`${before},"x":[1,1e999]}`, 'Invalid', '/x/1')
+    assert.throws(() => parse(`${before},\n"x":[1 2]}`), /CommaExpected in line 2, column 8/, shape)
+  }
+  refused(`[${'0,'.repeat(100_000)}1e999]`, 'Invalid', '/100000')
+  refused(`[${'0,'.repeat(100_000)}[1e-999]]`, 'Invalid', '/100000/0')
 })
 
 test('a text full of quotes and digits is read in linear time', () => {

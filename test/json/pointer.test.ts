@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import { arrayIndex, pointer, valueAt } from '../../src/json/pointer.ts'
 
 test('a pointer escapes the tilde and the slash, and nothing else', () => {
-  assert.equal(pointer(), '')
-  assert.equal(pointer(''), '/')
-  assert.equal(pointer('a/b', 'm~n', 0, ' ', '%'), '/a~1b/m~0n/0/ /%')
+  assert.equal(pointer([]), '')
+  assert.equal(pointer(['']), '/')
+  assert.equal(pointer(['a/b', 'm~n', 0, ' ', '%']), '/a~1b/m~0n/0/ /%')
 })
 
 test('an array index has one spelling', () => {

@@ -579,16 +579,15 @@ function readJson(text: string): Json {
   if (isNested(json, 100) || names(json).includes('__proto__')) throw invalid()
   const numbers = (text.replace(/"(\\.|[^"\\])*"/g, '""').match(/-?[0-9][0-9.eE+-]*/g) ?? []) as string[]
   if (numbers.some((number) => !Number.isFinite(Number(number)))) throw invalid()
+  if (numbers.some((number) => Number(number) === 0 && /^-?[0.]*[1-9]/.test(number))) throw invalid()
   if (numbers.some(isRounded)) throw unprocessable()
   return json
 }
 
-/** An integer beyond 2^53, or one that would be written as such. */
+/** Beyond 2^53, also where the nearest double is 2^53. */
 function isRounded(number: string): boolean {
-  const written = String(Number(number))
-  return [number.replace(/\.0+$/, ''), written].some(
-    (text) => /^-?[0-9]+$/.test(text) && BigInt(text.replace('-', '')) > 2n ** 53n,
-  )
+  const integer = /^-?([0-9]+)(\.0+)?$/.exec(number)?.[1]
+  return integer === undefined ? Math.abs(Number(number)) > 2 ** 53 : BigInt(integer) > 2n ** 53n
 }
 
 function isNested(value: Json, levels: number): boolean {

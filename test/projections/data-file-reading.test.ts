@@ -37,7 +37,7 @@ function value(random: Random, depth = 0): JsonValue {
     case 0:
       return random.pick(TEXTS)
     case 1:
-      return random.pick([0, -1, 1.5, 1e21, -2.5e-7, 123456789])
+      return random.pick([0, -1, 1.5, 1e-21, -2.5e-7, 123456789])
     case 2:
       return random.pick([true, false, null])
     case 3:

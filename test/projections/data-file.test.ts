@@ -150,7 +150,8 @@ describe('the first items', () => {
     ['a name with a lone surrogate', '{"\\udc00": []}', /name/],
     ['a __proto__ member', '{"a": [{"b": {"__proto__": 1}}]}', /\/a\/0\/b\/__proto__/],
     ['a number without end', '{"a": [{"b": [1e999]}]}', /\/a\/0\/b\/0/],
-    ['an integer that would be rounded', '{"a": [{"b": 9007199254740993}]}', /\/a\/0/],
+    ['an integer that would be rounded', '{"a": [{"b": 9007199254740993}]}', /\/a\/0\/b/],
+    ['a number that becomes 0', '{"a": [{"b": [0, 1e-400]}]}', /\/a\/0\/b\/1/],
     ['nesting without end', `{"a": [{"b": ${'['.repeat(101)}${']'.repeat(101)}}]}`, /\/a\/0\/b/],
   ]
 
@@ -188,7 +189,7 @@ describe('the file', () => {
   test('is JSON of two spaces and a newline, with its mode, whatever the items hold', async (t) => {
     const server = await startServer(t, { data: { 'a b': [], ä: [{ id: 'x\n"y"\\', deep: [[], {}, [{}]] }] } })
     await chmod(server.file, 0o600)
-    await write(server, 'POST', '/api/things', { text: 'line\nline\u2028😀', n: [1.5e300, -0.25, null, true], o: {} })
+    await write(server, 'POST', '/api/things', { text: 'line\nline\u2028😀', n: [1.5e-300, -0.25, null, true], o: {} })
     const data = await written(server)
     assert.deepEqual(Object.keys(data), ['a b', 'ä', 'things'])
     assert.equal((await stat(server.file)).mode & 0o777, 0o600)

@@ -28,7 +28,7 @@ const DATA = {
     { id: 7, name: 'seven', data: { temperature: null }, tags: [{ id: 'x', y: SECRET }, 2, 'three'] },
   ],
   checked: [{ id: 0, name: SECRET }],
-  mixed: [{ id: 'a/b' }, { id: '..', text: SECRET }, { id: '€', n: 1e300 }],
+  mixed: [{ id: 'a/b' }, { id: '..', text: SECRET }, { id: '€', n: 1e-300 }],
   empty: [],
   'a/b': [{ id: 1, note: SECRET }],
 }

@@ -3,7 +3,6 @@ import { Collection } from '../../collections/collection.ts'
 import { Item, keyOf } from '../../collections/item.ts'
 import { Keys } from '../../collections/keys.ts'
 import {
-  checkItem,
   checkName,
   type FileContents,
   type FileItem,
@@ -11,12 +10,15 @@ import {
   noArray,
   noItem,
   noObject,
+  parseItem,
   sameIdTwice,
 } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import type { ItemId } from '../../events/event.ts'
 import { Document } from '../../json/document.ts'
-import { equal, type JsonValue, own } from '../../json/value.ts'
+import { Malformed as MalformedItem, parseSteps } from '../../json/parse-steps.ts'
+import { own } from '../../json/value.ts'
+import { equalSteps, stringifySteps } from '../../json/value-steps.ts'
 import { whereMalformed } from '../../json/where-malformed.ts'
 import { LongList } from '../../long-list.ts'
 import type { Slices, Steps } from '../../slices.ts'
@@ -120,9 +122,10 @@ function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): S
     const text = yield* scan.object()
     let item: FileItem | undefined = base?.itemAt(place)
     if (item?.text !== text) {
-      const read = readItem(scan, text, name, items.length)
+      const read = yield* readItem(scan, text, name, items.length)
       const there = base && read.id !== undefined ? base.item(keyOf(read.id)) : undefined
-      item = there && equal(there.value, read.value) ? there : { id: read.id, text: JSON.stringify(read.value) }
+      const isSame = there && (yield* equalSteps(yield* parseSteps(there.text), read.value))
+      item = isSame ? there : { id: read.id, text: yield* stringifySteps(read.value) }
       place = (there && base?.placeOf(there.id)) ?? place - 1
     }
     if (base) place = base.seek(place + 1)
@@ -151,15 +154,13 @@ export function* collectionsOf(file: FileContents): Steps<Base> {
   return collections
 }
 
-function readItem(scan: JsonScan, text: string, collection: string, index: number) {
-  let parsed: JsonValue
+function* readItem(scan: JsonScan, text: string, collection: string, index: number) {
   try {
-    parsed = JSON.parse(text)
-  } catch {
-    throw scan.malformed()
+    const value = yield* parseItem(text, collection, index)
+    return { value, id: own(value, 'id') as ItemId | undefined }
+  } catch (error) {
+    throw error instanceof MalformedItem ? scan.malformed() : error
   }
-  const value = checkItem(parsed, text, collection, index)
-  return { value, id: own(value, 'id') as ItemId | undefined }
 }
 
 /** As JavaScript orders the members of an object. */

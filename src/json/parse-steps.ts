@@ -1,0 +1,272 @@
+import type { Steps } from '../slices.ts'
+import { endOfString } from './quoted.ts'
+import { isArray, isObject, type JsonValue } from './value.ts'
+
+/** Containers within containers, the outermost being the first. */
+export const MAX_NESTING = 100
+
+/** Characters that are parsed at once: `JSON.parse` takes at most 10 ms for so many, whatever they are. */
+const STEP_CHARACTERS = 64 * 1024
+
+/** What one call of `JSON.parse` made. */
+export interface Parsed {
+  /** The whole value, or an object or array with some of the children of one. */
+  readonly value: JsonValue
+  /** What the value was parsed from. */
+  readonly text: string
+  /** How deep the value stands; 1 is outermost. */
+  readonly depth: number
+  /** The tokens of a JSON Pointer to the value. */
+  readonly path: () => readonly (string | number)[]
+  /** How many elements of the array come before those that the value has. */
+  readonly skipped: number
+}
+
+/** A part of a text that is no JSON. It is short, unless a single token is long. */
+interface Part {
+  readonly text: string
+  readonly begin: number
+  readonly end: number
+  /** JSON text that may stand in the place of what comes before the part. */
+  readonly before: string
+}
+
+export class Malformed extends Error {
+  readonly part: Part
+
+  constructor(part: Part) {
+    super('malformed JSON')
+    this.part = part
+  }
+}
+
+/** Nesting beyond MAX_NESTING. */
+export class TooDeep extends Error {
+  /** The tokens of a JSON Pointer to it. */
+  readonly path: readonly (string | number)[]
+
+  constructor(path: readonly (string | number)[]) {
+    super('JSON that is nested too deeply')
+    this.path = path
+  }
+}
+
+/**
+ * Parses JSON as `JSON.parse` does, in steps. `inspect` sees each value that a call of `JSON.parse` made. Text of up to
+ * STEP_CHARACTERS takes one call and no step.
+ * @throws {Malformed}
+ * @throws {TooDeep} Only for longer text: a short one is parsed whatever its depth.
+ */
+export function* parseSteps(
+  text: string,
+  inspect: (parsed: Parsed) => void = () => {},
+  stepCharacters = STEP_CHARACTERS,
+): Steps<JsonValue> {
+  if (text.length > stepCharacters && CONTAINER.test(text)) {
+    return yield* new LongParse(text, inspect, stepCharacters).steps()
+  }
+  const value = parse(text, { text, begin: 0, end: text.length, before: '' })
+  inspect({ value, text, depth: 1, path: () => [], skipped: 0 })
+  return value
+}
+
+const CONTAINER = /^[ \t\n\r]*[[{]/
+
+function parse(json: string, part: Part): JsonValue {
+  try {
+    return JSON.parse(json)
+  } catch {
+    throw new Malformed(part)
+  }
+}
+
+/** An array or object that the scan is in. */
+interface Container {
+  readonly isArray: boolean
+  /** Where its bracket stands. */
+  readonly begin: number
+  /** Where the last string before it begins: its name, if it is a member. */
+  readonly name: number
+  /** Where the text that is not parsed yet begins: after the bracket, at a comma, or after a container that is parsed. */
+  rest: number
+  /** With the children that are parsed. Undefined while no text within it is. */
+  value: JsonValue[] | Record<string, JsonValue> | undefined
+}
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+
+/** Stands for a container that is parsed by itself. */
+const STUB = '[]'
+
+/**
+ * Scans the text once. Whenever enough has been passed, what is not parsed yet of every container around is parsed and
+ * put together.
+ */
+class LongParse {
+  readonly #text: string
+  readonly #inspect: (parsed: Parsed) => void
+  readonly #stepCharacters: number
+  /** The outermost first. */
+  readonly #containers: Container[] = []
+  /** Where the last string begins. */
+  #string = 0
+  /** Everything before is parsed. */
+  #parsed = 0
+
+  constructor(text: string, inspect: (parsed: Parsed) => void, stepCharacters: number) {
+    this.#text = text
+    this.#inspect = inspect
+    this.#stepCharacters = stepCharacters
+  }
+
+  *steps(): Steps<JsonValue> {
+    const text = this.#text
+    for (let at = 0; at < text.length; at++) {
+      switch (text.charCodeAt(at)) {
+        case QUOTE:
+          this.#string = at
+          at = endOfString(text, at)
+          if (at < 0) throw this.#malformed(text.length)
+          break
+        case OPEN_BRACKET:
+          this.#enter(at, true)
+          break
+        case OPEN_BRACE:
+          this.#enter(at, false)
+          break
+        case COMMA:
+          if (at - this.#parsed < this.#stepCharacters) break
+          this.#parseUpTo(at)
+          yield
+          break
+        case CLOSE_BRACKET:
+        case CLOSE_BRACE: {
+          const whole = this.#leave(at)
+          if (whole !== undefined) return whole
+        }
+      }
+    }
+    throw this.#malformed(text.length)
+  }
+
+  get #innermost(): Container {
+    return this.#containers.at(-1) as Container
+  }
+
+  #enter(begin: number, isArray: boolean): void {
+    this.#containers.push({ isArray, begin, name: this.#string, rest: begin + 1, value: undefined })
+    if (this.#containers.length <= MAX_NESTING) return
+    this.#open()
+    throw new TooDeep(this.#pathOf(this.#containers.length - 1))
+  }
+
+  /** Returns the outermost container's value when that ends here. */
+  #leave(at: number): JsonValue | undefined {
+    const container = this.#innermost
+    const isWhole = this.#containers.length === 1
+    if (container.isArray !== (this.#text.charCodeAt(at) === CLOSE_BRACKET)) throw this.#malformed(at + 1)
+    if (isWhole || container.value) this.#parseUpTo(at)
+    if (isWhole && afterBlanks(this.#text, at + 1) < this.#text.length) {
+      throw new Malformed({ text: this.#text, begin: at + 1, end: this.#text.length, before: '0' })
+    }
+    this.#containers.pop()
+    if (container.value && !isWhole) this.#innermost.rest = at + 1
+    return isWhole ? container.value : undefined
+  }
+
+  /** `at` is a comma or the closing bracket of the innermost container. */
+  #parseUpTo(at: number): void {
+    this.#open()
+    this.#parseChildren(this.#containers.length - 1, at)
+    this.#innermost.rest = at
+    this.#parsed = at
+  }
+
+  /** Gives every container a value, once what comes before it in the one around it is parsed. */
+  #open(): void {
+    for (const [index, container] of this.#containers.entries()) {
+      if (container.value) continue
+      container.value = container.isArray ? [] : {}
+      const around = this.#containers[index - 1]
+      if (!around?.value) continue
+      this.#parseChildren(index - 1, container.begin, STUB)
+      if (isArray(around.value)) around.value[around.value.length - 1] = container.value
+      else put(around.value, this.#nameOf(container), container.value)
+    }
+  }
+
+  /** `end` is a comma, the closing bracket, or where a container begins that the stub stands for. */
+  #parseChildren(index: number, end: number, stub = ''): void {
+    const text = this.#text
+    const { isArray: isList, begin, rest, value } = this.#containers[index] as Container
+    const isFirst = rest === begin + 1
+    const before = isList ? (isFirst ? '[' : '[0') : isFirst ? '{' : '{"":0'
+    const part = { text, begin: rest, end: end + 1, before }
+    let from = rest
+    if (!isFirst) {
+      from = afterBlanks(text, rest)
+      if (from === end && stub === '') return
+      if (text.charCodeAt(from++) !== COMMA) throw new Malformed(part)
+    }
+    const inner = text.slice(from, end) + stub
+    const json = isList ? `[${inner}]` : `{${inner}}`
+    const children = parse(json, part)
+    const skipped = isArray(value) ? value.length : 0
+    this.#inspect({ value: children, text: json, depth: index + 1, path: () => this.#pathOf(index), skipped })
+    let isEmpty = true
+    if (isArray(children)) {
+      for (const child of children) (value as JsonValue[]).push(child)
+      isEmpty = children.length === 0
+    } else if (isObject(children)) {
+      for (const name of Object.keys(children)) {
+        put(value as Record<string, JsonValue>, name, children[name] as JsonValue)
+        isEmpty = false
+      }
+    }
+    if (isEmpty && (!isFirst || text.charCodeAt(end) === COMMA)) throw new Malformed(part)
+  }
+
+  /** Of the containers around a container, and its own. All around it have a value. */
+  #pathOf(index: number): readonly (string | number)[] {
+    return this.#containers.slice(1, index + 1).map((container, around) => {
+      const { value } = this.#containers[around] as Container
+      return isArray(value) ? value.length - 1 : this.#nameOf(container)
+    })
+  }
+
+  #nameOf({ name }: Container): string {
+    return JSON.parse(this.#text.slice(name, endOfString(this.#text, name) + 1))
+  }
+
+  /** What is not parsed yet, up to `end`, cannot be JSON. */
+  #malformed(end: number): Malformed {
+    const text = this.#text
+    const innermost = this.#containers.at(-1)
+    if (!innermost) return new Malformed({ text, begin: 0, end, before: '' })
+    const { isArray: isList, begin, rest } = innermost
+    const isFirst = rest === begin + 1
+    return new Malformed({ text, begin: rest, end, before: isList ? (isFirst ? '[' : '[0') : isFirst ? '{' : '{"":0' })
+  }
+}
+
+/** As `JSON.parse` does it: a member named `__proto__` is one like any other. */
+function put(object: Record<string, JsonValue>, name: string, value: JsonValue): void {
+  if (name === '__proto__')
+    Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
+  else object[name] = value
+}
+
+/** Where something else than a blank comes; the length of the text when nothing does. */
+function afterBlanks(text: string, from: number): number {
+  let at = from
+  for (; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) break
+  }
+  return at
+}

@@ -1,0 +1,149 @@
+import type { Steps } from '../slices.ts'
+import { quoted } from './quoted.ts'
+import { equal, isArray, isObject, type JsonObject, type JsonValue } from './value.ts'
+
+/** Values that are handled at once: that takes at most 10 ms. */
+const STEP_VALUES = 4096
+/** So many characters of a text count as a value. */
+const CHARACTERS = 256
+
+/** The same text as `JSON.stringify` makes, in steps. A value of up to STEP_VALUES takes no step. */
+export function* stringifySteps(value: JsonValue, stepValues = STEP_VALUES): Steps<string> {
+  const sizes = new Sizes(stepValues)
+  if (!sizes.isLong(value)) return JSON.stringify(value)
+  const pieces: string[] = []
+  yield* stringifyLong(value, sizes, pieces)
+  return pieces.join('')
+}
+
+function* stringifyLong(value: JsonValue, sizes: Sizes, pieces: string[]): Steps<void> {
+  if (isArray(value)) yield* stringifyArray(value, sizes, pieces)
+  else if (isObject(value)) yield* stringifyObject(value, sizes, pieces)
+}
+
+function* stringifyArray(array: readonly JsonValue[], sizes: Sizes, pieces: string[]): Steps<void> {
+  let separator = '['
+  let from = 0
+  const write = (to: number): void => {
+    if (from < to) {
+      pieces.push(separator, JSON.stringify(array.slice(from, to)).slice(1, -1))
+      separator = ','
+    }
+    from = to
+  }
+  for (let index = 0; index < array.length; index++) {
+    const element = array[index] as JsonValue
+    if (sizes.isLong(element)) {
+      write(index)
+      pieces.push(separator)
+      yield* stringifyLong(element, sizes, pieces)
+      separator = ','
+      from = index + 1
+    } else if (sizes.isStepFull()) {
+      write(index + 1)
+      yield
+    }
+  }
+  write(array.length)
+  pieces.push(separator === '[' ? '[]' : ']')
+}
+
+function* stringifyObject(object: JsonObject, sizes: Sizes, pieces: string[]): Steps<void> {
+  let separator = '{'
+  for (const name of Object.keys(object)) {
+    const member = object[name] as JsonValue
+    const isLong = sizes.isLong(member)
+    pieces.push(`${separator}${quoted(name)}:${isLong ? '' : JSON.stringify(member)}`)
+    separator = ','
+    if (isLong) yield* stringifyLong(member, sizes, pieces)
+    else if (sizes.isStepFull()) yield
+  }
+  pieces.push(separator === '{' ? '{}' : '}')
+}
+
+/** The same as `equal`, in steps. */
+export function* equalSteps(
+  a: JsonValue | undefined,
+  b: JsonValue | undefined,
+  stepValues = STEP_VALUES,
+): Steps<boolean> {
+  return yield* equalLong(a, b, new Sizes(stepValues))
+}
+
+function* equalLong(a: JsonValue | undefined, b: JsonValue | undefined, sizes: Sizes): Steps<boolean> {
+  if (a === undefined || !sizes.isLong(a)) {
+    if (sizes.isStepFull()) yield
+    return equal(a, b)
+  }
+  if (isArray(a)) {
+    if (!isArray(b) || a.length !== b.length) return false
+    for (let index = 0; index < a.length; index++) {
+      if (!(yield* equalLong(a[index], b[index], sizes))) return false
+    }
+    return true
+  }
+  if (!isObject(a) || !isObject(b)) return false
+  const names = Object.keys(a)
+  yield
+  if (names.length !== Object.keys(b).length) return false
+  for (const name of names) {
+    if (!Object.hasOwn(b, name) || !(yield* equalLong(a[name], b[name], sizes))) return false
+  }
+  return true
+}
+
+/** Finds out what is too long to be handled at once, and when enough was. */
+class Sizes {
+  readonly #stepValues: number
+  /** Containers that are known to be long, so that none is counted again for each container around it. */
+  #long: Set<JsonValue> | undefined
+  #left = 0
+  #handled = 0
+
+  constructor(stepValues: number) {
+    this.#stepValues = stepValues
+  }
+
+  /** Whether it is an array or object with more values than a step takes. What is not long is taken for handled. */
+  isLong(value: JsonValue): boolean {
+    if (this.#long?.has(value)) return true
+    this.#left = this.#stepValues
+    this.#count(value)
+    const isLong = this.#left < 0 && typeof value === 'object' && value !== null
+    if (!isLong) this.#handled += this.#stepValues - this.#left
+    return isLong
+  }
+
+  /** Whether enough was handled for a step. */
+  isStepFull(): boolean {
+    if (this.#handled < this.#stepValues) return false
+    this.#handled = 0
+    return true
+  }
+
+  #count(value: JsonValue): void {
+    const before = this.#left--
+    if (typeof value === 'string') this.#left -= Math.floor(value.length / CHARACTERS)
+    else if (isArray(value)) {
+      for (const element of value) {
+        this.#count(element)
+        if (this.#left < 0) break
+      }
+      this.#note(value, before)
+    } else if (isObject(value)) {
+      for (const name in value) {
+        this.#left -= Math.floor(name.length / CHARACTERS)
+        this.#count(value[name] as JsonValue)
+        if (this.#left < 0) break
+      }
+      this.#note(value, before)
+    }
+  }
+
+  /** What was counted up to the end, though there was `room` for so many values, is long enough. */
+  #note(value: JsonValue, room: number): void {
+    if (this.#left >= 0 || room < this.#stepValues / 2) return
+    this.#long ??= new Set()
+    this.#long.add(value)
+  }
+}

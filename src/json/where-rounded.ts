@@ -1,0 +1,85 @@
+import { endOfString } from './quoted.ts'
+
+const QUOTE = 0x22
+const PLUS = 0x2b
+const COMMA = 0x2c
+const MINUS = 0x2d
+const DOT = 0x2e
+const COLON = 0x3a
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const LETTER_E = 0x65
+
+/** The shortest number that is rounded is `1e-324`. */
+const LEAST_CHARACTERS = 6
+/** A number that becomes 0 has an exponent of three digits or very many zeros. */
+const MAY_UNDERFLOW = /[eE]-0*[1-9]\d\d|0{200}/
+
+/** Whether JSON text may hold a number that becomes 0 although it is another one. */
+export function mayUnderflow(json: string): boolean {
+  return MAY_UNDERFLOW.test(json)
+}
+
+export interface Rounded {
+  /** The tokens of a JSON Pointer. */
+  readonly path: readonly (string | number)[]
+  /** What it became. */
+  readonly value: number
+}
+
+/** The first number in well-formed JSON that becomes 0 or 2^53 although it is another one, which only its text tells. */
+export function whereRounded(json: string): Rounded | undefined {
+  /** An array's element by its index, an object's member by where its name begins. */
+  const path: { readonly isArray: boolean; at: number }[] = []
+  let string = 0
+  for (let at = 0; at < json.length; at++) {
+    const code = json.charCodeAt(at)
+    const innermost = path[path.length - 1]
+    if (code === QUOTE) {
+      string = at
+      at = endOfString(json, at)
+    } else if (code === OPEN_BRACKET || code === OPEN_BRACE) path.push({ isArray: code === OPEN_BRACKET, at: 0 })
+    else if (code === CLOSE_BRACKET || code === CLOSE_BRACE) path.pop()
+    else if (code === COLON && innermost) innermost.at = string
+    else if (code === COMMA && innermost?.isArray) innermost.at++
+    else if (isOfNumber(code)) {
+      const begin = at
+      while (isOfNumber(json.charCodeAt(at + 1))) at++
+      const value = at + 1 - begin < LEAST_CHARACTERS ? undefined : roundedTo(json.slice(begin, at + 1))
+      if (value !== undefined)
+        return { value, path: path.map((step) => (step.isArray ? step.at : nameAt(json, step.at))) }
+    }
+  }
+  return undefined
+}
+
+function nameAt(json: string, begin: number): string {
+  return JSON.parse(json.slice(begin, endOfString(json, begin) + 1))
+}
+
+/** Letters of `true` and the like that are taken for a number's are too few to be one. */
+function isOfNumber(code: number): boolean {
+  return (code >= 0x30 && code <= 0x39) || code === MINUS || code === DOT || code === PLUS || (code | 0x20) === LETTER_E
+}
+
+/** Undefined when it stays what it is. */
+function roundedTo(number: string): number | undefined {
+  const value = Math.abs(Number(number))
+  if (value === 0) return /^-?[0.]*[1-9]/.test(number) ? 0 : undefined
+  return value === 2 ** 53 && !is2to53(number) ? 2 ** 53 : undefined
+}
+
+/** In whatever way it is written, such as `90071992547409920e-1`. */
+function is2to53(number: string): boolean {
+  const [, integer = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
+  const digits = integer + fraction
+  let begin = 0
+  while (digits[begin] === '0') begin++
+  let end = digits.length
+  while (digits[end - 1] === '0') end--
+  return (
+    digits.slice(begin, end) === '9007199254740992' && Number(exponent) - fraction.length + digits.length - end === 0
+  )
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { equal, type JsonValue } from '../../src/json/value.ts'
+import { equalSteps, stringifySteps } from '../../src/json/value-steps.ts'
+import { atOnce } from '../../src/slices.ts'
+import { anyObject, anyValue } from '../support/json.ts'
+import { longObjects } from '../support/long-json.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const TEXTS = ['', 'a', '1', '"', '\\', 'ü€😀', '\ud800', '\n', 'x'.repeat(600)]
+
+test('any value has the text in steps that JSON.stringify makes', () => {
+  const random = new Random(seedFor('stringify steps'))
+  for (let times = 0; times < 5000; times++) {
+    const value = anyValue(random, TEXTS, 5)
+    assert.equal(atOnce(stringifySteps(value, 1 + random.integer(8))), JSON.stringify(value))
+  }
+})
+
+test('any two values are equal in steps when they are equal', () => {
+  const random = new Random(seedFor('equal steps'))
+  const counts = { equal: 0, different: 0 }
+  for (let times = 0; times < 5000; times++) {
+    const value = anyObject(random, TEXTS, 4)
+    const other = random.chance(0.5) ? shuffled(value, random) : anyObject(random, TEXTS, 4)
+    const changed = random.chance(0.3) ? { ...(other as object), m: 1 } : other
+    const expected = equal(value, changed)
+    assert.equal(atOnce(equalSteps(value, changed, 1 + random.integer(8))), expected)
+    counts[expected ? 'equal' : 'different']++
+  }
+  assert.ok(counts.equal > 500 && counts.different > 500, JSON.stringify(counts))
+})
+
+/** The same with the members of its objects in another order. */
+function shuffled(value: JsonValue, random: Random): JsonValue {
+  if (Array.isArray(value)) return value.map((element) => shuffled(element, random))
+  if (typeof value !== 'object' || value === null) return value
+  const members = Object.entries(value as Record<string, JsonValue>).map(
+    ([name, member]) => [name, shuffled(member, random), random.next()] as const,
+  )
+  return Object.fromEntries(members.sort((a, b) => a[2] - b[2]).map(([name, member]) => [name, member]))
+}
+
+test('long values of any shape take many steps, short ones none', () => {
+  for (const [shape, value] of Object.entries(longObjects(300_000))) {
+    const text = stringifySteps(value)
+    const same = equalSteps(value, JSON.parse(JSON.stringify(value)))
+    if (shape !== 'a text') {
+      for (let steps = 0; steps < 3; steps++) {
+        assert.equal(text.next().done, false, shape)
+        assert.equal(same.next().done, false, shape)
+      }
+    }
+    assert.ok(atOnce(text) === JSON.stringify(value), shape)
+    assert.equal(atOnce(same), true, shape)
+  }
+  assert.equal(stringifySteps({ a: [1, 2] }).next().done, true)
+  assert.equal(equalSteps({ a: [1, 2] }, { a: [1, 2] }).next().done, true)
+})
