@@ -16,6 +16,7 @@ import type { TokenKeeping } from './open-gate.ts'
 import { Projected } from './projected.ts'
 import type { CheckpointStatus, Checkpoints } from './projections/checkpoint/checkpoints.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
+import { noFile } from './projections/data-file/adapter.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
@@ -196,8 +197,10 @@ export async function rulesOf({ api, limits }: Settings): Promise<Rules> {
 /** The data file's real path; its directory is made, and the sample copied when no file was named. */
 async function prepareFile(settings: Settings, { files, sampleFile }: EngineSurroundings): Promise<string> {
   const path = await files.resolve(settings.file)
+  const there = await files.stat(path)
+  if (there?.isFile === false) throw noFile(path)
   await files.makeDirectory(directoryOf(path))
-  const isNew = !(await files.stat(path)) && !(await journalExists(files, settings.journal))
+  const isNew = !there && !(await journalExists(files, settings.journal))
   const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
   if (sample) await replace(files, path, sample)
   return path

@@ -19,13 +19,44 @@ const DRAIN_MS = 8000
  * connections of the others. `front` looks at each request before all that listen for requests so far.
  */
 export async function listen(http: Server, addresses: readonly Address[], front: Front): Promise<Listening> {
+  const { servers, urls } = await bind(addresses, (index) =>
+    index === 0 ? http : createNetServer((socket) => http.emit('connection', socket)),
+  )
+  const drain = dispatch(http, front)
+  return {
+    urls,
+    async close(letGo) {
+      drain()
+      await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
+      const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
+      http.closeIdleConnections()
+      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
+      await letGo()
+      await Promise.all(closed)
+      clearTimeout(cutOff)
+    },
+  }
+}
+
+/** Fails as `listen` would now, and listens nowhere: so that nothing is begun for a server that cannot listen. */
+export async function checkAddresses(addresses: readonly Address[]): Promise<void> {
+  const { servers } = await bind(addresses, () => createNetServer((socket) => socket.destroy()))
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+}
+
+interface Bound {
+  readonly servers: readonly (Server | NetServer)[]
+  readonly urls: readonly string[]
+}
+
+async function bind(addresses: readonly Address[], serverAt: (index: number) => Server | NetServer): Promise<Bound> {
   const servers: (Server | NetServer)[] = []
   const urls: string[] = []
   try {
     for (const { host, port } of addresses) {
       let bound = port
       for (const [index, numeric] of hostsOf(host).entries()) {
-        const server = servers.length === 0 ? http : createNetServer((socket) => http.emit('connection', socket))
+        const server = serverAt(servers.length)
         try {
           await listenOn(server, numeric, bound)
         } catch (error) {
@@ -43,20 +74,7 @@ export async function listen(http: Server, addresses: readonly Address[], front:
     for (const server of servers) server.close()
     throw error
   }
-  const drain = dispatch(http, front)
-  return {
-    urls,
-    async close(letGo) {
-      drain()
-      await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
-      const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
-      http.closeIdleConnections()
-      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
-      await letGo()
-      await Promise.all(closed)
-      clearTimeout(cutOff)
-    },
-  }
+  return { servers, urls }
 }
 
 /** Looks at each request before all that listen for requests so far, and says what came of it. */

@@ -11,7 +11,6 @@ import { type Files, isOutOfSpace, replace } from './files/files.ts'
 import { isPublic } from './settings/urls.ts'
 import type { Settings } from './settings.ts'
 
-const OWNER_ONLY = 0o600
 const SECRET_BYTES = 32
 /** Of an API key that nobody can guess. */
 const KEY_BYTES = 16
@@ -88,7 +87,7 @@ async function keptSecret(files: Files, path: string, isGuest: boolean): Promise
   if (kept)
     throw new Corruption(`${path} is too short for a secret. Remove it to have a new one made; all tokens end then.`)
   const secret = Buffer.from(randomBytes(SECRET_BYTES).toString('base64url'))
-  if (!isGuest) await replace(files, path, secret, OWNER_ONLY)
+  if (!isGuest) await replace(files, path, secret)
   return secret
 }
 
@@ -119,7 +118,7 @@ function revocations(files: Files, path: string): RevocationStore {
     },
     async write(list) {
       try {
-        await replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`), OWNER_ONLY)
+        await replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`))
       } catch (error) {
         if (!isOutOfSpace(error)) throw error
         throw new Refusal(

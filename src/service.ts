@@ -8,7 +8,7 @@ import { apiResources } from './http/items.ts'
 import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
 import { waitingForPosition } from './http/waiting.ts'
-import { listen } from './listening.ts'
+import { checkAddresses, listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
 import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
@@ -37,6 +37,7 @@ const TIMEOUT_CHECK_MS = 1000
 
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
+  await checkAddresses(settings.urls)
   const engine = settings.cluster
     ? await (await import('./cluster-engine.ts')).openClusterEngine(settings, settings.cluster, surroundings)
     : await openEngine(settings, surroundings)

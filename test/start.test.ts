@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readFile, realpath, stat, symlink, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -121,6 +121,7 @@ test('a port that is in use is told, with exit code 1, and the journal is free a
   assert.equal(stdout, '')
   assert.match(stderr, new RegExp(`address already in use.*127\\.0\\.0\\.1:${port}`))
   assert.doesNotMatch(stderr, /\n\s+at /)
+  assert.deepEqual(await readdir(directory), [], 'neither data file nor journal was begun')
   const server = await startServer(t, { directory, isBare: true, flags: [...flags, `http://127.0.0.1:${port}`] })
   assert.equal(server.url, `http://127.0.0.1:${port}`)
 })
@@ -135,12 +136,66 @@ test('wwwroot of the working directory is served; without one, the packaged one'
   assert.equal(await (await own.fetch('/')).text(), '<p>mine</p>')
 })
 
-test('a data file that is a directory is told, and nothing more is created', async (t) => {
+test('a data file that is a directory is told with its path and exit code 2, and nothing more is created', async (t) => {
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'db.json'))
   const { code, stderr } = await runToEnd(t, directory, [...ANY_PORT, '--file', 'db.json'])
-  assert.ok(code === 1 || code === 2, `${code}`)
-  assert.match(stderr, /directory/i)
+  assert.equal(code, 2, stderr)
+  assert.match(stderr, /directory/)
+  assert.ok(stderr.includes(await realpath(join(directory, 'db.json'))), stderr)
   assert.doesNotMatch(stderr, /\n\s+at /)
   assert.deepEqual(await readdir(directory), ['db.json'])
+})
+
+test('a data file that is a symbolic link to a file that is missing is created where the link leads', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await symlink('second.json', join(directory, 'db.json'))
+  await symlink(join('real', 'target.json'), join(directory, 'second.json'))
+  const server = await startServer(t, { directory })
+  assert.equal((await server.fetch('/api/things', json('POST', {}))).status, 201)
+  assert.equal(await server.stop(), 0)
+  for (const link of ['db.json', 'second.json']) assert.ok((await lstat(join(directory, link))).isSymbolicLink(), link)
+  const text = await readFile(join(directory, 'real', 'target.json'), 'utf8')
+  assert.deepEqual(JSON.parse(text), { things: [{ id: 0 }] })
+})
+
+test('a data file that is a circle of symbolic links is told with exit code 1, and nothing is created', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await symlink('other.json', join(directory, 'db.json'))
+  await symlink('db.json', join(directory, 'other.json'))
+  const { code, stderr } = await runToEnd(t, directory, [...ANY_PORT, '--file', 'db.json'])
+  assert.equal(code, 1, stderr)
+  assert.match(stderr, /symbolic links.*db\.json/)
+  assert.deepEqual((await readdir(directory)).sort(), ['db.json', 'other.json'])
+})
+
+test('what it creates is for the owner alone, whatever the umask says', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const users = '[{"Username": "anna", "Password": "hers"}]'
+  const flags = ['--Authentication.Enabled', 'true', '--Authentication.Users', users]
+  const schemes = ['--Authentication.AuthenticationType', 'basic,token']
+  const checkpoints = ['--Journal.CheckpointEvents', '1']
+  const server = await startServer(t, {
+    directory,
+    isBare: true,
+    flags: [...ANY_PORT, '--file', 'made/db.json', ...flags, ...schemes, ...checkpoints],
+  })
+  const anna = { Authorization: `Basic ${Buffer.from('anna:hers').toString('base64')}` }
+  assert.equal((await server.fetch('/api/things', json('POST', {}, anna))).status, 201)
+  assert.equal(await server.stop(), 0)
+  const backup = ['backup', '--file', 'made/db.json', '--out', 'copy']
+  assert.equal((await runToEnd(t, directory, backup)).code, 0)
+  const found = await readdir(directory, { recursive: true, withFileTypes: true })
+  for (const entry of found) {
+    const path = join(entry.parentPath, entry.name)
+    assert.equal((await stat(path)).mode & 0o777, entry.isDirectory() ? 0o700 : 0o600, path)
+  }
+  const names = found.map(({ name }) => name)
+  for (const name of ['db.json', '.db.json.recollect', 'lock', 'token.secret', '00000000000000000001.ndjson']) {
+    assert.ok(names.includes(name), name)
+  }
+  assert.ok(
+    names.some((name) => name.endsWith('.checkpoint')),
+    names.join(),
+  )
 })

@@ -3,7 +3,7 @@ import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files
 import type { Recorded } from './journal.ts'
 import { type Mark, whyNotMarked } from './mark.ts'
 import { type Expected, encodeHeader, FORMAT, NO_PREVIOUS } from './record.ts'
-import { type Segment, segmentName, type Torn, walk } from './walk.ts'
+import { isSegment, type Segment, segmentName, type Torn, walk } from './walk.ts'
 
 export interface DirectoryOptions {
   readonly files: Files
@@ -27,9 +27,9 @@ export interface Cut {
   readonly why: string
 }
 
-/** Whether the directory holds a journal already. */
+/** Whether the directory holds a journal already, or what is left of one: opening then says what is missing. */
 export async function journalExists(files: Files, directory: string): Promise<boolean> {
-  return (await files.list(directory)).includes(segmentName(1))
+  return (await files.list(directory)).some(isSegment)
 }
 
 /** A directory of segments that is this process's, read to its end. */

@@ -33,6 +33,10 @@ export function segmentName(first: Position): string {
   return `${String(first).padStart(20, '0')}.ndjson`
 }
 
+export function isSegment(name: string): boolean {
+  return NAME.test(name)
+}
+
 export function note(segment: Segment, position: Position, offset: number): void {
   const { positions, offsets } = segment.index
   const last = offsets.at(-1)
@@ -88,7 +92,7 @@ export async function walk(
   progress: (segments: number, of: number) => void = () => {},
   mark?: Mark,
 ): Promise<Walk> {
-  const names = (await files.list(directory)).filter((name) => NAME.test(name)).sort()
+  const names = (await files.list(directory)).filter(isSegment).sort()
   const marked = (mark?.segments ?? []).map((known) => segmentAt(directory, known))
   const begun = marked.pop()
   let lastOffset = mark?.lastOffset

@@ -5,7 +5,8 @@ export interface FileStat {
   readonly signature: string
   /** Permission bits. */
   readonly mode: number
-  readonly isDirectory: boolean
+  /** No directory, pipe or device. */
+  readonly isFile: boolean
 }
 
 export interface OpenFile {
@@ -26,7 +27,7 @@ export interface OpenFile {
  */
 export interface Files {
   /**
-   * `create` fails when the file exists, and gives it exactly the mode; `edit` reads and writes one that does, and so
+   * `create` fails when the file exists, and gives it exactly the mode, by default one for the owner alone; `edit` reads and writes one that does, and so
    * does `log`, where the bytes of a write are on the medium when it resolves.
    */
   open(path: string, how: 'read' | 'edit' | 'log' | 'create', mode?: number): Promise<OpenFile>
@@ -34,7 +35,7 @@ export interface Files {
   read(path: string): Promise<Buffer | undefined>
   stat(path: string): Promise<FileStat | undefined>
   list(directory: string): Promise<readonly string[]>
-  /** Makes it and its missing parents, durably. */
+  /** Makes it and its missing parents, durably, for the owner alone. */
   makeDirectory(path: string): Promise<void>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
@@ -42,7 +43,7 @@ export interface Files {
   link(from: string, to: string): Promise<boolean>
   /** Makes creations, renames and removals in the directory durable. */
   syncDirectory(path: string): Promise<void>
-  /** The path with every symbolic link followed; the path itself when nothing is there. */
+  /** The path with every symbolic link followed, also where nothing is at its end; the path itself when nothing is there. */
   resolve(path: string): Promise<string>
   /**
    * Takes the file as this process's own until `release` or the process's end, however it ends.

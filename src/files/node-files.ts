@@ -1,7 +1,7 @@
 import fs from 'node:fs'
-import { link, mkdir, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { link, mkdir, open, readdir, readFile, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
 import { platform } from 'node:os'
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { tryLock, unlock } from 'fs-native-extensions'
 import type { FileStat, Files, OpenFile } from './files.ts'
@@ -19,10 +19,14 @@ const openFd = promisify(fs.open)
 const SYNCED = platform() === 'linux' ? fs.constants.O_DSYNC : undefined
 const FLAGS = { read: 'r', edit: 'r+', log: SYNCED === undefined ? 'r+' : fs.constants.O_RDWR | SYNCED, create: 'wx+' }
 
+/** What is written here is nobody else's to read. */
+const OWNER_ONLY = 0o600
+const OWNER_ONLY_DIRECTORY = 0o700
+
 /** The real file system: a thin layer over node:fs that decides nothing. */
 export const nodeFiles: Files = {
   async open(path, how, mode) {
-    const fd = await openFd(path, FLAGS[how], mode ?? 0o666)
+    const fd = await openFd(path, FLAGS[how], mode ?? OWNER_ONLY)
     // What the process's umask took away is part of the mode all the same.
     if (mode !== undefined) await fchmod(fd, mode)
     return how === 'log' && SYNCED === undefined ? syncing(openFile(fd)) : openFile(fd)
@@ -35,12 +39,12 @@ export const nodeFiles: Files = {
       size: Number(found.size),
       signature: `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}`,
       mode: Number(found.mode) & 0o7777,
-      isDirectory: found.isDirectory(),
+      isFile: found.isFile(),
     } satisfies FileStat
   },
   list: async (directory) => (await unlessMissing(readdir(directory))) ?? [],
   async makeDirectory(path) {
-    const first = await mkdir(path, { recursive: true })
+    const first = await mkdir(path, { recursive: true, mode: OWNER_ONLY_DIRECTORY })
     if (first === undefined) return
     for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made))
   },
@@ -57,9 +61,9 @@ export const nodeFiles: Files = {
     }
   },
   syncDirectory,
-  resolve: async (path) => (await unlessMissing(realpath(path))) ?? path,
+  resolve: followed,
   async lock(path) {
-    const fd = await openFd(path, 'a+', 0o666)
+    const fd = await openFd(path, 'a+', OWNER_ONLY)
     if (!tryLock(fd)) {
       await close(fd)
       return undefined
@@ -110,6 +114,22 @@ async function syncDirectory(path: string): Promise<void> {
   } finally {
     await directory.close()
   }
+}
+
+/** As many symbolic links as Linux follows one behind the other. */
+const MOST_LINKS = 40
+
+/** `realpath` fails at a link whose target does not exist; a file that is created through it belongs there. */
+async function followed(path: string): Promise<string> {
+  let target = path
+  for (let links = 0; links < MOST_LINKS; links++) {
+    const real = await unlessMissing(realpath(target))
+    if (real !== undefined) return real
+    const next = await readlink(target).catch(() => undefined)
+    if (next === undefined) return target
+    target = resolve(dirname(target), next)
+  }
+  throw Object.assign(new Error(`ELOOP: too many symbolic links, ${path}`), { code: 'ELOOP' })
 }
 
 async function unlessMissing<T>(found: Promise<T>): Promise<T | undefined> {

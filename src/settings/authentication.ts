@@ -78,7 +78,8 @@ function parseEntry(
     [nameKey, name],
     [secretKey, secret],
   ]) {
-    if (typeof value !== 'string' || value === '') mistakes.push(`${where}.${key} must be text.`)
+    if (value === '') mistakes.push(`${where}.${key} must be text, and it is empty.`)
+    else if (typeof value !== 'string') mistakes.push(`${where}.${key} must be text.`)
   }
   const found = ROLES.find((one) => one === role)
   if (!found) mistakes.push(`${where}.Role must be one of ${ROLES.join(', ')}.`)

@@ -89,6 +89,21 @@ test('an emptied journal directory is a journal that is gone', async (t) => {
   await refusedStart(t, server)
 })
 
+test('a journal whose first segment is missing is refused as damaged, with or without --accept-journal', async (t) => {
+  const server = await startServer(t, { data: DATA, flags: ['--Journal.SegmentBytes', '1024'] })
+  for (let n = 0; n < 20; n++) assert.equal((await server.fetch('/api/things', json('POST', { n }))).status, 201)
+  assert.equal(await server.stop(), 0)
+  await rm(join(journalOf(server), SEGMENT))
+  const before = await contents(server.directory)
+  for (const flags of [FLAGS, [...FLAGS, '--accept-journal']]) {
+    const { code, stderr } = await runToEnd(t, server.directory, flags)
+    assert.equal(code, 1)
+    assert.match(stderr, /the segment that begins with position 1 is missing/)
+    assert.doesNotMatch(stderr, /there is no journal|accept-journal/)
+    assert.deepEqual(await contents(server.directory), before)
+  }
+})
+
 test('the journal of another file is refused by both names; accepted, every difference is an event', async (t) => {
   const server = await stopped(t)
   const other = await startServer(t, {

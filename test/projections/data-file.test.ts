@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, readdir, readFile, rename, rm, rmdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
@@ -351,6 +351,25 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.equal((await health(server)).status, 'ok')
     const { fresh } = await written(server)
     assert.equal(fresh?.length, 3, 'what was written meanwhile is still there')
+  })
+
+  test('with a directory in its place is refused with the reason, and the file is written anew when that is gone', async () => {
+    const good = await written(server)
+    await rm(server.file)
+    await mkdir(server.file)
+    const response = await server.fetch('/admin/reload', { method: 'POST' })
+    assert.equal(response.status, 422)
+    const { detail } = (await response.json()) as { detail: string }
+    assert.ok(detail.includes(server.file) && detail.includes('directory'), detail)
+    await write(server, 'PUT', '/api/things/b', { since: 'then' })
+    const { state } = await until('health to tell of it', async () => {
+      const { dataFile } = await health(server)
+      return dataFile.detail?.includes('directory') && dataFile
+    })
+    assert.equal(state, 'failing')
+    await rmdir(server.file)
+    assert.deepEqual((await written(server)).fresh, good.fresh)
+    assert.equal((await health(server)).status, 'ok')
   })
 
   test('that is not valid when it stops is served the last good state of at the next start', async (t) => {

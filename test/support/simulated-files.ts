@@ -92,7 +92,7 @@ export class SimulatedDisk {
           number: ++this.#inodes,
           bytes: Buffer.alloc(0),
           durable: Buffer.alloc(0),
-          mode: mode ?? 0o644,
+          mode: mode ?? 0o600,
           version: 0,
         }
         directory.entries.set(nameOf(path), inode)
@@ -105,14 +105,14 @@ export class SimulatedDisk {
       },
       stat: async (path) => {
         await at('stat', path)
-        if (this.#directory(path)) return { size: 0, signature: path, mode: 0o755, isDirectory: true }
+        if (this.#directory(path)) return { size: 0, signature: path, mode: 0o755, isFile: false }
         const inode = find(path)
         if (!inode) return undefined
         return {
           size: inode.bytes.length,
           signature: `${inode.number}:${inode.version}`,
           mode: inode.mode,
-          isDirectory: false,
+          isFile: true,
         } satisfies FileStat
       },
       list: async (directory) => {

@@ -91,6 +91,7 @@ export async function contentOf(
   for (let readings = 0; readings < MOST_READINGS; readings++) {
     const stat = await files.stat(path)
     if (!stat) return undefined
+    if (!stat.isFile) throw noFile(path)
     const hash = await hashOf(files, path, taking())
     const isSame = (await files.stat(path))?.signature === stat.signature
     if (hash !== undefined && isSame) return { hash, signature: stat.signature }
@@ -126,11 +127,22 @@ function hashedOnly(): Taker {
   return { room: () => room, fed: () => {} }
 }
 
+/** Before it is opened: a pipe without a writer would never open. */
+export function noFile(path: string): Refusal {
+  const fault = { pointer: '', message: 'is a directory, a pipe or a device' }
+  return new Refusal('Invalid', `The data file ${path} ${fault.message}. It must be a regular file.`, [fault])
+}
+
+/** Nobody but the operating system can help, and it may do so at any time. */
+function unreadable(path: string, error: unknown): Refusal {
+  return new Refusal('Unavailable', `The data file ${path} cannot be read: ${(error as Error).message}.`)
+}
+
 /** Undefined when it has gone meanwhile. */
 async function hashOf(files: Files, path: string, taker: Taker): Promise<string | undefined> {
   const hash = createHash('sha256')
   const file = await files.open(path, 'read').catch(async (error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unreadable(path, error)
   })
   if (!file) return undefined
   try {
@@ -139,7 +151,8 @@ async function hashOf(files: Files, path: string, taker: Taker): Promise<string 
       const left = size - offset
       // What comes meanwhile makes it another file: one that grows and grows is not read for ever.
       const room = (await taker.room(left)).subarray(0, left)
-      const bytes = left > 0 ? await file.read(room, offset) : 0
+      const bytes =
+        left > 0 ? await file.read(room, offset).catch((error) => Promise.reject(unreadable(path, error))) : 0
       hash.update(room.subarray(0, bytes))
       taker.fed(bytes)
       if (bytes === 0) return hash.digest('hex')

@@ -147,14 +147,11 @@ export class DataFile {
   reload(): Promise<TakenInEdit> {
     return this.#inTurn(async () => {
       const { files, path, views } = this.#options
-      const found = await contentOf(files, path)
-      if (!found || this.#account.isAccountedFor(found)) {
-        this.#account.trouble = undefined
-        this.#writing.soon(0)
-        return { basis: views.position, events: 0, conflicts: [] }
-      }
       try {
-        return await this.#takeIn()
+        const found = await contentOf(files, path)
+        if (found && !this.#account.isAccountedFor(found)) return await this.#takeIn()
+        this.#account.trouble = undefined
+        return { basis: views.position, events: 0, conflicts: [] }
       } catch (error) {
         if (error instanceof Refusal && error.code === 'Invalid') {
           throw new Refusal('Unprocessable', error.message, error.faults)

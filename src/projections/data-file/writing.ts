@@ -91,7 +91,11 @@ export class Writing {
     const began = performance.now()
     this.#isWriting = true
     try {
-      if ((await this.#isEdited()) || (await this.#isUpToDate())) return
+      if (await this.#isEdited()) return
+      if (await this.#isUpToDate()) {
+        account.trouble = undefined
+        return
+      }
       // The file may be what is pending: that must be known after a crash, too.
       if (account.state?.pending) await this.#note(account.origin, undefined)
       const { position } = views
