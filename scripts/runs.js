@@ -184,6 +184,13 @@ export const RUNS = {
     all: { PAGES_EVENTS: 20_000, PAGES_LOOKS: 4 },
     full: { PAGES_EVENTS: 1_000_000 },
   },
+  unread: {
+    about:
+      'requests sent without end and pages whose responses are not read: little memory, and who reads nothing is dropped',
+    file: 'test/security/unread-responses.test.ts',
+    all: { PIPELINED: 20_000, UNREAD_PAGES: 20 },
+    full: { PIPELINED: 300_000, UNREAD_PAGES: 60 },
+  },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',

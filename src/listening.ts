@@ -1,6 +1,6 @@
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net'
-import type { Taken } from './http/hot-path.ts'
+import type { Server } from 'node:http'
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
+import type { Connections } from './http/connections.ts'
 import type { Address } from './settings/urls.ts'
 
 export interface Listening {
@@ -16,17 +16,20 @@ const DRAIN_MS = 8000
 
 /**
  * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
- * connections of the others. `front` looks at each request before all that listen for requests so far.
+ * connections of the others.
  */
-export async function listen(http: Server, addresses: readonly Address[], front: Front): Promise<Listening> {
+export async function listen(
+  http: Server,
+  addresses: readonly Address[],
+  connections: Pick<Connections, 'drain'>,
+): Promise<Listening> {
   const { servers, urls } = await bind(addresses, (index) =>
     index === 0 ? http : createNetServer((socket) => http.emit('connection', socket)),
   )
-  const drain = dispatch(http, front)
   return {
     urls,
     async close(letGo) {
-      drain()
+      connections.drain()
       await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
       const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
       http.closeIdleConnections()
@@ -75,33 +78,6 @@ async function bind(addresses: readonly Address[], serverAt: (index: number) => 
     throw error
   }
   return { servers, urls }
-}
-
-/** Looks at each request before all that listen for requests so far, and says what came of it. */
-export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
-
-/** From the call of what it returns every answer, also to a request that is here already, is its connection's last. */
-function dispatch(http: Server, front: Front): () => void {
-  /** What each connection is answered last; what came before it must not end the connection. */
-  const answering = new Map<Socket, ServerResponse>()
-  let isDraining = false
-  const others = http.listeners('request') as RequestListener[]
-  http.removeAllListeners('request')
-  http.on('request', (request, response) => {
-    const { socket } = request
-    if (isDraining) response.shouldKeepAlive = false
-    const taken = front(request, response)
-    // Most are answered by now; to keep those of every connection costs more than many an answer.
-    if (taken !== 'answered' || answering.has(socket)) {
-      if (!answering.has(socket)) socket.once('close', () => answering.delete(socket))
-      answering.set(socket, response)
-    }
-    if (taken === 'left') for (const listener of others) listener.call(http, request, response)
-  })
-  return () => {
-    isDraining = true
-    for (const response of answering.values()) response.shouldKeepAlive = false
-  }
 }
 
 /** `localhost` is both loopback addresses, as a client may try either. */

@@ -1,12 +1,14 @@
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
-import { answerClientError } from './http/client-error.ts'
+import { Connections } from './http/connections.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
 import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
+import { destroyStalled } from './http/stalls.ts'
+import { BodyAwareResponse } from './http/unread-bodies.ts'
 import { waitingForPosition } from './http/waiting.ts'
 import { checkAddresses, listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
@@ -119,16 +121,21 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         headersTimeout: limits.headerSeconds * 1000,
         requestTimeout: limits.requestSeconds * 1000,
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+        ServerResponse: BodyAwareResponse as unknown as typeof ServerResponse,
+        // Checked with the other malformations, which get a problem document.
+        requireHostHeader: false,
       },
       app.callback(),
     )
-    http.on('clientError', answerClientError)
+    const connections = new Connections(http)
+    destroyStalled(http, connections, limits.stallSeconds)
     // Node would answer an expectation that it does not know with an empty 417; RFC 9110 §10.1.1 lets it be passed over.
     http.on('checkExpectation', (request, response) => http.emit('request', request, response))
     const sockets = new Sockets(http, {
       gate,
       perAddress: limits.socketsPerAddress,
       corsCredentials: cors.credentials,
+      connections,
       subscriptions: {
         views,
         past,
@@ -143,7 +150,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     })
     bus.subscribe((recorded) => sockets.notify(recorded))
     bus.subscribe(() => arrivals.notify())
-    const listening = await listen(http, settings.urls, front)
+    connections.serve(front)
+    const listening = await listen(http, settings.urls, connections)
     return {
       urls: listening.urls,
       async close() {

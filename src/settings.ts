@@ -35,6 +35,7 @@ export interface Settings {
     readonly headerBytes: number
     readonly headerSeconds: number
     readonly requestSeconds: number
+    readonly stallSeconds: number
     readonly queryBytes: number
     readonly queryParameters: number
     readonly pageSize: number
@@ -177,6 +178,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
         headerBytes: get('Limits.HeaderBytes'),
         headerSeconds: get('Limits.HeaderSeconds'),
         requestSeconds: get('Limits.RequestSeconds'),
+        stallSeconds: get('Limits.StallSeconds'),
         queryBytes: get('Limits.QueryBytes'),
         queryParameters: get('Limits.QueryParameters'),
         pageSize: get('Limits.PageSize'),

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/decide.ts'
 import type { Position } from '../events/event.ts'
@@ -80,6 +80,14 @@ export interface ApiResource {
   /** As the router takes it. */
   readonly path: string
   readonly routes: Readonly<Partial<Record<Method, ApiRoute>>>
+}
+
+/**
+ * Whether a client is taken to have gone away. One that has closed its side may still read, but most that do have gone;
+ * what takes long is not looked for any further then, nor streamed without end.
+ */
+export function isGone({ socket }: IncomingMessage): boolean {
+  return socket.destroyed || socket.readableEnded
 }
 
 /** Entity tags of If-Match or If-None-Match; what is not an entity tag matches nothing. */

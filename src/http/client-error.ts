@@ -1,7 +1,10 @@
-import type { Duplex } from 'node:stream'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { closeLingering } from './lingering-close.ts'
 
 interface Answer {
-  readonly status: string
+  readonly status: number
+  readonly reason: string
   readonly title: string
   readonly detail: string
 }
@@ -9,32 +12,62 @@ interface Answer {
 /** What a request was that is no HTTP, by the error's code; it never reaches the app. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
   HPE_HEADER_OVERFLOW: {
-    status: '431 Request Header Fields Too Large',
+    status: 431,
+    reason: 'Request Header Fields Too Large',
     title: 'The headers are too large',
     detail: 'The request line and the headers together exceed Limits.HeaderBytes.',
   },
   ERR_HTTP_REQUEST_TIMEOUT: {
-    status: '408 Request Timeout',
+    status: 408,
+    reason: 'Request Timeout',
     title: 'The request took too long',
     detail: 'The headers, or the whole request, came later than Limits.HeaderSeconds and Limits.RequestSeconds allow.',
   },
 }
-const MALFORMED: Answer = {
-  status: '400 Bad Request',
-  title: 'The request is not HTTP',
-  detail: 'It cannot be read as HTTP/1.1 (RFC 9112).',
+
+function malformed(detail: string): Answer {
+  return { status: 400, reason: 'Bad Request', title: 'The request is not HTTP', detail }
 }
 
-export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+const PROBLEM = 'application/problem+json'
+
+/** Answers what Node's parser refused, and ends the connection. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
   }
-  const { status, title, detail } = ANSWERS[error.code ?? ''] ?? MALFORMED
-  const problem = { type: 'urn:recollect:problem:Malformed', title, status: Number.parseInt(status, 10), detail }
-  const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-    () => socket.destroy(),
+  const answer = ANSWERS[error.code ?? ''] ?? malformed('It cannot be read as HTTP/1.1 (RFC 9112).')
+  const body = problem(answer)
+  socket.write(
+    `HTTP/1.1 ${answer.status} ${answer.reason}\r\nContent-Type: ${PROBLEM}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   )
+  // What is only late might still come, and must not be done after this.
+  if (answer.status === 408) socket.destroySoon()
+  else closeLingering(socket)
+}
+
+/** What is wrong with a request that Node's parser lets through although RFC 9112 does not. */
+export function malformation({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return `HTTP/${httpVersion} is not spoken here; HTTP/1.1 is (RFC 9112).`
+  }
+  let hosts = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  if (hosts > 1) return 'It has more than one Host header; exactly one is allowed (RFC 9112 §3.2).'
+  if (hosts === 0 && httpVersion === '1.1') return 'It has no Host header, which HTTP/1.1 requires (RFC 9112 §3.2).'
+  return undefined
+}
+
+/** Refuses such a request; its connection ends with the response. */
+export function refuseMalformed(response: ServerResponse, detail: string): void {
+  response.shouldKeepAlive = false
+  response.writeHead(400, { 'Content-Type': PROBLEM }).end(problem(malformed(detail)))
+}
+
+function problem({ title, status, detail }: Answer): string {
+  return JSON.stringify({ type: 'urn:recollect:problem:Malformed', title, status, detail })
 }

@@ -24,6 +24,8 @@ export interface Streamed {
   /** Whether it goes on with what comes, or ends with what there is. */
   readonly follows: boolean
   readonly reader: Principal | undefined
+  /** Whether nobody reads it any more. */
+  readonly isGone: () => boolean
 }
 
 /** How often a stream looks whether whoever reads it still may. */
@@ -38,7 +40,7 @@ const PART_CHARACTERS = 16 * 1024
  */
 export async function* stream(options: StreamOptions, streamed: Streamed): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
-  const { wanted, form, follows, reader } = streamed
+  const { wanted, form, follows, reader, isGone } = streamed
   const mayRead = (): boolean => reader !== undefined && gate.isValid(reader)
   // Empty or not, the beginning takes the headers with it.
   yield form.begin
@@ -61,7 +63,7 @@ export async function* stream(options: StreamOptions, streamed: Streamed): Async
       yield form.sign
       saidAt = performance.now()
     }
-  } while (!arrivals.ended && mayRead())
+  } while (!arrivals.ended && !isGone() && mayRead())
 }
 
 async function* parts(

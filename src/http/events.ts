@@ -7,6 +7,7 @@ import { readInstant } from '../json/instant.ts'
 import { newestFirst, search, timeRange, type Wanted } from '../projections/event-search.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
+import { isGone } from './api.ts'
 import { eventText, type Form, type StreamOptions, stream } from './event-streams.ts'
 import { ACCESS_TOKEN, principalOf } from './guard.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
@@ -97,7 +98,9 @@ export function eventRoutes(options: EventsOptions): Router {
 
   function send(ctx: Context, type: keyof typeof FORMS, wanted: Asked, follows: boolean): void {
     ctx.set('Content-Type', type)
-    ctx.body = Readable.from(stream(options, { wanted, form: FORMS[type], follows, reader: principalOf(ctx) }))
+    const reader = principalOf(ctx)
+    const streamed = { wanted, form: FORMS[type], follows, reader, isGone: () => isGone(ctx.req) }
+    ctx.body = Readable.from(stream(options, streamed))
   }
 }
 

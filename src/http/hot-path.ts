@@ -6,7 +6,7 @@ import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import { LongText } from '../projections/query/answer.ts'
-import { type ApiRequest, type ApiResource, type ApiRoute, Reply } from './api.ts'
+import { type ApiRequest, type ApiResource, type ApiRoute, isGone, Reply } from './api.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE } from './bodies.ts'
 import { Outbox } from './outbox.ts'
 import { PROBLEM_TYPE, problemOf } from './problems.ts'
@@ -109,7 +109,7 @@ class Exchange implements ApiRequest {
   }
 
   isGone(): boolean {
-    return this.#request.socket.destroyed
+    return isGone(this.#request)
   }
 
   #refuse(error: unknown): void {

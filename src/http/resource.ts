@@ -3,7 +3,7 @@ import type Router from '@koa/router'
 import type { Context } from 'koa'
 import { Refusal } from '../errors.ts'
 import { LongText } from '../projections/query/answer.ts'
-import { type ApiResource, Reply } from './api.ts'
+import { type ApiResource, isGone, Reply } from './api.ts'
 import { type BodySource, PATCH_TYPES } from './bodies.ts'
 import { authorOf } from './requests.ts'
 
@@ -18,7 +18,7 @@ export function apiResource(router: Router, { path, routes }: ApiResource, bodyO
       const reply = new Reply()
       const { bytes } = bodyOf(ctx)
       try {
-        await route({ ...partsOf(ctx), author: authorOf(ctx), bytes, isGone: () => ctx.req.socket.destroyed }, reply)
+        await route({ ...partsOf(ctx), author: authorOf(ctx), bytes, isGone: () => isGone(ctx.req) }, reply)
       } finally {
         if (reply.position !== undefined) ctx.set('Journal-Position', String(reply.position))
         for (let at = 0; at < reply.headers.length; at += 2) {

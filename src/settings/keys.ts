@@ -129,6 +129,11 @@ export const KEYS = {
   'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),
+  'Limits.StallSeconds': integer(
+    30,
+    1,
+    'seconds after which a client that reads nothing of its response is disconnected',
+  ),
   'Limits.QueryBytes': integer(8 * 1024, 1, 'bytes of a query string'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),

@@ -14,7 +14,7 @@ import { InParts } from './in-parts.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
 import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
-import { refuse, Upgrades } from './upgrades.ts'
+import { refuse, type Unanswered, Upgrades } from './upgrades.ts'
 
 /** So long a part of a large write waits for those who read slowly. */
 const PATIENCE_MS = 100
@@ -46,6 +46,7 @@ export interface SocketsOptions {
   /** Sockets that one address may hold open. */
   readonly perAddress: number
   readonly corsCredentials: boolean
+  readonly connections: Unanswered
   readonly subscriptions: SubscriptionsOptions
 }
 
@@ -78,7 +79,8 @@ export class Sockets {
   #hasLooked = false
   #dropped = 0
 
-  constructor(http: HttpServer, { gate, perAddress, corsCredentials, subscriptions }: SocketsOptions) {
+  constructor(http: HttpServer, options: SocketsOptions) {
+    const { gate, perAddress, corsCredentials, connections, subscriptions } = options
     this.#gate = gate
     this.#subscriptions = new Subscriptions(subscriptions)
     this.#door = new Door(gate, perAddress)
@@ -120,7 +122,7 @@ export class Sockets {
       }, next)
     })
     this.#io.on('connection', (socket) => serveSubscriptions(socket, this.#subscriptions))
-    this.#upgrades = new Upgrades(http, {
+    this.#upgrades = new Upgrades(http, connections, {
       '/ws': (request, socket, head) => void this.#openPlain(request, socket, head),
     })
     this.#looking = setInterval(() => {

@@ -1,8 +1,14 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /** Gets an upgrade to the WebSocket protocol. */
 export type Accept = (request: IncomingMessage, socket: Duplex, head: Buffer) => void
+
+/** Knows which requests of a connection are not answered yet. */
+export interface Unanswered {
+  afterAnswers(socket: Socket, go: () => void): void
+}
 
 const SOCKET_IO = '/socket.io/'
 /** How long clients have to take their leave when the server ends. */
@@ -17,12 +23,12 @@ export class Upgrades {
   readonly #http: HttpServer
   readonly #open = new Set<Duplex>()
 
-  /** `doors` has who takes the upgrades of a path; Socket.IO listens for its own. */
-  constructor(http: HttpServer, doors: Readonly<Record<string, Accept>>) {
+  /** `doors` has who takes the upgrades of a path; Socket.IO has listened for its own. */
+  constructor(http: HttpServer, unanswered: Unanswered, doors: Readonly<Record<string, Accept>>) {
     this.#http = http
-    http.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      // Nobody else listens any more, and a client that resets its connection must not end the process.
-      socket.on('error', () => socket.destroy())
+    const socketIo = http.listeners('upgrade') as Accept[]
+    http.removeAllListeners('upgrade')
+    const upgrade: Accept = (request, socket, head) => {
       const path = (request.url ?? '').split('?')[0] ?? ''
       const isSocketIo = path.startsWith(SOCKET_IO)
       if (!isSocketIo && request.headers.upgrade?.toLowerCase() !== 'websocket') {
@@ -31,10 +37,18 @@ export class Upgrades {
       }
       this.#open.add(socket)
       socket.once('close', () => this.#open.delete(socket))
-      if (isSocketIo) return
+      if (isSocketIo) {
+        for (const listener of socketIo) listener.call(http, request, socket, head)
+        return
+      }
       const accept = Object.hasOwn(doors, path) ? doors[path] : undefined
       if (accept) accept(request, socket, head)
       else refuse(socket, '404 Not Found')
+    }
+    http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+      // Nobody else listens any more, and a client that resets its connection must not end the process.
+      socket.on('error', () => socket.destroy())
+      unanswered.afterAnswers(socket, () => upgrade(request, socket, head))
     })
   }
 

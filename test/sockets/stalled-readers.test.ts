@@ -76,7 +76,10 @@ async function openStream(t: TestContext, url: string, path: string, accept: str
 }
 
 test('readers that stop reading cost no memory; they catch up, or are let go', async (t) => {
-  const probed = await startProbed(t, { data: { a: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
+  const probed = await startProbed(t, {
+    data: { a: [] },
+    flags: ['--Api.UpsertOnPut', 'true', '--Limits.StallSeconds', '3600'],
+  })
   const { url, memory } = probed
   const server = { fetch: (path: string) => fetch(url + path) }
   const writer = new Writer(t, url)

@@ -29,6 +29,7 @@ export const SETTINGS: Settings = {
     headerBytes: 16 * 1024,
     headerSeconds: 20,
     requestSeconds: 60,
+    stallSeconds: 30,
     queryBytes: 8 * 1024,
     queryParameters: 1000,
     pageSize: 10_000,
