@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Credentials, Principal } from '../access/access.ts'
 import { credentialsOf, type Gate, isRefused } from '../access/gate.ts'
+import { PerAddress } from '../access/per-address.ts'
 
 export type Opened =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }
@@ -13,23 +14,22 @@ const FULL: Opened = { type: 'refused', status: '429 Too Many Requests', reason:
 /** Decides over sockets, before the upgrade: whose page asks, who is asking, and how many an address holds. */
 export class Door {
   readonly #gate: Gate
-  readonly #perAddress: number
-  readonly #held = new Map<string, number>()
+  readonly #held: PerAddress
 
   constructor(gate: Gate, perAddress: number) {
     this.#gate = gate
-    this.#perAddress = perAddress
+    this.#held = new PerAddress(perAddress)
   }
 
   async open(request: IncomingMessage): Promise<Opened> {
     const { headers } = request
     if (!this.#gate.origins.allows(headers.origin, headers.host)) return FORBIDDEN
     const address = this.#addressOf(request)
-    if (this.#isFull(address)) return FULL
+    if (this.#held.isFull(address)) return FULL
     const credentials = credentialsOf(headers, accessTokenOf(request))
     const admitted = await this.#gate.admit(credentials, () => address)
     // A password takes its time to be checked, and others have come in meanwhile.
-    if (this.#isFull(address)) return FULL
+    if (this.#held.isFull(address)) return FULL
     if (!isRefused(admitted)) return { type: 'opened', principal: admitted }
     if (admitted.refused === 'TooManyRequests') {
       return { type: 'refused', status: '429 Too Many Requests', reason: admitted.refused }
@@ -50,17 +50,7 @@ export class Door {
 
   /** Counts a socket to its address until the function that it returns is called. */
   enter(request: IncomingMessage): () => void {
-    const address = this.#addressOf(request)
-    this.#held.set(address, (this.#held.get(address) ?? 0) + 1)
-    return () => {
-      const held = (this.#held.get(address) ?? 1) - 1
-      if (held > 0) this.#held.set(address, held)
-      else this.#held.delete(address)
-    }
-  }
-
-  #isFull(address: string): boolean {
-    return (this.#held.get(address) ?? 0) >= this.#perAddress
+    return this.#held.enter(this.#addressOf(request))
   }
 
   #addressOf(request: IncomingMessage): string {
