@@ -12,6 +12,7 @@ export type RefusalCode =
   | 'TooLarge'
   | 'UnsupportedMediaType'
   | 'Unprocessable'
+  | 'Misdirected'
   | 'TooManyRequests'
   | 'Unavailable'
   | 'OutcomeUnknown'
@@ -50,10 +51,4 @@ export class JournalMismatch extends Error {
 /** Another process holds what only one may hold. */
 export class Locked extends Error {
   override readonly name = 'Locked'
-}
-
-/** Whether an error says that this process, or the whole system, has no file descriptor left. */
-export function isOutOfDescriptors(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code
-  return code === 'EMFILE' || code === 'ENFILE'
 }

@@ -3,12 +3,13 @@ import { Access } from './access/access.ts'
 import { TrustedProxies } from './access/addresses.ts'
 import { Failures } from './access/failures.ts'
 import { Gate } from './access/gate.ts'
+import { Hosts } from './access/hosts.ts'
 import { Origins } from './access/origins.ts'
 import { isPasswordHash } from './access/passwords.ts'
 import type { Revocation, RevocationStore, Tokens } from './access/tokens.ts'
 import { Corruption, Refusal } from './errors.ts'
 import { type Files, isOutOfSpace, replace } from './files/files.ts'
-import { isPublic } from './settings/urls.ts'
+import { type Address, isPublic } from './settings/urls.ts'
 import type { Settings } from './settings.ts'
 
 const SECRET_BYTES = 32
@@ -55,7 +56,22 @@ export async function openGate(settings: Settings, keeping: TokenKeeping, { now,
     failures: new Failures(limits.failuresPerMinute, elapsedMs),
     proxies: new TrustedProxies(limits.trustedProxies),
     origins: new Origins(cors.origins),
+    hosts: hostsOf(settings),
   })
+}
+
+/**
+ * Where everybody may do everything, pages are kept out by the names that they reach the server by. An address that others
+ * can reach has names that nobody told, unless `Http.Hosts` says them.
+ */
+function hostsOf({ authentication, hosts, urls }: Settings): Hosts {
+  if (authentication.enabled || (hosts.length === 0 && urls.some(isPublic))) return new Hosts(undefined)
+  return new Hosts([...hosts, ...urls.flatMap(nameOf)])
+}
+
+/** As a Host has it. */
+function nameOf({ host }: Address): readonly string[] {
+  return host === undefined ? [] : [host.includes(':') ? `[${host}]` : host]
 }
 
 /** What whoever runs the server should know before strangers find it out. */

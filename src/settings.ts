@@ -30,6 +30,8 @@ export interface Settings {
   }
   /** Of pages; empty for none. */
   readonly contentSecurityPolicy: string
+  /** Names that the server is reached by. */
+  readonly hosts: readonly string[]
   readonly limits: {
     readonly bodyBytes: number
     readonly headerBytes: number
@@ -42,7 +44,6 @@ export interface Settings {
     readonly indexBytes: number
     readonly patchOperations: number
     readonly socketsPerAddress: number
-    readonly streamsPerAddress: number
     readonly subscriptionItems: number
     readonly subscriptionsPerSocket: number
     readonly failuresPerMinute: number
@@ -140,6 +141,8 @@ export function readSettings(surroundings: Surroundings): Invocation {
   )
   const cors = { origins: get('Cors.Origins'), credentials: get('Cors.Credentials') }
   checkOrigins(cors, mistakes)
+  const hosts = get('Http.Hosts') ?? []
+  checkHosts(hosts, mistakes)
   const trustedProxies = get('Limits.TrustedProxies') ?? []
   checkProxies(trustedProxies, mistakes)
   const cluster =
@@ -174,6 +177,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
       authentication,
       cors,
       contentSecurityPolicy: get('Http.ContentSecurityPolicy'),
+      hosts,
       limits: {
         bodyBytes: get('Limits.BodyBytes'),
         headerBytes: get('Limits.HeaderBytes'),
@@ -186,7 +190,6 @@ export function readSettings(surroundings: Surroundings): Invocation {
         indexBytes: get('Limits.IndexBytes'),
         patchOperations: get('Limits.PatchOperations'),
         socketsPerAddress: get('Limits.SocketsPerAddress'),
-        streamsPerAddress: get('Limits.StreamsPerAddress'),
         subscriptionItems: get('Limits.SubscriptionItems'),
         subscriptionsPerSocket: get('Limits.SubscriptionsPerSocket'),
         failuresPerMinute: get('Limits.FailuresPerMinute'),
@@ -251,6 +254,15 @@ function checkOrigins({ origins = [], credentials }: Settings['cors'], mistakes:
     if (origin !== '*' && !(URL.canParse(origin) && new URL(origin).origin === origin)) {
       mistakes.push(`Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}.`)
     }
+  }
+}
+
+/** A host without a port: a name, an IPv4 address, or an IPv6 address in brackets. */
+const HOST = /^(?:\*|[a-z\d_.-]+|\[[a-f\d:.]+\])$/i
+
+function checkHosts(hosts: readonly string[], mistakes: string[]): void {
+  for (const host of hosts.filter((one) => !HOST.test(one))) {
+    mistakes.push(`Http.Hosts must hold host names without a port such as data.example, not ${JSON.stringify(host)}.`)
   }
 }
 

@@ -1,15 +1,14 @@
 import { type Access, ANYBODY, type Credentials, type Principal } from './access.ts'
 import { networkOf, type TrustedProxies } from './addresses.ts'
 import type { Failures } from './failures.ts'
-import type { Origins } from './origins.ts'
+import type { Hosts } from './hosts.ts'
+import type { Origins, PageFields } from './origins.ts'
 
 /** The header fields in which credentials come, as node:http names them. */
-export interface RequestFields {
+export interface RequestFields extends PageFields {
   readonly authorization?: string | undefined
   readonly 'x-api-key'?: string | string[] | undefined
   readonly 'x-forwarded-for'?: string | string[] | undefined
-  readonly origin?: string | undefined
-  readonly host?: string | undefined
 }
 
 export type Refused =
@@ -41,20 +40,23 @@ export interface GateOptions {
   readonly failures: Failures
   readonly proxies: TrustedProxies
   readonly origins: Origins
+  readonly hosts: Hosts
 }
 
 /** What every door, HTTP or socket, asks before it opens. */
 export class Gate {
   readonly access: Access | undefined
   readonly origins: Origins
+  readonly hosts: Hosts
   readonly #failures: Failures
   readonly #proxies: TrustedProxies
   readonly #attempts = new Map<string, Attempts>()
   #attemptsInAll = 0
 
-  constructor({ access, failures, proxies, origins }: GateOptions) {
+  constructor({ access, failures, proxies, origins, hosts }: GateOptions) {
     this.access = access
     this.origins = origins
+    this.hosts = hosts
     this.#failures = failures
     this.#proxies = proxies
   }

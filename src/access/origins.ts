@@ -1,5 +1,13 @@
 const LOCAL = ['localhost', '127.0.0.1', '[::1]']
 
+/** What a browser says of the page that a request is from. */
+export interface PageFields {
+  readonly origin?: string | undefined
+  readonly host?: string | undefined
+  /** Fetch Metadata; only browsers send it, and no page can set it. */
+  readonly 'sec-fetch-site'?: string | string[] | undefined
+}
+
 /**
  * Which pages may call, over HTTP and over sockets alike: those of the same origin, and those that the settings
  * name; where these name none, also the pages of this machine.
@@ -18,5 +26,12 @@ export class Origins {
     if (!url || url.origin === 'null') return false
     if (url.host === host) return true
     return this.#named ? this.#named.has(url.origin) : LOCAL.includes(url.hostname)
+  }
+
+  /** Whether a page sent the request that may not call. Forms and images are sent without asking, some without an Origin. */
+  isForeign({ origin, host, 'sec-fetch-site': site }: PageFields): boolean {
+    // Also where a proxy changed the Host, or the page's referrer policy made the Origin `null`.
+    if (site === 'same-origin') return false
+    return origin === undefined ? site === 'cross-site' && !this.#named?.has('*') : !this.allows(origin, host)
   }
 }

@@ -8,6 +8,11 @@ export function includes(role: Role, needed: Role): boolean {
 
 const SAFE = ['GET', 'HEAD', 'OPTIONS']
 
+/** RFC 9110 §9.2.1: it only reads. */
+export function isSafe(method: string): boolean {
+  return SAFE.includes(method)
+}
+
 interface Surface {
   readonly path: RegExp
   readonly safe: Role
@@ -29,5 +34,5 @@ const SURFACES: readonly Surface[] = [
 /** The role that a request needs; undefined for what is public. */
 export function neededRole(method: string, path: string): Role | undefined {
   const surface = SURFACES.find((one) => one.path.test(path))
-  return surface && (SAFE.includes(method) ? surface.safe : surface.unsafe)
+  return surface && (isSafe(method) ? surface.safe : surface.unsafe)
 }

@@ -2,7 +2,7 @@ import cors from '@koa/cors'
 import type { Context, Middleware } from 'koa'
 import type { Principal } from '../access/access.ts'
 import { credentialsOf, type Gate, isRefused, type Refused } from '../access/gate.ts'
-import { includes, neededRole } from '../access/roles.ts'
+import { includes, isSafe, neededRole } from '../access/roles.ts'
 import { Refusal } from '../errors.ts'
 
 /** What a page of another origin may read of an answer. */
@@ -40,6 +40,7 @@ const OPTIONAL = ['/health']
 /** Lets in who may: before any route, so that none can be forgotten. */
 export function guard(gate: Gate): Middleware {
   return async (ctx, next) => {
+    refuseForeign(ctx, gate)
     const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
     if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
     // Caches know of Authorization, but not of an API key or of a token in the address.
@@ -56,6 +57,23 @@ export function guard(gate: Gate): Middleware {
     }
     return next()
   }
+}
+
+/**
+ * Before anything is counted against the address: what pages send that may not call. What they only read, browsers keep from
+ * them, but not what comes with a token that they made up.
+ */
+function refuseForeign(ctx: Context, { hosts, origins }: Gate): void {
+  const { headers, method } = ctx
+  if (!hosts.accepts(headers.host)) {
+    throw new Refusal(
+      'Misdirected',
+      `This server is not known as ${JSON.stringify(headers.host)}. Http.Hosts names the hosts that it is reached by.`,
+    )
+  }
+  if ((isSafe(method) && tokenInQuery(ctx) === undefined) || !origins.isForeign(headers)) return
+  const page = headers.origin === undefined ? 'another site' : JSON.stringify(headers.origin)
+  throw new Refusal('Forbidden', `Pages of ${page} may not do this. Cors.Origins names those that may.`)
 }
 
 /** Of the client, as failures are counted by it. */

@@ -39,13 +39,18 @@ export function hotPath(options: HotPathOptions): (request: IncomingMessage, res
 
   return (request, response) => {
     const { method = '', url = '', headers } = request
-    if (gate.access || headers.origin !== undefined || !url.startsWith('/api/')) return 'left'
+    if (gate.access || isOfPage(headers) || !gate.hosts.accepts(headers.host) || !url.startsWith('/api/')) return 'left'
     const resource = found(segmentsOf(url))
     const route = resource && routeOf(resource, method)
     if (!resource || !route || !(method === 'GET' || method === 'DELETE' || hasPlainBody(request, bodyBytes)))
       return 'left'
     return new Exchange(options, outbox, resource, request, response).run(route)
   }
+}
+
+/** Whether there is more to know of the page that asks. */
+function isOfPage({ origin, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
+  return origin !== undefined || site === 'cross-site'
 }
 
 /** A request on the hot path, and its answer. */

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
-import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../errors.ts'
+import { Refusal, type RefusalCode } from '../errors.ts'
 
 export interface Answered {
   readonly status: number
@@ -21,8 +21,9 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   TooLarge: { status: 413, title: 'The body is too large' },
   UnsupportedMediaType: { status: 415, title: 'Unsupported media type' },
   Unprocessable: { status: 422, title: 'Understood, but not processable' },
-  TooManyRequests: { status: 429, title: 'Too many requests' },
-  Unavailable: { status: 503, title: 'Not possible at the moment' },
+  Misdirected: { status: 421, title: 'Not the server of this host' },
+  TooManyRequests: { status: 429, title: 'Too many wrong attempts' },
+  Unavailable: { status: 503, title: 'Writing is not possible at the moment' },
   Lagging: { status: 503, title: 'That position is not here yet' },
   OutcomeUnknown: { status: 504, title: 'It is not known whether this was stored' },
   DiskFull: { status: 507, title: 'The disk is full' },
@@ -45,10 +46,8 @@ export function problemOf(
   log: Logger,
   requestId: unknown,
 ): Problem {
-  const refusal = error instanceof Refusal ? error : refusalOf(error)
-  if (refusal) {
-    if (refusal !== error) log.error({ err: error, requestId, method: request.method }, 'a request failed for now')
-    const { code, message, faults } = refusal
+  if (error instanceof Refusal) {
+    const { code, message, faults } = error
     const retryAfter = code === 'Unavailable' || code === 'Lagging' ? 1 : undefined
     return { ...described(code, ANSWERS[code], message, request.path, faults), retryAfter }
   }
@@ -56,18 +55,6 @@ export function problemOf(
   const unexpected = { status: 500, title: 'An unexpected error' }
   const detail = 'The server has logged what went wrong.'
   return { ...described('Unexpected', unexpected, detail, request.path, []), retryAfter: undefined }
-}
-
-/** The refusal for an error that the server's surroundings cause; undefined for a bug. It names no path: strangers read it. */
-function refusalOf(error: unknown): Refusal | undefined {
-  if (isOutOfDescriptors(error)) {
-    return new Refusal('Unavailable', 'The server has too many files and connections open. Nothing was changed.')
-  }
-  if (error instanceof Corruption) {
-    const why = 'The journal cannot be read: a part of it was removed, shortened or damaged while the server runs.'
-    return new Refusal('Unavailable', `${why} The server has logged where.`)
-  }
-  return undefined
 }
 
 /** Turns every error into a problem document. */

@@ -10,7 +10,7 @@ export function parsePath(text: string): Path {
 
 /** The text that `parsePath` reads as this path. */
 export function formatPath(path: Path): string {
-  return path.map((name) => name.replace(/[.,\\]/g, '\\$&')).join('.')
+  return path.map((name) => name.replace(/[.,]|\\(?=[.,\\]|$)/g, '\\$&')).join('.')
 }
 
 /** The pieces of a list of paths or sorts, empty ones left out; each is as it was written. */

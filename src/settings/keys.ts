@@ -125,6 +125,10 @@ export const KEYS = {
   'Cors.Origins': texts(undefined, 'whose pages may call; when not given, those of this machine'),
   'Cors.Credentials': boolean('browsers may send the credentials that they hold themselves'),
   'Http.ContentSecurityPolicy': text(CONTENT_SECURITY_POLICY, 'what pages may load; empty for no policy'),
+  'Http.Hosts': texts(
+    [],
+    'host names by which the server is reached where authentication is off, beside those of this machine; * for all',
+  ),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
   'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
@@ -140,7 +144,6 @@ export const KEYS = {
   'Limits.IndexBytes': integer(256 * 1024 * 1024, 0, 'bytes that the indexes of queries may take together'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.SocketsPerAddress': integer(256, 1, 'open sockets of one address'),
-  'Limits.StreamsPerAddress': integer(64, 1, 'open streams of events (/events) of one address'),
   'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),
   'Limits.SubscriptionsPerSocket': integer(100, 1, 'subscriptions of one socket'),
   'Limits.FailuresPerMinute': integer(20, 1, 'wrong credentials of one address in a minute'),

@@ -1,60 +1,132 @@
 import type { IncomingMessage } from 'node:http'
 import type { Credentials, Principal } from '../access/access.ts'
 import { credentialsOf, type Gate, isRefused } from '../access/gate.ts'
-import { PerAddress } from '../access/per-address.ts'
 
 export type Opened =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }
   /** No principal: nothing was brought yet, and must be before anything is told. */
   | { readonly type: 'opened'; readonly principal: Principal | undefined }
 
+export type Identified = { readonly principal: Principal } | { readonly error: 'Unauthenticated' | 'TooManySockets' }
+
+const MISDIRECTED: Opened = { type: 'refused', status: '421 Misdirected Request', reason: 'Misdirected' }
 const FORBIDDEN: Opened = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
 const FULL: Opened = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
+
+/** Connections of one address that have still to say who they are. They take no places of those who have said it. */
+const STRANGERS_PER_ADDRESS = 32
 
 /** Decides over sockets, before the upgrade: whose page asks, who is asking, and how many an address holds. */
 export class Door {
   readonly #gate: Gate
-  readonly #held: PerAddress
+  readonly #known: Room
+  readonly #strangers = new Room(STRANGERS_PER_ADDRESS)
+  readonly #admitted = new WeakMap<IncomingMessage, Room>()
+  readonly #places = new WeakMap<IncomingMessage, Place>()
 
   constructor(gate: Gate, perAddress: number) {
     this.#gate = gate
-    this.#held = new PerAddress(perAddress)
+    this.#known = new Room(perAddress)
   }
 
   async open(request: IncomingMessage): Promise<Opened> {
     const { headers } = request
-    if (!this.#gate.origins.allows(headers.origin, headers.host)) return FORBIDDEN
+    if (!this.#gate.hosts.accepts(headers.host)) return MISDIRECTED
+    if (this.#gate.origins.isForeign(headers)) return FORBIDDEN
     const address = this.#addressOf(request)
-    if (this.#held.isFull(address)) return FULL
+    if (this.#known.isFull(address)) return FULL
     const credentials = credentialsOf(headers, accessTokenOf(request))
     const admitted = await this.#gate.admit(credentials, () => address)
-    // A password takes its time to be checked, and others have come in meanwhile.
-    if (this.#held.isFull(address)) return FULL
-    if (!isRefused(admitted)) return { type: 'opened', principal: admitted }
+    if (!isRefused(admitted)) return this.#opened(request, this.#known, admitted)
     if (admitted.refused === 'TooManyRequests') {
       return { type: 'refused', status: '429 Too Many Requests', reason: admitted.refused }
     }
     const broughtNothing = Object.values(credentials).every((one) => one === undefined)
-    if (broughtNothing) return { type: 'opened', principal: undefined }
+    if (broughtNothing) return this.#opened(request, this.#strangers, undefined)
     return { type: 'refused', status: '401 Unauthorized', reason: admitted.refused }
   }
 
+  #opened(request: IncomingMessage, room: Room, principal: Principal | undefined): Opened {
+    // A password takes its time to be checked, and others have come in meanwhile.
+    if (room.isFull(this.#addressOf(request))) return FULL
+    this.#admitted.set(request, room)
+    return { type: 'opened', principal }
+  }
+
   /** Who a Socket.IO client is: by its headers, else by the `auth` of its handshake. */
-  async identify(request: IncomingMessage, auth: unknown): Promise<Principal | undefined> {
+  async identify(request: IncomingMessage, auth: unknown): Promise<Identified> {
     const address = this.#addressOf(request)
     const byRequest = credentialsOf(request.headers, accessTokenOf(request))
     const isByRequest = Object.values(byRequest).some((one) => one !== undefined)
     const admitted = await this.#gate.admit(isByRequest ? byRequest : credentialsOfAuth(auth), () => address)
-    return isRefused(admitted) ? undefined : admitted
+    if (isRefused(admitted)) return { error: 'Unauthenticated' }
+    return this.#places.get(request)?.moveTo(this.#known) ? { principal: admitted } : { error: 'TooManySockets' }
   }
 
-  /** Counts a socket to its address until the function that it returns is called. */
-  enter(request: IncomingMessage): () => void {
-    return this.#held.enter(this.#addressOf(request))
+  /**
+   * Counts an opened socket to its address until the function that it returns is called. Undefined where others have
+   * taken the last place meanwhile.
+   */
+  enter(request: IncomingMessage): (() => void) | undefined {
+    const place = Place.take(this.#admitted.get(request) ?? this.#strangers, this.#addressOf(request))
+    if (!place) return undefined
+    this.#places.set(request, place)
+    return () => place.leave()
   }
 
   #addressOf(request: IncomingMessage): string {
     return this.#gate.addressOf(request.socket.remoteAddress, request.headers)
+  }
+}
+
+/** How many sockets of each address there are, of those that may be. */
+class Room {
+  readonly #most: number
+  readonly #held = new Map<string, number>()
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  isFull(address: string): boolean {
+    return (this.#held.get(address) ?? 0) >= this.#most
+  }
+
+  add(address: string, count: 1 | -1): void {
+    const held = (this.#held.get(address) ?? 0) + count
+    if (held > 0) this.#held.set(address, held)
+    else this.#held.delete(address)
+  }
+}
+
+/** What a socket takes in a room. */
+class Place {
+  readonly #address: string
+  #room: Room | undefined
+
+  private constructor(room: Room, address: string) {
+    this.#room = room
+    this.#address = address
+    room.add(address, 1)
+  }
+
+  static take(room: Room, address: string): Place | undefined {
+    return room.isFull(address) ? undefined : new Place(room, address)
+  }
+
+  /** Whether it is in that room now. */
+  moveTo(room: Room): boolean {
+    if (this.#room === room) return true
+    if (!this.#room || room.isFull(this.#address)) return false
+    this.leave()
+    this.#room = room
+    room.add(this.#address, 1)
+    return true
+  }
+
+  leave(): void {
+    this.#room?.add(this.#address, -1)
+    this.#room = undefined
   }
 }
 

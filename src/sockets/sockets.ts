@@ -20,12 +20,14 @@ import { refuse, type Unanswered, Upgrades } from './upgrades.ts'
 const PATIENCE_MS = 100
 /** Of a message: clients send little more than what they subscribe to. */
 const RECEIVED_BYTES = 16 * 1024
-/** So long a Socket.IO client has to say who it is. */
-const CONNECT_MS = 10_000
+/** How long a Socket.IO client has to say who it is. */
+const CONNECT_MS = 5000
 /** How often expired tokens and clients that do not read are looked for. */
 const LOOK_MS = 500
 /** RFC 6455 §7.4.1. */
 const POLICY_VIOLATION = 1008
+/** IANA's registry of close codes. */
+const TRY_AGAIN_LATER = 1013
 
 const UNEXPECTED = { type: 'refused', status: '500 Internal Server Error' } as const
 
@@ -110,13 +112,13 @@ export class Sockets {
       }
       this.#joined.add(socket.conn)
       socket.once('disconnect', () => this.#joined.delete(socket.conn))
-      this.#door.identify(socket.request, socket.handshake.auth).then((principal) => {
-        if (principal) {
-          socket.data.principal = principal
+      this.#door.identify(socket.request, socket.handshake.auth).then((identified) => {
+        if ('principal' in identified) {
+          socket.data.principal = identified.principal
           next()
           return
         }
-        next(new Error('Unauthenticated'))
+        next(new Error(identified.error))
         // Socket.IO would keep the connection open, for nothing.
         setImmediate(() => socket.conn.close())
       }, next)
@@ -133,6 +135,10 @@ export class Sockets {
 
   #enter(connection: Connection): void {
     const leave = this.#door.enter(connection.request)
+    if (!leave) {
+      terminate(connection)
+      return
+    }
     this.#connected.add(connection)
     connection.once('close', () => {
       this.#connected.delete(connection)
@@ -156,7 +162,9 @@ export class Sockets {
     this.#plain.handleUpgrade(request, socket, head, (client) => {
       keepQuiet(client)
       this.#plainPrincipals.set(client, principal)
-      client.once('close', this.#door.enter(request))
+      const leave = this.#door.enter(request)
+      if (leave) client.once('close', leave)
+      else client.close(TRY_AGAIN_LATER, 'The address has too many sockets.')
     })
   }
 

@@ -5,6 +5,7 @@ import { Access, ANYBODY } from '../../src/access/access.ts'
 import { TrustedProxies } from '../../src/access/addresses.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { credentialsOf, Gate, isRefused } from '../../src/access/gate.ts'
+import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import { hashPassword } from '../../src/access/passwords.ts'
 import { Tokens } from '../../src/access/tokens.ts'
@@ -25,7 +26,13 @@ async function opened({ limit = 3, isOn = true } = {}) {
   const users = [{ name: 'anna', password: HASH, role: 'reader' }] as const
   const access = isOn ? await Access.open({ schemes: ['token', 'basic', 'apikey'], users, apiKeys, tokens }) : undefined
   const failures = new Failures(limit, time.elapsedMs)
-  const gate = new Gate({ access, failures, proxies: new TrustedProxies(['10.0.0.1']), origins: new Origins([]) })
+  const gate = new Gate({
+    access,
+    failures,
+    proxies: new TrustedProxies(['10.0.0.1']),
+    origins: new Origins([]),
+    hosts: new Hosts([]),
+  })
   return { gate, time, tokens }
 }
 

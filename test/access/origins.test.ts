@@ -61,3 +61,23 @@ test('with * every page may call', () => {
 test('without a Host there is no same origin', () => {
   assert.equal(new Origins([]).allows('http://data.example', undefined), false)
 })
+
+test('a request is foreign when its Origin may not call, or when a browser says that another site sent it', () => {
+  const origins = new Origins(undefined)
+  const cases: readonly (readonly [origin: string | undefined, site: string | undefined, isForeign: boolean])[] = [
+    [undefined, undefined, false],
+    [undefined, 'none', false],
+    [undefined, 'same-site', false],
+    [undefined, 'cross-site', true],
+    ['http://evil.example', undefined, true],
+    ['http://evil.example', 'cross-site', true],
+    ['null', undefined, true],
+    ['null', 'same-origin', false],
+    ['http://localhost:3000', 'cross-site', false],
+    [`http://${HOST}`, 'same-origin', false],
+  ]
+  for (const [origin, site, isForeign] of cases) {
+    assert.equal(origins.isForeign({ origin, host: HOST, 'sec-fetch-site': site }), isForeign, `${origin} ${site}`)
+  }
+  assert.equal(new Origins(['*']).isForeign({ host: HOST, 'sec-fetch-site': 'cross-site' }), false)
+})

@@ -6,6 +6,7 @@ import { pino } from 'pino'
 import { TrustedProxies } from '../../src/access/addresses.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { Gate } from '../../src/access/gate.ts'
+import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
 import type { ApiRoute } from '../../src/http/api.ts'
 import { hotPath } from '../../src/http/hot-path.ts'
@@ -114,6 +115,7 @@ test('the plainest requests are taken, and all others left to Koa', async (t) =>
       failures: new Failures(1, () => 0),
       proxies: new TrustedProxies([]),
       origins: new Origins(undefined),
+      hosts: new Hosts([]),
     }),
     bodyBytes: 10,
     position: () => 1,
@@ -142,6 +144,8 @@ test('the plainest requests are taken, and all others left to Koa', async (t) =>
   }
   for (const method of ['HEAD', 'OPTIONS', 'TRACE']) assert.equal(await isTaken(method, '/api/c'), false, method)
   assert.equal(await isTaken('GET', '/api/c', THROUGH_KOA), false)
+  assert.equal(await isTaken('POST', '/api/c', { ...JSON_TYPE, 'Sec-Fetch-Site': 'cross-site' }, '{}'), false)
+  assert.equal(await isTaken('GET', '/api/c', { Host: 'evil.example' }), false)
   assert.equal(await isTaken('PUT', '/api/c/1', JSON_TYPE, '{"a":"too long"}'), false)
   assert.equal(await isTaken('PUT', '/api/c/1', { 'Content-Type': 'text/plain' }, '{}'), false)
   assert.equal(await isTaken('PUT', '/api/c/1', { ...JSON_TYPE, 'Content-Encoding': 'gzip' }, '{}'), false)

@@ -194,7 +194,8 @@ describe('with Api.UpsertOnPut', async () => {
   }
 
   test('a path that is not percent-encoded is 400 and never another id', async () => {
-    const head = 'HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: '
+    const head =
+      'HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: '
     assert.match(await sendBytes(url, `PUT /api/raw/€ ${head}7\r\n\r\n{"a":1}`), /^HTTP\/1\.1 400 /)
     assert.equal((await send(url, 'GET', '/api/raw')).status, 404)
   })

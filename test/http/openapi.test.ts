@@ -9,8 +9,8 @@ import { pino } from 'pino'
 import { TrustedProxies } from '../../src/access/addresses.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { Gate } from '../../src/access/gate.ts'
+import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
-import { PerAddress } from '../../src/access/per-address.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
@@ -23,7 +23,6 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
-import { Turns } from '../../src/turns.ts'
 import { seedFor } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
@@ -405,16 +404,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     }),
     bodyBytes: 1,
     position: () => 0,
-    events: {
-      journal,
-      history: new History(views),
-      arrivals: new Arrivals(),
-      gate: openToAll(),
-      limits,
-      turns: new Turns(2),
-      streams: new PerAddress(64),
-      waitSeconds: 0,
-    },
+    events: { journal, history: new History(views), arrivals: new Arrivals(), gate: openToAll(), limits },
     admin: {
       health: () => ({ status: 'ok' }),
       schemes: [],
@@ -458,5 +448,6 @@ function openToAll(): Gate {
     failures: new Failures(1, () => 0),
     proxies: new TrustedProxies([]),
     origins: new Origins(undefined),
+    hosts: new Hosts(undefined),
   })
 }

@@ -8,7 +8,7 @@ const options = { timeout: 60_000 }
 const things = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
 const { url } = await startServer({ after }, { data: { things } })
 
-const HOST = 'Host: x\r\n'
+const HOST = 'Host: localhost\r\n'
 const THROUGH_KOA = `${HOST}Origin: http://localhost\r\n`
 const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\r\n`
 const post = (body: string, fields = HOST) =>

@@ -197,7 +197,7 @@ test('a key of text in UTF-8 is counted in bytes', async () => {
   const post = (key: string): Promise<string> =>
     sendBytes(
       server.url,
-      `POST /api/utf8 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\nIdempotency-Key: ${key}\r\n\r\n{}`,
+      `POST /api/utf8 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\nIdempotency-Key: ${key}\r\n\r\n{}`,
     )
   assert.match(await post('€'.repeat(85)), /^HTTP\/1\.1 201 /)
   assert.match(await post('€'.repeat(85)), /^HTTP\/1\.1 201 /)

@@ -29,11 +29,15 @@ test('a backslash makes the dot, comma or backslash after it part of the name, a
     ['a\\b.c\\', ['a\\b', 'c\\']],
     ['\\.', ['.']],
     ['.', ['', '']],
+    ['a\\\\\\\\', ['a\\\\']],
+    ['\\\\\\b', ['\\\\b']],
+    ['a\\\\\\.b', ['a\\.b']],
   ] as const) {
     assert.deepEqual(parsePath(text), path, text)
     assert.deepEqual(parsePath(formatPath(path)), path, text)
   }
   assert.equal(formatPath(['a.b', 'c']), 'a\\.b.c')
+  assert.equal(formatPath(['a\\b']), 'a\\b')
   assert.notEqual(formatPath(['a.b']), formatPath(['a', 'b']))
   assert.deepEqual(splitList('a,b\\,c,,d\\\\,e\\'), ['a', 'b\\,c', 'd\\\\', 'e\\'])
 })

@@ -268,6 +268,8 @@ test('a mistake in who may in is named, and no secret is shown', () => {
     [['--Cors.Origins', 'https://a.example,*', '--Cors.Credentials', 'true'], /must not be \*/],
     [['--Cors.Origins', 'https://a.example/'], /must hold origins/],
     [['--Cors.Origins', 'null'], /must hold origins/],
+    [['--Http.Hosts', 'data.example:80'], /must hold host names without a port/],
+    [['--Http.Hosts', 'http://data.example'], /must hold host names without a port/],
     [['--Cors.Origins', 'a.example'], /must hold origins/],
     [['--Limits.TrustedProxies', 'proxy.example'], /neither an address nor a network/],
     [['--Limits.TrustedProxies', '10.0.0.0/33'], /neither an address nor a network/],

@@ -269,7 +269,7 @@ for (const schemes of [['token'], ['basic'], ['apikey'], ['token', 'basic', 'api
           { 'X-Original-URL': '/api/sensors', 'X-Rewrite-URL': '/api/sensors' },
         ]) {
           const bytes = Buffer.from(
-            `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${Object.entries(headers)
+            `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${Object.entries(headers)
               .map(([name, value]) => `${name}: ${value}\r\n`)
               .join('')}\r\n`,
             'latin1',

@@ -47,10 +47,10 @@ async function speak(
 const statuses = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status)
 
 test('requests hidden in the bodies of others: none is taken for one', options, async (t) => {
-  const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
+  const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
   const length = (body: string) => `Content-Length: ${body.length}`
   const post = (fields: readonly string[], body: string) =>
-    `POST /api/nothing/1/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${fields.join('\r\n')}\r\n\r\n${body}`
+    `POST /api/nothing/1/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${fields.join('\r\n')}\r\n\r\n${body}`
   const chunked = `0\r\n\r\n${hidden}`
   const requests = [
     post(['Content-Length: 4', 'Transfer-Encoding: chunked'], chunked),
@@ -88,14 +88,14 @@ test('requests hidden in the bodies of others: none is taken for one', options, 
     post(['Transfer-Encoding: chunked'], `0x0\r\n\r\n${hidden}`),
     post(['Transfer-Encoding: chunked'], `10000000000000000\r\n\r\n${hidden}`),
     post(['Transfer-Encoding: chunked'], `2\r\n{}X\r\n${chunked}`),
-    `GET / HTTP/1.1\r\nHost: x\r\nX: ${'\r'}\n${hidden}`,
+    `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'\r'}\n${hidden}`,
     `GET /\r\n${hidden}`,
     `GET / HTTP/0.9\r\n\r\n${hidden}`,
     `GET / HTTP/2.0\r\n\r\n${hidden}`,
     `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${hidden}`,
     `GET /x HTTP/1.1 HTTP/1.1\r\n${hidden}`,
-    `GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: ${hidden.length}\r\nContent-Length: ${hidden.length + 1}\r\n\r\n${hidden}`,
-    `CONNECT localhost:80 HTTP/1.1\r\nHost: x\r\n\r\n${hidden}`,
+    `GET / HTTP/1.1\r\nHost: localhost\r\nHost: y\r\nContent-Length: ${hidden.length}\r\nContent-Length: ${hidden.length + 1}\r\n\r\n${hidden}`,
+    `CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n${hidden}`,
     `\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03${hidden}`,
   ]
   await Promise.all(
@@ -112,7 +112,7 @@ test('requests hidden in the bodies of others: none is taken for one', options, 
 })
 
 test('an offer of another protocol hides no request either', options, async (t) => {
-  const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: x\r\n\r\n'
+  const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: localhost\r\n\r\n'
   for (const fields of [
     `Upgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: ${hidden.length}`,
     `Upgrade: h2c\r\nConnection: Upgrade, close\r\nContent-Length: ${hidden.length}`,
@@ -122,7 +122,7 @@ test('an offer of another protocol hides no request either', options, async (t) 
     `Upgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: ${hidden.length}`,
   ]) {
     for (const path of ['/api/things', '/ws', '/socket.io/?EIO=4&transport=websocket']) {
-      const { heard, socket } = await speak(t, `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n\r\n${hidden}`)
+      const { heard, socket } = await speak(t, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n\r\n${hidden}`)
       socket.end()
       await until('an end', () => socket.closed)
       assert.ok(!statuses(heard()).includes('204'), `${fields}\n${heard()}`)
@@ -138,7 +138,7 @@ test('rubbish after a request that is still being answered: the first answer sta
     `GET / HTTP/1.1\r\n${'x'.repeat(HEADER_BYTES * 2)}`,
     'GET / HTTP/9.9\r\n\r\n',
   ]) {
-    const first = 'GET /swagger/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'
+    const first = 'GET /swagger/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n'
     const { heard, socket } = await speak(t, `${first}${rubbish}`)
     await until('an end', () => socket.closed)
     const [head = '', body = ''] = heard().split('\r\n\r\n', 2)
@@ -148,12 +148,12 @@ test('rubbish after a request that is still being answered: the first answer sta
 })
 
 test('headers that come a letter at a time, or never, end with 408', options, async (t) => {
-  const whole = 'GET /api HTTP/1.1\r\nHost: x\r\nX-Slow: yes'
+  const whole = 'GET /api HTTP/1.1\r\nHost: localhost\r\nX-Slow: yes'
   const slow = await Promise.all([
     ...Array.from({ length: 20 }, () => speak(t, 'GET /api HTTP/1.1\r\n')),
     speak(t, 'GET'),
     speak(t, whole),
-    speak(t, 'GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHos'),
+    speak(t, 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHos'),
   ])
   const silent = await speak(t)
   const dripping = await speak(t)
@@ -174,7 +174,7 @@ test('headers that come a letter at a time, or never, end with 408', options, as
 
 test('a body that comes a letter at a time, or never, ends with 408, and nothing of it is kept', options, async (t) => {
   const head = (path: string, fields: string) =>
-    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${fields}\r\n\r\n`
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${fields}\r\n\r\n`
   const slow = await Promise.all([
     speak(t, head('/api/things', 'Content-Length: 100')),
     speak(t, `${head('/api/things', 'Content-Length: 7')}{"a":1`),
@@ -191,18 +191,18 @@ test('a body that comes a letter at a time, or never, ends with 408, and nothing
 test('headers beyond the limit are 431, in whatever way they are too large', options, async () => {
   const field = (bytes: number) => `X: ${'y'.repeat(bytes)}\r\n`
   for (const bytes of [
-    `GET /api HTTP/1.1\r\nHost: x\r\n${field(HEADER_BYTES)}\r\n`,
-    `GET /api HTTP/1.1\r\nHost: x\r\n${'name: value\r\n'.repeat(HEADER_BYTES / 8)}\r\n`,
-    `GET /api/${'x'.repeat(HEADER_BYTES)} HTTP/1.1\r\nHost: x\r\n\r\n`,
-    `GET /api?${'x'.repeat(HEADER_BYTES)} HTTP/1.1\r\nHost: x\r\n\r\n`,
-    `GET /api HTTP/1.1\r\nHost: x\r\n${'y'.repeat(HEADER_BYTES)}: z\r\n\r\n`,
-    `GET /api HTTP/1.1\r\nHost: x\r\n${field(HEADER_BYTES - 10)}`,
+    `GET /api HTTP/1.1\r\nHost: localhost\r\n${field(HEADER_BYTES)}\r\n`,
+    `GET /api HTTP/1.1\r\nHost: localhost\r\n${'name: value\r\n'.repeat(HEADER_BYTES / 8)}\r\n`,
+    `GET /api/${'x'.repeat(HEADER_BYTES)} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+    `GET /api?${'x'.repeat(HEADER_BYTES)} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+    `GET /api HTTP/1.1\r\nHost: localhost\r\n${'y'.repeat(HEADER_BYTES)}: z\r\n\r\n`,
+    `GET /api HTTP/1.1\r\nHost: localhost\r\n${field(HEADER_BYTES - 10)}`,
   ]) {
     const answer = await sendBytes(url, bytes).catch(() => 'reset')
     // What was sent beyond the limit is not read, so the answer may be lost with the connection.
     assert.match(answer, /^HTTP\/1\.1 431 [\s\S]*application\/problem\+json|^reset$/)
   }
-  const trailers = `POST /api/nothing/1/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n${field(HEADER_BYTES * 4)}\r\n`
+  const trailers = `POST /api/nothing/1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n${field(HEADER_BYTES * 4)}\r\n`
   assert.match(await sendBytes(url, trailers).catch(() => 'reset'), /^HTTP\/1\.1 4|^reset$/)
   const some = await send(url, 'GET', '/api', { headers: { X: 'y'.repeat(HEADER_BYTES / 2) } })
   assert.equal(some.status, 200)
@@ -211,10 +211,10 @@ test('headers beyond the limit are 431, in whatever way they are too large', opt
 test('hundreds of small fields, and of requests at once on one connection', options, async (t) => {
   const fields = Array.from({ length: 700 }, (_, index) => `h${index}:\r\n`).join('')
   assert.equal(
-    statuses(await sendBytes(url, `GET /api HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${fields}\r\n`))[0],
+    statuses(await sendBytes(url, `GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${fields}\r\n`))[0],
     '200',
   )
-  const one = 'GET /api HTTP/1.1\r\nHost: x\r\n\r\n'
+  const one = 'GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n'
   const { heard } = await speak(t, `${one.repeat(200)}${one.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')}`)
   await until('every answer', () => statuses(heard()).length === 201)
   assert.deepEqual(new Set(statuses(heard())), new Set(['200']))
@@ -240,7 +240,7 @@ test('a request of one byte, of line ends, of other protocols', options, async (
 
 test('a write that is sent again in pieces of one byte is taken once', options, async (t) => {
   const body = '{"name":"slow but whole"}'
-  const text = `POST /api/pieces HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  const text = `POST /api/pieces HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   const { socket, heard } = await speak(t)
   socket.setNoDelay(true)
   for (const letter of text) {

@@ -59,7 +59,7 @@ test(
     const before = isLinux ? memory() : 0
     const silent = await Promise.all(Array.from({ length: 350 }, () => idle(t)))
     const begun = await Promise.all(
-      Array.from({ length: 350 }, () => idle(t, 'POST /api/things HTTP/1.1\r\nHost: x\r\nConte')),
+      Array.from({ length: 350 }, () => idle(t, 'POST /api/things HTTP/1.1\r\nHost: localhost\r\nConte')),
     )
     const open = await Promise.all(Array.from({ length: 150 }, () => rawUpgrade(t, url, '/ws')))
     const polled = await Promise.all(
@@ -78,13 +78,13 @@ test('clients that never read keep nobody waiting, and memory is bounded', optio
   const deaf = await Promise.all([
     ...Array.from({ length: 20 }, () => rawUpgrade(t, url, '/ws')),
     ...Array.from({ length: 20 }, () =>
-      idle(t, 'GET /events HTTP/1.1\r\nHost: x\r\nAccept: application/x-ndjson\r\n\r\n'),
+      idle(t, 'GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: application/x-ndjson\r\n\r\n'),
     ),
     ...Array.from({ length: 20 }, () =>
-      idle(t, 'GET /events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n'),
+      idle(t, 'GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n'),
     ),
     ...Array.from({ length: 20 }, () =>
-      idle(t, 'GET /swagger/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(20)),
+      idle(t, 'GET /swagger/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(20)),
     ),
   ])
   for (const socket of deaf) socket.pause()

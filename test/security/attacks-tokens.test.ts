@@ -188,7 +188,7 @@ test('a token that was altered: every part, every letter of the signature, and w
 test('a token of two megabytes, in a header, in an address and in a payload', async () => {
   const large = `${header}.${'A'.repeat(2 * 1024 * 1024)}.${signature}`
   const request = (target: string, field: string) =>
-    `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${field}\r\n`
+    `GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${field}\r\n`
   for (const bytes of [
     request('/api', `Authorization: Bearer ${large}\r\n`),
     request(`/events?access_token=${large}`, 'Accept: text/event-stream\r\n'),
@@ -252,7 +252,7 @@ test('credentials that contradict each other let nobody in as the better of the 
       [values].flat().map((value) => `${name}: ${value}\r\n`),
     )
     const bytes = Buffer.from(
-      `POST /admin/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines.join('')}\r\n`,
+      `POST /admin/reload HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${lines.join('')}\r\n`,
       'latin1',
     )
     return Number((await sendBytes(url, bytes)).slice(9, 12))

@@ -204,6 +204,7 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
   const isNoHttp = isFramed || !/^\/[\x21-\x7e]*$/.test(target)
   if (isGarbled || (isNoHttp && [400, 408].includes(status) && !headers['x-request-id'])) return undefined
   if (status === 431) return bytesOf(attempt) > HEADER_BYTES / 2 ? undefined : 'The headers were not too large.'
+  if (status === 421) return has(attempt, 'Host') && !isGuarded ? undefined : 'The host is one of this machine.'
   const path = pathOf(target)
   const isPreflight = method === 'OPTIONS' && has(attempt, 'Origin') && has(attempt, 'Access-Control-Request-Method')
   const operations = document.at(path)
@@ -211,6 +212,9 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
   const refused = isGuarded && !isPreflight ? [401, 403, 429] : []
   if (isPreflight && status === 204) return undefined
   if (path.startsWith('/socket.io/') || has(attempt, 'Upgrade')) return undefined
+  if (isForeign(attempt) && !['GET', 'HEAD', 'OPTIONS'].includes(method)) {
+    return status === 403 ? undefined : 'A page of another origin may write.'
+  }
   if (operations.length === 0) {
     const isStatic = (method === 'GET' || method === 'HEAD') && [200, 400].includes(status)
     if (!isStatic && ![404, ...refused].includes(status)) return 'Nothing is served there.'
@@ -225,6 +229,12 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
   if (status < 400 || method === 'HEAD') return undefined
   if (headers['content-type'] !== 'application/problem+json') return 'The refusal is no problem document.'
   return (JSON.parse(text) as { status: number }).status === status ? undefined : 'The problem has another status.'
+}
+
+/** Whether a page asks that may not. Two fields are one of no origin. */
+function isForeign({ headers }: Attempt): boolean {
+  const origins = headers.filter(([name]) => name === 'Origin').map(([, value]) => value)
+  return origins.length > 0 && origins.join() !== 'http://localhost:1'
 }
 
 function judgeRole(who: Attempt['who'], operations: readonly Operation[], status: number): string | undefined {

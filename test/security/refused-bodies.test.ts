@@ -74,8 +74,8 @@ for (const { about, line, fields, body, status, isGuarded } of REFUSED) {
             ? Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n0\r\n\r\n')])
             : body
         const length = framing === 'chunked' ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`
-        const head = [`${line} HTTP/1.1`, 'Host: x', fields, length, ...(way === '' ? [] : [way])].join('\r\n')
-        const next = `GET /api/things/1 HTTP/1.1\r\nHost: x\r\n${ADMIN}\r\n\r\n`
+        const head = [`${line} HTTP/1.1`, 'Host: localhost', fields, length, ...(way === '' ? [] : [way])].join('\r\n')
+        const next = `GET /api/things/1 HTTP/1.1\r\nHost: localhost\r\n${ADMIN}\r\n\r\n`
         const connection = await openClosing(t, url)
         const { socket } = connection
         const half = Math.floor(framed.length / 2)
@@ -100,8 +100,10 @@ test('the requests behind a refused body are not taken when the connection ends'
   const connection = await openClosing(t, open.url)
   const before = await fetch(`${open.url}/api`).then((reply) => reply.headers.get('Journal-Position'))
   const chunk = `${endless.length.toString(16)}\r\n${endless}\r\n0\r\n\r\n`
-  const write = `POST /api/things HTTP/1.1\r\nHost: x\r\n${JSON_TYPE}\r\nContent-Length: 2\r\n\r\n{}`
-  connection.socket.write(`POST /api/things HTTP/1.1\r\nHost: x\r\n${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n`)
+  const write = `POST /api/things HTTP/1.1\r\nHost: localhost\r\n${JSON_TYPE}\r\nContent-Length: 2\r\n\r\n{}`
+  connection.socket.write(
+    `POST /api/things HTTP/1.1\r\nHost: localhost\r\n${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  )
   connection.socket.write(chunk + write.repeat(3))
   const refused = await connection.next()
   assert.equal(refused?.status, 413)

@@ -16,7 +16,7 @@ const LOOKS = 2
 /** Of a server that soon drops who does not read. */
 const STALL_SECONDS = 2
 
-const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n`
+const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`
 const KINDS: readonly (readonly [string, (n: number) => string])[] = [
   ['the description', () => get('/openapi.json')],
   ['a page, on the hot path', () => get('/api/things')],

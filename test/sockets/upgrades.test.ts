@@ -49,7 +49,9 @@ test('a malformed handshake at /ws is refused', options, async (t) => {
     'Sec-WebSocket-Version: 13',
   ]) {
     const socket = connect(Number(port), hostname)
-    socket.write(`GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${fields}\r\n\r\n`)
+    socket.write(
+      `GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${fields}\r\n\r\n`,
+    )
     assert.match(Buffer.concat(await socket.toArray()).toString(), /^HTTP\/1\.1 4\d\d /)
   }
   assert.equal((await server.fetch('/ws')).status, 404)
@@ -64,7 +66,7 @@ test(
     const socket = connect(Number(port), hostname)
     t.after(() => socket.destroy())
     const fields =
-      'Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n'
+      'Host: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA\r\n'
     const body = JSON.stringify({ text: 'é'.repeat(200_000) })
     socket.write(`GET /api/numbers/7 HTTP/1.1\r\n${fields}\r\n`)
     await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\{"id":7\}$/)
@@ -72,11 +74,11 @@ test(
       `POST /api/numbers HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
     )
     await answered(socket, /^HTTP\/1\.1 201 Created\r\n(?:.*\r\n)*\{"id":8\}$/)
-    socket.write('GET /api HTTP/1.1\r\nHost: x\r\n\r\n')
+    socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n')
     await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*\["numbers"\]$/)
     const { text } = (await (await server.fetch('/api/numbers/8')).json()) as { text: string }
     assert.equal(text, 'é'.repeat(200_000))
-    socket.write('GET /api HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n')
+    socket.write('GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n')
     await answered(socket, /^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*Connection: close\r\n/)
   },
 )

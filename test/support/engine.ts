@@ -24,6 +24,7 @@ export const SETTINGS: Settings = {
   },
   cors: { origins: undefined, credentials: false },
   contentSecurityPolicy: '',
+  hosts: [],
   limits: {
     bodyBytes: 1024 * 1024,
     headerBytes: 16 * 1024,
@@ -35,7 +36,6 @@ export const SETTINGS: Settings = {
     pageSize: 10_000,
     indexBytes: 256 * 1024 * 1024,
     patchOperations: 1000,
-    streamsPerAddress: 64,
     socketsPerAddress: 256,
     subscriptionItems: 10_000,
     subscriptionsPerSocket: 100,

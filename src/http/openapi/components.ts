@@ -277,6 +277,7 @@ export type ParameterName = keyof typeof parameters
 /** When an operation answers with a problem, by status. */
 const PROBLEMS = {
   400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
+  403: 'A page of another origin asks that may not call; or the role of whoever asks does not allow this.',
   404: 'Nothing is there.',
   406: 'None of the representations is acceptable.',
   409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already.',
@@ -284,8 +285,7 @@ const PROBLEMS = {
   413: 'The body is too large.',
   415: 'The content type is missing or not accepted here.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
-  429: 'Too many wrong credentials came from this address, or it has too many streams open.',
-  503: 'Not possible at the moment, and nothing was written: writing is not, the journal cannot be read, or the server has too many connections and files open; or the position in `Wait-For-Position` is not here yet.',
+  503: 'Writing is not possible at the moment, and nothing was written; or the position in `Wait-For-Position` is not here yet.',
   504: 'In a cluster: nobody knows whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
   507: 'The disk is full. Nothing was written.',
 } as const
@@ -293,7 +293,7 @@ const PROBLEMS = {
 /** The same where not everybody may in. */
 const ACCESS_PROBLEMS = {
   401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` has the ways to say who one is.',
-  403: 'The role of whoever asks does not allow this.',
+  429: 'Too many wrong credentials came from this address.',
 } as const
 
 export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS

@@ -1,3 +1,4 @@
+import { isSafe } from '../../access/roles.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Method } from '../resource.ts'
 import {
@@ -62,7 +63,7 @@ export function pathItem(path: string, { tag, name, parameters = [], operations 
         ...(operation.description && { description: operation.description }),
         parameters: parameterRefs([...parameters, ...(operation.parameters ?? []), 'X-Request-Id']),
         ...(operation.requestBody && { requestBody: operation.requestBody }),
-        responses: responsesOf(operation, common, method === 'HEAD'),
+        responses: responsesOf(method, operation, common),
       },
     ]),
   )
@@ -76,18 +77,18 @@ function headOf({ summary, parameters = [], responses, problems = [] }: Operatio
 }
 
 function responsesOf(
+  method: string,
   { responses, problems: refused = [] }: Operation,
   common: readonly HeaderName[],
-  isHead: boolean,
 ): JsonObject {
   return {
     ...Object.fromEntries(
       Object.entries(responses).map(([status, { description, headers = [], content }]) => [
         status,
-        { description, headers: headerRefs([...headers, ...common]), ...(content && !isHead && { content }) },
+        { description, headers: headerRefs([...headers, ...common]), ...(content && method !== 'HEAD' && { content }) },
       ]),
     ),
-    ...problems(...refused),
+    ...problems(...refused, ...(isSafe(method) ? [] : [403 as const])),
     default: ref('responses', 'Problem'),
   }
 }
