@@ -55,6 +55,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(journalPosition(options.position))
   app.use(problems(log))
   app.use(guard(gate))
+  app.use(serverOptions)
   if (options.readOnly !== undefined) app.use(readOnly(options.readOnly))
   for (const routes of [
     apiRoutes(options),
@@ -92,6 +93,14 @@ const originForm: Middleware = (ctx, next) => {
   const path = ctx.url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
   if (path !== ctx.url) ctx.url = path.startsWith('/') ? path : `/${path}`
   return next()
+}
+
+/** `OPTIONS *` asks about the server as a whole (RFC 9110 §9.3.7). */
+const serverOptions: Middleware = (ctx, next) => {
+  if (ctx.method !== 'OPTIONS' || ctx.url !== '*') return next()
+  ctx.status = 200
+  ctx.set('Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS')
+  ctx.body = ''
 }
 
 /** Who asks, and by which id the request is found again in journal and log. */

@@ -24,6 +24,18 @@ export interface Body {
   readonly json: JsonValue
 }
 
+/** A body is not taken in the form that it has. The header names the forms that are taken (RFC 9110 §15.5.16). */
+export class UnsupportedBody extends Refusal {
+  readonly header: 'Accept' | 'Accept-Patch' | 'Accept-Encoding'
+  readonly accepted: string
+
+  constructor(message: string, header: UnsupportedBody['header'], accepted: string) {
+    super('UnsupportedMediaType', message)
+    this.header = header
+    this.accepted = accepted
+  }
+}
+
 /** Where a body comes from. */
 export interface BodySource {
   readonly headers: IncomingHttpHeaders
@@ -63,6 +75,7 @@ export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
     headers: ctx.headers,
     bytes: async () => {
       try {
+        normalizeCoding(ctx)
         gather ??= gathering(limitBytes)
         await (await gather)(ctx, async () => {})
       } catch (error) {
@@ -71,6 +84,24 @@ export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
       return Buffer.from((ctx.request as { body?: string }).body ?? '', 'latin1')
     },
   })
+}
+
+const CODINGS = ['gzip', 'deflate', 'br', 'identity']
+
+/** koa-body knows codings in lower case alone. Case says nothing, and `x-gzip` is `gzip` (RFC 9110 §8.4.1). */
+export function normalizeCoding({ req: { headers } }: Context): void {
+  const sent = headers['content-encoding']
+  if (!sent) return
+  const coding = sent.toLowerCase() === 'x-gzip' ? 'gzip' : sent.toLowerCase()
+  if (!CODINGS.includes(coding)) {
+    const accepted = 'gzip, deflate, br'
+    throw new UnsupportedBody(
+      `The Content-Encoding ${sent} is not accepted; expected: one of ${accepted}.`,
+      'Accept-Encoding',
+      accepted,
+    )
+  }
+  headers['content-encoding'] = coding
 }
 
 async function gathering(limitBytes: number): Promise<Middleware> {
@@ -95,10 +126,12 @@ function typeOf(header: string, types: readonly string[]): string {
   if (header === JSON_TYPE && types.includes(header)) return header
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase())
   const named = header === '' ? 'No Content-Type was sent' : `The Content-Type ${header} is not accepted here`
-  if (!types.includes(type)) throw new Refusal('UnsupportedMediaType', `${named}; expected: ${types.join(', ')}.`)
+  const accepted = types.join(', ')
+  const asking = types.includes(JSON_PATCH_TYPE) ? 'Accept-Patch' : 'Accept'
+  if (!types.includes(type)) throw new UnsupportedBody(`${named}; expected: ${accepted}.`, asking, accepted)
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length)
   if (charset !== undefined && !/^"?utf-?8"?$/.test(charset)) {
-    throw new Refusal('UnsupportedMediaType', `The charset ${charset} is not accepted; JSON is sent as UTF-8.`)
+    throw new UnsupportedBody(`The charset ${charset} is not accepted; JSON is sent as UTF-8.`, asking, accepted)
   }
   return type
 }
@@ -108,10 +141,11 @@ const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PRE
 
 /** What a failure to read a body means for the client; a failure that is not the client's comes back as it is. */
 export function bodyRefusal(error: unknown, limitBytes: number): unknown {
+  if (error instanceof Refusal) return error
   const { code, message } = error as BodyError
   const status = statusOf(error as BodyError)
   if (status === 413) return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
-  if (status === 415) return new Refusal('UnsupportedMediaType', `The Content-Encoding is not supported: ${message}.`)
+  if (status === 415) return new Refusal('UnsupportedMediaType', `The body is not accepted: ${message}.`)
   if (status === 400 || (typeof code === 'string' && UNREADABLE.test(code))) {
     return new Refusal('Invalid', `The body could not be read: ${message}.`)
   }

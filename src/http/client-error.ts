@@ -9,8 +9,15 @@ interface Answer {
   readonly detail: string
 }
 
+function malformed(detail: string): Answer {
+  return { status: 400, reason: 'Bad Request', title: 'The request is not HTTP', detail }
+}
+
 /** What a request was that is no HTTP, by the error's code; it never reaches the app. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
+  HPE_INVALID_URL: malformed(
+    'The address in its request line holds what a URL does not (RFC 3986). Percent-encode all that is not ASCII, as UTF-8: %C3%A9 for \u00e9.',
+  ),
   HPE_HEADER_OVERFLOW: {
     status: 431,
     reason: 'Request Header Fields Too Large',
@@ -23,10 +30,6 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
     title: 'The request took too long',
     detail: 'The headers, or the whole request, came later than Limits.HeaderSeconds and Limits.RequestSeconds allow.',
   },
-}
-
-function malformed(detail: string): Answer {
-  return { status: 400, reason: 'Bad Request', title: 'The request is not HTTP', detail }
 }
 
 const PROBLEM = 'application/problem+json'

@@ -119,8 +119,8 @@ class Exchange implements ApiRequest {
 
   #refuse(error: unknown): void {
     const reply = this.#reply
-    const { status, text, retryAfter } = problemOf(error, this, this.#options.log, this.author.requestId)
-    if (retryAfter !== undefined) reply.set('Retry-After', String(retryAfter))
+    const { status, text, headers } = problemOf(error, this, this.#options.log, this.author.requestId)
+    for (const [name, value] of Object.entries(headers)) reply.set(name, value)
     reply.set('Content-Type', PROBLEM_TYPE)
     reply.status = status
     reply.body = text

@@ -19,7 +19,14 @@ import { Slices, type Steps } from '../slices.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf } from './as-of.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
-import { apiSegments, type HttpQueryLimits, originOf, parametersOf, wantsRepresentation } from './requests.ts'
+import {
+  apiSegments,
+  type HttpQueryLimits,
+  originOf,
+  parametersOf,
+  refuseUnheeded,
+  wantsRepresentation,
+} from './requests.ts'
 
 export interface ItemsOptions {
   readonly views: Views
@@ -221,6 +228,7 @@ export function apiResources({
   }
 
   async function write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
+    refuseUnheeded(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes ?? new Uint8Array()))
     reply.position = outcome.position
     answerWith(outcome, request, reply)

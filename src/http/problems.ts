@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import { Refusal, type RefusalCode } from '../errors.ts'
+import { UnsupportedBody } from './bodies.ts'
 
 export interface Answered {
   readonly status: number
@@ -33,8 +34,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
 export interface Problem {
   readonly status: number
   readonly text: string
-  /** Seconds. */
-  readonly retryAfter: number | undefined
+  readonly headers: Readonly<Record<string, string>>
 }
 
 export const PROBLEM_TYPE = 'application/problem+json'
@@ -48,13 +48,17 @@ export function problemOf(
 ): Problem {
   if (error instanceof Refusal) {
     const { code, message, faults } = error
-    const retryAfter = code === 'Unavailable' || code === 'Lagging' ? 1 : undefined
-    return { ...described(code, ANSWERS[code], message, request.path, faults), retryAfter }
+    return { ...described(code, ANSWERS[code], message, request.path, faults), headers: headersOf(error) }
   }
   log.error({ err: error, requestId, method: request.method }, 'a request failed unexpectedly')
   const unexpected = { status: 500, title: 'An unexpected error' }
   const detail = 'The server has logged what went wrong.'
-  return { ...described('Unexpected', unexpected, detail, request.path, []), retryAfter: undefined }
+  return { ...described('Unexpected', unexpected, detail, request.path, []), headers: {} }
+}
+
+function headersOf(refusal: Refusal): Problem['headers'] {
+  if (refusal instanceof UnsupportedBody) return { [refusal.header]: refusal.accepted }
+  return refusal.code === 'Unavailable' || refusal.code === 'Lagging' ? { 'Retry-After': '1' } : {}
 }
 
 /** Turns every error into a problem document. */
@@ -65,8 +69,8 @@ export function problems(log: Logger): Middleware {
       if (ctx.status === 404 && ctx.body === undefined)
         throw new Refusal('NotFound', `Nothing is served at ${ctx.path}.`)
     } catch (error) {
-      const { status, text, retryAfter } = problemOf(error, ctx, log, ctx.state.requestId)
-      if (retryAfter !== undefined) ctx.set('Retry-After', String(retryAfter))
+      const { status, text, headers } = problemOf(error, ctx, log, ctx.state.requestId)
+      ctx.set(headers)
       ctx.status = status
       ctx.set('Content-Type', PROBLEM_TYPE)
       ctx.body = text

@@ -74,6 +74,23 @@ export function originOf({ author, method, path, headers }: ApiRequest, body: Ui
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
 }
 
+/** Refuses what a write would otherwise do in spite of a header that says not to. */
+export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 'headers'>): void {
+  if (method === 'PUT' && headers['content-range'] !== undefined) {
+    throw new Refusal(
+      'Invalid',
+      'A PUT replaces the item as a whole; with Content-Range it is refused (RFC 9110 §14.5).',
+    )
+  }
+  // Beside If-Match it does not count (RFC 9110 §13.2.2).
+  if (headers['if-unmodified-since'] !== undefined && headers['if-match'] === undefined) {
+    throw new Refusal(
+      'Invalid',
+      "Items have no time of modification, so If-Unmodified-Since is refused; send If-Match with the item's ETag.",
+    )
+  }
+}
+
 export interface HttpQueryLimits extends QueryLimits {
   /** Of the query string. */
   readonly bytes: number

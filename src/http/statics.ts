@@ -1,29 +1,72 @@
+import type { ReadStream, Stats } from 'node:fs'
 import { realpath, stat } from 'node:fs/promises'
-import { join, sep } from 'node:path'
-import type { Middleware } from 'koa'
+import type { ServerResponse } from 'node:http'
+import { join, relative, sep } from 'node:path'
+import type { Context, Middleware } from 'koa'
 import serve from 'koa-static'
+import { matches } from '../commands/decide.ts'
 import { Refusal } from '../errors.ts'
+import { parseTags } from './api.ts'
+
+const ALLOWED = 'GET, HEAD, OPTIONS'
 
 /** The files of a directory; what a symbolic link would lead out of it is not served. */
 export function statics(root: string): Middleware {
-  const files = serve(root, { gzip: false, brotli: false })
+  const files = serve(root, { gzip: false, brotli: false, setHeaders: setTag })
   return async (ctx, next) => {
-    if ((ctx.method !== 'GET' && ctx.method !== 'HEAD') || !(await isWithin(root, ctx.path))) return next()
-    try {
-      await files(ctx, next)
-    } catch (error) {
-      const { status = 500, message } = error as { status?: number; message: string }
-      throw status < 500 ? new Refusal('Invalid', `The path is not acceptable: ${message}.`) : error
+    if (!(await isServed(root, ctx.path))) return next()
+    if (ctx.method === 'GET' || ctx.method === 'HEAD') {
+      try {
+        await files(ctx, next)
+      } catch (error) {
+        const { status = 500, message } = error as { status?: number; message: string }
+        throw status < 500 ? new Refusal('Invalid', `The path is not acceptable: ${message}.`) : error
+      }
+      if (isNotModified(ctx)) leaveOut(ctx)
+      return
     }
+    ctx.set('Allow', ALLOWED)
+    if (ctx.method !== 'OPTIONS') {
+      throw new Refusal('MethodNotAllowed', `${ctx.method} is not allowed on a file; these are: ${ALLOWED}.`)
+    }
+    ctx.status = 200
+    ctx.body = ''
   }
 }
 
-async function isWithin(root: string, path: string): Promise<boolean> {
+/** Weak: nobody has looked at the bytes. */
+function setTag(response: ServerResponse, _path: string, { size, mtimeMs }: Stats): void {
+  response.setHeader('ETag', `W/"${size.toString(16)}-${Math.round(mtimeMs * 1000).toString(16)}"`)
+}
+
+/**
+ * RFC 9110 §13.2.2. Koa's `fresh`, which koa-conditional-get asks, gives the file again to whoever sends `Cache-Control:
+ * no-cache`, as Node's fetch does beside If-None-Match.
+ */
+function isNotModified({ headers, response, status }: Context): boolean {
+  const tag = response.get('ETag')
+  if (tag === '' || status !== 200) return false
+  const tags = parseTags(headers['if-none-match'])
+  if (tags !== undefined) return matches(tags, tag.slice('W/'.length), true)
+  return Date.parse(headers['if-modified-since'] ?? '') >= Date.parse(response.get('Last-Modified'))
+}
+
+function leaveOut(ctx: Context): void {
+  ;(ctx.body as ReadStream).destroy()
+  ctx.status = 304
+  ctx.body = null
+}
+
+async function isServed(root: string, path: string): Promise<boolean> {
   try {
-    const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, decodeURIComponent(path)))])
+    const decoded = decodeURIComponent(path)
+    const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, decoded))])
     // For a directory its index is what is served.
     const served = (await stat(real)).isDirectory() ? await realpath(join(real, 'index.html')) : real
-    return served.startsWith(realRoot + sep)
+    const isHidden = relative(root, join(root, decoded))
+      .split(sep)
+      .some((segment) => segment.startsWith('.'))
+    return served.startsWith(realRoot + sep) && !isHidden
   } catch {
     return false
   }

@@ -3,7 +3,7 @@ import type { Context, Middleware } from 'koa'
 import { type Gate, isRefused } from '../access/gate.ts'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
-import { bodyRefusal } from './bodies.ts'
+import { bodyRefusal, normalizeCoding } from './bodies.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
 import { loadKoaBody } from './koa-body.ts'
 import { resource } from './resource.ts'
@@ -63,6 +63,7 @@ async function gathering(): Promise<Middleware> {
 /** `username` and `password`, or OAuth 2's client credentials (RFC 6749 §4.4), as JSON, form or multipart. */
 async function readCredentials(ctx: Context, gather: Middleware): Promise<{ name: string; password: string }> {
   try {
+    normalizeCoding(ctx)
     await gather(ctx, async () => {})
   } catch (error) {
     const refusal = bodyRefusal(error, BODY_BYTES)

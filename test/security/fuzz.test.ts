@@ -194,6 +194,12 @@ function parse(bytes: string): Reply | undefined {
   return { status: Number(status), headers, text, json: <T>() => JSON.parse(text) as T }
 }
 
+/** Whether a static file may be answered for so. */
+function isOfFile(method: string, status: number, allow: unknown): boolean {
+  if (method === 'GET' || method === 'HEAD') return [200, 304, 400].includes(status)
+  return status === (method === 'OPTIONS' ? 200 : 405) && allow === 'GET, HEAD, OPTIONS'
+}
+
 /** What is wrong with the answer; undefined when nothing is. */
 function judge(attempt: Attempt, { status, headers, text }: Reply, document: OpenApiDocument, isGuarded: boolean) {
   const { method, target, who, isFramed, isGarbled } = attempt
@@ -216,8 +222,8 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
     return status === 403 ? undefined : 'A page of another origin may write.'
   }
   if (operations.length === 0) {
-    const isStatic = (method === 'GET' || method === 'HEAD') && [200, 400].includes(status)
-    if (!isStatic && ![404, ...refused].includes(status)) return 'Nothing is served there.'
+    if (!isOfFile(method, status, headers.allow) && ![404, ...refused].includes(status))
+      return 'Nothing is served there.'
   } else if (operation.length === 0) {
     if (![405, ...refused].includes(status)) return 'The method is not allowed there.'
     if (status === 405 && headers.allow !== allowOf(operations)) return 'Allow differs from the description.'

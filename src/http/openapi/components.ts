@@ -283,7 +283,7 @@ const PROBLEMS = {
   409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already.',
   412: 'The item is not, or no longer, what `If-Match` or `If-None-Match` asks for. Nothing was written.',
   413: 'The body is too large.',
-  415: 'The content type is missing or not accepted here.',
+  415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` says what is.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
   503: 'Writing is not possible at the moment, and nothing was written; or the position in `Wait-For-Position` is not here yet.',
   504: 'In a cluster: nobody knows whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
