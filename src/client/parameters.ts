@@ -4,8 +4,32 @@ export type FilterValue = string | number | boolean | null | Date
 
 type Operator = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains' | 'startswith' | 'endswith' | 'exists'
 
-/** A field of an item, or a dotted path that begins with one. */
-export type Field<T> = (keyof T & string) | `${keyof T & string}.${string}`
+/** A field of an item, or a dotted path into it, also through arrays. A dot or a comma of a name has a backslash before it. */
+export type Field<T> = Paths<T, Levels> & string
+
+/** So deep paths are checked; what lies deeper may have any. */
+type Levels = [1, 1, 1, 1, 1]
+
+type Paths<T, Left extends readonly unknown[]> = string extends keyof T
+  ? string
+  : Left extends readonly [unknown, ...infer Fewer]
+    ? { [K in keyof T & string]-?: Escaped<K> | `${Escaped<K>}.${Below<T[K], Fewer>}` }[keyof T & string]
+    : string
+
+/** What may follow a field of this type and a dot; anything where the type says nothing. */
+type Below<V, Left extends readonly unknown[]> = unknown extends V
+  ? string
+  : V extends readonly (infer Element)[]
+    ? Below<Element, Left>
+    : V extends object
+      ? Paths<V, Left>
+      : never
+
+type Escaped<Name extends string> = Name extends `${infer Before}${'.' | ','}${infer After}`
+  ? Name extends `${Before}.${After}`
+    ? `${Before}\\.${Escaped<After>}`
+    : `${Before}\\,${Escaped<After>}`
+  : Name
 
 /** By field, or `<field>_<operator>`: one value, or several of which any may match (of `ne`, none). */
 export type Where<T> = {

@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import * as client from '../../src/client/index.ts'
+import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { startServer } from '../support/server.ts'
+import { json, startServer } from '../support/server.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const page = readFileSync(join(root, 'docs/client.md'), 'utf8')
@@ -34,6 +35,25 @@ test('what docs/client.md shows runs, as one program from top to bottom, and end
   assert.equal(code, 0, output)
   assert.match(output, /^somebody else was faster$/m)
   assert.ok(blocks.length > 7)
+})
+
+test('the page that docs/client.md shows runs in a browser under the default policy', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const directory = await temporaryDirectory(t)
+  const block = (language: string) => new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(page)?.[1] ?? ''
+  mkdirSync(join(directory, 'wwwroot'))
+  // Chromium asks for an icon, and the page has none.
+  const html = block('html').replace('<title>', '<link rel="icon" href="data:,"><title>')
+  writeFileSync(join(directory, 'wwwroot', 'list.html'), html)
+  writeFileSync(join(directory, 'wwwroot', 'list.js'), block('javascript'))
+  const server = await startServer(t, { directory, data: { sensors: [{ id: 1, mac: 'B' }] } })
+  const opened = await openPage(t, `${server.url}/list.html`)
+  await opened.page.locator('li:text-is("B")').waitFor()
+  await server.fetch('/api/sensors', json('POST', { mac: 'A' }))
+  await opened.page.locator('li:text-is("A")').waitFor()
+  assert.deepEqual(await opened.page.locator('li').allTextContents(), ['A', 'B'])
+  assert.deepEqual([opened.errors, opened.outside], [[], []])
 })
 
 test('docs/client.md names every method and property, and no other', () => {

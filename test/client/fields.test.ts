@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { connect } from '../../src/client/index.ts'
+import { startServer } from '../support/server.ts'
+
+interface Tree {
+  readonly name: string
+  readonly children?: readonly Tree[]
+}
+
+interface Reading {
+  readonly id: number
+  readonly mac: string
+  readonly data?: { readonly temperature: number; readonly place: { readonly room: string } | null }
+  readonly axes: readonly { readonly n: number }[]
+  readonly tree?: Tree
+  readonly notes?: unknown
+  readonly labels?: Readonly<Record<string, string>>
+  readonly 'a.b'?: number
+  readonly 'c,d'?: { readonly 'e.f': number }
+  readonly q?: string
+}
+
+const READINGS: readonly Reading[] = [
+  { id: 1, mac: 'A', data: { temperature: 21, place: { room: 'cellar' } }, axes: [{ n: 1 }], 'a.b': 1, q: 'x' },
+  {
+    id: 2,
+    mac: 'B',
+    data: { temperature: 19, place: null },
+    axes: [{ n: 2 }],
+    'c,d': { 'e.f': 7 },
+    labels: { x: 'y' },
+  },
+  { id: 3, mac: 'C', axes: [], tree: { name: 'root', children: [{ name: 'leaf' }] }, notes: { deep: { down: 1 } } },
+]
+
+test('fields of any depth are asked for by their paths, which the compiler knows', async (t) => {
+  const server = await startServer(t, { data: { readings: READINGS } })
+  const client = connect(server.url)
+  t.after(() => client.close())
+  const all = client.collection<Reading>('readings')
+  const macs = async (query: { get(): Promise<{ items: readonly Partial<Reading>[] }> }) =>
+    (await query.get()).items.map(({ mac }) => mac).join('')
+  assert.equal(await macs(all.where({ 'data.temperature_gt': 20 })), 'A')
+  assert.equal(await macs(all.where({ 'data.place.room_startswith': 'cell' })), 'A')
+  assert.equal(await macs(all.where({ 'axes.n_in': ['1,2'] })), 'AB')
+  assert.equal(await macs(all.where({ 'tree.children.name': 'leaf' })), 'C')
+  assert.equal(await macs(all.where({ 'notes.deep.down': 1, 'labels.anything_exists': false })), 'C')
+  assert.equal(await macs(all.where({ 'labels.x': 'y' })), 'B')
+  assert.equal(await macs(all.where({ 'a\\.b': 1 })), 'A')
+  assert.equal(await macs(all.where({ 'c\\,d.e\\.f_gte': 7 })), 'B')
+  assert.equal(await macs(all.where({ q: 'x' })), 'A')
+  assert.equal(await macs(all.sort('-data.temperature', 'axes.n_desc', 'mac')), 'ABC')
+  assert.equal(await macs(all.sort('-c\\,d.e\\.f', 'mac')), 'BAC')
+  assert.deepEqual((await all.fields('data.place.room', 'a\\.b').page(1, 1).get()).items, [
+    { data: { place: { room: 'cellar' } }, 'a.b': 1 },
+  ])
+  const live = all.where({ 'c\\,d.e\\.f_exists': true }).fields('c\\,d', 'mac').live()
+  await live.ready
+  assert.deepEqual(live.items, [{ mac: 'B', 'c,d': { 'e.f': 7 } }])
+  await all.item(1).patch({ 'c,d': { 'e.f': 8 } })
+  await live[Symbol.asyncIterator]().next()
+  assert.equal(await macs(client.collection('readings').where({ 'any.path_gt': 1, 'a.b': 1 })), '')
+})
+
+test('a path that the type of the items does not have is an error of the compiler, at every depth', () => {
+  const all = connect('http://localhost').collection<Reading>('readings')
+  const queries = [
+    // @ts-expect-error: no such field
+    all.where({ data2: 1 }),
+    // @ts-expect-error: nor below the first level
+    all.where({ 'data.temperatur_gt': 1 }),
+    // @ts-expect-error: nor below the second
+    all.where({ 'data.place.rom': 'x' }),
+    // @ts-expect-error: nor through an array
+    all.where({ 'axes.m': 1 }),
+    // @ts-expect-error: text has no fields
+    all.where({ 'mac.length': 1 }),
+    // @ts-expect-error: no such operator
+    all.where({ 'data.temperature_above': 1 }),
+    // @ts-expect-error: a dot that belongs to the name needs a backslash
+    all.where({ 'a.b': 1 }),
+    // @ts-expect-error: sorting and selecting are held to the same
+    all.sort('-data.temperatur'),
+    // @ts-expect-error
+    all.sort('axes.m_asc'),
+    // @ts-expect-error
+    all.fields('data.place.rom'),
+  ]
+  assert.equal(queries.length, 10)
+})
