@@ -5,6 +5,7 @@ import type { Former, Restoration } from '../commands/restore.ts'
 import { type Fault, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { parseMoment } from '../projections/moment.ts'
@@ -118,6 +119,10 @@ function withoutDetails(name: string, value: unknown): unknown {
 /** How many changes the answer lists; all of them are in the journal. */
 const CHANGES = 1000
 
+const RESTORE = ['to', 'collection', 'id', 'dryRun']
+/** Mistakes that are named; a request may have a hundred thousand. */
+const FAULTS = 20
+
 interface RestoreRequest {
   readonly to: Position
   readonly collection?: string
@@ -130,17 +135,20 @@ async function parseRestore(
   { journal, now }: Pick<AdminOptions, 'journal' | 'now'>,
 ): Promise<RestoreRequest> {
   if (!isObject(json)) throw new Refusal('Unprocessable', 'The request must be an object, such as {"to": 42}.')
-  const { to, collection, id, dryRun = false, ...others } = json
+  const { to, collection, id, dryRun = false } = json
   const faults: Fault[] = []
   const check = (isRight: boolean, name: string, message: string): void => {
-    if (!isRight) faults.push({ pointer: `/${name}`, message })
+    if (!isRight) faults.push({ pointer: pointer([name]), message })
   }
   check(typeof to === 'string' || typeof to === 'number', 'to', 'must be a position or an ISO 8601 date-time')
   check(collection === undefined || typeof collection === 'string', 'collection', 'must be text')
   check(id === undefined || typeof id === 'string' || typeof id === 'number', 'id', 'must be text or a number')
   check(id === undefined || collection !== undefined, 'id', 'needs the collection, too')
   check(typeof dryRun === 'boolean', 'dryRun', 'must be true or false')
-  for (const name of Object.keys(others)) check(false, name, 'is not known; there are to, collection, id and dryRun')
+  for (const name in json) {
+    if (faults.length >= FAULTS) break
+    check(RESTORE.includes(name), name, `is not known; there are ${RESTORE.join(', ')}`)
+  }
   if (faults.length > 0) throw new Refusal('Unprocessable', 'The request is not one to restore.', faults)
   return {
     to: await parseMoment(String(to), 'to', journal, now),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileSchemas } from '../../src/commands/schemas.ts'
+import type { JsonValue } from '../../src/json/value.ts'
 
 test("an item's members are its own: what every object inherits is neither there nor of a wrong type", () => {
   for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
@@ -24,3 +25,65 @@ test('a collection without a schema takes any item', () => {
   assert.deepEqual(faultsOf('toString', { id: 1 }), [])
   assert.equal(faultsOf('c', { id: 1 }).length, 1)
 })
+
+test('of many faults the first hundred are told; of an item of very many values the first', () => {
+  const faultsOf = compileSchemas({ c: { properties: { a: { items: { type: 'string' } } } } })
+  assert.equal(faultsOf('c', { a: Array(500).fill(0) }).length, 100)
+  assert.deepEqual(faultsOf('c', { a: Array(20_000).fill(0) }), [{ pointer: '/a/0', message: 'must be string' }])
+})
+
+test('uniqueItems compares as JSON does', () => {
+  for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
+    const faultsOf = compileSchemas({ c: { $schema, properties: { a: { uniqueItems: true } } } })
+    const duplicates: JsonValue[][] = [
+      [1, 1],
+      [0, -0],
+      ['a', 'a'],
+      [null, null],
+      [[1], [1]],
+      [{}, {}],
+    ]
+    for (const a of [...duplicates, [{ a: 1, b: [2] }, 1, { b: [2], a: 1 }]]) {
+      assert.deepEqual(faultsOf('c', { a }), [{ pointer: '/a', message: 'must NOT have duplicate items' }])
+    }
+    for (const a of [
+      [],
+      [1, '1'],
+      ['null', null],
+      [
+        [1, 2],
+        [2, 1],
+      ],
+      [{ a: 1 }, { b: 1 }],
+      [[], {}],
+      [true, 'true', 1],
+    ]) {
+      assert.deepEqual(faultsOf('c', { a }), [])
+    }
+  }
+})
+
+test('what a schema asks of long values costs little more than to write them as JSON', () => {
+  const objects = Array.from({ length: 10_000 }, (_, index) => ({ index }))
+  const colons = `http://${':'.repeat(20_000)}`
+  for (const [schema, a] of [
+    [{ uniqueItems: true }, objects],
+    [{ format: 'url' }, colons],
+    [{ format: 'regex' }, colons],
+  ] as const) {
+    const faultsOf = compileSchemas({ c: { properties: { a: schema } } })
+    const written = shortest(() => JSON.stringify(objects))
+    const checked = shortest(() => faultsOf('c', { a }))
+    assert.ok(checked < 100 * written, `${JSON.stringify(schema)}: ${checked} ms, against ${written} ms`)
+  }
+})
+
+/** In milliseconds. */
+function shortest(work: () => unknown): number {
+  const times = Array.from({ length: 5 }, () => {
+    const began = performance.now()
+    work()
+    return performance.now() - began
+  })
+  return Math.min(...times)
+}

@@ -150,3 +150,12 @@ describe('POST /admin/restore', () => {
     })
   }
 })
+
+test('of very many unknown members of a request the first twenty are named', async (t) => {
+  const server = await startServer(t, { data: {} })
+  const members = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`a/${index}`, 0]))
+  const answer = await server.fetch('/admin/restore', json('POST', { to: 0, ...members }))
+  assert.equal(answer.status, 422)
+  const { errors } = (await answer.json()) as { errors: { pointer: string }[] }
+  assert.deepEqual([errors.length, errors[0]?.pointer], [20, '/a~10'])
+})
