@@ -48,6 +48,8 @@ const PROBE = `data:text/javascript,${encodeURIComponent(`
   }
   process.on('message', (question) => process.send(questions[question]() ?? null))
   process.channel.unref()
+  // A test that is killed cannot end its server.
+  process.on('disconnect', () => process.exit())
 `)}`
 
 /** A server in a process of its own that can be asked what it costs to serve. */
