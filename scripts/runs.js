@@ -139,6 +139,13 @@ export const RUNS = {
     all: { FUZZ_REQUESTS: 5000 },
     full: { FUZZ_REQUESTS: 100_000 },
   },
+  'long-items': {
+    about:
+      'items of every shape and the longest size: no write of one, and no look inside, blocks the event loop for long',
+    file: 'test/security/long-items.test.ts',
+    all: { LONG_ITEM_SHAPES: 'all' },
+    full: { LONG_ITEM_SHAPES: 'all', LONG_ITEM_CHARACTERS: 1_000_000, LONG_ITEM_TIMES: 5 },
+  },
   past: {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',

@@ -114,7 +114,8 @@ export class Slices {
         do {
           const step = steps.next()
           if (!step.done) continue
-          resolve(step.value)
+          // In a turn of its own, as what the result is for may take as long as a slice.
+          this.#later(() => resolve(step.value))
           return false
         } while (this.#now() < until)
         return true

@@ -5,8 +5,10 @@ import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { applyJsonPatch } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
-import { violationOf } from '../json/parse.ts'
+import { parseSteps } from '../json/parse-steps.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import type { Steps } from '../slices.ts'
 import type { Command, Conditions, Patch, Tags } from './command.ts'
 import type { Rules } from './rules.ts'
 
@@ -15,13 +17,13 @@ export interface Accepted {
   collection(name: string): CollectionState
 }
 
-/** Every rule of an item lives here: given what is so, what may happen next? */
-export function decide(command: Command, accepted: Accepted, rules: Rules): readonly DomainEvent[] {
+/** Every rule of an item lives here: given what is so, what may happen next? A decision about a short item takes no step. */
+export function* decide(command: Command, accepted: Accepted, rules: Rules): Steps<readonly DomainEvent[]> {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
     case 'CreateItem': {
       const id = newId(command.item, collection, rules)
-      return createItem(collection, id, command.item, rules)
+      return yield* createItem(collection, id, command.item, rules)
     }
     case 'ReplaceItem': {
       const before = collection.get(command.key)
@@ -29,21 +31,21 @@ export function decide(command: Command, accepted: Accepted, rules: Rules): read
       if (!isItem(before)) {
         if (!rules.upsertOnPut) throw missing(command.collection, command.key)
         const id = upsertedId(command.item, command.key, collection)
-        return createItem(collection, id, command.item, rules)
+        return yield* createItem(collection, id, command.item, rules)
       }
       checkSameId(own(command.item, 'id'), before, 'the body')
-      const item = checked(withId(command.item, before.id), collection.name, rules)
+      const item = yield* checked(command.item, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
     case 'PatchItem': {
       const before = collection.get(command.key)
       checkConditions(command, before)
       if (!isItem(before)) throw missing(command.collection, command.key)
-      const patched = applied(command.patch, before, rules)
+      const patched = yield* applied(command.patch, before, rules)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into something else than an object.')
       checkSameId(own(patched, 'id') ?? null, before, 'the patch')
-      const item = checked(withId(patched, before.id), collection.name, rules)
+      const item = yield* checked(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
     }
     case 'DeleteItem': {
@@ -57,10 +59,15 @@ export function decide(command: Command, accepted: Accepted, rules: Rules): read
   }
 }
 
-function createItem(collection: CollectionState, id: ItemId, body: JsonObject, rules: Rules): readonly DomainEvent[] {
+function* createItem(
+  collection: CollectionState,
+  id: ItemId,
+  body: JsonObject,
+  rules: Rules,
+): Steps<readonly DomainEvent[]> {
   const badName = faultOfName(collection.name, "a collection's name")
   if (badName) throw new Refusal('Unprocessable', `${badName}.`)
-  const item = checked(withId(body, id), collection.name, rules)
+  const item = yield* checked(body, id, collection.name, rules)
   const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
 }
@@ -121,12 +128,25 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
 }
 
 /** The item with its id as the service keeps it: where the body had it, else first. */
-export function withId(body: JsonObject, id: ItemId): JsonObject {
-  return Object.hasOwn(body, 'id') ? { ...body, id } : { id, ...body }
+export function* withId(body: JsonObject, id: ItemId): Steps<JsonObject> {
+  if (own(body, 'id') === id) return body
+  const item: Record<string, JsonValue> = Object.hasOwn(body, 'id') ? {} : { id }
+  const names = Object.keys(body)
+  if (names.length > STEP_MEMBERS) yield
+  let members = 0
+  for (const name of names) {
+    item[name] = name === 'id' ? id : (body[name] as JsonValue)
+    if (++members % STEP_MEMBERS === 0) yield
+  }
+  return item
 }
 
-function checked(item: JsonObject, collection: string, rules: Rules): Document {
-  const document = Document.of(item)
+/** Members that are copied in one step. */
+const STEP_MEMBERS = 4096
+
+function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
+  const item = yield* withId(body, id)
+  const document = new Document(yield* stringifySteps(item))
   const bytes = Buffer.byteLength(document.text)
   // A body of exactly the limit is accepted: the id that the server adds is not counted.
   if (bytes > rules.itemBytes && bytes - idBytes(item) > rules.itemBytes) {
@@ -147,17 +167,10 @@ function idBytes({ id }: JsonObject): number {
   return Buffer.byteLength(`"id":${JSON.stringify(id)},`)
 }
 
-function applied(patch: Patch, before: Item, rules: Rules): JsonValue {
-  const { value } = before
-  if (patch.type === 'merge') return mergePatch(value, patch.document)
+function* applied(patch: Patch, { text }: Item, rules: Rules): Steps<JsonValue> {
+  if (patch.type === 'merge') return yield* mergePatch(yield* parseSteps(text), patch.document)
   const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-  const result = applyJsonPatch(value, patch.operations, limits)
-  const violation = violationOf(result)
-  if (violation) {
-    const { code: _, ...fault } = violation
-    throw new Refusal('Unprocessable', `The patched item is not acceptable: ${fault.message}.`, [fault])
-  }
-  return result
+  return yield* applyJsonPatch(text, patch.operations, limits)
 }
 
 /** Which event of the item this is, and which one came before it. */

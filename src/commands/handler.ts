@@ -108,25 +108,27 @@ export class CommandHandler {
   }
 
   /** Merges a hand edit of the data file; all its events are one write. */
-  takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
-    return this.#decideAlone(async () => {
+  async takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
+    const { outcome } = await this.#decideAlone(async () => {
       const { head: basis } = this.#overlay
       const decided = await this.#slices.run(() => takingIn(edit, this.#overlay, this.#rules))
       const { events, conflicts, file } = decided
       const appended = events.length > 0 ? this.#appendFrom(basis, events, origin) : undefined
       return { appended, outcome: { basis, events: events.length, conflicts, file } }
     })
+    return outcome
   }
 
   /** Brings back what was; all its events are one write. With `isDryRun` nothing is written. */
-  restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    return this.#decideAlone(async () => {
+  async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
+    const { outcome } = await this.#decideAlone(async () => {
       const { head } = this.#overlay
       const { events } = await this.#slices.run(() => restoring(restoration, this.#overlay, this.#rules))
       const isWritten = !isDryRun && events.length > 0
       const appended = isWritten ? this.#appendFrom(head, events, origin) : undefined
       return { appended, outcome: { position: isWritten ? head + events.length : head, events } }
     })
+    return outcome
   }
 
   /**
@@ -135,7 +137,7 @@ export class CommandHandler {
    */
   async #decideAlone<Outcome>(
     decision: () => Promise<{ readonly appended: Promise<Recorded> | undefined; readonly outcome: Outcome }>,
-  ): Promise<Outcome> {
+  ): Promise<{ readonly recorded: Recorded | undefined; readonly outcome: Outcome }> {
     while (this.#alone) await this.#alone
     let resolve = (): void => {}
     const alone = new Promise<void>((resolved) => {
@@ -151,8 +153,7 @@ export class CommandHandler {
       const { appended, outcome } = await decision()
       // What the overlay has accepted others may be decided on.
       if (this.#inFlight.length > 0) done()
-      await appended
-      return outcome
+      return { recorded: await appended, outcome }
     } finally {
       done()
     }
@@ -160,9 +161,18 @@ export class CommandHandler {
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
     while (this.#alone) await this.#alone
-    const decided = this.#decided(() => decide(command, this.#overlay, this.#rules))
-    const events = decided instanceof Promise ? await decided : decided
-    return this.outcomeOf(await this.#append(events, origin))
+    const begun = decide(command, this.#overlay, this.#rules)
+    const { head: basis } = this.#overlay
+    const decided = this.#decided(() => begun.next())
+    const { done, value: events } = decided instanceof Promise ? await decided : decided
+    if (done) return this.outcomeOf(await this.#append(events, origin))
+    const { recorded } = await this.#decideAlone(async () => {
+      const { head } = this.#overlay
+      const steps = head === basis ? begun : decide(command, this.#overlay, this.#rules)
+      const events = await this.#slices.run(() => steps)
+      return { appended: this.#appendFrom(head, events, origin), outcome: undefined }
+    })
+    return this.outcomeOf(recorded as Recorded)
   }
 
   /** Decides at once; a refusal that rests on something still being flushed is given after that flush. */

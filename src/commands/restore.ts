@@ -26,7 +26,10 @@ export type Restoration =
 /** What comes back comes back byte for byte. */
 const AS_TEXT: Sameness = {
   isUnedited: (item, base) => item.text === base.text,
-  isSame: (a, b) => a === b || (a !== undefined && a.text === b?.text),
+  // biome-ignore lint/correctness/useYield: texts are compared at once
+  *isSame(a, b) {
+    return a.text === b.text
+  },
 }
 
 /** Undo is an edit like one by hand, made from the state that is accepted now: only what differs becomes events. */

@@ -5,8 +5,10 @@ import type { FileContents, FileItem, FileItems } from '../collections/snapshot.
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Document } from '../json/document.ts'
+import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
-import { equal } from '../json/value.ts'
+import type { JsonObject, JsonValue } from '../json/value.ts'
+import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import { type Accepted, assignedId, stamp, withId } from './decide.ts'
@@ -41,15 +43,15 @@ export interface TakenIn {
 export interface Sameness {
   /** An item of the file, and that of the base. */
   readonly isUnedited: (item: FileItem, base: FileItem) => boolean
-  readonly isSame: (a: FileItem | undefined, b: FileItem | undefined) => boolean
+  readonly isSame: (a: FileItem, b: FileItem) => Steps<boolean>
 }
 
 /** To an editor the order of an item's members says nothing. */
 const AS_EDITED: Sameness = {
   isUnedited: (item, base) => item === base,
-  isSame: (a, b) =>
-    a === b ||
-    (a !== undefined && b !== undefined && (a.text === b.text || equal(JSON.parse(a.text), JSON.parse(b.text)))),
+  *isSame(a, b) {
+    return a.text === b.text || (yield* equalSteps(yield* parseSteps(a.text), yield* parseSteps(b.text)))
+  },
 }
 
 /** A three-way merge, in steps: only what the editor changed becomes events. */
@@ -108,7 +110,7 @@ class CollectionMerge {
   *removed(): Steps<void> {
     if (!this.#isThere) return
     for (const item of this.#ours.items()) {
-      this.#delete(item.key)
+      yield* this.#delete(item.key)
       yield
     }
     this.#add({ type: 'CollectionRemoved', collection: this.#ours.name })
@@ -119,11 +121,11 @@ class CollectionMerge {
     const first = this.#events.length
     const file = yield* this.#withIds(unnamed)
     for (const { id, key } of this.#base.items()) {
-      if (file.indexes.of(id) === undefined) this.#delete(key)
+      if (file.indexes.of(id) === undefined) yield* this.#delete(key)
       yield
     }
     for (let index = 0; index < file.items.length; index++) {
-      this.#item(file.items.at(index) as FileItem, index)
+      yield* this.#item(file.items.at(index) as FileItem, index)
       yield
     }
     if (yield* this.#isReordered(file)) yield* this.#order(file, first)
@@ -160,8 +162,7 @@ class CollectionMerge {
     for (const item of this.#base.items()) {
       yield
       if (file.indexes.of(item.id) !== undefined) continue
-      const { id: _, ...rest } = item.value
-      const text = JSON.stringify(rest)
+      const text = yield* textWithoutId(item)
       const ids = unnamed.get(text)
       if (ids) ids.push(item.id)
       else unnamed.set(text, [item.id])
@@ -181,31 +182,34 @@ class CollectionMerge {
         id = assignedId(next++)
       }
       indexes.set(id, index)
-      const named = { id, text: JSON.stringify(withId(JSON.parse(item.text), id)) }
+      const named = { id, text: yield* stringifySteps(yield* withId(yield* parsedItem(item), id)) }
       const base = this.#base.get(keyOf(id))
-      items.push(isItem(base) && this.#sameness.isSame(base, named) ? base : named)
+      items.push(isItem(base) && (yield* this.#isSame(base, named)) ? base : named)
     }
     return { items, indexes }
   }
 
-  #delete(key: string): void {
+  *#isSame(a: FileItem | undefined, b: FileItem | undefined): Steps<boolean> {
+    return a === b || (a !== undefined && b !== undefined && (yield* this.#sameness.isSame(a, b)))
+  }
+
+  *#delete(key: string): Steps<void> {
     const ours = this.#ours.get(key)
     if (!isItem(ours)) return
-    if (!this.#sameness.isSame(ours, this.#baseItem(key))) this.#conflict(ours.id)
+    if (!(yield* this.#isSame(ours, this.#baseItem(key)))) this.#conflict(ours.id)
     this.#add({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
   }
 
-  #item(item: FileItem, index: number): void {
+  *#item(item: FileItem, index: number): Steps<void> {
     const id = item.id as ItemId
-    const { isUnedited, isSame } = this.#sameness
     const base = this.#baseItem(keyOf(id))
-    if (base && isUnedited(item, base)) return
+    if (base && this.#sameness.isUnedited(item, base)) return
     const ours = this.#ours.get(keyOf(id))
     const now = isItem(ours) ? ours : undefined
     // An edited item is no longer the base's, so that it need not be compared with that again.
-    if (now !== base && isSame(now, item)) return
-    this.#checkSchema(item, index)
-    if (!isSame(now, base)) this.#conflict(id)
+    if (now !== base && (yield* this.#isSame(now, item))) return
+    yield* this.#checkSchema(item, index)
+    if (!(yield* this.#isSame(now, base))) this.#conflict(id)
     const type = now ? 'ItemReplaced' : 'ItemCreated'
     this.#add({ type, ...stamp(this.#ours.name, id, ours), item: new Document(item.text) })
   }
@@ -215,8 +219,8 @@ class CollectionMerge {
     return isItem(base) ? base : undefined
   }
 
-  #checkSchema(item: FileItem, index: number): void {
-    const [fault] = this.#rules.faultsOf(this.#ours.name, JSON.parse(item.text))
+  *#checkSchema(item: FileItem, index: number): Steps<void> {
+    const [fault] = this.#rules.faultsOf(this.#ours.name, yield* parsedItem(item))
     if (!fault) return
     const place = pointer([this.#ours.name, index]) + fault.pointer
     const message = `does not satisfy the collection's schema: ${fault.message}`
@@ -278,6 +282,16 @@ class CollectionMerge {
       return
     }
   }
+}
+
+function* parsedItem({ text }: FileItem): Steps<JsonObject> {
+  return (yield* parseSteps(text)) as JsonObject
+}
+
+function* textWithoutId(item: FileItem): Steps<string> {
+  const value: Record<string, JsonValue> = yield* parsedItem(item)
+  delete value.id
+  return yield* stringifySteps(value)
 }
 
 /** Whether two ids have the same key. */

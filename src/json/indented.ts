@@ -8,11 +8,15 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
 
+/** Characters of a piece; it has more where a token is long. */
+const PIECE_CHARACTERS = 64 * 1024
+
 /**
- * JSON text that has no blanks as `JSON.stringify(…, null, 2)` would write it, each line after the first behind a margin.
- * It costs half of parsing the text and writing it anew, and leaves nothing of the value for the garbage collector.
+ * JSON text that has no blanks as `JSON.stringify(…, null, 2)` would write it, each line after the first behind a margin,
+ * in pieces: it may be a hundred times as long. It costs half of parsing the text and writing it anew, and leaves nothing of
+ * the value for the garbage collector.
  */
-export function indented(json: string, margin: string): string {
+export function* indented(json: string, margin: string): Generator<string> {
   const lines = [`\n${margin}`]
   const lineAt = (depth: number): string => {
     lines[depth] ??= `${lineAt(depth - 1)}  `
@@ -42,6 +46,9 @@ export function indented(json: string, margin: string): string {
       case COMMA:
         text += json.slice(written, at + 1) + lineAt(depth)
         written = at + 1
+        if (text.length < PIECE_CHARACTERS) break
+        yield text
+        text = ''
         break
       case COLON:
         text += `${json.slice(written, at + 1)} `
@@ -49,7 +56,7 @@ export function indented(json: string, margin: string): string {
         break
     }
   }
-  return text + json.slice(written)
+  yield text + json.slice(written)
 }
 
 function isClosing(code: number): boolean {

@@ -1,12 +1,14 @@
 import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
 import { Refusal } from '../errors.ts'
-import { violationOf } from './parse.ts'
-import { MAX_NESTING } from './parse-steps.ts'
+import type { Steps } from '../slices.ts'
+import { MAX_NESTING, parseSteps } from './parse-steps.ts'
 import { arrayIndex, pointer } from './pointer.ts'
-import { equal, isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
+import { endOfString } from './quoted.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
+import { equalSteps, stringifySteps } from './value-steps.ts'
 
 export type PatchOperation =
-  | Step
+  | Change
   | { readonly op: 'replace' | 'test'; readonly path: Tokens; readonly value: JsonValue }
   | { readonly op: 'move' | 'copy'; readonly path: Tokens; readonly from: Tokens }
 
@@ -56,7 +58,9 @@ function tokens(operation: JsonObject, member: 'path' | 'from', index: number): 
   if (text === '') return []
   if (/~(?![01])/.test(text)) throw malformed(index, `"${member}" holds a "~" that is neither ~0 nor ~1`)
   const escaped = text.startsWith('/') ? text.slice(1) : text
-  return escaped.split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const segments = escaped.split('/', MAX_NESTING + 1)
+  if (segments.length > MAX_NESTING) throw inapplicable(index, `"${member}" has more than ${MAX_NESTING} segments`)
+  return segments.map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 function malformed(index: number, why: string): Refusal {
@@ -65,58 +69,81 @@ function malformed(index: number, why: string): Refusal {
 }
 
 /**
- * Applies all operations or none; the target is not touched. The library mutates, goes on after a failure and
- * follows pointers into prototypes, so every pointer is walked through own members first, on a copy, right
- * before its step is applied.
+ * Applies all operations to a JSON text or none, in steps. The library mutates, goes on after a failure and follows pointers
+ * into prototypes, so every pointer is walked through own members first, right before its change is made. Values of the
+ * patch are copied, as a later operation may change them.
  */
-export function applyJsonPatch(
-  target: JsonValue,
+export function* applyJsonPatch(
+  target: string,
   operations: readonly PatchOperation[],
   limits: PatchLimits,
-): JsonValue {
+): Steps<JsonValue> {
   if (operations.length > limits.operations) {
     throw new Refusal(
       'Unprocessable',
       `The patch has ${operations.length} operations; at most ${limits.operations} are accepted.`,
     )
   }
-  const root: { document: JsonValue; value?: JsonValue } = { document: structuredClone(target) }
+  const root: { document: JsonValue; value?: JsonValue } = { document: yield* parseSteps(target) }
   let broughtBytes = 0
   for (const [index, operation] of operations.entries()) {
-    for (const step of stepsOf(root.document, operation, index)) {
-      checkStep(root.document, step, index)
-      if (step.op === 'add') {
-        const violation = step.path.length > MAX_NESTING ? TOO_DEEP : violationOf(step.value)
-        if (violation) throw inapplicable(index, violation.message)
-        broughtBytes += Buffer.byteLength(JSON.stringify(step.value))
+    for (const change of yield* changesOf(root.document, operation, index)) {
+      checkChange(root.document, change, index)
+      if (change.op === 'add') {
+        const text = yield* stringifySteps(change.value)
+        if (change.path.length + nestingOf(text) > MAX_NESTING) {
+          throw inapplicable(index, `nesting deeper than ${MAX_NESTING} is not accepted`)
+        }
+        broughtBytes += Buffer.byteLength(text)
         if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
-        root.value = structuredClone(step.value)
+        root.value = yield* parseSteps(text)
       }
-      const [failure] = applyPatch(root, [libraryOperation(step)])
+      const [failure] = applyPatch(root, [libraryOperation(change)])
       if (failure) throw inapplicable(index, failure.message)
     }
+    if (index % STEP_OPERATIONS === 0) yield
   }
   return root.document
 }
 
-const TOO_DEEP = { message: `Nesting deeper than ${MAX_NESTING} is not accepted` }
+/** An operation may move the elements of a long array, which takes a millisecond. */
+const STEP_OPERATIONS = 8
+
+/** How deep the containers in JSON text are nested. */
+function nestingOf(json: string): number {
+  let depth = 0
+  let deepest = 0
+  for (let at = 0; at < json.length; at++) {
+    const code = json.charCodeAt(at)
+    if (code === QUOTE) at = endOfString(json, at)
+    else if (code === OPEN_BRACE || code === OPEN_BRACKET) deepest = Math.max(deepest, ++depth)
+    else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth--
+  }
+  return deepest
+}
+
+const QUOTE = 0x22
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
 
 /**
  * The library cannot operate on the whole document, so the document stands inside another. A value stands beside
  * it and is moved in: of one that is added the library makes a copy, and for that asks the value's own
  * `constructor` what it is.
  */
-function libraryOperation(step: Step): LibraryOperation {
-  const path = pointer(['document', ...step.path])
-  return step.op === 'remove' ? { op: 'remove', path } : { op: 'move', from: '/value', path }
+function libraryOperation(change: Change): LibraryOperation {
+  const path = pointer(['document', ...change.path])
+  return change.op === 'remove' ? { op: 'remove', path } : { op: 'move', from: '/value', path }
 }
 
-type Step =
+type Change =
   | { readonly op: 'add'; readonly path: Tokens; readonly value: JsonValue }
   | { readonly op: 'remove'; readonly path: Tokens }
 
 /** RFC 6902 §4 defines `replace`, `move` and `copy` by `remove` and `add`; taken apart, each part can be checked. */
-function stepsOf(document: JsonValue, operation: PatchOperation, index: number): readonly Step[] {
+function* changesOf(document: JsonValue, operation: PatchOperation, index: number): Steps<readonly Change[]> {
   switch (operation.op) {
     case 'add':
     case 'remove':
@@ -146,7 +173,7 @@ function stepsOf(document: JsonValue, operation: PatchOperation, index: number):
           ]
     }
     case 'test': {
-      if (equal(existing(document, operation.path, index), operation.value)) return []
+      if (yield* equalSteps(existing(document, operation.path, index), operation.value)) return []
       const where = pointer(operation.path)
       const message = `The test of operation ${index} failed: ${where || 'the document'} has another value`
       throw new Refusal('Conflict', `${message}.`, [{ pointer: where, message }])
@@ -156,12 +183,12 @@ function stepsOf(document: JsonValue, operation: PatchOperation, index: number):
   }
 }
 
-function checkStep(document: JsonValue, step: Step, index: number): void {
-  if (step.op === 'remove' && step.path.length === 0) {
+function checkChange(document: JsonValue, change: Change, index: number): void {
+  if (change.op === 'remove' && change.path.length === 0) {
     throw inapplicable(index, 'the whole document cannot be removed')
   }
-  if (step.op === 'add') addable(document, step.path, index)
-  else existing(document, step.path, index)
+  if (change.op === 'add') addable(document, change.path, index)
+  else existing(document, change.path, index)
 }
 
 function existing(document: JsonValue, path: Tokens, index: number): JsonValue {

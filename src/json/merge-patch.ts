@@ -1,12 +1,24 @@
+import type { Steps } from '../slices.ts'
 import { isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
-/** RFC 7396: members of the patch replace those of the target, `null` removes, objects merge. The target is not touched. */
-export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
+/** Members that are merged in one step. */
+const STEP_MEMBERS = 4096
+
+/**
+ * RFC 7396, in steps: members of the patch replace those of the target, `null` removes, objects merge. The target is changed,
+ * the patch is not.
+ */
+export function* mergePatch(target: JsonValue | undefined, patch: JsonValue, pace = { members: 0 }): Steps<JsonValue> {
   if (!isObject(patch)) return patch
-  const merged: Record<string, JsonValue> = isObject(target) ? { ...target } : {}
-  for (const [name, change] of Object.entries(patch) as [string, JsonValue][]) {
+  const merged = (isObject(target) ? target : {}) as Record<string, JsonValue>
+  const names = Object.keys(patch)
+  if (names.length > STEP_MEMBERS) yield
+  for (const name of names) {
+    const change = patch[name] as JsonValue
     if (change === null) delete merged[name]
-    else merged[name] = mergePatch(own(merged as JsonObject, name), change)
+    else if (isObject(change)) merged[name] = yield* mergePatch(own(merged as JsonObject, name), change, pace)
+    else merged[name] = change
+    if (++pace.members % STEP_MEMBERS === 0) yield
   }
   return merged
 }

@@ -5,8 +5,8 @@ import { isArray, isObject, type JsonValue } from './value.ts'
 /** Containers within containers, the outermost being the first. */
 export const MAX_NESTING = 100
 
-/** Characters that are parsed at once: `JSON.parse` takes at most 10 ms for so many, whatever they are. */
-const STEP_CHARACTERS = 64 * 1024
+/** Characters that are parsed at once: `JSON.parse` takes at most 5 ms for so many, whatever they are. */
+const STEP_CHARACTERS = 32 * 1024
 
 /** What one call of `JSON.parse` made. */
 export interface Parsed {

@@ -17,6 +17,8 @@ import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
+import { longObjects } from '../support/long-json.ts'
+import { until } from '../support/until.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')
@@ -35,6 +37,11 @@ class HeldJournal implements Journal {
     if (draft.expected !== this.#accepted + 1) return Promise.reject(new Refusal('Unavailable', 'not the next one'))
     this.#accepted += draft.events.length
     return new Promise((resolve, reject) => this.#waiting.push({ draft, resolve, reject }))
+  }
+
+  /** Writes that are not durable yet. */
+  get waiting(): number {
+    return this.#waiting.length
   }
 
   /** Makes the oldest writes durable. */
@@ -260,6 +267,7 @@ test('an edit of the data file is one write, decided when what was being flushed
   const taken = handler.takeIn(edit, { ...ORIGIN, actor: 'data-file' })
   journal.flush()
   await before
+  await until('the edit to be decided', () => journal.waiting > 0)
   assert.equal(await isSettled(taken), false)
   journal.flush()
   const { basis, events, conflicts } = await taken
@@ -282,7 +290,48 @@ test('that an edit changes nothing is said only when the writes that it rests on
   const answer = refused(write, 'DiskFull')
   journal.fail()
   await answer
+  await until('the edit to be decided', () => journal.waiting > 0)
   assert.equal(await isSettled(taken), false)
   journal.flush()
   assert.equal((await taken).events, 2)
+})
+
+test('writes that are decided in steps and those that are not are decided in the order in which they came', async () => {
+  for (const [shape, item] of Object.entries(longObjects(300_000))) {
+    const { handle, journal } = handlerOn(new HeldJournal())
+    const first = handle(put('1', 1))
+    const long = handle({ type: 'ReplaceItem', collection: 'things', key: '1', item: { ...item, id: '1' } })
+    const patch = handle({
+      type: 'PatchItem',
+      collection: 'things',
+      key: '1',
+      patch: { type: 'merge', document: { n: 2 } },
+    })
+    const deletion = handle(remove('1'))
+    const missing = handle(remove('1'))
+    while (!(await isSettled(missing.catch(() => {})))) journal.flush()
+    await first
+    const { event, item: kept } = await long
+    assert.equal(event.revision, 2, shape)
+    assert.ok(kept?.text === JSON.stringify({ ...item, id: 1 }), shape)
+    assert.equal((await patch).item?.value.n, 2, shape)
+    assert.equal((await deletion).event.revision, 4, shape)
+    await refused(missing, 'NotFound')
+  }
+})
+
+test('a write that is decided in steps is refused, and decided anew, with the write before it that fails', async () => {
+  const { handle, journal } = handlerOn(new HeldJournal())
+  const failing = handle(put('1', 1))
+  const long = handle({
+    type: 'PatchItem',
+    collection: 'things',
+    key: '1',
+    patch: { type: 'merge', document: longObjects(300_000).members ?? {} },
+  })
+  const answer = refused(failing, 'DiskFull')
+  await isSettled(long)
+  journal.fail()
+  await answer
+  await refused(long, 'NotFound')
 })

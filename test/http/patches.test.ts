@@ -120,6 +120,7 @@ test('all operations are applied or none, whichever one fails', async () => {
     { op: 'move', from: '/missing', path: '/x' },
     { op: 'copy', from: '/missing', path: '/x' },
     { op: 'move', from: '/o', path: '/o/x' },
+    { op: 'add', path: '/x'.repeat(300_000), value: 1 },
     { op: 'remove', path: '' },
     { op: 'replace', path: '', value: [] },
     { op: 'replace', path: '', value: null },

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { indented } from '../../src/json/indented.ts'
+import type { JsonValue } from '../../src/json/value.ts'
 import { anyValue } from '../support/json.ts'
+import { longObjects } from '../support/long-json.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const TEXTS = ['', 'a', '"', '\\', '\\"', '\\\\', '{', '}', '[]', ',', ':', '\n', '\u2028', 'ä€😀', '{"a":[1,{}]}']
+
+const whole = (value: JsonValue): string => [...indented(JSON.stringify(value), '    ')].join('')
 
 test('indented text is what JSON.stringify would write, behind a margin', () => {
   const seed = seedFor('indented')
@@ -12,6 +16,15 @@ test('indented text is what JSON.stringify would write, behind a margin', () => 
   for (let round = 0; round < 5000; round++) {
     const value = anyValue(random, TEXTS, 5)
     const expected = JSON.stringify(value, null, 2).replaceAll('\n', '\n    ')
-    assert.equal(indented(JSON.stringify(value), '    '), expected, `INDENTED_SEED=${seed}, round ${round}`)
+    assert.equal(whole(value), expected, `INDENTED_SEED=${seed}, round ${round}`)
+  }
+})
+
+test('indented text comes in short pieces, however long it is', () => {
+  for (const [shape, value] of Object.entries(longObjects(100_000))) {
+    if (shape === 'a text') continue
+    const pieces = [...indented(JSON.stringify(value), '')]
+    assert.ok(pieces.length > 1 && pieces.every(({ length }) => length < 150_000), shape)
+    assert.ok(pieces.join('') === JSON.stringify(value, null, 2), shape)
   }
 })

@@ -3,11 +3,12 @@ import { test } from 'node:test'
 import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import { applyJsonPatch, parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { atOnce } from '../../src/slices.ts'
 
 const LIMITS = { operations: 1000, resultBytes: 1024 * 1024 }
 
 function patched(target: JsonValue, patch: JsonValue, limits = LIMITS): JsonValue {
-  return applyJsonPatch(target, parsePatch(patch), limits)
+  return atOnce(applyJsonPatch(JSON.stringify(target), parsePatch(patch), limits))
 }
 
 /** Refused with a code, and the target is as it was. */
@@ -207,9 +208,9 @@ test('a patch is not changed by being applied', () => {
     { op: 'add', path: '/a/l', value: [] },
     { op: 'add', path: '/a/l/-', value: 1 },
   ])
-  const first = applyJsonPatch({}, operations, LIMITS)
+  const first = atOnce(applyJsonPatch('{}', operations, LIMITS))
   assert.deepEqual(first, { a: { n: 2, l: [1] } })
-  assert.deepEqual(applyJsonPatch({}, operations, LIMITS), first)
+  assert.deepEqual(atOnce(applyJsonPatch('{}', operations, LIMITS)), first)
 })
 
 test('what is malformed is refused as a whole before anything is tried', () => {
@@ -398,6 +399,26 @@ test('copies that double the nesting stop before anything recurses too deep', ()
     depth *= 2
   }
   refused('Unprocessable', { a: {} }, patch)
+})
+
+test('a result may nest a hundred deep, and no deeper', () => {
+  const nested = (depth: number): JsonValue => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as JsonValue
+  const target = { a: { b: {} } }
+  assert.ok(patched(target, [{ op: 'add', path: '/a/b/c', value: nested(97) }]))
+  refused('Unprocessable', target, [{ op: 'add', path: '/a/b/c', value: nested(98) }])
+  refused('Unprocessable', { ...target, n: nested(98) }, [{ op: 'copy', from: '/n', path: '/a/b/c' }])
+  assert.ok(patched(target, [{ op: 'add', path: '/a', value: '['.repeat(200) }]))
+})
+
+test('a path has at most a hundred segments', () => {
+  const deep = JSON.parse(`${'{"a":'.repeat(99)}{}${'}'.repeat(99)}`) as JsonValue
+  assert.ok(patched(deep, [{ op: 'add', path: '/a'.repeat(100), value: 1 }]))
+  for (const segments of [101, 300_000]) {
+    const path = '/a'.repeat(segments)
+    refused('Unprocessable', deep, [{ op: 'add', path, value: 1 }])
+    refused('Unprocessable', deep, [{ op: 'test', path, value: 1 }])
+    refused('Unprocessable', deep, [{ op: 'copy', from: path, path: '/a' }])
+  }
 })
 
 test('a patch of too many operations is refused', () => {

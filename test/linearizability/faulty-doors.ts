@@ -8,6 +8,7 @@ import type { Engine } from '../../src/engine.ts'
 import { Refusal } from '../../src/errors.ts'
 import { type DomainEvent, isItemEvent, type Position } from '../../src/events/event.ts'
 import { lastPosition, type Origin } from '../../src/events/journal.ts'
+import { atOnce } from '../../src/slices.ts'
 import { RULES } from '../support/decider.ts'
 import { COLLECTION, type Doors, type DoorsOf, engineDoors } from './simulated-service.ts'
 
@@ -124,7 +125,9 @@ class FaultyDoors implements Doors {
   }
 
   #decide(command: Command, collection: CollectionState): readonly DomainEvent[] {
-    return decide(command, { collection: () => collection }, { ...RULES, upsertOnPut: true, clientIdsOnPost: true })
+    return atOnce(
+      decide(command, { collection: () => collection }, { ...RULES, upsertOnPut: true, clientIdsOnPost: true }),
+    )
   }
 
   #durable(): CollectionState {

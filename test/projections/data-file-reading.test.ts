@@ -197,6 +197,23 @@ test('what was not edited is the very same item, whatever was put in, taken out 
   }
 })
 
+test('what is no JSON is refused with the item that it is in', () => {
+  const places = {
+    '': '',
+    '{"a": [] "b": []}': '',
+    '{"a": [{"id": 1}, {"id": 2,}]}': '/a/1',
+    '{"a": [{"id": 1}], "b~": [{} {}]}': '/b~0/1',
+    '{"a": [{"id": 1}], "b": [{"id": tru}]}': '/b/0',
+  }
+  for (const [text, place] of Object.entries(places)) {
+    assert.throws(
+      () => read(text),
+      (error) => error instanceof Refusal && error.faults[0]?.pointer === place,
+      text,
+    )
+  }
+})
+
 test('in a file too long to be looked at as a whole the place of what is wrong is told all the same', () => {
   const items = Array.from({ length: 5000 }, (_, id) => ({ id, text: 'ü'.repeat(30) }))
   const whole = JSON.stringify({ first: [], things: items }, null, 2)

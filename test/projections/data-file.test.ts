@@ -337,6 +337,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
       await edit(server.file, broken)
       const { status, body } = await reload(server)
       assert.equal(status, 422)
+      assert.equal((body as unknown as { errors: unknown[] }).errors.length, 1)
       assert.match(JSON.stringify(body), /things|line 1, column 13/)
       const { status: state, dataFile } = await health(server)
       assert.deepEqual([state, dataFile.state], ['degraded', 'invalid'])

@@ -8,6 +8,7 @@ import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { atOnce } from '../../src/slices.ts'
 
 export const RULES: Rules = {
   upsertOnPut: false,
@@ -39,7 +40,7 @@ export function accepted(events: readonly DomainEvent[]): Accepted {
 export function given(...events: readonly DomainEvent[]) {
   return {
     when(command: Command, rules: Partial<Rules> = {}) {
-      const decision = () => decide(command, accepted(events), { ...RULES, ...rules })
+      const decision = () => atOnce(decide(command, accepted(events), { ...RULES, ...rules }))
       return {
         // biome-ignore lint/suspicious/noThenProperty: given, when, then; nobody awaits it
         then(...expected: readonly DomainEvent[]): void {

@@ -7,16 +7,16 @@ export function longObjects(characters: number): Readonly<Record<string, Readonl
   const members = (each: number, member: (index: number) => JsonValue): Record<string, JsonValue> =>
     Object.fromEntries(times(each, (index) => [`m${index.toString(36)}`, member(index)]))
   let nested: JsonValue = times(2, () => 0)
-  for (let depth = 0; depth < 96; depth++) nested = [nested]
+  for (let depth = 0; depth < 94; depth++) nested = [nested]
   return {
     zeros: { a: times(2, () => 0) },
     nested: { a: nested },
-    'many nested': { a: times(198, () => JSON.parse('['.repeat(97) + ']'.repeat(97)) as JsonValue) },
-    members: members(9, () => 0),
-    'members of a member': { a: { b: members(9, () => 0) } },
+    'many nested': { a: times(189, () => JSON.parse('['.repeat(94) + ']'.repeat(94)) as JsonValue) },
+    members: members(10, () => 0),
+    'members of a member': { a: { b: members(10, () => 0) } },
     objects: { a: times(3, () => ({})) },
     'distinct names': { a: times(13, (index) => ({ [`n${index.toString(36)}`]: 0 })) },
-    'objects as members': members(13, () => ({ a: 0 })),
+    'objects as members': members(16, () => ({ a: 0 })),
     texts: { a: times(8, (index) => index.toString(36)) },
     'a text': { a: 'a'.repeat(characters) },
   }

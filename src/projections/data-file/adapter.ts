@@ -182,10 +182,13 @@ function* chunksOf(picture: Picture): Generator<Buffer> {
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: [`
     let count = 0
     for (const item of items) {
-      text += `${count++ ? ',' : ''}\n    ${indented(item.text, '    ')}`
-      if (text.length < CHUNK_CHARACTERS) continue
-      yield Buffer.from(text)
-      text = ''
+      text += `${count++ ? ',' : ''}\n    `
+      for (const piece of indented(item.text, '    ')) {
+        text += piece
+        if (text.length < CHUNK_CHARACTERS) continue
+        yield Buffer.from(text)
+        text = ''
+      }
     }
     text += count ? '\n  ]' : ']'
   }

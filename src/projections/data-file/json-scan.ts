@@ -38,8 +38,21 @@ export const MORE = 'more'
 
 export type Scanning<Result> = Generator<typeof MORE | undefined, Result>
 
-/** So many bytes it has at a time, unless an object or a name is longer. */
+/** So many bytes it has at a time, unless a name is longer. */
 const WINDOW_BYTES = 256 * 1024
+
+/** What is known of an object of which nothing was passed. */
+const NOTHING_CUT = {
+  /** Bytes in the scratch. */
+  size: 0,
+  /** All of them, combined by "or". */
+  all: 0,
+  /** Containers that it is in. */
+  depth: 0,
+  wasBlank: false,
+  isInString: false,
+  isEscaped: false,
+}
 
 /**
  * Goes through the JSON of a data file without parsing it, however long it is: an object of arrays of objects. What
@@ -49,6 +62,8 @@ const WINDOW_BYTES = 256 * 1024
  * with `fed`, no bytes at the end of the file.
  */
 export class JsonScan {
+  /** The tokens of a JSON Pointer to what it goes through, for whoever has to say where something is wrong. */
+  place: () => readonly (string | number)[] = () => []
   /** The part of the file that it goes through now, and room for what follows. */
   #window: Buffer = Buffer.allocUnsafeSlow(WINDOW_BYTES)
   /** Where in the window the part ends. */
@@ -61,6 +76,7 @@ export class JsonScan {
   /** Where the last object begins in the file. */
   #begin = 0
   #scratch: Buffer = Buffer.allocUnsafe(4096)
+  #cut = { ...NOTHING_CUT }
 
   /** Where the next bytes belong. What was passed gives way to them. */
   room(): Buffer {
@@ -129,12 +145,14 @@ export class JsonScan {
   /** The text of the object that begins here, without the blanks between its tokens. */
   *object(): Scanning<string> {
     this.#begin = this.#position
-    let text = this.#cutObject()
-    while (text === undefined) {
+    this.#cut = { ...NOTHING_CUT }
+    while (!this.#cutObject()) {
       if (this.#isWhole) throw new Malformed(this.#begin, '{"":[')
       yield MORE
-      text = this.#cutObject()
     }
+    const { size, all } = this.#cut
+    if (all >= 0x80 && !isUtf8(this.#scratch.subarray(0, size))) throw new Malformed(this.#begin, '{"":[', true)
+    const text = this.#scratch.toString(all < 0x80 ? 'latin1' : 'utf8', 0, size)
     if (!this.#passBlanks()) yield* this.#skipBlanks()
     return text
   }
@@ -203,47 +221,49 @@ export class JsonScan {
     return undefined
   }
 
-  /** The object that begins here, which is passed; undefined when it goes on beyond the window. */
-  #cutObject(): string | undefined {
+  /** Passes an object and puts it into the scratch. False when it goes on beyond the window; then it goes on with the next. */
+  #cutObject(): boolean {
+    const cut = this.#cut
     const bytes = this.#window
     const length = this.#end
     let scratch = this.#scratch
-    let size = 0
-    let all = 0
-    let depth = 0
-    let wasBlank = false
+    let { size, all, depth, wasBlank, isInString, isEscaped } = cut
     let at = this.#at
-    do {
-      if (at >= length) return undefined
+    for (; at < length; at++) {
+      for (; isInString && at < length; at++) {
+        if (size + 8 > scratch.length) scratch = this.#largerScratch()
+        const inside = bytes[at] as number
+        scratch[size++] = inside
+        all |= inside
+        if (isEscaped) isEscaped = false
+        else if (inside === QUOTE) isInString = false
+        else if (inside === BACKSLASH) isEscaped = true
+      }
+      if (at >= length) break
       const byte = bytes[at] as number
+      if (size + 8 > scratch.length) scratch = this.#largerScratch()
       if (byte <= SPACE && (byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB)) {
         wasBlank = true
-        at++
         continue
       }
-      if (size + 8 > scratch.length) scratch = this.#largerScratch()
       // What blanks keep apart must not become one word.
       if (wasBlank && IS_WORD[byte] && IS_WORD[scratch[size - 1] as number]) scratch[size++] = SPACE
       wasBlank = false
       scratch[size++] = byte
       all |= byte
-      at++
-      if (byte === QUOTE) {
-        for (;;) {
-          if (at >= length) return undefined
-          if (size + 8 > scratch.length) scratch = this.#largerScratch()
-          const inside = bytes[at++] as number
-          scratch[size++] = inside
-          all |= inside
-          if (inside === QUOTE) break
-          if (inside === BACKSLASH) scratch[size++] = bytes[at++] as number
-        }
-      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++
-      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--
-    } while (depth > 0)
-    if (all >= 0x80 && !isUtf8(scratch.subarray(0, size))) throw new Malformed(this.#begin, '{"":[', true)
-    this.#at = at
-    return scratch.toString(all < 0x80 ? 'latin1' : 'utf8', 0, size)
+      if (byte === QUOTE) isInString = true
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++
+      else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) break
+    }
+    const isDone = at < length
+    this.#at = isDone ? at + 1 : at
+    cut.size = size
+    cut.all = all
+    cut.depth = depth
+    cut.wasBlank = wasBlank
+    cut.isInString = isInString
+    cut.isEscaped = isEscaped
+    return isDone
   }
 
   #largerScratch(): Buffer {

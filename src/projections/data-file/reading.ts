@@ -17,6 +17,7 @@ import { Refusal } from '../../errors.ts'
 import type { ItemId } from '../../events/event.ts'
 import { Document } from '../../json/document.ts'
 import { Malformed as MalformedItem, parseSteps } from '../../json/parse-steps.ts'
+import { pointer } from '../../json/pointer.ts'
 import { own } from '../../json/value.ts'
 import { equalSteps, stringifySteps } from '../../json/value-steps.ts'
 import { whereMalformed } from '../../json/where-malformed.ts'
@@ -51,7 +52,9 @@ export function* readingOf(pieces: readonly Buffer[], base: Base): Steps<FileCon
     }
   } catch (error) {
     const why = yield* whyMalformed(pieces, error)
-    throw why === undefined ? error : new Refusal('Invalid', why)
+    if (why === undefined) throw error
+    const message = `The data file is not ${why}`
+    throw new Refusal('Invalid', `${message}.`, [{ pointer: pointer(scan.place()), message }])
   }
 }
 
@@ -107,6 +110,7 @@ function* contentsOf(scan: JsonScan, base: Base): Scanning<FileContents> {
     checkName(name)
     if (scan.peek() !== OPEN_BRACKET) throw noArray(name)
     contents.set(name, yield* itemsOf(scan, name, base.get(name)))
+    scan.place = () => []
   }
   scan.end()
   return inOrder(contents)
@@ -115,6 +119,7 @@ function* contentsOf(scan: JsonScan, base: Base): Scanning<FileContents> {
 function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): Scanning<FileItems> {
   const items = new LongList<FileItem>()
   const indexes = new Keys()
+  scan.place = () => [name, items.length]
   // Where the item stands in the base, unless something was put in, taken out or moved.
   let place = base?.seek(0) ?? 0
   for (let isFirst = true; yield* scan.element(isFirst); isFirst = false) {
@@ -175,7 +180,7 @@ function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
 /** A file up to this size is looked at as a whole when something is wrong with it. */
 const WHOLE_BYTES = 256 * 1024
 
-/** What is wrong with bytes that are no JSON, and where; undefined when `error` is about something else. */
+/** What bytes that are no JSON are not, and where; undefined when `error` is about something else. */
 function* whyMalformed(pieces: readonly Buffer[], error: unknown): Steps<string | undefined> {
   if (error instanceof Malformed && error.isNoText) return NO_TEXT
   if (pieces.reduce((size, { length }) => size + length, 0) <= WHOLE_BYTES) {
@@ -217,8 +222,8 @@ function cut(pieces: readonly Buffer[], from: number, to: number): Buffer {
   return Buffer.concat(parts)
 }
 
-const NO_TEXT = 'The data file is not valid UTF-8.'
+const NO_TEXT = 'valid UTF-8'
 
 function told(where: string): string {
-  return `The data file is not well-formed JSON: ${where}.`
+  return `well-formed JSON: ${where}`
 }
