@@ -126,6 +126,12 @@ export const RUNS = {
     all: { QUERY_RUNS: 2000 },
     full: { QUERY_RUNS: 20_000 },
   },
+  reads: {
+    about: 'every query of items of Limits.BodyBytes: none blocks others much longer than one of short items',
+    file: 'test/security/costs-reads.test.ts',
+    all: { LONG_ITEM_BYTES: 300_000 },
+    full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 5 },
+  },
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
     file: 'test/fleet.test.ts',

@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cluster: ['collections', 'commands', 'events', 'files', 'json', 'measures', 'errors'],
   access: ['json', 'turns', 'errors'],
   http: ['access', 'commands', 'projections', 'events', 'json', 'measures', 'slices', 'errors'],
-  sockets: ['access', 'commands', 'projections', 'events', 'json', 'turns', 'errors'],
+  sockets: ['access', 'commands', 'projections', 'events', 'json', 'slices', 'turns', 'errors'],
   client: ['sockets', 'json'],
 }
 /** They may import all, and no room imports them. */

@@ -1,3 +1,4 @@
+import type { Steps } from '../slices.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** A dotted path. */
@@ -33,26 +34,58 @@ function split(text: string, separator: '.' | ','): string[] {
   return [...pieces, text.slice(from)]
 }
 
-/** Every value that a path leads to: each element of an array counts, beside the array itself. */
-export function valuesAt(item: JsonValue, path: Path): readonly JsonValue[] {
-  let reached = withElements(item)
-  for (const name of path) {
-    if (reached.length === 0) break
-    reached = reached.flatMap((value) => {
-      const inner = isObject(value) ? own(value, name) : undefined
-      return inner === undefined ? [] : withElements(inner)
-    })
-  }
-  return reached
+/** Values that are looked at between two times that `valuesAt` pauses. */
+export const PAUSE = 4096
+
+interface OpenArray {
+  readonly elements: readonly JsonValue[]
+  next: number
+  /** How many names of the path led to it. */
+  readonly depth: number
 }
 
-function withElements(value: JsonValue): readonly JsonValue[] {
-  return isArray(value) ? [value, ...value.flatMap(withElements)] : [value]
+/**
+ * Every value that a path leads to: each element of an array counts, after the array itself. Each value is looked at
+ * once, whatever its nesting. From time to time it yields undefined, so that its caller can yield to the event loop.
+ */
+export function* valuesAt(item: JsonValue, path: Path): Generator<JsonValue | undefined, void> {
+  const open: OpenArray[] = []
+  let value: JsonValue | undefined = item
+  let depth = 0
+  for (let looked = 1; ; looked++) {
+    if (looked % PAUSE === 0) yield undefined
+    while (depth < path.length && isObject(value)) value = own(value, path[depth++] as string)
+    if (depth === path.length && value !== undefined) yield value
+    if (isArray(value)) open.push({ elements: value, next: 0, depth })
+    let innermost = open.at(-1)
+    while (innermost && innermost.next === innermost.elements.length) {
+      open.pop()
+      innermost = open.at(-1)
+    }
+    if (!innermost) return
+    value = innermost.elements[innermost.next++]
+    depth = innermost.depth
+  }
+}
+
+/** Says that an array is on a path, so that it may lead to several values. */
+export const MANY = Symbol('many')
+
+/** The one value at a path that no array is on, MANY where there is one: it costs less than `valuesAt`. */
+export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | typeof MANY {
+  let at: JsonValue | undefined = item
+  for (const name of path) {
+    if (isArray(at)) return MANY
+    at = isObject(at) ? own(at, name) : undefined
+    if (at === undefined) return undefined
+  }
+  return isArray(at) ? MANY : at
 }
 
 /** The one value by which an item is sorted: the first that the path leads to. */
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
-  return valuesAt(item, path)[0]
+  for (const value of valuesAt(item, path)) if (value !== undefined) return value
+  return undefined
 }
 
 /** The members to keep, each with what to keep of it; of those without any, all is kept. */
@@ -76,25 +109,34 @@ export function selectionOf(paths: readonly Path[]): Selection {
   return root
 }
 
+/** Values that are looked at in a step. */
+const STEP = 1024
+
 /** Only what is selected, in the item's order; through an array it is selected from each element. */
-export function select(item: JsonObject, selection: Selection): JsonObject {
+export function* select(item: JsonObject, selection: Selection, work = { looked: 0 }): Steps<JsonObject> {
   const selected: Record<string, JsonValue> = {}
-  for (const [name, value] of Object.entries(item) as [string, JsonValue][]) {
+  for (const name of Object.keys(item)) {
+    if (++work.looked % STEP === 0) yield
     const below = selection.get(name)
-    const kept = below?.size === 0 ? value : below && selectWithin(value, below)
+    if (!below) continue
+    const value = item[name] as JsonValue
+    const kept = below.size === 0 ? value : yield* selectWithin(value, below, work)
     if (kept !== undefined) selected[name] = kept
   }
   return selected
 }
 
-function selectWithin(value: JsonValue, selection: Selection): JsonValue | undefined {
+function* selectWithin(value: JsonValue, selection: Selection, work: { looked: number }): Steps<JsonValue | undefined> {
   if (isArray(value)) {
-    return value.flatMap((element) => {
-      const kept = isObject(element) ? select(element, selection) : selectWithin(element, selection)
-      return kept === undefined ? [] : [kept]
-    })
+    const kept: JsonValue[] = []
+    for (const element of value) {
+      if (++work.looked % STEP === 0) yield
+      if (isObject(element)) kept.push(yield* select(element, selection, work))
+      else if (isArray(element)) kept.push((yield* selectWithin(element, selection, work)) as JsonValue)
+    }
+    return kept
   }
   if (!isObject(value)) return undefined
-  const selected = select(value, selection)
+  const selected = yield* select(value, selection, work)
   return Object.keys(selected).length > 0 ? selected : undefined
 }

@@ -35,13 +35,18 @@ export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text)
 }
 
+/** What two long texts have in common is passed in pieces of so many units, each of which V8 compares as bytes. */
+const PIECE = 1024
+
 /**
  * Compares by code point. JavaScript's `<` compares UTF-16 units, which puts U+1F600
  * before U+FF5E; lifting the pairs of surrogates above the rest of the plane mends that.
  */
 export function compareText(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length)
-  for (let index = 0; index < shorter; index++) {
+  let index = 0
+  while (index + PIECE <= shorter && a.slice(index, index + PIECE) === b.slice(index, index + PIECE)) index += PIECE
+  for (; index < shorter; index++) {
     const left = a.charCodeAt(index)
     const right = b.charCodeAt(index)
     if (left !== right) return codePointRank(a, index) - codePointRank(b, index)

@@ -1,13 +1,20 @@
-import { keyOf, ranked } from '../json/order.ts'
+import { orderKey } from '../json/order-key.ts'
 import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Filter } from '../projections/query/filter.ts'
 import type { Watch } from '../projections/query/watch.ts'
+import type { Steps } from '../slices.ts'
 
 interface OfPath<Subscriber> {
   readonly path: Path
+  /** By order key. */
   readonly values: Map<string, Set<Subscriber>>
+  /** The length of the longest key that there ever was. */
+  most: number
 }
+
+/** Values of an item that are looked up in a step. */
+const STEP = 256
 
 /**
  * Finds those whom an item may concern without asking all: by the value of a field that they ask to be equal
@@ -28,9 +35,10 @@ export class SubscriptionIndex<Subscriber> {
       return
     }
     const name = formatPath(filter.path)
-    const of = this.#byPath.get(name) ?? { path: filter.path, values: new Map<string, Set<Subscriber>>() }
+    const of = this.#byPath.get(name) ?? { path: filter.path, values: new Map<string, Set<Subscriber>>(), most: 0 }
     this.#byPath.set(name, of)
-    for (const key of filter.equal) {
+    of.most = Math.max(of.most, filter.keys.most)
+    for (const key of filter.keys.all) {
       const subscribers = of.values.get(key)
       if (subscribers) subscribers.add(subscriber)
       else of.values.set(key, new Set([subscriber]))
@@ -43,7 +51,7 @@ export class SubscriptionIndex<Subscriber> {
     const name = filter ? formatPath(filter.path) : ''
     const values = this.#byPath.get(name)?.values
     if (!filter || !values) return
-    for (const key of filter.equal) {
+    for (const key of filter.keys.all) {
       const subscribers = values.get(key)
       subscribers?.delete(subscriber)
       if (subscribers?.size === 0) values.delete(key)
@@ -51,12 +59,18 @@ export class SubscriptionIndex<Subscriber> {
     if (values.size === 0) this.#byPath.delete(name)
   }
 
-  /** Some may come more than once. */
-  *concernedBy(item: JsonObject): Generator<Subscriber> {
-    yield* this.#others
-    for (const { path, values } of this.#byPath.values()) {
-      for (const value of valuesAt(item, path)) yield* values.get(keyOf(ranked(value))) ?? []
+  /** Those who subscribed before it began. */
+  *concernedBy(item: JsonObject): Steps<Set<Subscriber>> {
+    const found = new Set(this.#others)
+    let looked = 0
+    for (const { path, values, most } of [...this.#byPath.values()]) {
+      for (const value of valuesAt(item, path)) {
+        if (value === undefined || ++looked % STEP === 0) yield
+        const subscribers = value === undefined ? undefined : values.get(yield* orderKey(value, most))
+        if (subscribers) for (const one of subscribers) found.add(one)
+      }
     }
+    return found
   }
 }
 
@@ -64,7 +78,8 @@ export class SubscriptionIndex<Subscriber> {
 function mostTelling({ filters }: Watch): Filter | undefined {
   let found: Filter | undefined
   for (const filter of filters) {
-    if (filter.operator === 'eq' && filter.equal.size < (found?.equal.size ?? Number.POSITIVE_INFINITY)) found = filter
+    if (filter.operator === 'eq' && filter.keys.all.size < (found?.keys.all.size ?? Number.POSITIVE_INFINITY))
+      found = filter
   }
   return found
 }

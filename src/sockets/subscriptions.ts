@@ -8,6 +8,7 @@ import type { Past } from '../projections/past.ts'
 import type { Found, Indexes } from '../projections/query/indexes.ts'
 import { parseWatch, queryOf } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
+import { atOnce } from '../slices.ts'
 import { Turns } from '../turns.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
 import type { Subscribed } from './protocol.ts'
@@ -106,9 +107,9 @@ export class Subscriptions {
       position++
       const watched = isItemEvent(event) ? this.#watched.get(event.collection) : undefined
       if (!watched || !isItemEvent(event)) continue
-      const concerned = new Set(watched.holders.get(String(event.id)))
       const item = event.type === 'ItemDeleted' ? undefined : event.item.value
-      if (item) for (const one of watched.index.concernedBy(item)) concerned.add(one)
+      const concerned = item ? atOnce(watched.index.concernedBy(item)) : new Set<Subscription>()
+      for (const one of watched.holders.get(String(event.id)) ?? []) concerned.add(one)
       const latest = { id: event.id, item, position }
       for (const subscription of concerned) {
         // One that began while this was still to be told of has it.
@@ -199,7 +200,7 @@ export class Subscriptions {
       return views.position
     }
     const now = collection && (await indexes.find(collection, queryOf(watch, Number.MAX_SAFE_INTEGER), note))
-    await past.turnBack(has, now ?? views.position, after, { name, matches: watch.concerns })
+    await past.turnBack(has, now ?? views.position, after, { name, matches: (item) => atOnce(watch.concerns(item)) })
     subscription.position = after
     this.#catchUpSoon(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
@@ -366,7 +367,7 @@ export class Subscriptions {
     const key = String(id)
     const had = has.has(key)
     const watched = isLive ? this.#watched.get(subscription.collection) : undefined
-    if (item && watch.concerns(item)) {
+    if (item && atOnce(watch.concerns(item))) {
       has.set(key, id)
       if (watched) hold(watched, key, subscription)
       client.change({ subscription: subscription.id, position, kind: had ? 'update' : 'enter', id, item })

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { firstAt, formatPath, parsePath, select, selectionOf, splitList, valuesAt } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { atOnce } from '../../src/slices.ts'
 
 function values(item: JsonValue, path: string): readonly JsonValue[] {
-  return valuesAt(item, parsePath(path))
+  return Array.from(valuesAt(item, parsePath(path))).filter((value) => value !== undefined)
 }
 
 function selected(item: JsonObject, ...paths: string[]): JsonObject {
-  return select(item, selectionOf(paths.map(parsePath)))
+  return atOnce(select(item, selectionOf(paths.map(parsePath))))
 }
 
 test('a path leads into objects, and nowhere when a name is missing', () => {

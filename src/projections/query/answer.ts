@@ -1,6 +1,9 @@
 import type { Item } from '../../collections/item.ts'
 import { Refusal } from '../../errors.ts'
+import { parseSteps } from '../../json/parse-steps.ts'
 import { type Selection, select } from '../../json/paths.ts'
+import type { JsonObject } from '../../json/value.ts'
+import { stringifySteps } from '../../json/value-steps.ts'
 import type { Steps } from '../../slices.ts'
 
 /** Text that is too long to be made, counted or sent at once. */
@@ -49,7 +52,7 @@ export function* textOf(
   for (let index = 0; index < items.length; index++) {
     const item = items[index] as Item
     if (index % STEP === STEP - 1) yield
-    const text = fields ? JSON.stringify(select(item.value, fields)) : item.text
+    const text = fields ? yield* selectedText(item, fields) : item.text
     texts.push(before === '' ? text : before + text)
     before = ''
     length += text.length + 1
@@ -72,4 +75,9 @@ export function* textOf(
   if (pieces.length === 0) return last
   pieces.push(last)
   return new LongText(pieces, bytes + Buffer.byteLength(last))
+}
+
+function* selectedText({ text }: Item, fields: Selection): Steps<string> {
+  const value = (yield* parseSteps(text)) as JsonObject
+  return yield* stringifySteps(yield* select(value, fields))
 }

@@ -1,6 +1,8 @@
-import { compareRanked, keyOf, type Ranked, ranked } from '../../json/order.ts'
-import { type Path, valuesAt } from '../../json/paths.ts'
-import { isArray, isObject, type JsonValue } from '../../json/value.ts'
+import { keyOfRanked, orderKey, rankOfKey, scalarKey } from '../../json/order-key.ts'
+import { MANY, type Path, plainAt, valuesAt } from '../../json/paths.ts'
+import { contains, containsFolded, fold } from '../../json/text-search.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
+import type { Steps } from '../../slices.ts'
 import { readings } from './readings.ts'
 
 /** What `<field>_<op>` may be; `in` is `eq` with several values. */
@@ -24,8 +26,7 @@ export interface Filter {
   readonly path: Path
   readonly operator: Exclude<Operator, 'in'>
   readonly wanted: readonly Wanted[]
-  /** For `eq`: every reading of every wanted value, so that a long list costs no more than a short one. */
-  readonly equal: ReadonlySet<string>
+  readonly keys: WantedKeys
 }
 
 /** A parameter's text, and what it says in each class: the class of the item's value decides which of them counts. */
@@ -34,74 +35,168 @@ interface Wanted {
   readonly readings: ReturnType<typeof readings>
 }
 
+/** The order keys of all readings, so that a long list of wanted values costs no more than a short one. */
+interface WantedKeys {
+  readonly all: ReadonlySet<string>
+  /** By rank; undefined where no text is a value of the class. */
+  readonly lowest: readonly (string | undefined)[]
+  readonly highest: readonly (string | undefined)[]
+  /** The length of the longest one: what an item's value has beyond that makes no difference. */
+  readonly most: number
+}
+
 export function filterOf(path: Path, operator: Operator, values: readonly string[]): Filter {
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
   const wanted = texts.map((text) => ({ text, readings: readings(text) }))
-  let equal: ReadonlySet<string> | undefined
+  let keys: WantedKeys | undefined
   return {
     path,
     operator: operator === 'in' ? 'eq' : operator,
     wanted,
-    get equal() {
-      equal ??= new Set(wanted.flatMap((one) => one.readings.flatMap((reading) => (reading ? [keyOf(reading)] : []))))
-      return equal
+    get keys() {
+      keys ??= keysOf(wanted)
+      return keys
     },
   }
 }
 
-export function matches(item: JsonValue, { path, operator, wanted, equal }: Filter): boolean {
-  const found = valuesAt(item, path)
+function keysOf(wanted: readonly Wanted[]): WantedKeys {
+  const all = new Set<string>()
+  const lowest: string[] = []
+  const highest: string[] = []
+  let most = 0
+  for (const reading of wanted.flatMap((one) => one.readings)) {
+    if (!reading) continue
+    const { rank } = reading
+    const key = keyOfRanked(reading)
+    all.add(key)
+    most = Math.max(most, key.length)
+    const low = lowest[rank]
+    const high = highest[rank]
+    if (low === undefined || key < low) lowest[rank] = key
+    if (high === undefined || key > high) highest[rank] = key
+  }
+  return { all, lowest, highest, most }
+}
+
+/** Values of an item that are looked at in a step. */
+const STEP = 256
+/** Text of more characters is searched in steps. */
+const LONG_TEXT = 256
+/** Filters that are checked in a step. */
+const FILTERS = 8
+
+/** The conditions of a query: all filters must be met, and any of the folded texts must occur, if there are such. */
+export interface Conditions {
+  readonly filters: readonly Filter[]
+  readonly mentioned: readonly string[]
+}
+
+/** Whether an item meets all conditions. */
+export function* passing(item: JsonObject, { filters, mentioned }: Conditions): Steps<boolean> {
+  for (let index = 0; index < filters.length; index++) {
+    if (index % FILTERS === FILTERS - 1) yield
+    if (!(yield* matching(item, filters[index] as Filter))) return false
+  }
+  return mentioned.length === 0 || (yield* mentioning(item, mentioned))
+}
+
+/** Whether any value that the filter's path leads to meets it. */
+export function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
+  const { path, operator } = filter
+  const plain = plainAt(item, path)
+  if (plain === undefined) return operator === 'exists' && isWanted(false, filter)
+  if (plain !== MANY) return yield* meeting(plain, filter)
+  let looked = 0
+  for (const value of valuesAt(item, path)) {
+    if (value === undefined) yield
+    else if (operator === 'exists') return isWanted(true, filter)
+    else {
+      if (++looked % STEP === 0) yield
+      if (yield* meeting(value, filter)) return true
+    }
+  }
+  return operator === 'exists' && isWanted(false, filter)
+}
+
+function isWanted(exists: boolean, { wanted }: Filter): boolean {
+  return wanted.some(({ text }) => text === String(exists))
+}
+
+function* meeting(value: JsonValue, filter: Filter): Steps<boolean> {
+  const { operator, wanted, keys } = filter
   switch (operator) {
     case 'exists':
-      return wanted.some(({ text }) => text === String(found.length > 0))
-    case 'contains':
+      return isWanted(true, filter)
     case 'startswith':
+      return typeof value === 'string' && wanted.some(({ text }) => value.startsWith(text))
     case 'endswith':
-      return found.some((value) => typeof value === 'string' && wanted.some(({ text }) => holds[operator](value, text)))
-    case 'eq':
-      return found.some((value) => equal.has(keyOf(ranked(value))))
-    case 'ne':
-      return found.map(ranked).some((value) => isNone(value, wanted))
-    default:
-      return found.map(ranked).some((value) => wanted.some((one) => isInOrder(operator, value, one)))
+      return typeof value === 'string' && wanted.some(({ text }) => value.endsWith(text))
+    case 'contains':
+      if (typeof value !== 'string') return false
+      if (value.length <= LONG_TEXT) return wanted.some(({ text }) => value.includes(text))
+      for (const { text } of wanted) {
+        if (yield* contains(value, text)) return true
+        yield
+      }
+      return false
+    default: {
+      const key = yield* keyToCompare(value, keys)
+      if (key === undefined) return false
+      const rank = rankOfKey(key)
+      const lowest = keys.lowest[rank]
+      const highest = keys.highest[rank]
+      // Nothing of the value's class is wanted.
+      if (lowest === undefined || highest === undefined) return false
+      return says[operator](key, { lowest, highest, all: keys.all })
+    }
   }
 }
 
-const holds = {
-  contains: (value: string, text: string) => value.includes(text),
-  startswith: (value: string, text: string) => value.startsWith(text),
-  endswith: (value: string, text: string) => value.endsWith(text),
-}
-
-/** Texts that are nothing of the value's class are left out; one must be left, and the value equal to none. */
-function isNone(value: Ranked, wanted: readonly Wanted[]): boolean {
-  const comparable = wanted.filter(({ readings }) => readings[value.rank] !== undefined)
-  return comparable.length > 0 && comparable.every((one) => isInOrder('ne', value, one))
-}
-
-/** False for every operator when the text is nothing of the value's class. */
-function isInOrder(operator: keyof typeof says, value: Ranked, { readings }: Wanted): boolean {
-  const reading = readings[value.rank]
-  return reading !== undefined && says[operator](compareRanked(value, reading))
-}
-
 const says = {
-  ne: (order: number) => order !== 0,
-  gt: (order: number) => order > 0,
-  gte: (order: number) => order >= 0,
-  lt: (order: number) => order < 0,
-  lte: (order: number) => order <= 0,
+  eq: (key: string, { all }: Pick<WantedKeys, 'all'>) => all.has(key),
+  ne: (key: string, { all }: Pick<WantedKeys, 'all'>) => !all.has(key),
+  gt: (key: string, { lowest }: { readonly lowest: string }) => key > lowest,
+  gte: (key: string, { lowest }: { readonly lowest: string }) => key >= lowest,
+  lt: (key: string, { highest }: { readonly highest: string }) => key < highest,
+  lte: (key: string, { highest }: { readonly highest: string }) => key <= highest,
 }
 
-/** Whether any of the texts, folded, occurs in any value of the item. */
-export function mentions(value: JsonValue, folded: readonly string[]): boolean {
-  if (isArray(value)) return value.some((element) => mentions(element, folded))
-  if (isObject(value)) return Object.values(value).some((member) => mentions(member as JsonValue, folded))
-  const text = fold(String(value))
-  return folded.some((one) => text.includes(one))
+/** As much of a value's key as is needed to compare it to those of the wanted; undefined where none is of its class. */
+export function* keyToCompare(
+  value: JsonValue,
+  { lowest, most }: Pick<WantedKeys, 'lowest' | 'most'>,
+): Steps<string | undefined> {
+  if (isArray(value)) return lowest[5] === undefined ? undefined : yield* orderKey(value, most)
+  if (isObject(value)) return lowest[6] === undefined ? undefined : yield* orderKey(value, most)
+  if (typeof value === 'number' && lowest[2] === undefined) return undefined
+  return scalarKey(value, most)
 }
 
-/** Letters without their case. Both ways, as some letters have two lower or two upper cases: σ and ς, K and the kelvin sign. */
-export function fold(text: string): string {
-  return text.toLowerCase().toUpperCase()
+/** Whether any of the folded texts occurs in any value of the item. */
+export function* mentioning(item: JsonObject, folded: readonly string[]): Steps<boolean> {
+  const containers: (JsonObject | readonly JsonValue[])[] = [item]
+  let looked = 0
+  for (let container = containers.pop(); container; container = containers.pop()) {
+    const names = isArray(container) ? undefined : Object.keys(container)
+    const size = names?.length ?? (container.length as number)
+    for (let index = 0; index < size; index++) {
+      const value = (container as JsonObject)[names ? (names[index] as string) : index] as JsonValue
+      if (isArray(value) || isObject(value)) containers.push(value)
+      else {
+        const text = String(value)
+        if (text.length <= LONG_TEXT ? isAnyIn(folded, fold(text)) : yield* containsFolded(text, folded)) return true
+      }
+      looked += folded.length
+      if (looked < STEP) continue
+      looked = 0
+      yield
+    }
+    looked++
+  }
+  return false
+}
+
+function isAnyIn(wanted: readonly string[], text: string): boolean {
+  return wanted.some((one) => text.includes(one))
 }

@@ -17,8 +17,8 @@ export interface IndexStatus {
   readonly collection: string
   /** Dotted. */
   readonly path: string
-  /** `all`: every value that the path leads to; `first`: the first alone, as the items have too many. */
-  readonly kind: 'all' | 'first'
+  /** Items of which it has the first value alone, as they have too many. */
+  readonly partial: number
   readonly entries: number
   /** Estimated. */
   readonly bytes: number
@@ -85,7 +85,7 @@ export class Indexes {
       Array.from(indexes.kept(), ({ collection, name, index, uses }) => ({
         collection,
         path: name,
-        kind: index.isWhole ? ('all' as const) : ('first' as const),
+        partial: index.partial.size,
         entries: index.size,
         bytes: index.bytes,
         uses,
@@ -99,6 +99,9 @@ export class Indexes {
   }
 
   *#attempt<Result>(indexes: CollectionIndexes, query: Query, use: (found: Found) => Result): Steps<Begun<Result>> {
+    if (query.filters.length + query.sort.length > 0) {
+      for (; indexes.areLate; yield) indexes.catchUp()
+    }
     const plan = planOf(indexes, query)
     if (plan.missing.length > 0) return undefined
     for (const kept of plan.uses) {

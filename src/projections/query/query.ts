@@ -1,7 +1,8 @@
 import { Refusal } from '../../errors.ts'
 import { parseSort, type Sort } from '../../json/order.ts'
 import { type Path, parsePath, type Selection, selectionOf, splitList } from '../../json/paths.ts'
-import { type Filter, filterOf, fold, OPERATORS, type Operator } from './filter.ts'
+import { fold } from '../../json/text-search.ts'
+import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
 
 /** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
 export interface Query {

@@ -1,14 +1,12 @@
 import { Refusal } from '../../errors.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { type Filter, matches, mentions } from './filter.ts'
+import type { Steps } from '../../slices.ts'
+import { type Conditions, passing } from './filter.ts'
 import { AS_OF, type Parameter, parseParameters, parseQuery, type Query } from './query.ts'
 
 /** The part of a query that says which items it concerns: the filters, without sort, page or fields. */
-export interface Watch {
-  readonly filters: readonly Filter[]
-  /** Texts of which any must occur somewhere, folded. */
-  readonly mentioned: readonly string[]
-  readonly concerns: (item: JsonObject) => boolean
+export interface Watch extends Conditions {
+  readonly concerns: (item: JsonObject) => Steps<boolean>
 }
 
 const NOT_FOR_A_WATCH = ['sort', 'fields', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit', AS_OF]
@@ -23,8 +21,7 @@ export function parseWatch(query: unknown): Watch {
   return {
     filters,
     mentioned,
-    concerns: (item) =>
-      filters.every((filter) => matches(item, filter)) && (mentioned.length === 0 || mentions(item, mentioned)),
+    concerns: (item) => passing(item, { filters, mentioned }),
   }
 }
 

@@ -1,5 +1,8 @@
 import type { JsonValue } from '../../../src/json/value.ts'
 
+/** More values than an index holds of one item. */
+const MANY: readonly JsonValue[] = Array.from({ length: 1001 }, () => 7)
+
 /** The total order of values, by hand: every line comes before the next, and what stands in one line is equal. */
 export const ORDER: readonly (readonly JsonValue[])[] = [
   [null],
@@ -32,8 +35,10 @@ export const ORDER: readonly (readonly JsonValue[])[] = [
   [[null]],
   [[7]],
   [[7, 7]],
+  [MANY],
   [[10]],
   [['7']],
+  [[MANY]],
   [[['7']]],
   [{}],
   [{ a: 1 }],

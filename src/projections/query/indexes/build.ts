@@ -1,21 +1,48 @@
 import type { Collection } from '../../../collections/collection.ts'
-import type { Item } from '../../../collections/item.ts'
+import { parseSteps } from '../../../json/parse-steps.ts'
 import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
-import type { Entry } from './entries.ts'
+import { entriesOf } from './entries.ts'
 import { FieldIndex } from './field-index.ts'
 
 /**
- * Indexes being built in one pass over the items, each of which is read once. Changes may come between any two
- * steps: an item that was passed already is read again, and while the entries are sorted the changes wait.
+ * Puts what some indexes are to hold of the item at a place into them, in steps; of no item, nothing. False when the item
+ * was replaced meanwhile: then it is to be done again.
+ */
+export function* putting(indexes: Iterable<FieldIndex>, collection: Collection, place: number): Steps<boolean> {
+  const item = collection.itemAt(place)
+  const value = item && ((yield* parseSteps(item.text)) as JsonObject)
+  for (const index of indexes) {
+    const entries = value && (yield* entriesOf(value, index.path))
+    if (collection.itemAt(place) !== item) return false
+    if (entries) index.put(place, entries)
+    else index.remove(place)
+    if (entries && (entries.others?.length ?? MANY) >= MANY) yield
+  }
+  return collection.itemAt(place) === item
+}
+
+export function firstOf(places: ReadonlySet<number>): number | undefined {
+  for (const place of places) return place
+  return undefined
+}
+
+/** Characters of changed items that are read in a step, each item counted with so many more. */
+const STEP = 65_536
+const COST = 4096
+/** To put so many entries into an index is a step of its own. */
+const MANY = 100
+
+/**
+ * Indexes being built in one pass over the items, each of which is read once. Items that change meanwhile, once they
+ * were passed, are read again at the end.
  */
 export class Build {
   readonly paths: readonly Path[]
   #indexes: readonly FieldIndex[] = []
   #cursor = -1
-  #isFilling = false
-  readonly #waiting = new Map<number, readonly (readonly Entry[])[] | undefined>()
+  readonly #changed = new Set<number>()
   #isOutdated = false
 
   constructor(paths: readonly Path[]) {
@@ -26,37 +53,26 @@ export class Build {
   *steps(collection: Collection): Steps<readonly FieldIndex[]> {
     do {
       this.#isOutdated = false
-      this.#waiting.clear()
+      this.#changed.clear()
       this.#indexes = this.paths.map((path) => new FieldIndex(path))
-      this.#isFilling = true
       yield* this.#fill(collection)
-      this.#isFilling = false
       for (const index of this.#indexes) if (!this.#isOutdated) yield* index.sort()
-      for (const [place, entries] of this.#waiting) {
+      // Several in a step, so that it comes to an end though more come.
+      for (let done = 0, place = firstOf(this.#changed); place !== undefined; place = firstOf(this.#changed)) {
         if (this.#isOutdated) break
-        this.#waiting.delete(place)
-        for (const [at, index] of this.#indexes.entries()) {
-          const these = entries?.[at]
-          if (these) index.put(place, these)
-          else index.remove(place)
-        }
+        done += COST + (collection.itemAt(place)?.text.length ?? 0)
+        if (yield* putting(this.#indexes, collection, place)) this.#changed.delete(place)
+        if (done < STEP) continue
+        done = 0
         yield
       }
     } while (this.#isOutdated)
     return this.#indexes
   }
 
-  put(place: number, value: JsonObject): void {
-    if (this.#isFilling && place > this.#cursor) return
-    const entries = this.#indexes.map((index) => index.entriesOf(value))
-    if (!this.#isFilling) this.#waiting.set(place, entries)
-    else for (const [at, index] of this.#indexes.entries()) index.put(place, entries[at] as readonly Entry[])
-  }
-
-  removed(place: number): void {
-    if (this.#isFilling && place > this.#cursor) return
-    if (!this.#isFilling) this.#waiting.set(place, undefined)
-    else for (const index of this.#indexes) index.remove(place)
+  /** There is another item at the place, or none. */
+  changed(place: number): void {
+    if (place <= this.#cursor) this.#changed.add(place)
   }
 
   /** All places are others now: it begins anew. */
@@ -65,15 +81,13 @@ export class Build {
   }
 
   *#fill(collection: Collection): Steps<void> {
-    for (
-      this.#cursor = collection.seek(0);
-      this.#cursor < collection.places;
-      this.#cursor = collection.seek(this.#cursor + 1)
-    ) {
-      const { value } = collection.itemAt(this.#cursor) as Item
-      for (const index of this.#indexes) index.put(this.#cursor, index.entriesOf(value))
+    this.#cursor = collection.seek(0)
+    while (this.#cursor < collection.places) {
+      yield* putting(this.#indexes, collection, this.#cursor)
       yield
       if (this.#isOutdated) return
+      this.#cursor = collection.seek(this.#cursor + 1)
     }
+    this.#cursor = Number.POSITIVE_INFINITY
   }
 }

@@ -2,14 +2,16 @@ import type { Collection, CollectionObserver } from '../../../collections/collec
 import type { Item } from '../../../collections/item.ts'
 import { formatPath, type Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
-import type { Slices } from '../../../slices.ts'
-import { Build } from './build.ts'
+import { atOnce, type Slices, type Steps } from '../../../slices.ts'
+import { Build, firstOf, putting } from './build.ts'
+import { entriesOf } from './entries.ts'
 import type { FieldIndex } from './field-index.ts'
 import type { Plans } from './plan.ts'
 
 /** Whoever looks through a collection in steps and must not miss what changes meanwhile. */
 export interface Follower {
-  put(place: number, value: JsonObject): void
+  /** There is another item at the place. Its value is given unless it is long. */
+  put(place: number, value: JsonObject | undefined): void
   removed(place: number): void
   /** All places are others now. */
   reordered(): void
@@ -28,6 +30,11 @@ export interface Kept {
 /** Paths that are remembered to have been asked for, of a collection too small to be indexed at once. */
 const REMEMBERED = 100
 
+/** An item of more characters does not reach the indexes with its write, but in steps, before they are next used. */
+const LONG = 4096
+/** So does one whose place has more entries in an index. */
+const MANY_ENTRIES = 100
+
 /** The indexes of one collection; every change of it reaches them before anybody can ask again. */
 export class CollectionIndexes implements CollectionObserver {
   readonly collection: Collection
@@ -41,6 +48,9 @@ export class CollectionIndexes implements CollectionObserver {
   /** How many queries are under way that need an index, by its name. */
   readonly #needed = new Map<string, number>()
   readonly #asked = new Set<string>()
+  /** Places whose items the indexes do not have yet. */
+  readonly #late = new Set<number>()
+  #catchingUp: Steps<void> | undefined
 
   constructor(collection: Collection, slices: Slices) {
     this.collection = collection
@@ -104,6 +114,7 @@ export class CollectionIndexes implements CollectionObserver {
   drop({ name }: Kept): void {
     this.plans.clear()
     this.#kept.delete(name)
+    if (this.#kept.size === 0) this.#late.clear()
   }
 
   follow(follower: Follower): () => void {
@@ -111,27 +122,58 @@ export class CollectionIndexes implements CollectionObserver {
     return () => this.#followers.delete(follower)
   }
 
+  get areLate(): boolean {
+    return this.#late.size > 0
+  }
+
+  /** A step towards indexes that have all items; whoever needs them does the next one. */
+  catchUp(): void {
+    this.#catchingUp ??= this.#catchUp()
+    if (this.#catchingUp.next().done) this.#catchingUp = undefined
+  }
+
   put(place: number, item: Item): void {
     this.version++
     if (this.#kept.size + this.#builds.size + this.#followers.size === 0) return
-    const { value } = item
-    for (const { index } of this.#kept.values()) index.put(place, index.entriesOf(value))
-    for (const build of this.#underWay()) build.put(place, value)
-    for (const follower of this.#followers) follower.put(place, value)
+    const short = item.text.length <= LONG ? item.value : undefined
+    if (short && !this.#isLate(place)) {
+      for (const { index } of this.#kept.values()) index.put(place, atOnce(entriesOf(short, index.path)))
+    } else if (this.#kept.size > 0) this.#late.add(place)
+    for (const build of this.#underWay()) build.changed(place)
+    for (const follower of this.#followers) follower.put(place, short)
   }
 
   removed(place: number): void {
     this.version++
-    for (const { index } of this.#kept.values()) index.remove(place)
-    for (const build of this.#underWay()) build.removed(place)
+    if (this.#isLate(place)) this.#late.add(place)
+    else for (const { index } of this.#kept.values()) index.remove(place)
+    for (const build of this.#underWay()) build.changed(place)
     for (const follower of this.#followers) follower.removed(place)
   }
 
   reordered(): void {
     this.plans.clear()
     this.#kept.clear()
+    this.#late.clear()
     for (const build of this.#underWay()) build.reordered()
     for (const follower of this.#followers) follower.reordered()
+  }
+
+  #isLate(place: number): boolean {
+    if (this.#late.has(place)) return true
+    for (const { index } of this.#kept.values()) {
+      if ((index.slotsOf(place)?.length ?? 0) > MANY_ENTRIES) return true
+    }
+    return false
+  }
+
+  *#catchUp(): Steps<void> {
+    for (let place = firstOf(this.#late); place !== undefined; place = firstOf(this.#late)) {
+      const indexes = Array.from(this.#kept.values(), ({ index }) => index)
+      if (yield* putting(indexes, this.collection, place)) this.#late.delete(place)
+      this.version++
+      yield
+    }
   }
 
   #underWay(): Iterable<Build> {

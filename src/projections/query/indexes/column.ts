@@ -5,6 +5,10 @@ import { compareKeys, type Entry, isNumeric, SECTIONS } from './entries.ts'
 const BITS = 13
 const CHUNK = 1 << BITS
 const MASK = CHUNK - 1
+/** Units of a long key, */
+const LONG = 10_000
+/** of which so many take no time. */
+const FEW = 16
 /** What a chunk has room for at first. */
 const SMALLEST = 1024
 
@@ -22,6 +26,12 @@ export class Column {
   /** How many of each section. */
   readonly counts = new Array<number>(SECTIONS).fill(0)
   #bytes = 0
+  #longKeys = 0
+
+  /** To compare two of its keys may often take as much as to compare thousands of others. */
+  get hasLongKeys(): boolean {
+    return this.#longKeys > FEW
+  }
 
   /** Those of the texts not included. */
   get bytes(): number {
@@ -55,6 +65,7 @@ export class Column {
         this.#bytes += chunk.others.length * 8
       }
       chunk.others[index] = key
+      if (typeof key === 'string' && key.length > LONG) this.#longKeys++
     }
   }
 

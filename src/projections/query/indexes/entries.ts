@@ -1,7 +1,9 @@
 import { compareInstants, type Instant } from '../../../json/instant.ts'
-import { compareRanked, type Ranked, ranked } from '../../../json/order.ts'
-import { firstAt, type Path, valuesAt } from '../../../json/paths.ts'
-import { compareText, isArray, isObject, type JsonObject, type JsonValue, own } from '../../../json/value.ts'
+import { type Ranked, ranked } from '../../../json/order.ts'
+import { keyOfRanked, orderKey } from '../../../json/order-key.ts'
+import { MANY, PAUSE, type Path, plainAt, valuesAt } from '../../../json/paths.ts'
+import { compareText, isArray, isObject, type JsonObject, type JsonValue } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 
 /**
  * Where an index keeps a value. The sections follow the one order of all values (json/order.ts); instants have three,
@@ -32,8 +34,8 @@ export const SECTIONS_OF_RANK: readonly (readonly number[])[] = [
   [SECTION.object],
 ]
 
-/** A number for all but text (itself), instants far away (themselves), arrays and objects (their ranked parts). */
-export type Key = number | string | Instant | readonly Ranked[]
+/** A number for all but text (itself), instants far away (themselves), arrays and objects (their order keys). */
+export type Key = number | string | Instant
 
 /** A value as an index keeps it. */
 export interface Entry {
@@ -66,7 +68,7 @@ export function entryOf(value: Ranked): Entry {
     case 4:
       return { section: SECTION.text, key: value.value }
     default:
-      return { section: value.rank === 5 ? SECTION.array : SECTION.object, key: value.value }
+      return { section: value.rank === 5 ? SECTION.array : SECTION.object, key: keyOfRanked(value) }
   }
 }
 
@@ -80,37 +82,64 @@ export function compareKeys(section: number, a: Key, b: Key): number {
       return compareInstants(a as Instant, b as Instant)
     case SECTION.array:
     case SECTION.object:
-      return compareRanked({ rank: 5, value: a as readonly Ranked[] }, { rank: 5, value: b as readonly Ranked[] })
+      return a === b ? 0 : a < b ? -1 : 1
     default:
       return (a as number) - (b as number)
   }
 }
 
-/** The entry by which the item is sorted. */
-export function firstEntry(item: JsonObject, path: Path): Entry {
+/** What an index is to hold of an item. */
+export interface ItemEntries {
+  /** By which the item is sorted. */
+  readonly first: Entry
+  /** Of all other values; undefined when these are too many, or too long. */
+  readonly others: readonly Entry[] | undefined
+}
+
+/** The values of an item that an index holds, */
+const MOST_VALUES = 1000
+/** those that are looked at to find them, */
+const MOST_LOOKED_AT = 16_384
+/** and what the keys of all but the first may take, in units. */
+const MOST_UNITS = 65_536
+
+const NONE: readonly Entry[] = []
+
+/** The entries of all that the path leads to; of nothing, that it is missing. */
+export function* entriesOf(item: JsonObject, path: Path): Steps<ItemEntries> {
   const plain = plainAt(item, path)
-  const found = plain === MANY ? firstAt(item, path) : plain
-  return found === undefined ? MISSING : entryOf(ranked(found))
-}
-
-/** The entries of all that the path leads to, the one to sort by first; of nothing, that it is missing. */
-export function entriesOf(item: JsonObject, path: Path): readonly Entry[] {
-  const found = plainAt(item, path)
-  if (found === undefined) return [MISSING]
-  if (found !== MANY) return [entryOf(ranked(found))]
-  const values = valuesAt(item, path)
-  return values.length === 0 ? [MISSING] : values.map((value) => entryOf(ranked(value)))
-}
-
-const MANY = Symbol('many')
-
-/** The one value at a path that no array is on, MANY where there is one: what nearly every item has costs little. */
-function plainAt(item: JsonObject, path: Path): JsonValue | undefined | typeof MANY {
-  let at: JsonValue | undefined = item
-  for (const name of path) {
-    if (isArray(at)) return MANY
-    at = isObject(at) ? own(at, name) : undefined
-    if (at === undefined) return undefined
+  if (plain !== MANY) return { first: plain === undefined ? MISSING : yield* entryAt(plain), others: NONE }
+  let first: Entry | undefined
+  let others: Entry[] | undefined = []
+  let units = 0
+  let pauses = 0
+  for (const value of valuesAt(item, path)) {
+    if (value === undefined) {
+      yield
+      if (++pauses * PAUSE > MOST_LOOKED_AT) others = undefined
+    } else if (!first) first = yield* entryAt(value)
+    else if (others) {
+      const entry: Entry = yield* entryAt(value, MOST_UNITS)
+      if (typeof entry.key === 'string') units += entry.key.length
+      if (others.push(entry) >= MOST_VALUES || units > MOST_UNITS) others = undefined
+    }
+    if (first && !others) break
   }
-  return isArray(at) ? MANY : at
+  return { first: first ?? MISSING, others }
+}
+
+/** The entry by which the item is sorted. */
+export function* firstEntry(item: JsonObject, path: Path): Steps<Entry> {
+  for (const value of valuesAt(item, path)) {
+    if (value !== undefined) return yield* entryAt(value)
+    yield
+  }
+  return MISSING
+}
+
+/** The key of an array or object that is longer than `most` is cut somewhere after that. */
+function* entryAt(value: JsonValue, most?: number): Steps<Entry> {
+  if (isArray(value)) return { section: SECTION.array, key: yield* orderKey(value, most) }
+  if (isObject(value)) return { section: SECTION.object, key: yield* orderKey(value, most) }
+  return entryOf(ranked(value))
 }

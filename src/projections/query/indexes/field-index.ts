@@ -1,15 +1,16 @@
 import type { Path } from '../../../json/paths.ts'
-import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import { Column } from './column.ts'
-import { type Entry, entriesOf, firstEntry, SECTION, SECTIONS } from './entries.ts'
+import { type Entry, type ItemEntries, SECTION, SECTIONS } from './entries.ts'
 import { Ranking } from './ranking.ts'
 import { sorted } from './sorting.ts'
 
-/** More values than this an item may have on average before the index leaves all but the first out. */
-const MOST_VALUES = 8
+/** When items have more values than this on average, those of an item that has more are left out. */
+const MANY_VALUES = 8
 /** Texts that are looked up while an index is filled, so that each is held once. */
 const NOTED_TEXTS = 50_000
+/** A longer one is not: V8 hashes a very long text by its length alone. */
+const NOTED_LENGTH = 1000
 
 /** The entries of one kind in order: of each section the ranks of those that are in it. */
 export interface Ranks {
@@ -42,10 +43,10 @@ class Entries implements Ranks {
     this.column.set(place, entry)
     const ranking = this.ranking(entry.section)
     const rank = ranking.insert(place)
-    if (entry.section !== SECTION.text) return
-    const same = this.#neighbour(ranking, rank, entry.key as string)
-    if (same === undefined) this.textBytes += bytesOf(entry.key as string)
-    else this.column.set(place, { section: SECTION.text, key: same })
+    if (typeof entry.key !== 'string') return
+    const same = this.#neighbour(ranking, rank, entry.key)
+    if (same === undefined) this.textBytes += bytesOf(entry.key)
+    else this.column.set(place, { section: entry.section, key: same })
   }
 
   remove(place: number): void {
@@ -54,8 +55,8 @@ class Entries implements Ranks {
     const key = this.column.key(place)
     const ranking = this.ranking(section)
     const rank = ranking.remove(place)
-    if (section === SECTION.text && this.#neighbour(ranking, rank, key as string, 0) === undefined) {
-      this.textBytes -= bytesOf(key as string)
+    if (typeof key === 'string' && this.#neighbour(ranking, rank, key, 0) === undefined) {
+      this.textBytes -= bytesOf(key)
     }
     this.column.remove(place)
   }
@@ -66,10 +67,10 @@ class Entries implements Ranks {
       if (section === 0 || count === 0) continue
       const places = yield* sorted(this.column, section)
       yield* this.ranking(section).fill(places)
-      if (section !== SECTION.text) continue
+      if (section < SECTION.text || section === SECTION.missing) continue
       let before: string | undefined
       for (const [index, place] of places.entries()) {
-        if (index % 4096 === 0) yield
+        if (index % (this.column.hasLongKeys ? 64 : 4096) === 0) yield
         const text = this.column.key(place) as string
         if (text === before) this.column.set(place, { section, key: before })
         else this.textBytes += bytesOf(text)
@@ -87,6 +88,7 @@ class Entries implements Ranks {
   }
 
   #once(entry: Entry): Entry {
+    if ((entry.key as string).length > NOTED_LENGTH) return entry
     const known = this.#texts?.get(entry.key as string)
     if (!known && this.#texts && this.#texts.size < NOTED_TEXTS) this.#texts.set(entry.key as string, entry)
     return known ?? entry
@@ -120,16 +122,16 @@ export class FieldIndex {
   /** The places of the slots. */
   readonly #placeOf: number[] = []
   readonly #free: number[] = []
-  #isTooWide = false
+  readonly #partial = new Set<number>()
   #isSorted = false
 
   constructor(path: Path) {
     this.path = path
   }
 
-  /** False when an item may have values that are not in it, so that it can order but not find. */
-  get isWhole(): boolean {
-    return !this.#isTooWide
+  /** Places of items of which it has the first value alone, as they have too many: it orders them, and cannot find them. */
+  get partial(): ReadonlySet<number> {
+    return this.#partial
   }
 
   get size(): number {
@@ -138,7 +140,10 @@ export class FieldIndex {
 
   get bytes(): number {
     return (
-      this.firsts.bytes + (this.others ? this.others.bytes + this.others.column.places * 8 : 0) + this.#slots.size * 100
+      this.firsts.bytes +
+      (this.others ? this.others.bytes + this.others.column.places * 8 : 0) +
+      this.#slots.size * 100 +
+      this.#partial.size * 40
     )
   }
 
@@ -151,20 +156,16 @@ export class FieldIndex {
     return column.compareAt(section, ranking.at(0), ranking.at(ranking.size - 1)) === 0
   }
 
-  /** What the index is to hold of an item. */
-  entriesOf(item: JsonObject): readonly Entry[] {
-    return this.#isTooWide ? [firstEntry(item, this.path)] : entriesOf(item, this.path)
-  }
-
   /** Before it is sorted this only takes note. */
-  put(place: number, [first, ...others]: readonly Entry[]): void {
+  put(place: number, { first, others }: ItemEntries): void {
     this.#removeOthers(place)
-    if (!this.#isSorted) this.firsts.note(place, first as Entry)
-    else if (!this.#isSame(place, first as Entry)) {
+    if (!this.#isSorted) this.firsts.note(place, first)
+    else if (!this.#isSame(place, first)) {
       this.firsts.remove(place)
-      this.firsts.insert(place, first as Entry)
+      this.firsts.insert(place, first)
     }
-    if (others.length > 0) this.#putOthers(place, others)
+    if (!others || (others.length > MANY_VALUES && this.#hasManyOthers)) this.#partial.add(place)
+    else if (others.length > 0) this.#putOthers(place, others)
   }
 
   remove(place: number): void {
@@ -194,8 +195,12 @@ export class FieldIndex {
     return column.section(place) === section && column.compare(place, section, key) === 0
   }
 
+  get #hasManyOthers(): boolean {
+    const items = this.firsts.column.counts.reduce((sum, count) => sum + count, 0)
+    return this.#placeOf.length - this.#free.length > 10_000 + items * MANY_VALUES
+  }
+
   #putOthers(place: number, entries: readonly Entry[]): void {
-    if (this.#isTooWide) return
     this.others ??= new Entries()
     const { others } = this
     const slots = entries.map((entry) => {
@@ -206,11 +211,10 @@ export class FieldIndex {
       return slot
     })
     this.#slots.set(place, slots)
-    const items = this.firsts.column.counts.reduce((sum, count) => sum + count, 0)
-    if (this.#placeOf.length > 10_000 + items * MOST_VALUES) this.#becomeTooWide()
   }
 
   #removeOthers(place: number): void {
+    this.#partial.delete(place)
     const slots = this.#slots.get(place)
     if (!slots) return
     this.#slots.delete(place)
@@ -219,13 +223,5 @@ export class FieldIndex {
       else this.others?.column.remove(slot)
       this.#free.push(slot)
     }
-  }
-
-  #becomeTooWide(): void {
-    this.#isTooWide = true
-    this.others = undefined
-    this.#slots.clear()
-    this.#placeOf.length = 0
-    this.#free.length = 0
   }
 }

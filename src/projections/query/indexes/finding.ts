@@ -1,9 +1,12 @@
+import type { Collection } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
+import { parseSteps } from '../../../json/parse-steps.ts'
 import type { JsonObject } from '../../../json/value.ts'
-import type { Steps } from '../../../slices.ts'
-import { matches, mentions } from '../filter.ts'
+import { atOnce, type Steps } from '../../../slices.ts'
+import { type Conditions, passing } from '../filter.ts'
 import type { Query } from '../query.ts'
-import { type CollectionIndexes, nameOf } from './collection-indexes.ts'
+import { firstOf } from './build.ts'
+import { type CollectionIndexes, type Follower, nameOf } from './collection-indexes.ts'
 import { isIn } from './intervals.ts'
 import { PlaceSet } from './place-set.ts'
 import { type Check, type Lead, type Plan, placesOf } from './plan.ts'
@@ -21,8 +24,8 @@ const STEP = 4096
 
 /**
  * Finds what a query asks for, and hands it on in the step in which it is right: what is done there sees the
- * collection as the page shows it. Undefined when it must be begun anew, as all places are others now,
- * or an index that it looks values up in no longer has all of them.
+ * collection as the page shows it. Undefined when it must be begun anew, as all places are others now. To be called
+ * when the indexes are not late, and a plan was made in the same step.
  */
 export function* finding<Result>(
   indexes: CollectionIndexes,
@@ -39,12 +42,12 @@ export function* finding<Result>(
     result: use({ items: places.map((place) => collection.itemAt(place) as Item), total }),
   })
   const sequence = new Sequence(collection, plan.levels)
-  if (isAll && plan.levels[0]?.index) return handOn(sequence.ofAll(offset, size), collection.size)
-  if (plan.best?.lead && filters.length === 1 && mentioned.length === 0) {
+  if (isAll && !sequence.readsItems) return handOn(sequence.ofAll(offset, size), collection.size)
+  if (plan.best?.lead && filters.length === 1 && mentioned.length === 0 && !sequence.readsItems) {
     const places = inOrderAlready(plan.best.lead, plan, offset, size, sequence)
     if (places) return handOn(places, plan.best.lead.size)
   }
-  const set = yield* collected(indexes, plan, mentioned)
+  const set = yield* collected(indexes, plan, { filters, mentioned }, sequence)
   if (!set) return undefined
   return handOn(sort.length > 0 ? sequence.of(set, offset, size) : set.slice(offset, size), set.size)
 }
@@ -57,8 +60,8 @@ function inOrderAlready(
   size: number,
   sequence: Sequence,
 ): number[] | undefined {
-  if (!isExact || others.length > 0) return undefined
-  if (by) return nameOf(by.path) === nameOf(index.path) && by.index ? sequence.ofAll(offset, size, firsts) : undefined
+  if (!isExact || others.length > 0 || index.partial.size > 0) return undefined
+  if (by) return nameOf(by.path) === nameOf(index.path) ? sequence.ofAll(offset, size, firsts) : undefined
   const [span, ...more] = firsts
   if (!span) return []
   const { rankings, column } = index.firsts
@@ -72,26 +75,13 @@ function inOrderAlready(
 function* collected(
   indexes: CollectionIndexes,
   { best, checks }: Plan,
-  mentioned: readonly string[],
+  conditions: Conditions,
+  sequence: Sequence,
 ): Steps<PlaceSet | undefined> {
   const { collection } = indexes
   const set = new PlaceSet(collection.places)
-  const changed = new Set<number>()
-  let isOutdated = false
-  const stop = indexes.follow({
-    put(place, value) {
-      changed.add(place)
-      if (passesAll(checks, mentioned, value)) set.add(place)
-      else set.delete(place)
-    },
-    removed(place) {
-      changed.add(place)
-      set.delete(place)
-    },
-    reordered() {
-      isOutdated = true
-    },
-  })
+  const changes = new Changes(collection, conditions, set)
+  const stop = indexes.follow(changes)
   try {
     const search = searchOf(best, checks)
     const sets: PlaceSet[] = []
@@ -101,32 +91,103 @@ function* collected(
       sets.push(one)
     }
     const { places, byIndex, byItem } = search
-    const isRead = byItem.length > 0 || mentioned.length > 0
+    const rest = { filters: byItem.map(({ filter }) => filter), mentioned: conditions.mentioned }
+    const isRead = byItem.length > 0 || conditions.mentioned.length > 0
+    const partial = checks.flatMap(({ lead }) => (lead && lead.index.partial.size > 0 ? [lead.index.partial] : []))
     let count = 0
     if (places && sets.length + byIndex.length === 0 && !isRead) {
-      // Until something changes, whatever the index says is so.
-      for (; changed.size === 0 && count < places.length; count += STEP, yield) {
-        set.addAll(places.subarray(count, count + STEP))
+      // Until something changes, whatever the index says is so; what it has in part comes after that.
+      const exact = places.length - (best?.lead?.index.partial.size ?? 0)
+      for (; changes.places.size === 0 && count < exact; count += STEP, yield) {
+        set.addAll(places.subarray(count, Math.min(count + STEP, exact)))
       }
+      count = Math.min(count, exact)
     }
-    for (let place = -1; !isOutdated; count++) {
+    for (let place = -1; !changes.isOutdated; count++) {
       place = places ? (places[count] ?? collection.places) : collection.seek(place + 1)
-      if (place >= collection.places) return set
+      if (place >= collection.places) break
+      if (count % STEP === STEP - 1) yield
       if (
-        !(changed.size > 0 && changed.has(place)) &&
-        sets.every((one) => one.has(place)) &&
-        byIndex.every(({ index, intervals }) => isIn(index, place, intervals)) &&
-        (!isRead || passesAll(byItem, mentioned, (collection.itemAt(place) as Item).value))
+        changes.places.has(place) ||
+        !sets.every((one) => one.has(place)) ||
+        !byIndex.every(({ index, intervals }) => index.partial.has(place) || isIn(index, place, intervals))
       ) {
-        set.add(place)
+        continue
       }
-      if (isRead || count % STEP === STEP - 1) yield
-      // An index that has come to leave values out would deny them to items that have them.
-      if (byIndex.some(({ index }) => !index.isWhole)) return undefined
+      const isPartial = partial.some((those) => those.has(place))
+      if (isRead || isPartial) {
+        yield
+        if (changes.places.has(place) || changes.isOutdated) continue
+        const { text } = collection.itemAt(place) as Item
+        const value = (yield* parseSteps(text)) as JsonObject
+        if (!(yield* passing(value, isPartial ? conditions : rest)) || changes.places.has(place)) continue
+      }
+      set.add(place)
     }
-    return undefined
+    for (;;) {
+      yield* changes.settling()
+      if (changes.isOutdated) return undefined
+      const unread = sequence.unreadOf(set)
+      if (sequence.usesIndexes && indexes.areLate) {
+        indexes.catchUp()
+        yield
+      } else if (unread.length === 0) return set
+      for (const place of unread) {
+        yield* sequence.reading(place)
+        yield
+      }
+    }
   } finally {
     stop()
+  }
+}
+
+/** So short a list of conditions is checked of an item that is short while it is written. */
+const FEW = 8
+
+/** The places that change while a set of all that match is made. */
+class Changes implements Follower {
+  readonly places = new Set<number>()
+  isOutdated = false
+  readonly #collection: Collection
+  readonly #conditions: Conditions
+  readonly #set: PlaceSet
+  /** What is to be looked at again. */
+  readonly #again = new Set<number>()
+
+  constructor(collection: Collection, conditions: Conditions, set: PlaceSet) {
+    this.#collection = collection
+    this.#conditions = conditions
+    this.#set = set
+  }
+
+  put(place: number, value: JsonObject | undefined): void {
+    this.removed(place)
+    const { filters, mentioned } = this.#conditions
+    if (!value || filters.length + mentioned.length > FEW) this.#again.add(place)
+    else if (atOnce(passing(value, this.#conditions))) this.#set.add(place)
+  }
+
+  removed(place: number): void {
+    this.places.add(place)
+    this.#set.delete(place)
+    this.#again.delete(place)
+  }
+
+  reordered(): void {
+    this.isOutdated = true
+  }
+
+  /** When it ends, the set is right. */
+  *settling(): Steps<void> {
+    for (let place = firstOf(this.#again); place !== undefined && !this.isOutdated; place = firstOf(this.#again)) {
+      yield
+      const item = this.#collection.itemAt(place)
+      const value = item && ((yield* parseSteps(item.text)) as JsonObject)
+      const passes = value !== undefined && (yield* passing(value, this.#conditions))
+      if (this.#collection.itemAt(place) !== item || !this.#again.delete(place)) continue
+      if (passes) this.#set.add(place)
+    }
   }
 }
 
@@ -153,8 +214,4 @@ function searchOf(best: Check | undefined, checks: readonly Check[]): Search {
     else if (check !== best) byIndex.push(lead)
   }
   return { places: best?.lead && placesOf(best.lead), sets, byIndex, byItem }
-}
-
-function passesAll(checks: readonly Check[], mentioned: readonly string[], value: JsonObject): boolean {
-  return checks.every(({ filter }) => matches(value, filter)) && (mentioned.length === 0 || mentions(value, mentioned))
 }

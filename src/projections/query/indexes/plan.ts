@@ -22,7 +22,7 @@ export interface Lead {
   readonly intervals: Intervals
   readonly firsts: readonly Span[]
   readonly others: readonly Span[]
-  /** How many entries that is; items may have several. */
+  /** How many entries that is, and items that the index has in part; items may have several. */
   readonly size: number
   /** Whether all of them meet the filter. */
   readonly isExact: boolean
@@ -80,7 +80,7 @@ function newPlanOf(indexes: CollectionIndexes, { filters, sort }: Query): Plan {
     const intervals = intervalsOf(filter)
     const index = intervals && indexAt(filter.path)
     if (intervals && !index && missing.size < MOST_FILTERS) missing.set(nameOf(filter.path), filter.path)
-    const lead = intervals && index?.isWhole ? leadOf(index, intervals) : undefined
+    const lead = intervals && index && leadOf(index, intervals)
     const check = { filter, intervals, lead }
     checks.push(check)
     if (lead && lead.size < (best?.lead?.size ?? Number.POSITIVE_INFINITY)) best = check
@@ -107,7 +107,7 @@ function leadOf(index: FieldIndex, intervals: Intervals): Lead {
     intervals,
     firsts,
     others,
-    size: sizeOf(firsts) + sizeOf(others),
+    size: sizeOf(firsts) + sizeOf(others) + index.partial.size,
     isExact: intervals.isExact || !hasInstants(index),
   }
 }
@@ -125,7 +125,7 @@ function hasInstants({ firsts, others }: FieldIndex): boolean {
   )
 }
 
-/** The places of the items that the spans are of, as they are now. */
+/** The places of the items that the spans are of, as they are now; then those of which the index has not all values. */
 export function placesOf({ index, firsts, others, size }: Lead): Uint32Array {
   const places = new Uint32Array(size)
   let count = 0
@@ -139,5 +139,6 @@ export function placesOf({ index, firsts, others, size }: Lead): Uint32Array {
       places[count] = index.placeOf(places[count] as number)
     }
   }
+  for (const place of index.partial) places[count++] = place
   return places
 }

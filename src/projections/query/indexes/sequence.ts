@@ -1,6 +1,9 @@
 import type { Collection } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
 import type { Sort } from '../../../json/order.ts'
+import { parseSteps } from '../../../json/parse-steps.ts'
+import type { JsonObject } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 import type { Column } from './column.ts'
 import { compareKeys, type Entry, firstEntry, SECTION, SECTIONS } from './entries.ts'
 import type { FieldIndex } from './field-index.ts'
@@ -24,20 +27,49 @@ const MANY = 8192
  */
 export class Sequence {
   readonly #collection: Collection
-  readonly #levels: readonly Level[]
-  readonly #read = new Map<number, Entry[]>()
+  readonly #all: readonly Level[]
+  /** Those that order anything. */
+  #levels: readonly Level[] = []
+  readonly #read = new Map<number, ReadItem>()
 
   constructor(collection: Collection, levels: readonly Level[]) {
     this.#collection = collection
-    this.#levels = levels.filter(({ index }, level) => level === 0 || !index?.isOfOneValue)
+    this.#all = levels
+  }
+
+  get usesIndexes(): boolean {
+    return this.#all.some(({ index }) => index)
+  }
+
+  /** Whether some of the fields have no index. */
+  get readsItems(): boolean {
+    return this.#all.some(({ index }) => !index)
+  }
+
+  /** The places of a set that are to be read before it can be put in order: none when there is an index for each level. */
+  unreadOf(set: PlaceSet): readonly number[] {
+    if (!this.readsItems) return []
+    return set.slice(0, set.size).filter((place) => this.#read.get(place)?.item !== this.#collection.itemAt(place))
+  }
+
+  *reading(place: number): Steps<void> {
+    const item = this.#collection.itemAt(place)
+    if (!item) return
+    const value = (yield* parseSteps(item.text)) as JsonObject
+    const entries = new Map<Level, Entry>()
+    for (const level of this.#all) if (!level.index) entries.set(level, yield* firstEntry(value, level.path))
+    this.#read.set(place, { item, entries })
   }
 
   /** Of all that there are, or of those in some spans of the first field's index. */
   ofAll(offset: number, size: number, spans?: readonly Span[]): number[] {
+    this.#levels = this.#all.filter(ordersAny)
     return this.#walk(0, undefined, offset, size, spans)
   }
 
+  /** Of a set of which nothing is unread. */
   of(set: PlaceSet, offset: number, size: number): number[] {
+    this.#levels = this.#all.filter(ordersAny)
     return this.#of(0, set, offset, size)
   }
 
@@ -163,16 +195,19 @@ export class Sequence {
     return descending ? -order : order
   }
 
-  /** Read once, however often it is compared. */
   #entry(level: number, place: number): Entry {
-    let entries = this.#read.get(place)
-    if (!entries) {
-      const { value } = this.#collection.itemAt(place) as Item
-      entries = this.#levels.map(({ path, index }) => (index ? { section: 0, key: 0 } : firstEntry(value, path)))
-      this.#read.set(place, entries)
-    }
-    return entries[level] as Entry
+    return this.#read.get(place)?.entries.get(this.#levels[level] as Level) as Entry
   }
+}
+
+/** What an item has for the levels without an index. */
+interface ReadItem {
+  readonly item: Item
+  readonly entries: ReadonlyMap<Level, Entry>
+}
+
+function ordersAny({ index }: Level, level: number): boolean {
+  return level === 0 || !index?.isOfOneValue
 }
 
 /** Ranks of one section, of which those in the set count. */

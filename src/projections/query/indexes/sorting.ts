@@ -23,11 +23,12 @@ export function* sorted(column: Column, section: number): Steps<Uint32Array> {
     if (place % STEP === 0) yield
   }
   if (isNumeric(section)) return yield* sortedByNumber(places, (place) => column.number(place))
-  if (section === SECTION.text) {
+  // V8 hashes a long text by its length alone, so that to look up many of one length takes long.
+  if (section === SECTION.text && !column.hasLongKeys) {
     const ranks = yield* ranksOfTexts(column, places)
     if (ranks) return yield* sortedByNumber(places, (place) => ranks.get(column.key(place) as string) as number)
   }
-  return yield* merged(places, (a, b) => column.compareAt(section, a, b) || a - b)
+  return yield* merged(places, (a, b) => column.compareAt(section, a, b) || a - b, column.hasLongKeys ? LONG_RUN : RUN)
 }
 
 /** The rank of each text among all that there are; undefined when there are too many. */
@@ -121,16 +122,17 @@ function digitOf(digit: number, low: number, high: number): number {
 }
 
 const RUN = 64
+const LONG_RUN = 8
 
 /** By comparing: short runs first, then twice as long ones from two each. */
-function* merged(places: Uint32Array, compare: (a: number, b: number) => number): Steps<Uint32Array> {
-  for (let start = 0; start < places.length; start += RUN) {
-    places.subarray(start, start + RUN).sort(compare)
+function* merged(places: Uint32Array, compare: (a: number, b: number) => number, run = RUN): Steps<Uint32Array> {
+  for (let start = 0; start < places.length; start += run) {
+    places.subarray(start, start + run).sort(compare)
     yield
   }
   let from: Uint32Array = places
   let to: Uint32Array = yield* arrayOf(places.length)
-  for (let length = RUN; length < places.length; length *= 2) {
+  for (let length = run; length < places.length; length *= 2) {
     for (let start = 0; start < places.length; start += 2 * length) {
       const middle = Math.min(start + length, places.length)
       const end = Math.min(middle + length, places.length)
@@ -139,7 +141,7 @@ function* merged(places: Uint32Array, compare: (a: number, b: number) => number)
       for (let at = start; at < end; at++) {
         const takesLeft = left < middle && (right === end || compare(from[left] as number, from[right] as number) <= 0)
         to[at] = from[takesLeft ? left++ : right++] as number
-        if (at % 64 === 0) yield
+        if (at % run === 0) yield
       }
     }
     ;[from, to] = [to, from]

@@ -1,0 +1,262 @@
+import type { Steps } from '../slices.ts'
+import { parseInstant } from './instant.ts'
+import type { Ranked } from './order.ts'
+import { compareText, isArray, type JsonValue } from './value.ts'
+
+/*
+ * An order key is text of units up to 255, so that V8 keeps it as bytes and compares it as such. It begins with the
+ * value's rank (order.ts) plus one; then come
+ *
+ *   boolean   1 or 2
+ *   number    the bytes of the double, in an order of their own (`#number`)
+ *   instant   the milliseconds as a number, then the microseconds in two bytes
+ *   text      its UTF-8, each byte plus one, which has the order of the code points; then 0
+ *   array     the keys of its elements, then 0
+ *   object    for each name, in order, 1, the name as text and its value's key; then 0
+ *
+ * No key is the beginning of another. A key has about as many bytes as the value's JSON, and at most three times as many.
+ */
+
+/**
+ * The key of a value: two keys compare with `<` as the values do, and are equal when these are. A key that is longer
+ * than `most` may be cut after that many units.
+ */
+export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): Steps<string> {
+  const writer = new KeyWriter(most)
+  if (typeof value === 'object' && value !== null) yield* writeContainer(writer, value)
+  else writer.scalar(value)
+  return writer.key()
+}
+
+/** The key of null, a boolean, a number or text. */
+export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {
+  const writer = new KeyWriter(most)
+  writer.scalar(value)
+  return writer.key()
+}
+
+/** The key of what was ranked already. */
+export function keyOfRanked(value: Ranked): string {
+  const writer = new KeyWriter(Number.POSITIVE_INFINITY)
+  writer.ranked(value)
+  return writer.key()
+}
+
+/** The rank of the value that a key is of. */
+export function rankOfKey(key: string): number {
+  return key.charCodeAt(0) - 1
+}
+
+/** Values that are written in a step, and names that are sorted in one. */
+const STEP = 1024
+
+interface Open {
+  readonly values: readonly JsonValue[] | Readonly<Record<string, JsonValue>>
+  /** Undefined for an array. */
+  readonly names: readonly string[] | undefined
+  readonly size: number
+  next: number
+}
+
+function* writeContainer(writer: KeyWriter, root: JsonValue): Steps<void> {
+  const open: Open[] = []
+  let value = root
+  for (let written = 1; !writer.isFull; written++) {
+    if (written % STEP === 0) yield
+    if (isArray(value)) {
+      writer.byte(RANK.array)
+      open.push({ values: value, names: undefined, size: value.length, next: 0 })
+    } else if (typeof value === 'object' && value !== null) {
+      writer.byte(RANK.object)
+      const names = yield* sortedNames(Object.keys(value))
+      open.push({ values: value, names, size: names.length, next: 0 })
+    } else writer.scalar(value as string)
+    let innermost = open.at(-1)
+    while (innermost && innermost.next === innermost.size) {
+      writer.byte(END)
+      open.pop()
+      innermost = open.at(-1)
+    }
+    if (!innermost) return
+    const name = innermost.names?.[innermost.next]
+    if (name !== undefined) writer.name(name)
+    value = (innermost.values as Readonly<Record<string | number, JsonValue>>)[name ?? innermost.next] as JsonValue
+    innermost.next++
+  }
+}
+
+/** Runs of names are sorted, then two merged into one. */
+function* sortedNames(names: string[]): Steps<readonly string[]> {
+  if (names.length <= STEP) return names.sort(compareText)
+  let runs: string[][] = []
+  for (let from = 0; from < names.length; from += STEP) {
+    runs.push(names.slice(from, from + STEP).sort(compareText))
+    yield
+  }
+  while (runs.length > 1) {
+    const longer: string[][] = []
+    for (let at = 0; at < runs.length; at += 2) longer.push(yield* merged(runs[at] as string[], runs[at + 1] ?? []))
+    runs = longer
+  }
+  return runs[0] as string[]
+}
+
+function* merged(left: readonly string[], right: readonly string[]): Steps<string[]> {
+  const both: string[] = []
+  for (let l = 0, r = 0; l < left.length || r < right.length; ) {
+    const takesLeft = r === right.length || (l < left.length && compareText(left[l] as string, right[r] as string) < 0)
+    both.push((takesLeft ? left[l++] : right[r++]) as string)
+    if (both.length % STEP === 0) yield
+  }
+  return both
+}
+
+const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
+const END = 0
+const NAME = 1
+
+class KeyWriter {
+  readonly #most: number
+  #bytes = Buffer.allocUnsafe(32)
+  #length = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get isFull(): boolean {
+    return this.#length > this.#most
+  }
+
+  key(): string {
+    return this.#bytes.toString('latin1', 0, this.#length)
+  }
+
+  scalar(value: null | boolean | number | string): void {
+    if (value === null) this.byte(RANK.null)
+    else if (typeof value === 'boolean') this.#boolean(value)
+    else if (typeof value === 'number') this.#number(RANK.number, value)
+    else {
+      const instant = parseInstant(value)
+      if (instant) this.ranked({ rank: 3, value: instant })
+      else {
+        this.byte(RANK.text)
+        this.text(value)
+      }
+    }
+  }
+
+  ranked(one: Ranked): void {
+    switch (one.rank) {
+      case 0:
+        this.byte(RANK.null)
+        return
+      case 1:
+        this.#boolean(one.value)
+        return
+      case 2:
+        this.#number(RANK.number, one.value)
+        return
+      case 3:
+        this.#number(RANK.instant, one.value.ms)
+        this.byte(one.value.micros >>> 8)
+        this.byte(one.value.micros & 0xff)
+        return
+      case 4:
+        this.byte(RANK.text)
+        this.text(one.value)
+        return
+      case 5:
+        this.byte(RANK.array)
+        for (const element of one.value) this.ranked(element)
+        this.byte(END)
+        return
+      default:
+        this.byte(RANK.object)
+        for (const [index, part] of one.value.entries()) {
+          if (index % 2 === 0) this.name((part as { readonly value: string }).value)
+          else this.ranked(part)
+        }
+        this.byte(END)
+    }
+  }
+
+  byte(byte: number): void {
+    if (this.#length === this.#bytes.length) this.#grow(1)
+    this.#bytes[this.#length++] = byte
+  }
+
+  text(text: string): void {
+    const units = Math.min(text.length, this.#most)
+    if (this.#bytes.length - this.#length <= units * 3) this.#grow(units * 3 + 1)
+    const bytes = this.#bytes
+    let at = this.#length
+    for (let index = 0; index < units; index++) {
+      const unit = text.charCodeAt(index)
+      if (unit < 0x80) bytes[at++] = unit + 1
+      else if (unit < 0x800) {
+        bytes[at++] = (0xc0 | (unit >>> 6)) + 1
+        bytes[at++] = (0x80 | (unit & 0x3f)) + 1
+      } else {
+        const point = text.codePointAt(index) as number
+        if (point > 0xffff) {
+          index++
+          bytes[at++] = (0xf0 | (point >>> 18)) + 1
+          bytes[at++] = (0x80 | ((point >>> 12) & 0x3f)) + 1
+        } else bytes[at++] = (0xe0 | (point >>> 12)) + 1
+        bytes[at++] = (0x80 | ((point >>> 6) & 0x3f)) + 1
+        bytes[at++] = (0x80 | (point & 0x3f)) + 1
+      }
+    }
+    this.#length = at
+    // Else it is full.
+    if (units === text.length) this.byte(END)
+  }
+
+  name(name: string): void {
+    this.byte(NAME)
+    this.text(name)
+  }
+
+  #boolean(value: boolean): void {
+    this.byte(RANK.boolean)
+    this.byte(value ? 2 : 1)
+  }
+
+  /**
+   * The bytes in order: of a positive number with the sign bit set, of a negative one all bits inverted. What the zeros at
+   * the end of the double become is left out, and stands before (negative: after) all that may follow in its place.
+   */
+  #number(rank: number, number: number): void {
+    this.byte(rank)
+    // -0 is 0.
+    BITS.setFloat64(0, number + 0)
+    const isNegative = BITS.getUint8(0) >= 0x80
+    let size = 8
+    while (size > 1 && BITS.getUint8(size - 1) === 0) size--
+    for (let index = 0; index < size; index++) {
+      const bits = BITS.getUint8(index)
+      if (isNegative) this.#escaped(~bits & 0xff, 0xfe)
+      else this.#escaped(index === 0 ? bits | 0x80 : bits, 0)
+    }
+    this.byte(isNegative ? 0xff : END)
+  }
+
+  /** Bytes that `least` and the one after it stand for get another one, so that neither can be taken for a number's end. */
+  #escaped(byte: number, least: number): void {
+    if (byte !== least && byte !== least + 1) this.byte(byte)
+    else {
+      this.byte(least === 0 ? 1 : least)
+      this.byte(byte === least ? 1 : 2)
+    }
+  }
+
+  #grow(more: number): void {
+    const larger = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#length + more))
+    this.#bytes.copy(larger, 0, 0, this.#length)
+    this.#bytes = larger
+  }
+}
+
+/** Written and read at once. */
+const BITS = new DataView(new ArrayBuffer(8))

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { compareRanked, ranked } from '../../src/json/order.ts'
+import { keyOfRanked, orderKey, rankOfKey } from '../../src/json/order-key.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+import { atOnce } from '../../src/slices.ts'
+import { ORDER } from '../projections/query/order.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const random = new Random(seedFor('order keys'))
+
+const SCALARS: readonly JsonValue[] = [
+  ...ORDER.flat().filter((value) => typeof value !== 'object' || value === null),
+  ...[-0, 0.1, -0.1, 1, -1, 2, -2, 255, 256, 1e308, -1e308, 5e-324, -5e-324, 2 ** 53, -(2 ** 53), 1.5, 65_536],
+  ...['\u0000', '\u0001', '\u0000\u0000', '\ud83d', '\ud83dx', '\ude00', '\ud83d\ud83d\ude00', '\ud7ff', '\ue000'],
+  ...[
+    '0001-01-01T00:00:00.000001Z',
+    '9999-12-31T23:59:59.999999Z',
+    '1969-12-31T23:59:59.999999Z',
+    '\uffff',
+    '\u{10ffff}',
+  ],
+]
+
+function value(depth = 0): JsonValue {
+  const kind = random.integer(depth > 3 ? 1 : 4)
+  if (kind < 2) return random.chance(0.2) ? (random.integer(2000) - 1000) / 8 : random.pick(SCALARS)
+  const length = random.integer(4)
+  if (kind === 2) return Array.from({ length }, () => value(depth + 1))
+  const names = Array.from({ length }, () => random.pick(['', 'a', 'b', 'ab', '\u0000', 'é', '2026-01-01', '7']))
+  return Object.fromEntries(names.map((name) => [name, value(depth + 1)]))
+}
+
+const keyOf = (one: JsonValue, most?: number) => atOnce(orderKey(one, most))
+
+test('order keys compare as the values do', () => {
+  for (let round = 0; round < 20_000; round++) {
+    const [a, b] = [value(), value()]
+    const [left, right] = [keyOf(a), keyOf(b)]
+    const order = Math.sign(compareRanked(ranked(a), ranked(b))) + 0
+    const what = `${JSON.stringify(a)} and ${JSON.stringify(b)}`
+    assert.equal(left === right ? 0 : left < right ? -1 : 1, order, what)
+    assert.equal(left.startsWith(right), left === right, `no key begins another: ${what}`)
+    assert.equal(keyOfRanked(ranked(a)), left, what)
+    assert.equal(rankOfKey(left), ranked(a).rank)
+    // Cut behind the length of another key it still compares with that one.
+    const cut = keyOf(a, right.length)
+    assert.equal(cut === right ? 0 : cut < right ? -1 : 1, order, `cut: ${what}`)
+  }
+})
+
+test('an object of many names has the key of the same names in another order', () => {
+  const names = Array.from({ length: 5000 }, (_, index) => `${(index * 7919) % 5000}x`)
+  const one = Object.fromEntries(names.map((name) => [name, name.length]))
+  const other = Object.fromEntries(names.toReversed().map((name) => [name, name.length]))
+  assert.equal(keyOf(one), keyOf(other))
+  assert.equal(keyOf(one), keyOfRanked(ranked(one)))
+})
+
+test('an order key takes at most three times as many bytes as the JSON', () => {
+  for (let round = 0; round < 2000; round++) {
+    const one = [value(), value()]
+    const bytes = Buffer.byteLength(JSON.stringify(one))
+    assert.ok(keyOf(one).length <= bytes * 3, JSON.stringify(one))
+  }
+})
