@@ -1,4 +1,3 @@
-import type { Steps } from '../slices.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** A dotted path. */
@@ -108,6 +107,9 @@ export function selectionOf(paths: readonly Path[]): Selection {
   for (const selection of whole) selection.clear()
   return root
 }
+
+/** As in slices.ts, which pages do not load. */
+type Steps<Result> = Generator<undefined, Result>
 
 /** Values that are looked at in a step. */
 const STEP = 1024
