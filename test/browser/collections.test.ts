@@ -164,6 +164,30 @@ test(
   },
 )
 
+test('a field whose name has a dot is sorted and filtered by, and not taken for a path', options, async (t) => {
+  const dotted = [
+    { id: 1, 'a.b': 2, a: { b: 8 } },
+    { id: 2, 'a.b': 1, a: { b: 9 } },
+  ]
+  const server = await startServer(t, { data: { dotted } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=dotted`)
+  const isShown = (expected: string) => until(expected, async () => (await ids(page)).join(' ') === expected)
+  for (const [field, expected] of [
+    ['a\\.b', '2 1'],
+    ['a.b', '1 2'],
+  ] as const) {
+    await page.locator('#table thead').getByRole('button', { name: field, exact: true }).click()
+    await isShown(expected)
+    assert.equal(await page.locator('#table th[aria-sort=ascending]').textContent(), field)
+  }
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Field').fill('a\\.b')
+  await page.getByLabel('Value', { exact: true }).fill('2')
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await isShown('1')
+  assert.deepEqual(errors, [])
+})
+
 test('what is in the data is shown as text, never as markup, and moves nothing', options, async (t) => {
   const attack = '<img src="/x" onerror="globalThis.attacked = true"><script>globalThis.attacked = true</script>'
   const hostile = {

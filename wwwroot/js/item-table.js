@@ -3,6 +3,7 @@
 import { el, flash, setText } from './dom.js'
 import { kindOf, short } from './format.js'
 import { classOf } from './json-view.js'
+import { escaped } from './query.js'
 
 const COLUMNS = 40
 const DEPTH = 3
@@ -163,10 +164,9 @@ export function itemTable({ onSort, onPick, addressOf }) {
 function flatten(item, into = new Map(), prefix = '', depth = 1) {
   for (const [name, value] of Object.entries(item)) {
     const isOpen = typeof value === 'object' && value !== null && !Array.isArray(value) && depth < DEPTH
-    // A name with a dot cannot be told from a path.
     const count = isOpen ? Object.keys(value).length : 0
-    if (count > 0 && count <= COLUMNS) flatten(value, into, `${prefix}${name}.`, depth + 1)
-    else into.set(prefix + name, value)
+    if (count > 0 && count <= COLUMNS) flatten(value, into, `${prefix}${escaped(name)}.`, depth + 1)
+    else into.set(prefix + escaped(name), value)
   }
   return into
 }

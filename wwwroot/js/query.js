@@ -62,6 +62,14 @@ export function filterName(field, operator) {
   return RESERVED.includes(field) || SUFFIX.test(field) ? `${field}_eq` : field
 }
 
+/**
+ * A name of an item as a path has it: a backslash before a dot or comma, and before a backslash that would be taken for such a one.
+ * @param {string} name
+ */
+export function escaped(name) {
+  return name.replace(/[.,]|\\(?=[.,\\]|$)/g, '\\$&')
+}
+
 /** @param {string} name */
 export function isFilter(name) {
   return !RESERVED.includes(name)
@@ -84,7 +92,7 @@ export function filterText(name, value) {
  * @returns {{ field: string, isDown: boolean } | undefined} the first field that is sorted by
  */
 export function sorting(parameters) {
-  const first = valueIn(parameters, 'sort')?.split(',')[0]?.trim()
+  const first = /^(?:\\[\s\S]|[^,])*/.exec(valueIn(parameters, 'sort') ?? '')?.[0].trim()
   if (!first) return undefined
   if (first.startsWith('-')) return { field: first.slice(1), isDown: true }
   const [, field = first.replace(/^\+/, ''), order = 'asc'] = /^(.*)_(asc|desc)$/.exec(first) ?? []
