@@ -63,6 +63,13 @@ export const RUNS = {
     all: { DATA_FILE_KILLS: 15 },
     full: { DATA_FILE_KILLS: 500 },
   },
+  stale: {
+    about: 'editors that opened the data file at any time save it: no write of others is taken back',
+    file: 'test/projections/data-file-stale.test.ts',
+    test: '^no acknowledged',
+    all: { STALE_EDITS: 100 },
+    full: { STALE_EDITS: 5000 },
+  },
   large: {
     about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
     file: 'test/faults/large-write.test.ts',

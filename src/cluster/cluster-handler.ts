@@ -17,6 +17,7 @@ export interface TakenIn {
   readonly basis: number
   readonly events: number
   readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
+  readonly basedOn: Position
 }
 
 export interface ClusterHandlerOptions {
@@ -95,8 +96,8 @@ export class ClusterHandler {
         return { type: 'stored', position, events: events.length }
       }
       case 'reload': {
-        const { basis, events, conflicts } = await reload()
-        return { type: 'taken-in', basis, events, conflicts }
+        const { basis, events, conflicts, basedOn } = await reload()
+        return { type: 'taken-in', basis, events, conflicts, basedOn }
       }
       default:
         return question satisfies never

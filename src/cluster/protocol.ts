@@ -32,6 +32,7 @@ export type Answer =
       readonly basis: Position
       readonly events: number
       readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
+      readonly basedOn: Position
     }
   | {
       readonly type: 'refused'

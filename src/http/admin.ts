@@ -60,9 +60,9 @@ export function adminRoutes(options: AdminOptions): Router {
 
   resource(router, '/admin/reload', {
     POST: async (ctx) => {
-      const { basis, events, conflicts } = await reload()
+      const { basis, events, conflicts, basedOn } = await reload()
       ctx.set('Journal-Position', String(basis + events))
-      sendJson(ctx, JSON.stringify({ position: basis + events, events, conflicts }))
+      sendJson(ctx, JSON.stringify({ position: basis + events, events, basedOn, conflicts }))
     },
   })
 

@@ -160,14 +160,16 @@ function* keysOf(ids: readonly ItemId[]): Generator<string> {
   for (const id of ids) yield keyOf(id)
 }
 
-/** The collections as they were right after an event, and of what came later only what `later` says. */
+/** The collections as they were right after an event, and of what came later, up to another, only what `later` says. */
 export async function collectionsAt(
   journal: Pick<Journal, 'read'>,
   position: Position,
+  until: Position,
   later: (recorded: Recorded) => boolean,
 ): Promise<ReadonlyMap<string, Collection>> {
   const past = new Views()
   for await (const recorded of journal.read(1, position)) past.apply(recorded)
-  for await (const recorded of journal.read(position + 1)) if (later(recorded)) past.apply(recorded)
+  if (position >= until) return past.copies()
+  for await (const recorded of journal.read(position + 1, until)) if (later(recorded)) past.apply(recorded)
   return past.copies()
 }

@@ -416,7 +416,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
       now,
       bodyBytes: 1,
       verify: undefined,
-      reload: async () => ({ basis: 0, events: 0, conflicts: [] }),
+      reload: async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 }),
     },
     docs: { version: '0', views, swaggerAssets: '', schemes: [] },
     metrics: { text: async () => '', contentType: 'text/plain' },

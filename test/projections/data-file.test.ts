@@ -235,7 +235,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     const before = (await health(server)).position
     const response = await server.fetch('/admin/reload', { method: 'POST' })
     assert.equal(response.headers.get('Journal-Position'), String(before + 1))
-    assert.deepEqual(await response.json(), { position: before + 1, events: 1, conflicts: [] })
+    assert.deepEqual(await response.json(), { position: before + 1, events: 1, basedOn: 3, conflicts: [] })
     const merged = [
       { id: 0, name: 'Anna' },
       { ...BOB, n: 9 },
@@ -274,7 +274,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
       ...data,
       things: [
         { id: 0, name: 'by hand' },
-        { id: 1, name: 'Bob' },
+        { id: 1, name: 'Robert', n: 9 },
       ],
     })
     const position = await write(server, 'PUT', '/api/things/0', { name: 'by API' })
@@ -286,15 +286,19 @@ describe('an edit while it runs, without EagerDataReload', () => {
       [
         ['anonymous', 'ItemReplaced', { id: 0, name: 'by API' }],
         ['data-file', 'ItemReplaced', { id: 0, name: 'by hand' }],
-        ['data-file', 'ItemReplaced', { id: 1, name: 'Bob' }],
+        ['data-file', 'ItemReplaced', { id: 1, name: 'Robert', n: 9 }],
       ],
     )
-    assert.deepEqual((await written(server)).things, [{ id: 0, name: 'by hand' }, BOB])
+    assert.deepEqual((await written(server)).things, [
+      { id: 0, name: 'by hand' },
+      { id: 1, name: 'Robert', n: 9 },
+    ])
   })
 
   test('deletes what was changed since, and brings back what was deleted since, both reported', async () => {
-    await written(server)
-    await edit(server.file, { things: [{ id: 0, name: 'changed by hand' }] })
+    await write(server, 'POST', '/api/things', { name: 'seen by the editor' })
+    const { things = [] } = await written(server)
+    await edit(server.file, { things: [{ id: 0, name: 'changed by hand' }, things[2] as Data[string][number]] })
     const position = await write(server, 'DELETE', '/api/things/0')
     await write(server, 'PUT', '/api/things/1', { name: 'changed by API' })
     const { body } = await reload(server)
@@ -308,7 +312,8 @@ describe('an edit while it runs, without EagerDataReload', () => {
       ['ItemDeleted', 0],
       ['CollectionRemoved', undefined],
     ])
-    assert.deepEqual(await written(server), { things: [{ id: 0, name: 'changed by hand' }] })
+    const kept = (await written(server)).things as { id: unknown }[]
+    assert.deepEqual(new Set(kept.map(({ id }) => id)), new Set([0, things[2]?.id]))
   })
 
   test('moves items, adds some without an id, adds and removes collections', async () => {
@@ -318,13 +323,13 @@ describe('an edit while it runs, without EagerDataReload', () => {
     await edit(server.file, { things: [{ id: 'b' }, { name: 'new' }, { id: 'a' }], fresh: [] })
     assert.equal((await reload(server)).body.events, 5)
     assert.deepEqual(await madeByHand(server, position + 1), [
-      ['ItemCreated', 2],
+      ['ItemCreated', 3],
       ['CollectionOrdered', undefined],
       ['ItemDeleted', 1],
       ['CollectionRemoved', undefined],
       ['CollectionCreated', undefined],
     ])
-    const things = [{ id: 'b' }, { id: 2, name: 'new' }, { id: 'a' }]
+    const things = [{ id: 'b' }, { id: 3, name: 'new' }, { id: 'a' }]
     assert.deepEqual(await get(server, '/api/things'), things)
     assert.deepEqual(await get(server, '/api'), ['things', 'fresh'])
     assert.equal((await server.fetch('/api/old')).status, 404)
@@ -438,7 +443,7 @@ describe('an edit while it runs, with EagerDataReload', () => {
   })
 
   test('a file that is removed is written anew', async () => {
-    const data = JSON.parse(await readFile(server.file, 'utf8')) as Data
+    const data = await written(server)
     await rm(server.file)
     await until('the file to be there', () => stat(server.file).catch(() => undefined))
     assert.deepEqual(await written(server), data)

@@ -36,7 +36,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
     origins: new Origins(undefined),
     hosts: new Hosts(undefined),
   })
-  const reload = async () => ({ basis: 0, events: 0, conflicts: [] })
+  const reload = async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 })
   const app = createApp({
     api: apiResources({ views, past, indexes: new Indexes({ bytes: 1 }), handler, journal, now, bodyBytes: 1, limits }),
     bodyBytes: 1,

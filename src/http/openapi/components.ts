@@ -126,6 +126,7 @@ export const schemas = {
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
     events: { type: 'integer', minimum: 0, description: 'How many events the edit became.' },
+    basedOn: { ...position, description: 'Of the state that the edit was made from.' },
     conflicts: {
       type: 'array',
       description: 'Items that were also written since the edited file was; the edit won, the journal has both.',

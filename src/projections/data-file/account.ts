@@ -4,6 +4,7 @@ import type { Files } from '../../files/files.ts'
 import type { Kept, Piece } from '../checkpoint/kept.ts'
 import { type Content, contentOf } from './adapter.ts'
 import type { Base } from './reading.ts'
+import { remembered, type Shown } from './shown.ts'
 import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
 
 /** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
@@ -34,6 +35,8 @@ export class Account implements Kept {
   origin: Mark | undefined
   /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
   base: Base | undefined
+  /** The contents that the file has had, in order: an edit may have been made from any of them. */
+  shown: readonly Shown[] = []
   trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
   #lastTakenIn: Mark | undefined
 
@@ -52,6 +55,12 @@ export class Account implements Kept {
   /** Reads what the state file says; to be called before the journal is replayed. */
   async prepare(): Promise<void> {
     this.state = await readState(this.#files, this.#path)
+    this.shown = this.state?.shown ?? []
+  }
+
+  /** The file has another content, or had it when it was edited. */
+  show(position: Position, edits: Shown['edits'] = []): void {
+    this.shown = remembered(this.shown, { position, edits })
   }
 
   /** A durable write, also one that the journal held when it was opened. */
@@ -83,6 +92,7 @@ export class Account implements Kept {
   async recognise(hash: string | undefined): Promise<void> {
     const known = this.#written(hash)
     this.origin = known && known !== this.#lastTakenIn ? known : await this.#editedFrom()
+    if (this.origin) this.show(this.origin.position)
     // What --accept-journal goes on with is compared, whatever it is.
     this.known = this.base ? undefined : known
   }
@@ -94,6 +104,7 @@ export class Account implements Kept {
     if (content.hash !== this.known?.hash) {
       this.known = this.origin = pending
       this.base = undefined
+      if (pending) this.show(pending.position)
     }
     this.content = content
     return true
@@ -106,7 +117,7 @@ export class Account implements Kept {
   }
 
   async note(journal: string, marks: Pick<DataFileState, 'confirmed' | 'pending'>): Promise<void> {
-    const state = { journal, ...marks }
+    const state = { journal, ...marks, shown: this.shown }
     await writeState(this.#files, this.#path, state)
     this.state = state
   }

@@ -96,7 +96,11 @@ export async function contentOf(
     const isSame = (await files.stat(path))?.signature === stat.signature
     if (hash !== undefined && isSame) return { hash, signature: stat.signature }
   }
-  throw new Refusal('Unavailable', `The data file ${path} is being written to all the time; try again when it is not.`)
+  throw alwaysWritten(path)
+}
+
+export function alwaysWritten(path: string): Refusal {
+  return new Refusal('Unavailable', `The data file ${path} is being written to all the time; try again when it is not.`)
 }
 
 /** The same with all of its bytes, in pieces. */

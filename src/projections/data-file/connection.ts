@@ -10,15 +10,17 @@ export interface Connection {
   readonly takeIn: (edit: { readonly file: FileContents; readonly base: Base }, hash: string) => Promise<Merged>
 }
 
-export interface TakenInEdit {
+/** What the commands make of an edit. */
+export interface Merged {
   /** Of the last event before the edit's own, which follow it. */
   readonly basis: Position
   readonly events: number
   readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
-}
-
-/** What the commands make of an edit. */
-export interface Merged extends TakenInEdit {
   /** The file with an id in every item. */
   readonly file: FileContents
+}
+
+export interface TakenInEdit extends Omit<Merged, 'file'> {
+  /** Of the state that the edit was made from. */
+  readonly basedOn: Position
 }

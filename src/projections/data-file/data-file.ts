@@ -1,16 +1,17 @@
 import type { Logger } from 'pino'
 import type { FileContents } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
-import type { Position } from '../../events/event.ts'
 import type { Recorded } from '../../events/journal.ts'
 import { directoryOf, type Files } from '../../files/files.ts'
 import { Slices, type Steps } from '../../slices.ts'
 import type { Kept } from '../checkpoint/kept.ts'
-import { collectionsAt, type Views } from '../views.ts'
-import { Account, type DataFileStatus, isTakenIn } from './account.ts'
-import { type Content, contentOf, readContent } from './adapter.ts'
+import type { Views } from '../views.ts'
+import { Account, type DataFileStatus } from './account.ts'
+import { contentOf } from './adapter.ts'
+import type { Doubtful } from './base-search.ts'
 import type { Connection, Merged, TakenInEdit } from './connection.ts'
-import { type Base, collectionsOf, FileReading, readingOf } from './reading.ts'
+import { type Edit, Edits } from './edits.ts'
+import { collectionsOf, readingOf } from './reading.ts'
 import { mismatchOf, missingJournal, readState } from './state.ts'
 import { type Schedule, Writing } from './writing.ts'
 
@@ -31,12 +32,12 @@ export interface DataFileOptions {
 }
 
 const QUIET_MS = 200
-
 /** The data file: the first items, then a projection like any other, and a door for edits by hand. */
 export class DataFile {
   readonly #options: DataFileOptions
   readonly #account: Account
   readonly #writing: Writing
+  readonly #edits: Edits
   readonly #slices = new Slices()
   #connection: Connection | undefined
   #reloadTimer: ReturnType<Schedule> | undefined
@@ -48,6 +49,15 @@ export class DataFile {
     this.#options = options
     const { files, path, views, log, schedule, eager, door } = options
     this.#account = new Account(files, path, door)
+    this.#edits = new Edits({
+      files,
+      path,
+      views,
+      account: this.#account,
+      slices: this.#slices,
+      journal: () => this.#connected.journal,
+      door,
+    })
     this.#writing = new Writing({
       files,
       path,
@@ -113,6 +123,7 @@ export class DataFile {
       log.warn(`${mismatch.message} It is accepted.`)
       account.state = undefined
       account.base = views.copies()
+      account.shown = []
     }
     const content = (await account.untouched()) ?? (await contentOf(files, path))
     await account.recognise(content?.hash)
@@ -120,7 +131,7 @@ export class DataFile {
     if (content && known) {
       account.content = content
       if (known === state?.pending) await this.#writing.confirm(known)
-      else if (known !== state?.confirmed) account.base = await this.#baseOf(account.origin?.position ?? 0)
+      else if (known !== state?.confirmed) account.base = await this.#edits.baseOf(account.origin?.position ?? 0)
     } else if (content) {
       try {
         await this.#takeIn()
@@ -151,7 +162,7 @@ export class DataFile {
         const found = await contentOf(files, path)
         if (found && !this.#account.isAccountedFor(found)) return await this.#takeIn()
         this.#account.trouble = undefined
-        return { basis: views.position, events: 0, conflicts: [] }
+        return { basis: views.position, events: 0, conflicts: [], basedOn: this.#account.shown.at(-1)?.position ?? 0 }
       } catch (error) {
         if (error instanceof Refusal && error.code === 'Invalid') {
           throw new Refusal('Unprocessable', error.message, error.faults)
@@ -172,62 +183,40 @@ export class DataFile {
     this.#closed = true
   }
 
-  /** What the file said before it was edited: a state of the journal's, and any edit that was taken in since. */
-  async #baseOf(origin: Position): Promise<Base> {
-    if (this.#account.base) return this.#account.base
-    const { views, door } = this.#options
-    if (origin === views.position) return views.copies()
-    return collectionsAt(this.#connected.journal, origin, (recorded) => isTakenIn(recorded, door))
-  }
-
   async #takeIn(): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
     const account = this.#account
-    const origin = account.origin?.position ?? 0
-    let file: FileContents
-    let content: Content
+    let edit: Edit
     let taken: Merged
     try {
-      const base = await this.#baseOf(origin)
-      ;({ file, content } = await this.#read(base))
-      taken = await this.#connected.takeIn({ file, base }, content.hash)
+      edit = await this.#edits.find()
+      taken = await this.#connected.takeIn(edit, edit.content.hash)
     } catch (error) {
       if (error instanceof Refusal) {
         account.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
       }
       throw error
     }
+    const { file, content, origin } = edit
+    const { basis, events } = taken
     // Where items had no id, it is not the same that comes back.
     const hasAllIds = [...file].every(([name, items]) => taken.file.get(name) === items)
-    const isExact = !account.base && taken.basis === origin && hasAllIds
+    const isExact = !account.base && edit.isLast && basis === (account.origin?.position ?? 0) && hasAllIds
     account.content = content
     account.trouble = undefined
-    account.known = { position: isExact ? taken.basis + taken.events : views.position, hash: content.hash }
+    account.known = { position: isExact ? basis + events : views.position, hash: content.hash }
     if (isExact) await this.#writing.confirm(account.known)
-    else account.base = await this.#slices.run(() => collectionsOf(taken.file))
-    for (const { collection, id } of taken.conflicts) {
+    else {
+      account.base = await this.#slices.run(() => collectionsOf(taken.file))
+      if (events > 0) account.show(origin.position, [...origin.edits, [basis + 1, basis + events]])
+    }
+    const conflicts = withDoubtful(taken.conflicts, edit.doubtful)
+    for (const { collection, id } of conflicts) {
       log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
     }
-    if (taken.events > 0) log.info({ events: taken.events, path }, 'the data file was taken in')
-    return taken
-  }
-
-  /** The file as it is now; only of one that is not valid all bytes are held at once, to say what is wrong with it. */
-  async #read(base: Base): Promise<{ readonly file: FileContents; readonly content: Content }> {
-    const { files, path } = this.#options
-    try {
-      let reading: FileReading | undefined
-      const content = await contentOf(files, path, () => {
-        reading = new FileReading(base, this.#slices)
-        return reading
-      })
-      if (content && reading) return { file: await reading.contents(), content }
-    } catch (error) {
-      if (error instanceof Refusal && error.code !== 'Invalid') throw error
-      const found = await readContent(files, path)
-      if (found) return { file: await this.#slices.run(() => readingOf(found.pieces, base)), content: found.content }
-    }
-    throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
+    const basedOn = origin.position
+    if (events > 0 || !edit.isLast) log.info({ events, path, basedOn }, 'the data file was taken in')
+    return { basis, events, conflicts, basedOn }
   }
 
   get #connected(): Connection {
@@ -264,4 +253,10 @@ export class DataFile {
       }
     }, QUIET_MS)
   }
+}
+
+/** The conflicts, and what an edit may have replaced unseen, each once. */
+function withDoubtful(conflicts: Merged['conflicts'], doubtful: readonly Doubtful[]): Merged['conflicts'] {
+  const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
+  return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]
 }

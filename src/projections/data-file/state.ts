@@ -1,6 +1,7 @@
 import { Corruption, JournalMismatch } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import { directoryOf, type Files, replace } from '../../files/files.ts'
+import { numbersOf, type Shown, shownOf } from './shown.ts'
 
 /** A content of the data file: the state after which event it shows, and its SHA-256. */
 export interface Mark {
@@ -19,6 +20,8 @@ export interface DataFileState {
   readonly journal: string
   readonly confirmed: Mark | undefined
   readonly pending: Mark | undefined
+  /** The contents that the file has had, in order. */
+  readonly shown: readonly Shown[]
 }
 
 function statePath(dataFile: string): string {
@@ -36,8 +39,8 @@ export async function readState(files: Files, dataFile: string): Promise<DataFil
   const bytes = await files.read(statePath(dataFile))
   if (!bytes) return undefined
   try {
-    const { journal, confirmed, pending } = JSON.parse(bytes.toString()) as DataFileState
-    return { journal, confirmed, pending }
+    const { journal, confirmed, pending, shown } = JSON.parse(bytes.toString()) as StateText
+    return { journal, confirmed, pending, shown: (shown ?? []).map(shownOf) }
   } catch {
     throw new Corruption(
       `${statePath(dataFile)} is damaged. It tells an edit by hand from what the server wrote; without it the data file is taken for edited where it differs from the journal. Remove it to go on like that.`,
@@ -46,7 +49,13 @@ export async function readState(files: Files, dataFile: string): Promise<DataFil
 }
 
 export async function writeState(files: Files, dataFile: string, state: DataFileState): Promise<void> {
-  await replace(files, statePath(dataFile), Buffer.from(`${JSON.stringify(state)}\n`))
+  const text: StateText = { ...state, shown: state.shown.map(numbersOf) }
+  await replace(files, statePath(dataFile), Buffer.from(`${JSON.stringify(text)}\n`))
+}
+
+interface StateText extends Pick<DataFileState, 'journal' | 'confirmed' | 'pending'> {
+  /** Not written by earlier versions. */
+  readonly shown?: readonly (readonly number[])[]
 }
 
 /** Refuses a journal that is gone although the data file was written from it. */

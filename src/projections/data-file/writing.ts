@@ -122,6 +122,7 @@ export class Writing {
   /** Notes that the file is this state of the journal's. When that fails it is written again, which notes it, too. */
   async confirm(mark: Mark): Promise<void> {
     this.#account.origin = mark
+    this.#account.show(mark.position)
     try {
       await this.#note(mark, undefined)
     } catch (error) {

@@ -1,0 +1,309 @@
+import { keyOf } from '../../collections/item.ts'
+import type { FileContents, FileItem } from '../../collections/snapshot.ts'
+import { type ItemEvent, type ItemId, isItemEvent, type Position } from '../../events/event.ts'
+import { type Journal, positioned } from '../../events/journal.ts'
+import { parseSteps } from '../../json/parse-steps.ts'
+import { type JsonObject, own } from '../../json/value.ts'
+import { equalSteps } from '../../json/value-steps.ts'
+import type { Slices, Steps } from '../../slices.ts'
+import { DATA_FILE_ACTOR } from './account.ts'
+import type { Base } from './reading.ts'
+import { holds, lastOf, type Shown } from './shown.ts'
+
+export interface SearchOptions {
+  readonly journal: Pick<Journal, 'read'>
+  readonly slices: Slices
+  readonly file: FileContents
+  /** The last content that the file had before it was edited. */
+  readonly base: Base
+  /** The contents that the file had, in order; `base` is the last one. */
+  readonly shown: readonly Shown[]
+  /** The position of an item's last event, 0 when it has none. */
+  readonly lastChange: (collection: string, key: string) => Position
+}
+
+/** An item that the edit may have replaced without having seen what it replaced. */
+export interface Doubtful {
+  readonly collection: string
+  readonly id: ItemId
+}
+
+export interface Found {
+  /** The content that the edit was made from; undefined: the last one. */
+  readonly origin: Shown | undefined
+  readonly doubtful: readonly Doubtful[]
+}
+
+/** How an item differs from that of the edited file. */
+interface Difference {
+  /** How many of its members differ. */
+  readonly members: number
+  /** In how many of them the file agrees with its last content: it cannot have been edited from anything before that. */
+  readonly later: number
+}
+
+/** An item as it was from one event to the next. */
+interface Version extends Difference {
+  /** Of the event; 0 for the version before the first event that was looked at. */
+  readonly at: Position
+  readonly isByHand: boolean
+}
+
+interface Touched {
+  readonly collection: string
+  readonly id: ItemId
+  /** In the order of their positions. */
+  readonly versions: Version[]
+}
+
+/**
+ * Finds the content that an edit was made from: the one that differs from the edited file in the fewest members of
+ * items, of several the latest. An editor may have opened the file long before it was last written.
+ *
+ * Only items with events since the oldest content tell the contents apart, so the journal is read from there on and no
+ * state is folded. Where no edited item is among them, the last content is the nearest, and nothing is read.
+ */
+export async function findOrigin(options: SearchOptions): Promise<Found> {
+  const { shown, slices } = options
+  const oldest = Math.min(...shown.map(({ position }) => position))
+  if (shown.length < 2) return LAST
+  const edited = await slices.run(() => editedItems(options, oldest))
+  if (edited.recent.size === 0) return LAST
+  const touched = await touchedItems(options, edited, oldest)
+  return slices.run(() => nearest(shown, edited, touched))
+}
+
+const LAST: Found = { origin: undefined, doubtful: [] }
+
+interface Edited {
+  /** Names of items that the edit changed and that have events since the oldest content. */
+  readonly recent: Set<string>
+  /** The rest of the edit, the same for all contents. */
+  others: number
+  /** By collection, the texts of items without an id, with the number of their members. */
+  readonly unnamed: Map<string, Map<string, number>>
+}
+
+function* editedItems({ file, base, lastChange }: SearchOptions, oldest: Position): Steps<Edited> {
+  const edited: Edited = { recent: new Set(), others: 0, unnamed: new Map() }
+  const note = (collection: string, id: ItemId): void => {
+    if (lastChange(collection, keyOf(id)) > oldest) edited.recent.add(nameOf(collection, id))
+    else edited.others++
+  }
+  for (const [name, { items }] of file) {
+    const before = base.get(name)
+    const unnamed = new Map<string, number>()
+    for (const item of items) {
+      yield
+      if (item.id === undefined) {
+        const members = Object.keys((yield* parseSteps(item.text)) as JsonObject).length
+        edited.others += members
+        unnamed.set(item.text, members)
+      } else if (before?.item(keyOf(item.id)) !== item) note(name, item.id)
+    }
+    if (unnamed.size > 0) edited.unnamed.set(name, unnamed)
+  }
+  for (const [name, before] of base) {
+    const indexes = file.get(name)?.indexes
+    for (const { id } of before.items()) {
+      if (indexes?.of(id) === undefined) note(name, id)
+      yield
+    }
+  }
+  return edited
+}
+
+async function touchedItems(
+  { journal, slices, file, base, shown, lastChange }: SearchOptions,
+  edited: Edited,
+  oldest: Position,
+): Promise<ReadonlyMap<string, Touched>> {
+  const touched = new Map<string, Touched>()
+  const compare = ({ collection, id }: ItemEvent, text: string | undefined): Difference | Promise<Difference> => {
+    const last = base.get(collection)?.item(keyOf(id))?.text
+    const unnamed = edited.unnamed.get(collection)
+    return slices.run(() => differenceOf(fileItem(file, collection, id)?.text, last, text, unnamed))
+  }
+  /** Before the first event that was looked at. */
+  const first = async (event: ItemEvent): Promise<Difference> => {
+    const { collection, id, prior } = event
+    if (event.type === 'ItemCreated') return compare(event, undefined)
+    // What the edit left alone is as its last event made it, so it was something else before.
+    if (!edited.recent.has(nameOf(collection, id))) return { members: 1, later: fileItem(file, collection, id) ? 1 : 0 }
+    for await (const { events } of journal.read(prior, prior)) {
+      for (const before of events) if (isItemEvent(before)) return compare(event, textOf(before))
+    }
+    throw new Error(`the journal has no event at position ${prior}`)
+  }
+  const end = Math.max(...shown.map(lastOf))
+  for await (const recorded of journal.read(oldest + 1, end)) {
+    const isByHand = recorded.actor === DATA_FILE_ACTOR
+    for (const [at, event] of positioned(recorded)) {
+      if (!isItemEvent(event)) continue
+      const { collection, id } = event
+      const name = nameOf(collection, id)
+      let item = touched.get(name)
+      if (!item) {
+        item = { collection, id, versions: [{ at: 0, ...(await first(event)), isByHand: false }] }
+        touched.set(name, item)
+      }
+      item.versions.push({ at, ...(await compare(event, textOf(event))), isByHand })
+    }
+  }
+  for (const { collection, id, versions } of touched.values()) {
+    if (lastChange(collection, keyOf(id)) <= end) forgive(versions)
+  }
+  return touched
+}
+
+/**
+ * That an edit takes back what was last changed by hand does not tell that the file was opened before: who edits the file
+ * knows that change. So whether or not a content has it, it is as near to the edited file. Nothing is forgiven where others
+ * wrote since: that would be taken back, too.
+ */
+function forgive(versions: Version[]): void {
+  const from = Math.max(
+    0,
+    versions.findLastIndex(({ isByHand }) => !isByHand),
+  )
+  const members = Math.min(...versions.slice(from).map((version) => version.members))
+  for (let index = from; index < versions.length; index++) {
+    versions[index] = { ...(versions[index] as Version), members }
+  }
+}
+
+function textOf(event: ItemEvent): string | undefined {
+  return 'item' in event ? event.item.text : undefined
+}
+
+function fileItem(file: FileContents, collection: string, id: ItemId): FileItem | undefined {
+  const found = file.get(collection)
+  const index = found?.indexes.of(id)
+  return index === undefined ? undefined : found?.items.at(index)
+}
+
+/** Compares an item of the file (`now`), as it was when the file was last written, and as it was `then`. */
+function* differenceOf(
+  now: string | undefined,
+  last: string | undefined,
+  then: string | undefined,
+  unnamed: ReadonlyMap<string, number> | undefined,
+): Steps<Difference> {
+  if (now === then) return { members: 0, later: 0 }
+  const thenItem = yield* parsed(then)
+  if (now === undefined) {
+    if (thenItem && unnamed) {
+      const { id: _, ...rest } = thenItem
+      // The file holds it without its id: that takes back that what has no id was counted as new.
+      const members = unnamed.get(JSON.stringify(rest))
+      if (members !== undefined) return { members: -members, later: 0 }
+    }
+    return { members: Object.keys(thenItem ?? {}).length, later: 0 }
+  }
+  const nowItem = (yield* parsed(now)) as JsonObject
+  const lastItem = last === now ? nowItem : yield* parsed(last)
+  let members = 0
+  let later = 0
+  for (const name of new Set([...Object.keys(nowItem), ...Object.keys(thenItem ?? {})])) {
+    const value = own(nowItem, name)
+    if (thenItem && (yield* equalSteps(value, own(thenItem, name)))) continue
+    members++
+    if (lastItem && (yield* equalSteps(value, own(lastItem, name)))) later++
+  }
+  return { members, later }
+}
+
+function* parsed(text: string | undefined): Steps<JsonObject | undefined> {
+  return text === undefined ? undefined : ((yield* parseSteps(text)) as JsonObject)
+}
+
+function* nearest(shown: readonly Shown[], edited: Edited, touched: ReadonlyMap<string, Touched>): Steps<Found> {
+  const totals = yield* totalsOf(shown, touched)
+  const membersIn = (index: number): number => (totals[index] as Difference).members
+  const mayBe = (index: number): boolean => totals[index]?.later === 0
+  const last = shown.length - 1
+  let best = last
+  for (let index = last; index >= 0; index--) {
+    if (mayBe(index) && membersIn(index) < membersIn(best)) best = index
+  }
+  let others = edited.others
+  for (const name of edited.recent) if (!touched.has(name)) others++
+  // Nothing was edited in it: whoever puts back exactly what the file once was wants to have that.
+  if (others + membersIn(best) <= 0) best = last
+  const origin = shown[best] as Shown
+  const doubtful: Doubtful[] = []
+  // An edit that may as well have been made from an earlier content may not have seen what came in between.
+  const earliest = shown.findIndex(
+    (_, index) => index === best || (mayBe(index) && membersIn(index) <= membersIn(best)),
+  )
+  const earlier = shown[earliest] as Shown
+  for (const { collection, id, versions } of earliest < best ? touched.values() : []) {
+    yield
+    if (versionIn(versions, origin).members <= 0) continue
+    const isUnseen = ({ at, isByHand }: Version): boolean => !isByHand && holds(origin, at) && !holds(earlier, at)
+    if (versions.some(isUnseen)) doubtful.push({ collection, id })
+  }
+  return { origin: best === last ? undefined : origin, doubtful }
+}
+
+/** How each content differs from the edited file, but for what is the same for all. */
+function* totalsOf(shown: readonly Shown[], touched: ReadonlyMap<string, Touched>): Steps<Difference[]> {
+  const positions = [...new Set(shown.map(({ position }) => position))].sort((a, b) => a - b)
+  /** By position, how much more than at the one before. */
+  const steps = positions.map(() => ({ members: 0, later: 0 }))
+  const byHand: Touched[] = []
+  for (const item of touched.values()) {
+    let before: Difference = { members: 0, later: 0 }
+    for (const version of item.versions) {
+      const step = steps[countBelow(positions, version.at)]
+      if (step) {
+        step.members += version.members - before.members
+        step.later += version.later - before.later
+      }
+      before = version
+      yield
+    }
+    if (item.versions.some(({ isByHand }) => isByHand)) byHand.push(item)
+  }
+  const sum = { members: 0, later: 0 }
+  const sums = new Map<Position, Difference>()
+  for (const [index, position] of positions.entries()) {
+    sum.members += steps[index]?.members ?? 0
+    sum.later += steps[index]?.later ?? 0
+    sums.set(position, { ...sum })
+  }
+  const totals: Difference[] = []
+  for (const one of shown) {
+    const total = { ...(sums.get(one.position) as Difference) }
+    const alone = { position: one.position, edits: [] }
+    for (const { versions } of one.edits.length > 0 ? byHand : []) {
+      const [withEdits, without] = [versionIn(versions, one), versionIn(versions, alone)]
+      total.members += withEdits.members - without.members
+      total.later += withEdits.later - without.later
+      yield
+    }
+    totals.push(total)
+  }
+  return totals
+}
+
+function versionIn(versions: readonly Version[], shown: Shown): Version {
+  return versions.findLast(({ at }) => at === 0 || holds(shown, at)) as Version
+}
+
+/** How many of the ascending positions are below another. */
+function countBelow(ascending: readonly Position[], limit: Position): number {
+  let low = 0
+  let high = ascending.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((ascending[middle] as Position) < limit) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** JSON, so that no two items share one. */
+function nameOf(collection: string, id: ItemId): string {
+  return JSON.stringify([collection, keyOf(id)])
+}

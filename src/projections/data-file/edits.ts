@@ -1,0 +1,110 @@
+import type { FileContents } from '../../collections/snapshot.ts'
+import { Refusal } from '../../errors.ts'
+import type { Position } from '../../events/event.ts'
+import { type Journal, lastPosition } from '../../events/journal.ts'
+import type { Files } from '../../files/files.ts'
+import type { Slices } from '../../slices.ts'
+import { collectionsAt, type Views } from '../views.ts'
+import { type Account, isTakenIn } from './account.ts'
+import { alwaysWritten, type Content, contentOf, readContent } from './adapter.ts'
+import { type Doubtful, findOrigin } from './base-search.ts'
+import { type Base, FileReading, readingOf } from './reading.ts'
+import { holds, lastOf, recent, type Shown } from './shown.ts'
+
+export interface EditsOptions {
+  readonly files: Files
+  /** No symbolic link. */
+  readonly path: string
+  readonly views: Views
+  readonly account: Account
+  readonly slices: Slices
+  readonly journal: () => Pick<Journal, 'head' | 'read'>
+  /** Where there are several data files: tells this one's edits from those of the others. */
+  readonly door: string | undefined
+}
+
+/** So often a file is read again that others write to while it is looked for what they edited. */
+const MOST_ATTEMPTS = 5
+const NOTHING_SHOWN: Shown = { position: 0, edits: [] }
+
+export interface Edit {
+  readonly file: FileContents
+  readonly content: Content
+  /** What the file said when it was opened to be edited. */
+  readonly base: Base
+  readonly origin: Shown
+  /** Whether that is the last content before the edit. */
+  readonly isLast: boolean
+  readonly doubtful: readonly Doubtful[]
+}
+
+/** Reads an edit by hand, and finds what it was made from. */
+export class Edits {
+  readonly #options: EditsOptions
+
+  constructor(options: EditsOptions) {
+    this.#options = options
+  }
+
+  /** What the file said before it was edited: a state of the journal's, and any edit that was taken in since. */
+  async baseOf(origin: Position): Promise<Base> {
+    if (this.#options.account.base) return this.#options.account.base
+    const { views, door } = this.#options
+    if (origin === views.position) return views.copies()
+    const edits: [Position, Position][] = []
+    const journal = this.#options.journal()
+    const base = await collectionsAt(journal, origin, journal.head, (recorded) => {
+      if (!isTakenIn(recorded, door)) return false
+      edits.push([recorded.position, lastPosition(recorded)])
+      return true
+    })
+    if (edits.length > 0) this.#options.account.show(origin, edits)
+    return base
+  }
+
+  /** The edited file, and the content that it was edited from. */
+  async find(): Promise<Edit> {
+    const account = this.#options.account
+    const { views, path } = this.#options
+    const journal = this.#options.journal()
+    const last = await this.baseOf(account.origin?.position ?? 0)
+    const shown = recent(account.shown)
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      const read = await this.#read(last)
+      const { origin, doubtful } = await findOrigin({
+        journal,
+        slices: this.#options.slices,
+        file: read.file,
+        base: last,
+        shown,
+        lastChange: (collection, key) => views.any(collection)?.get(key)?.position ?? 0,
+      })
+      if (!origin) return { ...read, base: last, origin: shown.at(-1) ?? NOTHING_SHOWN, isLast: true, doubtful }
+      const base = await collectionsAt(journal, origin.position, lastOf(origin), ({ position }) =>
+        holds(origin, position),
+      )
+      const again = await this.#read(base)
+      if (again.content.hash === read.content.hash) return { ...again, base, origin, isLast: false, doubtful }
+    }
+    throw alwaysWritten(path)
+  }
+
+  /** The file as it is now; only of one that is not valid all bytes are held at once, to say what is wrong with it. */
+  async #read(base: Base): Promise<{ readonly file: FileContents; readonly content: Content }> {
+    const { files, path } = this.#options
+    try {
+      let reading: FileReading | undefined
+      const content = await contentOf(files, path, () => {
+        reading = new FileReading(base, this.#options.slices)
+        return reading
+      })
+      if (content && reading) return { file: await reading.contents(), content }
+    } catch (error) {
+      if (error instanceof Refusal && error.code !== 'Invalid') throw error
+      const found = await readContent(files, path)
+      if (found)
+        return { file: await this.#options.slices.run(() => readingOf(found.pieces, base)), content: found.content }
+    }
+    throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
+  }
+}
