@@ -211,6 +211,12 @@ export const RUNS = {
     all: { PIPELINED: 20_000, UNREAD_PAGES: 20 },
     full: { PIPELINED: 300_000, UNREAD_PAGES: 60 },
   },
+  passwords: {
+    about: 'wrong passwords that come all at once: few of them wait',
+    file: 'test/security/password-floods.test.ts',
+    all: { WRONG_PASSWORDS: 12_000 },
+    full: { WRONG_PASSWORDS: 30_000 },
+  },
   model: {
     about: 'random requests against a naive model, through restarts and edits by hand',
     file: 'test/model/model.test.ts',
