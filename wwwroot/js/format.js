@@ -100,7 +100,42 @@ export function short(value, most = 200) {
   if (value === undefined) return ''
   if (typeof value === 'string') return visible(cut(value, most))
   if (typeof value !== 'object' || value === null) return String(value)
-  return visible(cut(JSON.stringify(value), most))
+  return visible(cut(beginning(value, most), most))
+}
+
+/**
+ * A value's JSON, which may break off after more than so many characters: a value may be long, and little of it is shown.
+ * @param {unknown} value
+ * @param {number} most
+ */
+function beginning(value, most) {
+  let text = ''
+  write(value)
+  return text
+
+  /** @param {any} value */
+  function write(value) {
+    if (typeof value === 'string') text += JSON.stringify(value.slice(0, most))
+    else if (typeof value !== 'object' || value === null) text += String(value)
+    else if (Array.isArray(value)) {
+      text += '['
+      for (let index = 0; index < value.length && text.length <= most; index++) {
+        if (index > 0) text += ','
+        write(value[index])
+      }
+      text += ']'
+    } else {
+      text += '{'
+      let comma = ''
+      for (const name of Object.keys(value)) {
+        if (text.length > most) break
+        text += `${comma}${JSON.stringify(name.slice(0, most))}:`
+        write(value[name])
+        comma = ','
+      }
+      text += '}'
+    }
+  }
 }
 
 /**

@@ -7,6 +7,10 @@ import { moment, withQuery } from './moment.js'
 import { Problem, pathOf, server } from './server.js'
 import { timeline } from './timeline.js'
 
+/** A text area with more takes seconds to be laid out. */
+const EDITED_CHARACTERS = 64 * 1024
+const JSON_PATCH = '[\n  {"op": "replace", "path": "/", "value": null}\n]'
+
 /**
  * @param {HTMLElement} place
  * @param {{ onClose: () => void, onMade: (key: string) => void }} options
@@ -136,13 +140,14 @@ export function itemPanel(place, { onClose, onMade }) {
   }
 
   function edit() {
+    const isShort = JSON.stringify(item).length <= EDITED_CHARACTERS
     editor({
       title: visible(key ?? ''),
-      text: JSON.stringify(item, null, 2),
+      note: isShort ? '' : 'This item is too long to be edited as a whole here. A patch changes parts of it.',
       kinds: [
-        ['PUT', 'Replace', 'application/json'],
-        ['PATCH', 'Merge patch', 'application/merge-patch+json'],
-        ['PATCH', 'JSON Patch', 'application/json-patch+json'],
+        ...(isShort ? [['PUT', 'Replace', 'application/json', JSON.stringify(item, null, 2)]] : []),
+        ['PATCH', 'Merge patch', 'application/merge-patch+json', '{\n  \n}'],
+        ['PATCH', 'JSON Patch', 'application/json-patch+json', JSON_PATCH],
       ],
       send: (method, type, text) =>
         server.ask(pathOf(collection, key ?? ''), { method, type, text, headers: { 'If-Match': etag } }),
@@ -156,19 +161,19 @@ export function itemPanel(place, { onClose, onMade }) {
     open()
     editor({
       title: `New item of ${visible(name)}`,
-      text: '{\n  \n}',
-      kinds: [['POST', 'Create', 'application/json']],
+      note: '',
+      kinds: [['POST', 'Create', 'application/json', '{\n  \n}']],
       send: (method, type, text) => server.ask(pathOf(name), { method, type, text }),
     })
   }
 
   /**
-   * @param {{ title: string, text: string, kinds: string[][], send: (method: string, type: string, text: string) => Promise<import('./server.js').Answer> }} options
+   * @param {{ title: string, note: string, kinds: string[][], send: (method: string, type: string, text: string) => Promise<import('./server.js').Answer> }} options
    */
-  function editor({ title, text, kinds, send }) {
+  function editor({ title, note, kinds, send }) {
     isEditing = true
     let kind = /** @type {string[]} */ (kinds[0])
-    const json = jsonEditor(text, 'Item as JSON')
+    const json = jsonEditor(textOf(kind), 'Item as JSON')
     const problem = el('p.bad-text.break', { role: 'alert' })
     const submit = el('button.primary', { type: 'submit' }, 'Save')
     const cancel = () => {
@@ -183,6 +188,7 @@ export function itemPanel(place, { onClose, onMade }) {
     fill(
       place,
       el('h2.break', null, title),
+      note !== '' && el('p.quiet', null, note),
       el(
         'form.editor',
         { onsubmit: save },
@@ -198,12 +204,7 @@ export function itemPanel(place, { onClose, onMade }) {
     function choose(one) {
       kind = one
       for (const [index, each] of kinds.entries()) choices[index].setAttribute('aria-pressed', String(each === one))
-      json.area.value =
-        one[1] === 'Merge patch'
-          ? '{\n  \n}'
-          : one[1] === 'JSON Patch'
-            ? '[\n  {"op": "replace", "path": "/", "value": null}\n]'
-            : text
+      json.area.value = textOf(one)
       json.area.dispatchEvent(new Event('input'))
     }
 
@@ -247,6 +248,14 @@ export function itemPanel(place, { onClose, onMade }) {
       say(whyNot(error), { isBad: true })
     }
   }
+}
+
+/**
+ * What the editor begins with.
+ * @param {string[]} kind
+ */
+function textOf([, , , text = '']) {
+  return text
 }
 
 /** @param {unknown} error */

@@ -6,6 +6,8 @@ import { classOf } from './json-view.js'
 import { escaped } from './query.js'
 
 const COLUMNS = 40
+/** Fields of an item that may become columns. */
+const FIELDS = 1000
 const DEPTH = 3
 const CHARACTERS = 120
 
@@ -75,6 +77,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
     items.forEach((item, index) => {
       const key = String(item.id)
       const values = /** @type {Map<string, unknown>} */ (flat[index])
+      if (values.size >= FIELDS) addColumns(values, item, columns)
       const known = rows.get(key)
       const row = known ?? newRow(key)
       for (const name of columns) showCell(row, name, values.get(name), isChange && known !== undefined)
@@ -162,13 +165,25 @@ export function itemTable({ onSort, onPick, addressOf }) {
  * @returns {Map<string, unknown>}
  */
 function flatten(item, into = new Map(), prefix = '', depth = 1) {
-  for (const [name, value] of Object.entries(item)) {
+  for (const name of Object.keys(item)) {
+    if (into.size >= FIELDS) break
+    const value = item[name]
     const isOpen = typeof value === 'object' && value !== null && !Array.isArray(value) && depth < DEPTH
     const count = isOpen ? Object.keys(value).length : 0
     if (count > 0 && count <= COLUMNS) flatten(value, into, `${prefix}${escaped(name)}.`, depth + 1)
     else into.set(prefix + escaped(name), value)
   }
   return into
+}
+
+/**
+ * Of an item with more fields than were looked at, those that have a column because of other items.
+ * @param {Map<string, unknown>} values
+ * @param {any} item
+ * @param {readonly string[]} columns
+ */
+function addColumns(values, item, columns) {
+  for (const name of columns) if (!values.has(name) && Object.hasOwn(item, name)) values.set(name, item[name])
 }
 
 /**

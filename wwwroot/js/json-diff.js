@@ -1,6 +1,6 @@
 // What changed from one value to another, told by where and from what to what.
 import { el } from './dom.js'
-import { short, visible } from './format.js'
+import { short } from './format.js'
 
 /**
  * @typedef {{ path: (string | number)[], before?: unknown, after?: unknown }} Difference `before` is missing where
@@ -11,23 +11,53 @@ const SHOWN = 200
 const CHARACTERS = 400
 
 /**
+ * The first differences: it is looked no further, as there may be a million.
  * @param {unknown} before undefined: nothing
  * @param {unknown} after undefined: nothing
- * @param {(string | number)[]} [path]
+ * @param {number} most
  * @returns {Difference[]}
  */
-export function differences(before, after, path = []) {
-  if (before === after) return []
-  if (isBranch(before) && isBranch(after) && Array.isArray(before) === Array.isArray(after)) {
-    const keys =
-      Array.isArray(before) && Array.isArray(after)
-        ? Array.from({ length: Math.max(before.length, after.length) }, (_, index) => index)
-        : [...new Set([...Object.keys(before), ...Object.keys(after)])]
-    return keys.flatMap((key) => differences(member(before, key), member(after, key), [...path, key]))
+export function differences(before, after, most) {
+  /** @type {Difference[]} */
+  const found = []
+  /** @type {(string | number)[]} */
+  const path = []
+  compare(before, after)
+  return found
+
+  /**
+   * @param {any} before
+   * @param {any} after
+   */
+  function compare(before, after) {
+    if (before === after) return
+    if (isBranch(before) && isBranch(after) && Array.isArray(before) === Array.isArray(after)) {
+      if (Array.isArray(before) && Array.isArray(after)) {
+        const length = Math.max(before.length, after.length)
+        for (let index = 0; index < length; index++) if (!within(index, before[index], after[index])) return
+        return
+      }
+      for (const name of Object.keys(before)) if (!within(name, member(before, name), member(after, name))) return
+      for (const name of Object.keys(after)) {
+        if (!Object.hasOwn(before, name) && !within(name, undefined, member(after, name))) return
+      }
+    } else if (before === undefined) found.push({ path: [...path], after })
+    else if (after === undefined) found.push({ path: [...path], before })
+    else found.push({ path: [...path], before, after })
   }
-  if (before === undefined) return [{ path, after }]
-  if (after === undefined) return [{ path, before }]
-  return [{ path, before, after }]
+
+  /**
+   * @param {string | number} key
+   * @param {any} before
+   * @param {any} after
+   * @returns {boolean} whether there is room for more
+   */
+  function within(key, before, after) {
+    path.push(key)
+    compare(before, after)
+    path.pop()
+    return found.length < most
+  }
 }
 
 /**
@@ -35,7 +65,7 @@ export function differences(before, after, path = []) {
  * @param {unknown} after
  */
 export function diffView(before, after) {
-  const all = differences(before ?? nothing(after), after ?? nothing(before))
+  const all = differences(before ?? nothing(after), after ?? nothing(before), SHOWN + 1)
   if (all.length === 0) return el('p.quiet', null, 'Nothing differs: it was written as it was.')
   const rows = all.slice(0, SHOWN).map(({ path, ...change }) => {
     const kind = 'before' in change ? ('after' in change ? 'changed' : 'removed') : 'added'
@@ -44,7 +74,7 @@ export function diffView(before, after) {
       'tr',
       null,
       el('td.sign', null, el('span', { 'aria-hidden': 'true' }, sign), el('span.hidden-text', null, kind)),
-      el('th', { scope: 'row' }, visible(path.join('.')) || '(all of it)'),
+      el('th', { scope: 'row' }, short(path.join('.'), CHARACTERS) || '(all of it)'),
       el(
         'td',
         null,
@@ -54,12 +84,11 @@ export function diffView(before, after) {
       ),
     )
   })
-  const left = all.length - rows.length
   return el(
     'div',
     null,
     el('table.diff', null, el('caption.hidden-text', null, 'What changed'), el('tbody', null, rows)),
-    left > 0 && el('p.quiet', null, `and ${left} more`),
+    all.length > SHOWN && el('p.quiet', null, `These are the first ${SHOWN} differences; there are more.`),
   )
 }
 

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
+import { json, startServer } from '../support/server.ts'
+
+const options = { skip: withoutBrowser, timeout: 120_000 }
+/** Of the whole page, whatever an item holds. */
+const ELEMENTS = 5000
+
+const zeros = Array<number>(500_000).fill(0)
+const members = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`member${index}`, 0]))
+const nested = JSON.parse(`${'['.repeat(98)}0${']'.repeat(98)}`)
+const branches = Array.from({ length: 50 }, () => Array.from({ length: 50 }, () => Array(50).fill([0])))
+const HUGE: Readonly<Record<string, object>> = {
+  zeros: { id: 'zeros', a: zeros },
+  members: { id: 'members', ...members },
+  'members within': { id: 'members within', a: members },
+  nested: { id: 'nested', a: nested },
+  branches: { id: 'branches', a: branches },
+  text: { id: 'text', a: 'a'.repeat(1_000_000) },
+}
+
+function elements(page: Page): Promise<number> {
+  return page.evaluate('document.getElementsByTagName("*").length')
+}
+
+test('items of the size of a request are shown in part, and more of them when asked for', options, async (t) => {
+  const server = await startServer(t, { data: { huge: Object.values(HUGE) } })
+  const { page, errors } = await openPage(t, server.url)
+  for (const id of Object.keys(HUGE)) {
+    await page.goto(`${server.url}/?collection=huge&item=${encodeURIComponent(id)}`)
+    const shown = page.locator('#item .json')
+    await shown.waitFor()
+    assert.ok((await elements(page)) < ELEMENTS, id)
+    const length = (await shown.textContent())?.length
+    await shown.locator('button, details:not([open]) > summary').last().click()
+    await page.waitForFunction(`document.querySelector('#item .json').textContent.length > ${length}`)
+    assert.ok((await elements(page)) < ELEMENTS, id)
+  }
+  assert.deepEqual(errors, [])
+})
+
+test(
+  'an item that is too long to be edited as a whole is changed by a patch; its history has the first differences',
+  options,
+  async (t) => {
+    const server = await startServer(t, { data: { huge: [HUGE.zeros] } })
+    const { page, errors } = await openPage(t, `${server.url}/?collection=huge&item=zeros`)
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await page.getByText('too long to be edited as a whole').waitFor()
+    const kinds = page.getByRole('group', { name: 'How to change it' }).getByRole('button')
+    assert.deepEqual(await kinds.allTextContents(), ['Merge patch', 'JSON Patch'])
+    assert.deepEqual(await barriers(page), [])
+    await page.getByRole('textbox', { name: 'Item as JSON' }).fill('{"b": 5}')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.locator('#item .json').getByText('b:').waitFor()
+
+    await server.fetch('/api/huge/zeros', json('PATCH', { a: zeros.map(() => 1) }))
+    await page.getByRole('button', { name: 'History' }).click()
+    await page.getByText('These are the first 200 differences; there are more.').first().waitFor()
+    assert.ok((await elements(page)) < ELEMENTS)
+    assert.deepEqual(errors, [])
+  },
+)
