@@ -178,6 +178,11 @@ export const RUNS = {
     all: { STALLED_EVENTS: 6000 },
     full: { STALLED_EVENTS: 60_000 },
   },
+  scans: {
+    about: 'many searches of a long journal at once, and followers that do not read: how long they block the others',
+    file: 'test/security/journal-scans.test.ts',
+    full: { SCAN_EVENTS: 500_000 },
+  },
   floods: {
     about: 'clients that send pings and requests over sockets without end and read no answer cost no memory',
     file: 'test/security/socket-floods.test.ts',

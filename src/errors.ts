@@ -52,3 +52,9 @@ export class JournalMismatch extends Error {
 export class Locked extends Error {
   override readonly name = 'Locked'
 }
+
+/** Whether an error says that this process, or the whole system, has no file descriptor left. */
+export function isOutOfDescriptors(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code
+  return code === 'EMFILE' || code === 'ENFILE'
+}

@@ -1,4 +1,5 @@
 import { createServer, type ServerResponse } from 'node:http'
+import { PerAddress } from './access/per-address.ts'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
@@ -14,10 +15,12 @@ import { checkAddresses, listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
 import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
+import { SEARCHES_AT_ONCE } from './projections/event-search.ts'
 import { Indexes } from './projections/query/indexes.ts'
 import { openReplayEngine, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
+import { Turns } from './turns.ts'
 
 export interface Surroundings extends EngineSurroundings {
   readonly version: string
@@ -88,7 +91,17 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       api,
       bodyBytes,
       position,
-      events: { journal, history, arrivals, gate, limits: query },
+      events: {
+        journal,
+        history,
+        arrivals,
+        gate,
+        limits: query,
+        turns: new Turns(SEARCHES_AT_ONCE),
+        streams: new PerAddress(limits.streamsPerAddress),
+        // A node of a cluster may hear of events later than the one that the client read from.
+        waitSeconds: settings.cluster ? limits.waitSeconds : 0,
+      },
       admin: {
         health,
         schemes: gate.access?.schemes ?? [],

@@ -44,6 +44,7 @@ export interface Settings {
     readonly indexBytes: number
     readonly patchOperations: number
     readonly socketsPerAddress: number
+    readonly streamsPerAddress: number
     readonly subscriptionItems: number
     readonly subscriptionsPerSocket: number
     readonly failuresPerMinute: number
@@ -190,6 +191,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
         indexBytes: get('Limits.IndexBytes'),
         patchOperations: get('Limits.PatchOperations'),
         socketsPerAddress: get('Limits.SocketsPerAddress'),
+        streamsPerAddress: get('Limits.StreamsPerAddress'),
         subscriptionItems: get('Limits.SubscriptionItems'),
         subscriptionsPerSocket: get('Limits.SubscriptionsPerSocket'),
         failuresPerMinute: get('Limits.FailuresPerMinute'),

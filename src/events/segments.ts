@@ -1,5 +1,5 @@
 import { Corruption } from '../errors.ts'
-import { type Files, readFully } from '../files/files.ts'
+import { type Files, type OpenFile, readFully } from '../files/files.ts'
 import type { Position } from './event.ts'
 import { lastPosition, type Recorded, slice } from './journal.ts'
 import { type JournalRecord, parseRecord, readFrame } from './record.ts'
@@ -79,12 +79,16 @@ async function* readSegment(files: Files, segment: Segment, from: Position, to: 
   let offset = segment.index.offsets[nearest]
   if (offset === undefined) return
   const { size } = segment
-  const file = await files.open(segment.path, 'read')
+  const file = await openSegment(files, segment.path)
   try {
     let buffer: Buffer = Buffer.alloc(0)
     let wanted = READ_BYTES
     while (offset < size) {
-      buffer = await readFully(file, Math.min(wanted, size - offset), offset)
+      const asked = Math.min(wanted, size - offset)
+      buffer = await readFully(file, asked, offset)
+      if (buffer.length < asked) {
+        throw new Corruption(`${segment.path}: the segment ends at ${offset + buffer.length} and not at ${size}.`)
+      }
       let at = 0
       while (at < buffer.length) {
         const found = readFrame(buffer, at)
@@ -106,6 +110,15 @@ async function* readSegment(files: Files, segment: Segment, from: Position, to: 
     }
   } finally {
     await file.close()
+  }
+}
+
+async function openSegment(files: Files, path: string): Promise<OpenFile> {
+  try {
+    return await files.open(path, 'read')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw code === 'ENOENT' || code === 'ENOTDIR' ? new Corruption(`${path}: the segment is missing.`) : error
   }
 }
 

@@ -35,8 +35,8 @@ const SIGN_MS = 15_000
 const PART_CHARACTERS = 16 * 1024
 
 /**
- * All that match, then, if asked for, those that come. It reads the journal at the pace of whoever reads it: nothing
- * is kept in memory for a slow one.
+ * All that match, then, if asked for, those that come. It reads the journal at the pace of its reader: for a slow one it
+ * keeps what one turn of the search found, and no open file.
  */
 export async function* stream(options: StreamOptions, streamed: Streamed): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
@@ -46,11 +46,12 @@ export async function* stream(options: StreamOptions, streamed: Streamed): Async
   yield form.begin
   let saidAt = performance.now()
   let left = wanted.limit ?? Number.POSITIVE_INFINITY
-  let { first: from, last } = await timeRange(journal, wanted)
+  let { first: from, last } = await timeRange(options, wanted)
   do {
     const { head } = journal
     const upTo = Math.min(head, last ?? head)
-    for await (const { text, count } of parts(search(options, { ...wanted, from }, upTo), form, left)) {
+    const found = search(options, { ...wanted, from }, upTo, { isGone, most: left })
+    for await (const { text, count } of parts(found, form, left)) {
       yield text
       saidAt = performance.now()
       left -= count

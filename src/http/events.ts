@@ -1,25 +1,32 @@
 import { Readable } from 'node:stream'
 import Router from '@koa/router'
 import type { Context } from 'koa'
+import type { PerAddress } from '../access/per-address.ts'
 import { Refusal } from '../errors.ts'
 import { isEventType, type Position } from '../events/event.ts'
 import { readInstant } from '../json/instant.ts'
-import { newestFirst, search, timeRange, type Wanted } from '../projections/event-search.ts'
+import { newestFirst, type Search, search, timeRange, type Wanted } from '../projections/event-search.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { isGone } from './api.ts'
 import { eventText, type Form, type StreamOptions, stream } from './event-streams.ts'
-import { ACCESS_TOKEN, principalOf } from './guard.ts'
+import { ACCESS_TOKEN, addressOf, principalOf } from './guard.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
 import { resource } from './resource.ts'
 
 export interface EventsOptions extends StreamOptions {
   readonly limits: HttpQueryLimits
+  /** The streams that are open, by address. */
+  readonly streams: PerAddress
+  /** How long a stream waits for the position in Last-Event-ID. */
+  readonly waitSeconds: number
 }
 
 const JSON_PAGE = 'application/json'
 const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
+/** After which a client may try again that has too many streams. */
+const RETRY_SECONDS = 5
 /** A page of very large events ends earlier: no string holds more than twice this. */
 const PAGE_CHARACTERS = 2 ** 28
 
@@ -43,7 +50,7 @@ export function eventRoutes(options: EventsOptions): Router {
       else if (type === NDJSON_TYPE) send(ctx, NDJSON_TYPE, wanted, wanted.follow ?? false)
       else {
         const after = ctx.get('Last-Event-ID')
-        const from = after === '' ? wanted.from : parsePosition(after, 'Last-Event-ID') + 1
+        const from = after === '' ? wanted.from : (await arrived(parsePosition(after, 'Last-Event-ID'))) + 1
         ctx.set('Cache-Control', 'no-store')
         send(ctx, EVENT_STREAM, { ...wanted, from }, wanted.follow ?? true)
       }
@@ -56,7 +63,7 @@ export function eventRoutes(options: EventsOptions): Router {
       if (!type) throw new Refusal('NotAcceptable', `An event comes as ${JSON_PAGE} or ${NDJSON_TYPE}.`)
       ctx.vary('Accept')
       const position = parsePosition(ctx.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
-      for await (const found of search(options, { from: position }, position)) {
+      for await (const found of search(options, { from: position }, position, askerOf(ctx))) {
         const text = eventText(found)
         sendJson(ctx, type === NDJSON_TYPE ? `${text}\n` : text)
         ctx.set('Content-Type', type)
@@ -76,11 +83,11 @@ export function eventRoutes(options: EventsOptions): Router {
     const limit = wanted.limit ?? Math.min(DEFAULT_LIMIT, limits.pageSize)
     const isNewestFirst = wanted.order === 'desc'
     const asked = isNewestFirst ? { ...wanted, from: 1 } : wanted
-    const { first, last = head } = await timeRange(journal, asked)
+    const { first, last = head } = await timeRange(options, asked)
     const range = { ...wanted, from: first }
     const found = isNewestFirst
-      ? newestFirst(options, range, Math.min(wanted.from, head, last))
-      : search(options, range, Math.min(head, last))
+      ? newestFirst(options, range, Math.min(wanted.from, head, last), askerOf(ctx))
+      : search(options, range, Math.min(head, last), { ...askerOf(ctx), most: limit + 1 })
     const events: string[] = []
     let characters = 0
     for await (const one of found) {
@@ -97,10 +104,38 @@ export function eventRoutes(options: EventsOptions): Router {
   }
 
   function send(ctx: Context, type: keyof typeof FORMS, wanted: Asked, follows: boolean): void {
+    const address = addressOf(ctx, options.gate)
+    if (options.streams.isFull(address)) {
+      ctx.set('Retry-After', String(RETRY_SECONDS))
+      throw new Refusal(
+        'TooManyRequests',
+        `This address has ${options.streams.most} streams of events open already (Limits.StreamsPerAddress).`,
+      )
+    }
+    const hasEnded = (): boolean => body.destroyed || isGone(ctx.req)
+    const streamed = { wanted, form: FORMS[type], follows, reader: principalOf(ctx), isGone: hasEnded }
+    const body: Readable = Readable.from(stream(options, streamed))
+    body.once('close', options.streams.enter(address))
     ctx.set('Content-Type', type)
-    const reader = principalOf(ctx)
-    const streamed = { wanted, form: FORMS[type], follows, reader, isGone: () => isGone(ctx.req) }
-    ctx.body = Readable.from(stream(options, streamed))
+    ctx.body = body
+  }
+
+  /** Waits for a position of which a node of a cluster may not know yet. Refuses one that does not come. */
+  async function arrived(position: Position): Promise<Position> {
+    const { arrivals, waitSeconds } = options
+    const deadline = performance.now() + waitSeconds * 1000
+    while (journal.head < position) {
+      const left = deadline - performance.now()
+      if (left <= 0 || arrivals.ended) {
+        const why = `Last-Event-ID ${position} is beyond the last position, ${journal.head}`
+        throw new Refusal(
+          'Invalid',
+          `${why}: it is of another journal, or of one that was longer. Read from the beginning.`,
+        )
+      }
+      await arrivals.wait(left)
+    }
+    return position
   }
 }
 
@@ -179,6 +214,10 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Ask
   }
   const isOpen = wanted.order === 'desc' && !seen.has('from')
   return isOpen ? { ...wanted, from: Number.MAX_SAFE_INTEGER } : wanted
+}
+
+function askerOf(ctx: Context): Search {
+  return { isGone: () => isGone(ctx.req) }
 }
 
 function parsePosition(text: string, what: string): Position {

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
-import { Refusal, type RefusalCode } from '../errors.ts'
+import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../errors.ts'
 import { UnsupportedBody } from './bodies.ts'
 
 export interface Answered {
@@ -23,8 +23,8 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   UnsupportedMediaType: { status: 415, title: 'Unsupported media type' },
   Unprocessable: { status: 422, title: 'Understood, but not processable' },
   Misdirected: { status: 421, title: 'Not the server of this host' },
-  TooManyRequests: { status: 429, title: 'Too many wrong attempts' },
-  Unavailable: { status: 503, title: 'Writing is not possible at the moment' },
+  TooManyRequests: { status: 429, title: 'Too many requests' },
+  Unavailable: { status: 503, title: 'Not possible at the moment' },
   Lagging: { status: 503, title: 'That position is not here yet' },
   OutcomeUnknown: { status: 504, title: 'It is not known whether this was stored' },
   DiskFull: { status: 507, title: 'The disk is full' },
@@ -46,9 +46,11 @@ export function problemOf(
   log: Logger,
   requestId: unknown,
 ): Problem {
-  if (error instanceof Refusal) {
-    const { code, message, faults } = error
-    return { ...described(code, ANSWERS[code], message, request.path, faults), headers: headersOf(error) }
+  const refusal = error instanceof Refusal ? error : refusalOf(error)
+  if (refusal) {
+    if (refusal !== error) log.error({ err: error, requestId, method: request.method }, 'a request failed for now')
+    const { code, message, faults } = refusal
+    return { ...described(code, ANSWERS[code], message, request.path, faults), headers: headersOf(refusal) }
   }
   log.error({ err: error, requestId, method: request.method }, 'a request failed unexpectedly')
   const unexpected = { status: 500, title: 'An unexpected error' }
@@ -59,6 +61,18 @@ export function problemOf(
 function headersOf(refusal: Refusal): Problem['headers'] {
   if (refusal instanceof UnsupportedBody) return { [refusal.header]: refusal.accepted }
   return refusal.code === 'Unavailable' || refusal.code === 'Lagging' ? { 'Retry-After': '1' } : {}
+}
+
+/** The refusal for an error that the server's surroundings cause; undefined for a bug. It names no path: strangers read it. */
+function refusalOf(error: unknown): Refusal | undefined {
+  if (isOutOfDescriptors(error)) {
+    return new Refusal('Unavailable', 'The server has too many files and connections open. Nothing was changed.')
+  }
+  if (error instanceof Corruption) {
+    const why = 'The journal cannot be read: a part of it was removed, shortened or damaged while the server runs.'
+    return new Refusal('Unavailable', `${why} The server has logged where.`)
+  }
+  return undefined
 }
 
 /** Turns every error into a problem document. */

@@ -1,6 +1,8 @@
 import type { DomainEvent, Position } from '../events/event.ts'
-import { type Journal, positioned, type Recorded } from '../events/journal.ts'
+import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
+import { type Asker, abandoned } from '../slices.ts'
+import type { Turns } from '../turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
 
@@ -21,7 +23,17 @@ export interface Wanted {
 export interface Source {
   readonly journal: Pick<Journal, 'head' | 'read'>
   readonly history: History
+  /** The searches of all requests read the journal in these turns. */
+  readonly turns: Turns
 }
+
+/** Searches that read the journal at a time. */
+export const SEARCHES_AT_ONCE = 2
+/** A search ends its turn after this time, or with this much found, and waits for the next one. */
+const TURN_MS = 25
+const TURN_CHARACTERS = 256 * 1024
+/** Within a turn a search yields to the event loop this often. */
+const YIELD_MS = 5
 
 export interface Found {
   readonly position: Position
@@ -29,14 +41,53 @@ export interface Found {
   readonly recorded: Recorded
 }
 
-/** The events that are wanted, oldest first, up to a position. What need not be read for it is not. */
-export async function* search(source: Source, wanted: Wanted, head: Position): AsyncGenerator<Found> {
-  for await (const recorded of candidates(source, wanted, head)) {
-    if (!isWithin(recorded, wanted)) continue
-    for (const [position, event] of positioned(recorded)) {
-      if (concerns(event, wanted)) yield { position, event, recorded }
-    }
+/** Who a search is for. */
+export interface Search extends Asker {
+  /** No more events than these are read; default: all. */
+  readonly most?: number
+}
+
+/**
+ * The events that are wanted, oldest first, up to a position. It reads nothing that need not be read. Between two turns it
+ * holds what the last one found, and no file. Refuses when the client is gone.
+ */
+export async function* search(source: Source, wanted: Wanted, head: Position, asker: Search): AsyncGenerator<Found> {
+  let { most = Number.POSITIVE_INFINITY } = asker
+  for (let from: Position | undefined = wanted.from; from !== undefined && most > 0; ) {
+    const rest: Wanted = { ...wanted, from }
+    const { found, next } = await source.turns.run(() => searchForATurn(source, rest, head, { ...asker, most }))
+    yield* found
+    most -= found.length
+    from = next
   }
+}
+
+/** What one turn finds, and where the next one goes on; undefined at the end. */
+async function searchForATurn(
+  source: Source,
+  wanted: Wanted,
+  head: Position,
+  { most, isGone }: Required<Search>,
+): Promise<{ readonly found: readonly Found[]; readonly next: Position | undefined }> {
+  const found: Found[] = []
+  let characters = 0
+  const began = performance.now()
+  let yielded = began
+  for await (const recorded of candidates(source, wanted, head)) {
+    for (const [position, event] of isWithin(recorded, wanted) ? positioned(recorded) : []) {
+      if (found.length === most || !concerns(event, wanted)) continue
+      found.push({ position, event, recorded })
+      characters += lengthOf(event)
+    }
+    const now = performance.now()
+    const next = lastPosition(recorded) + 1
+    if (found.length === most || characters >= TURN_CHARACTERS || now - began >= TURN_MS) return { found, next }
+    if (now - yielded < YIELD_MS) continue
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    if (isGone()) throw abandoned()
+    yielded = performance.now()
+  }
+  return { found, next: undefined }
 }
 
 /** Events that are read at a time, newest first. */
@@ -52,6 +103,7 @@ export async function* newestFirst(
   source: Source,
   wanted: Wanted,
   head: Position,
+  asker: Asker,
   held = HELD_CHARACTERS,
 ): AsyncGenerator<Found> {
   const lowest = Math.max(1, wanted.from)
@@ -61,7 +113,7 @@ export async function* newestFirst(
     const found: Found[] = []
     let characters = 0
     let left = from - 1
-    for await (const { position, event, recorded } of search(source, { ...wanted, from }, to)) {
+    for await (const { position, event, recorded } of search(source, { ...wanted, from }, to, asker)) {
       // Not with the other events of its record.
       found.push({ position, event, recorded: { ...recorded, events: [event] } })
       characters += lengthOf(event)
@@ -87,14 +139,15 @@ function lengthOf(event: DomainEvent): number {
  * comes may still be of that time.
  */
 export async function timeRange(
-  journal: Source['journal'],
+  { journal, turns }: Pick<Source, 'journal' | 'turns'>,
   { from, since, until }: Wanted,
 ): Promise<{ readonly first: Position; readonly last: Position | undefined }> {
   const { head } = journal
+  const lastAt = (ms: number): Promise<Position> => turns.run(() => positionAt(journal, ms))
   // Events are stamped to the millisecond.
   const before = since && (since.micros > 0 ? since.ms : since.ms - 1)
-  const first = before === undefined ? from : Math.max(from, (await positionAt(journal, before)) + 1)
-  const last = until && (await positionAt(journal, until.ms))
+  const first = before === undefined ? from : Math.max(from, (await lastAt(before)) + 1)
+  const last = until && (await lastAt(until.ms))
   return { first, last: last !== undefined && last < head ? last : undefined }
 }
 

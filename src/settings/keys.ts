@@ -144,6 +144,7 @@ export const KEYS = {
   'Limits.IndexBytes': integer(256 * 1024 * 1024, 0, 'bytes that the indexes of queries may take together'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.SocketsPerAddress': integer(256, 1, 'open sockets of one address'),
+  'Limits.StreamsPerAddress': integer(64, 1, 'open streams of events (/events) of one address'),
   'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),
   'Limits.SubscriptionsPerSocket': integer(100, 1, 'subscriptions of one socket'),
   'Limits.FailuresPerMinute': integer(20, 1, 'wrong credentials of one address in a minute'),

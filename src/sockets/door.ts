@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Credentials, Principal } from '../access/access.ts'
 import { credentialsOf, type Gate, isRefused } from '../access/gate.ts'
+import { PerAddress } from '../access/per-address.ts'
 
 export type Opened =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }
@@ -19,14 +20,14 @@ const STRANGERS_PER_ADDRESS = 32
 /** Decides over sockets, before the upgrade: whose page asks, who is asking, and how many an address holds. */
 export class Door {
   readonly #gate: Gate
-  readonly #known: Room
-  readonly #strangers = new Room(STRANGERS_PER_ADDRESS)
-  readonly #admitted = new WeakMap<IncomingMessage, Room>()
+  readonly #known: PerAddress
+  readonly #strangers = new PerAddress(STRANGERS_PER_ADDRESS)
+  readonly #admitted = new WeakMap<IncomingMessage, PerAddress>()
   readonly #places = new WeakMap<IncomingMessage, Place>()
 
   constructor(gate: Gate, perAddress: number) {
     this.#gate = gate
-    this.#known = new Room(perAddress)
+    this.#known = new PerAddress(perAddress)
   }
 
   async open(request: IncomingMessage): Promise<Opened> {
@@ -46,7 +47,7 @@ export class Door {
     return { type: 'refused', status: '401 Unauthorized', reason: admitted.refused }
   }
 
-  #opened(request: IncomingMessage, room: Room, principal: Principal | undefined): Opened {
+  #opened(request: IncomingMessage, room: PerAddress, principal: Principal | undefined): Opened {
     // A password takes its time to be checked, and others have come in meanwhile.
     if (room.isFull(this.#addressOf(request))) return FULL
     this.#admitted.set(request, room)
@@ -79,54 +80,35 @@ export class Door {
   }
 }
 
-/** How many sockets of each address there are, of those that may be. */
-class Room {
-  readonly #most: number
-  readonly #held = new Map<string, number>()
-
-  constructor(most: number) {
-    this.#most = most
-  }
-
-  isFull(address: string): boolean {
-    return (this.#held.get(address) ?? 0) >= this.#most
-  }
-
-  add(address: string, count: 1 | -1): void {
-    const held = (this.#held.get(address) ?? 0) + count
-    if (held > 0) this.#held.set(address, held)
-    else this.#held.delete(address)
-  }
-}
-
-/** What a socket takes in a room. */
+/** What a socket counts among: it moves when its client has said who it is. */
 class Place {
   readonly #address: string
-  #room: Room | undefined
+  #among: PerAddress
+  #leave: (() => void) | undefined
 
-  private constructor(room: Room, address: string) {
-    this.#room = room
+  private constructor(among: PerAddress, address: string) {
+    this.#among = among
     this.#address = address
-    room.add(address, 1)
+    this.#leave = among.enter(address)
   }
 
-  static take(room: Room, address: string): Place | undefined {
-    return room.isFull(address) ? undefined : new Place(room, address)
+  static take(among: PerAddress, address: string): Place | undefined {
+    return among.isFull(address) ? undefined : new Place(among, address)
   }
 
-  /** Whether it is in that room now. */
-  moveTo(room: Room): boolean {
-    if (this.#room === room) return true
-    if (!this.#room || room.isFull(this.#address)) return false
-    this.leave()
-    this.#room = room
-    room.add(this.#address, 1)
+  /** Whether it counts among those now. */
+  moveTo(among: PerAddress): boolean {
+    if (this.#among === among) return true
+    if (!this.#leave || among.isFull(this.#address)) return false
+    this.#leave()
+    this.#among = among
+    this.#leave = among.enter(this.#address)
     return true
   }
 
   leave(): void {
-    this.#room?.add(this.#address, -1)
-    this.#room = undefined
+    this.#leave?.()
+    this.#leave = undefined
   }
 }
 

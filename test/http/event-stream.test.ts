@@ -113,6 +113,18 @@ describe('GET /events as text/event-stream', () => {
     assert.equal(answer.status, 400)
   })
 
+  test('a Last-Event-ID beyond the last position is a 400 that says so', async (t) => {
+    const server = await startServer(t, { data: { a: [] } })
+    for (const after of ['2', '99999999999999999999']) {
+      const headers = { Accept: 'text/event-stream', 'Last-Event-ID': after }
+      const answer = await server.fetch('/events', { headers })
+      assert.equal(answer.status, 400)
+      assert.match(((await answer.json()) as { detail: string }).detail, /Last-Event-ID .* beyond the last position, 1/)
+    }
+    const { answer } = await listen(t, server, '/events', { 'Last-Event-ID': '1' })
+    assert.equal(answer.status, 200)
+  })
+
   test('when the server ends, so do its streams, and it does not wait for them', async (t) => {
     const server = await startServer(t, { data: { a: [] } })
     const stream = await listen(t, server, '/events')

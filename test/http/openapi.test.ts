@@ -11,6 +11,7 @@ import { Failures } from '../../src/access/failures.ts'
 import { Gate } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
+import { PerAddress } from '../../src/access/per-address.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
@@ -23,6 +24,7 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
+import { Turns } from '../../src/turns.ts'
 import { seedFor } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
@@ -404,7 +406,16 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     }),
     bodyBytes: 1,
     position: () => 0,
-    events: { journal, history: new History(views), arrivals: new Arrivals(), gate: openToAll(), limits },
+    events: {
+      journal,
+      history: new History(views),
+      arrivals: new Arrivals(),
+      gate: openToAll(),
+      limits,
+      turns: new Turns(2),
+      streams: new PerAddress(64),
+      waitSeconds: 0,
+    },
     admin: {
       health: () => ({ status: 'ok' }),
       schemes: [],

@@ -8,13 +8,17 @@ import { parseInstant } from '../../src/json/instant.ts'
 import { newestFirst, search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
 import { History } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
+import { Turns } from '../../src/turns.ts'
 import { Random, seedFor } from '../support/random.ts'
+
+const ASKER = { isGone: () => false }
 
 /** A journal in which every read is counted, by the events that it gave. */
 class Counted {
   readonly journal: Journal
   readonly views = new Views()
   readonly history = new History(this.views)
+  readonly turns = new Turns(2)
   readonly times: string[] = []
   read = 0
   ms = Date.parse('2026-11-20T12:00:00.000Z')
@@ -68,9 +72,9 @@ class Counted {
   /** What is found, and how many events were read for it. */
   async find(wanted: Partial<Wanted>): Promise<{ readonly positions: readonly Position[]; readonly read: number }> {
     this.read = 0
-    const { first, last = this.journal.head } = await timeRange(this.journal, { from: 1, ...wanted })
+    const { first, last = this.journal.head } = await timeRange(this, { from: 1, ...wanted })
     const positions: Position[] = []
-    for await (const { position } of search(this, { ...wanted, from: first }, last)) positions.push(position)
+    for await (const { position } of search(this, { ...wanted, from: first }, last, ASKER)) positions.push(position)
     return { positions, read: this.read }
   }
 }
@@ -128,7 +132,7 @@ test('a time is found by halving, and both its ends are inclusive', async () => 
 
 test('a time that has not come may still come', async () => {
   const counted = await filled()
-  const range = await timeRange(counted.journal, { from: 1, until: { ms: counted.ms + 10, micros: 0 } })
+  const range = await timeRange(counted, { from: 1, until: { ms: counted.ms + 10, micros: 0 } })
   assert.equal(range.last, undefined)
 })
 
@@ -139,7 +143,7 @@ test('newest first are the same events turned round, however little of them may 
     const { positions } = await counted.find(wanted)
     for (const held of [0, 20, 200, 100_000]) {
       const found: Position[] = []
-      for await (const { position } of newestFirst(counted, { from: 1, ...wanted }, journal.head, held))
+      for await (const { position } of newestFirst(counted, { from: 1, ...wanted }, journal.head, ASKER, held))
         found.push(position)
       assert.deepEqual(found, [...positions].reverse(), `${JSON.stringify(wanted)}, ${held} characters`)
     }

@@ -36,6 +36,7 @@ export const SETTINGS: Settings = {
     pageSize: 10_000,
     indexBytes: 256 * 1024 * 1024,
     patchOperations: 1000,
+    streamsPerAddress: 64,
     socketsPerAddress: 256,
     subscriptionItems: 10_000,
     subscriptionsPerSocket: 100,

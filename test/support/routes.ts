@@ -6,6 +6,7 @@ import { Failures } from '../../src/access/failures.ts'
 import { Gate } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
 import { Origins } from '../../src/access/origins.ts'
+import { PerAddress } from '../../src/access/per-address.ts'
 import { Tokens } from '../../src/access/tokens.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
@@ -16,6 +17,7 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
+import { Turns } from '../../src/turns.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered. */
 export async function registeredPaths(): Promise<readonly string[]> {
@@ -41,7 +43,16 @@ export async function registeredPaths(): Promise<readonly string[]> {
     api: apiResources({ views, past, indexes: new Indexes({ bytes: 1 }), handler, journal, now, bodyBytes: 1, limits }),
     bodyBytes: 1,
     position: () => 0,
-    events: { journal, history, arrivals: new Arrivals(), gate, limits },
+    events: {
+      journal,
+      history,
+      arrivals: new Arrivals(),
+      gate,
+      limits,
+      turns: new Turns(2),
+      streams: new PerAddress(64),
+      waitSeconds: 0,
+    },
     admin: {
       health: () => ({ status: 'ok' }),
       schemes: [],

@@ -286,7 +286,8 @@ const PROBLEMS = {
   413: 'The body is too large.',
   415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` says what is.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
-  503: 'Writing is not possible at the moment, and nothing was written; or the position in `Wait-For-Position` is not here yet.',
+  429: 'Too many wrong credentials came from this address, or it has too many streams open.',
+  503: 'Not possible at the moment, and nothing was written: writing is not, the journal cannot be read, or the server has too many connections and files open; or the position in `Wait-For-Position` is not here yet.',
   504: 'In a cluster: nobody knows whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
   507: 'The disk is full. Nothing was written.',
 } as const
@@ -294,7 +295,6 @@ const PROBLEMS = {
 /** The same where not everybody may in. */
 const ACCESS_PROBLEMS = {
   401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` has the ways to say who one is.',
-  429: 'Too many wrong credentials came from this address.',
 } as const
 
 export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS

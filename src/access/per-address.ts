@@ -1,0 +1,24 @@
+/** Counts what the clients of each address hold open: sockets, streams, connections. */
+export class PerAddress {
+  /** What one address may hold. */
+  readonly most: number
+  readonly #held = new Map<string, number>()
+
+  constructor(most: number) {
+    this.most = most
+  }
+
+  isFull(address: string): boolean {
+    return (this.#held.get(address) ?? 0) >= this.most
+  }
+
+  /** Counts one more until the function that it returns is called. */
+  enter(address: string): () => void {
+    this.#held.set(address, (this.#held.get(address) ?? 0) + 1)
+    return () => {
+      const held = (this.#held.get(address) ?? 1) - 1
+      if (held > 0) this.#held.set(address, held)
+      else this.#held.delete(address)
+    }
+  }
+}
