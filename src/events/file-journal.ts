@@ -1,4 +1,4 @@
-import { Refusal } from '../errors.ts'
+import { isOutOfDescriptors, Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { Batch, type Write } from './batch.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
@@ -31,6 +31,8 @@ interface Flushed {
   readonly batch: Batch
 }
 
+const DISK_FULL = 'The disk is full. Nothing was stored; reading goes on.'
+const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
 /** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
 const FULL_MS = 5000
 
@@ -51,7 +53,7 @@ export class FileJournal implements Journal {
   #accepted: Position
   #queue: Waiting[] = []
   #flushing: Promise<void> | undefined
-  /** When writes may be tried again after the disk was full, as far as others are told; they always are. */
+  /** When writes may be tried again after the disk was full or no file could be opened, as far as others are told; they always are. */
   #fullUntil = 0
   #unusable: Refusal | undefined
   readonly #followers: ((recorded: Recorded) => void)[] = []
@@ -182,7 +184,9 @@ export class FileJournal implements Journal {
 
   /** Nothing of the batch, nor of what was decided on it, is kept. */
   async #refuse(batch: readonly Waiting[], error: unknown): Promise<void> {
-    if (!isOutOfSpace(error)) {
+    // Without a descriptor no file of a new segment was opened: nothing of the batch was written.
+    const isShortOfFiles = isOutOfDescriptors(error)
+    if (!isShortOfFiles && !isOutOfSpace(error)) {
       this.#fail(batch, error)
       return
     }
@@ -194,11 +198,11 @@ export class FileJournal implements Journal {
       return
     }
     this.#fullUntil = performance.now() + FULL_MS
-    const refusal = new Refusal('DiskFull', 'The disk is full. Nothing was stored; reading goes on.')
+    const refusal = isShortOfFiles ? new Refusal('Unavailable', TOO_MANY_FILES) : new Refusal('DiskFull', DISK_FULL)
     const refused = [...batch, ...this.#queue]
     this.#queue = []
     this.#accepted = this.#head
-    this.figures.refusedForSpace += refused.length
+    if (!isShortOfFiles) this.figures.refusedForSpace += refused.length
     for (const waiting of refused) waiting.reject(refusal)
   }
 

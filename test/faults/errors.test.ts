@@ -98,6 +98,40 @@ test('short writes, at any point and of any length, are completed', async () => 
   await after.engine.close()
 })
 
+test('without a descriptor for a new segment, writes are refused as Unavailable, and resume by themselves', async () => {
+  const seed = seedFor('descriptors')
+  const random = new Random(seed)
+  let refusedAt = 0
+  // A segment takes several opens: its temporary file, its directory, itself.
+  for (let nth = 1; nth <= 4; nth++) {
+    const disk = newDisk()
+    let left = Number.POSITIVE_INFINITY
+    const { engine, failures } = await opened(disk, (operation, path) => {
+      const opens = operation === 'open' || operation === 'syncDirectory'
+      return opens && isOfJournal(path) && --left < 0 ? { type: 'error', code: 'EMFILE' } : undefined
+    })
+    const run = newRun()
+    for (let round = 0; round < 5; round++) {
+      left = Number.POSITIVE_INFINITY
+      const before = run.acknowledged.length
+      await work(engine, random, 30, 4, run)
+      assert.ok(run.acknowledged.length > before, `DESCRIPTORS_SEED=${seed}: it resumed`)
+      assert.equal(engine.journal.writable, true)
+      left = nth - 1
+      await work(engine, random, 60, 4, run)
+      assert.ok((engine.views.find('a')?.items().next().value ?? undefined) !== undefined, 'reads go on')
+    }
+    refusedAt += run.refused.filter((code) => code === 'Unavailable').length
+    assert.deepEqual(failures, [], `DESCRIPTORS_SEED=${seed}, open ${nth}`)
+    left = Number.POSITIVE_INFINITY
+    await engine.close()
+    const after = await openTestEngine(disk.files())
+    await checkKept(after.engine, [run], `DESCRIPTORS_SEED=${seed}, open ${nth}`)
+    await after.engine.close()
+  }
+  assert.ok(refusedAt > 20, `${refusedAt} writes were refused`)
+})
+
 test('a full disk: writes are refused with DiskFull, reads go on, and with space again it resumes by itself', async () => {
   const seed = seedFor('full')
   const random = new Random(seed)
