@@ -183,6 +183,11 @@ export const RUNS = {
     file: 'test/security/journal-scans.test.ts',
     full: { SCAN_EVENTS: 500_000 },
   },
+  descriptors: {
+    about: 'more idle connections than the process may open files: told so, nothing lost, and it resumes',
+    file: 'test/faults/descriptors.test.ts',
+    full: { DESCRIPTORS: 1024 },
+  },
   floods: {
     about: 'clients that send pings and requests over sockets without end and read no answer cost no memory',
     file: 'test/security/socket-floods.test.ts',

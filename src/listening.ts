@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
+import type { Logger } from 'pino'
 import type { Connections } from './http/connections.ts'
 import type { Address } from './settings/urls.ts'
 
@@ -22,10 +23,13 @@ export async function listen(
   http: Server,
   addresses: readonly Address[],
   connections: Pick<Connections, 'drain'>,
+  log: Logger,
 ): Promise<Listening> {
   const { servers, urls } = await bind(addresses, (index) =>
     index === 0 ? http : createNetServer((socket) => http.emit('connection', socket)),
   )
+  // Without a descriptor for it, a connection is not taken. That must not end the process.
+  for (const server of servers) server.on('error', (error) => log.warn({ err: error }, 'a connection was not accepted'))
   return {
     urls,
     async close(letGo) {

@@ -10,7 +10,7 @@ import { destination, pino } from 'pino'
 import { hashPassword } from './access/passwords.ts'
 import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
 import { isReplayServer, parseReplayServer, type ReplayInvocation } from './cli/replay-server.ts'
-import { Corruption, JournalMismatch, Locked, Refusal } from './errors.ts'
+import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
 import type { Surroundings } from './service.ts'
 import { BadSettings, helpText, type Invocation, readSettings } from './settings.ts'
@@ -93,6 +93,7 @@ async function main(): Promise<void> {
     wwwroot: existsSync(ownPages) ? ownPages : packaged('wwwroot'),
     swaggerAssets: packaged('dist/swagger'),
     builtPages: packaged('dist/pages'),
+    descriptors: descriptorLimit(),
     failed: (error) => {
       log.fatal({ err: error }, 'the journal can no longer be trusted; ending')
       process.exit(1)
@@ -120,6 +121,19 @@ async function main(): Promise<void> {
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
 }
 
+/** How many descriptors this process may have open: Node has raised the limit as far as it may by now. */
+function descriptorLimit(): number {
+  const limits = '/proc/self/limits'
+  if (existsSync(limits)) {
+    const [, soft] = /^Max open files +(\d+) /m.exec(readFileSync(limits, 'utf8')) ?? []
+    if (soft !== undefined) return Number(soft)
+  }
+  // The report takes some 20 ms.
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } }
+  const soft = Number(userLimits?.open_files?.soft)
+  return soft > 0 ? soft : Number.POSITIVE_INFINITY
+}
+
 /** The hash of the password in the first line of standard input: an argument would be seen by others. */
 async function printHash(flags: readonly string[]): Promise<void> {
   if (flags.length > 0) throw new BadSettings(['recollect hash-password reads the password from standard input.'])
@@ -140,6 +154,11 @@ main().catch((error: unknown) => {
     error instanceof JournalMismatch ||
     error instanceof Locked ||
     (error as NodeJS.ErrnoException).code !== undefined
+  if (isOutOfDescriptors(error)) {
+    process.stderr.write(
+      'recollect: The process may not open enough files (ulimit -n). It needs about 64, and one for each connection.\n',
+    )
+  }
   process.stderr.write(`recollect: ${isExpected ? (error as Error).message : (error as Error).stack}\n`)
   process.exit(error instanceof Refusal && error.code === 'Invalid' ? 2 : 1)
 })

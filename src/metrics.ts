@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import type { ClusterFigures } from './cluster/figures.ts'
 import type { Engine } from './engine.ts'
+import type { ConnectionFigures } from './http/connection-limits.ts'
 import type { MetricsOptions } from './http/metrics.ts'
 import type { RequestTimes } from './http/request-times.ts'
 import type { Distribution } from './measures.ts'
@@ -10,6 +11,7 @@ import type { SocketFigures } from './sockets/sockets.ts'
 export interface Measured {
   readonly engine: Engine
   readonly requests: RequestTimes
+  readonly connections: () => ConnectionFigures
   readonly sockets: () => SocketFigures
   readonly indexes: Pick<Indexes, 'list'>
   readonly version: string
@@ -33,7 +35,7 @@ const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] a
  * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
  * numbers, and prom-client, which would look labels up with each, only writes them down.
  */
-export function metricsOf({ engine, requests, sockets, indexes, version }: Measured): MetricsOptions {
+export function metricsOf({ engine, requests, connections, sockets, indexes, version }: Measured): MetricsOptions {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
@@ -101,6 +103,10 @@ export function metricsOf({ engine, requests, sockets, indexes, version }: Measu
   tell('gauge', 'index_bytes', 'What an index takes, about.', ofIndexes('bytes'))
   tell('gauge', 'index_uses', 'How often an index was used since it was built.', ofIndexes('uses'))
 
+  gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open)
+  counter('refused_connections_total', 'Connections beyond a limit, which were answered with 503.', () => {
+    return connections().refused
+  })
   tell('gauge', 'sockets', 'Open sockets, by kind.', () => {
     const { socketIo, plain } = sockets()
     return [

@@ -1,9 +1,12 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { PerAddress } from './access/per-address.ts'
+import { shareDescriptors } from './descriptors.ts'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
+import { ConnectionLimits } from './http/connection-limits.ts'
 import { Connections } from './http/connections.ts'
+import { FileStreams } from './http/file-streams.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
 import { readable } from './http/read-only.ts'
@@ -28,6 +31,8 @@ export interface Surroundings extends EngineSurroundings {
   readonly swaggerAssets: string
   /** Where the build has put what pages of any `wwwroot` may load: the client. */
   readonly builtPages: string
+  /** How many descriptors the process may have open. */
+  readonly descriptors: number
 }
 
 export interface Service {
@@ -66,6 +71,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     return { status, position: views.position, uptime, version, ...parts }
   }
   const { limits, cors } = settings
+  const descriptors = shareDescriptors(surroundings.descriptors)
   const indexes = new Indexes({ bytes: limits.indexBytes })
   const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
   try {
@@ -115,8 +121,22 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         now,
         bodyBytes,
       },
-      docs: { version, views, swaggerAssets, schemes: gate.access?.schemes ?? [], isReadOnly: readOnly !== undefined },
-      metrics: metricsOf({ engine, requests, sockets: () => sockets.figures(), indexes, version }),
+      docs: {
+        version,
+        views,
+        swaggerAssets,
+        schemes: gate.access?.schemes ?? [],
+        isReadOnly: readOnly !== undefined,
+        streams: new FileStreams(descriptors.files),
+      },
+      metrics: metricsOf({
+        engine,
+        requests,
+        connections: () => connectionLimits.figures(),
+        sockets: () => sockets.figures(),
+        indexes,
+        version,
+      }),
       observe,
       gate,
       readOnly,
@@ -126,6 +146,12 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       builtPages,
       log,
       newId,
+    })
+    const connectionLimits = new ConnectionLimits({
+      gate,
+      most: limits.connections || descriptors.connections,
+      perAddress: limits.connectionsPerAddress,
+      log,
     })
     const front = hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
     const http = createServer(
@@ -164,7 +190,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     bus.subscribe((recorded) => sockets.notify(recorded))
     bus.subscribe(() => arrivals.notify())
     connections.serve(front)
-    const listening = await listen(http, settings.urls, connections)
+    connectionLimits.guard(http)
+    const listening = await listen(http, settings.urls, connections, log)
     return {
       urls: listening.urls,
       async close() {

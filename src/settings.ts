@@ -43,6 +43,9 @@ export interface Settings {
     readonly pageSize: number
     readonly indexBytes: number
     readonly patchOperations: number
+    /** 0: by the limit of open files. */
+    readonly connections: number
+    readonly connectionsPerAddress: number
     readonly socketsPerAddress: number
     readonly streamsPerAddress: number
     readonly subscriptionItems: number
@@ -190,6 +193,8 @@ export function readSettings(surroundings: Surroundings): Invocation {
         pageSize: get('Limits.PageSize'),
         indexBytes: get('Limits.IndexBytes'),
         patchOperations: get('Limits.PatchOperations'),
+        connections: get('Limits.Connections'),
+        connectionsPerAddress: get('Limits.ConnectionsPerAddress'),
         socketsPerAddress: get('Limits.SocketsPerAddress'),
         streamsPerAddress: get('Limits.StreamsPerAddress'),
         subscriptionItems: get('Limits.SubscriptionItems'),

@@ -35,6 +35,7 @@ const TOP = [
   'projected',
   'listening',
   'metrics',
+  'descriptors',
   'open-gate',
   'cli',
   'main',

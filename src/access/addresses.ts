@@ -29,6 +29,11 @@ export class TrustedProxies {
     return chain[0] as string
   }
 
+  /** Whether a connection comes from one of them. */
+  has(remote: string): boolean {
+    return this.#trusts(plain(remote))
+  }
+
   #trusts(address: string): boolean {
     const version = isIP(address)
     return version !== 0 && this.#list.check(address, version === 4 ? 'ipv4' : 'ipv6')
@@ -47,6 +52,11 @@ export function networkOf(address: string): string {
   const groups = [...before, ...Array<string>(8 - width).fill('0'), ...(after ?? [])]
   const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16))
   return `${network.join(':')}::/64`
+}
+
+export function isLoopback(remote: string): boolean {
+  const address = plain(remote)
+  return address === '::1' || (isIP(address) === 4 && address.startsWith('127.'))
 }
 
 /** An IPv4 address without the IPv6 coat that a dual-stack socket gives it. */

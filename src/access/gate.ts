@@ -66,6 +66,10 @@ export class Gate {
     return networkOf(this.#proxies.clientOf(remote, single(fields['x-forwarded-for'])))
   }
 
+  isTrustedProxy(remote: string): boolean {
+    return this.#proxies.has(remote)
+  }
+
   /** The address is asked for only where it is needed: to find it out costs more than most else. */
   async admit(credentials: Credentials, address: () => string): Promise<Principal | Refused> {
     const { access } = this

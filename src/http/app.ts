@@ -67,8 +67,8 @@ export function createApp(options: AppOptions): Koa {
   ] satisfies Router[]) {
     app.use(routes.routes() as unknown as Middleware)
   }
-  app.use(statics(options.wwwroot))
-  app.use(statics(options.builtPages))
+  app.use(statics(options.wwwroot, options.docs.streams))
+  app.use(statics(options.builtPages, options.docs.streams))
   return app
 }
 

@@ -7,6 +7,7 @@ import { parseJson } from '../json/parse.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import type { Slices } from '../slices.ts'
 import { loadKoaBody } from './koa-body.ts'
+import { onFirstUse } from './late-modules.ts'
 
 export const JSON_TYPE = 'application/json'
 export const JSON_PATCH_TYPE = 'application/json-patch+json'
@@ -70,14 +71,14 @@ export async function readBody(source: BodySource, { types, limitBytes, slices }
 
 /** The body of a request to Koa: koa-body gathers, inflates and bounds the bytes. */
 export function bodySource(limitBytes: number): (ctx: Context) => BodySource {
-  let gather: Promise<Middleware> | undefined
+  const gather = onFirstUse(() => gathering(limitBytes))
   return (ctx) => ({
     headers: ctx.headers,
     bytes: async () => {
+      const middleware = await gather()
       try {
         normalizeCoding(ctx)
-        gather ??= gathering(limitBytes)
-        await (await gather)(ctx, async () => {})
+        await middleware(ctx, async () => {})
       } catch (error) {
         throw bodyRefusal(error, limitBytes)
       }

@@ -4,13 +4,16 @@ import Router from '@koa/router'
 import type { Middleware } from 'koa'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
+import type { FileStreams } from './file-streams.ts'
 import { CONTENT_SECURITY_POLICY } from './headers.ts'
+import { onFirstUse } from './late-modules.ts'
 import { OpenApi, type OpenApiOptions } from './openapi.ts'
 import { resource } from './resource.ts'
 
 export interface DocsOptions extends OpenApiOptions {
   /** Where the build has put Swagger UI's files. */
   readonly swaggerAssets: string
+  readonly streams: FileStreams
 }
 
 /** The page's files, by the names under which it asks for them. */
@@ -25,7 +28,7 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
 export function docRoutes(options: DocsOptions): Router {
   const router = new Router({ sensitive: true, strict: true })
   const description = new OpenApi(options)
-  let page: Promise<Middleware> | undefined
+  const page = onFirstUse(makePage)
 
   resource(router, '/openapi.json', { GET: async (ctx) => sendJson(ctx, await description.text()) })
 
@@ -38,8 +41,7 @@ export function docRoutes(options: DocsOptions): Router {
 
   resource(router, '/swagger/', {
     GET: async (ctx) => {
-      page ??= makePage()
-      await (await page)(ctx, async () => {})
+      await (await page())(ctx, async () => {})
       const html = String(ctx.body).replace(/<link href="https:[^>]*>/g, '')
       ctx.body = html
       ctx.set('Content-Security-Policy', policyFor(html))
@@ -47,13 +49,15 @@ export function docRoutes(options: DocsOptions): Router {
   })
 
   resource(router, '/swagger/assets/:name', {
-    GET: (ctx) => {
+    GET: async (ctx) => {
       const name = ctx.path.slice('/swagger/assets/'.length)
       const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined
       if (!asset) throw new Refusal('NotFound', `There is no ${name} here.`)
       ctx.type = asset.type
       ctx.set('Cache-Control', 'public, max-age=86400')
-      ctx.body = createReadStream(`${options.swaggerAssets}/${asset.file}`)
+      await options.streams.run(ctx, () => {
+        ctx.body = createReadStream(`${options.swaggerAssets}/${asset.file}`)
+      })
     },
   })
 

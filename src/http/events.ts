@@ -5,7 +5,7 @@ import type { PerAddress } from '../access/per-address.ts'
 import { Refusal } from '../errors.ts'
 import { isEventType, type Position } from '../events/event.ts'
 import { readInstant } from '../json/instant.ts'
-import { newestFirst, type Search, search, timeRange, type Wanted } from '../projections/event-search.ts'
+import { checkReadable, newestFirst, type Search, search, timeRange, type Wanted } from '../projections/event-search.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { isGone } from './api.ts'
@@ -47,12 +47,12 @@ export function eventRoutes(options: EventsOptions): Router {
         throw new Refusal('Invalid', `Only a page comes newest first, ${JSON_PAGE}.`)
       }
       if (type === JSON_PAGE) await sendPage(ctx, parameters, wanted)
-      else if (type === NDJSON_TYPE) send(ctx, NDJSON_TYPE, wanted, wanted.follow ?? false)
+      else if (type === NDJSON_TYPE) await send(ctx, NDJSON_TYPE, wanted, wanted.follow ?? false)
       else {
         const after = ctx.get('Last-Event-ID')
         const from = after === '' ? wanted.from : (await arrived(parsePosition(after, 'Last-Event-ID'))) + 1
         ctx.set('Cache-Control', 'no-store')
-        send(ctx, EVENT_STREAM, { ...wanted, from }, wanted.follow ?? true)
+        await send(ctx, EVENT_STREAM, { ...wanted, from }, wanted.follow ?? true)
       }
     },
   })
@@ -103,7 +103,8 @@ export function eventRoutes(options: EventsOptions): Router {
     sendJson(ctx, `[${events.join(',')}]`)
   }
 
-  function send(ctx: Context, type: keyof typeof FORMS, wanted: Asked, follows: boolean): void {
+  async function send(ctx: Context, type: keyof typeof FORMS, wanted: Asked, follows: boolean): Promise<void> {
+    await checkReadable(options, wanted.from)
     const address = addressOf(ctx, options.gate)
     if (options.streams.isFull(address)) {
       ctx.set('Retry-After', String(RETRY_SECONDS))

@@ -7,18 +7,20 @@ import serve from 'koa-static'
 import { matches } from '../commands/decide.ts'
 import { Refusal } from '../errors.ts'
 import { parseTags } from './api.ts'
+import type { FileStreams } from './file-streams.ts'
 
 const ALLOWED = 'GET, HEAD, OPTIONS'
 
 /** The files of a directory; what a symbolic link would lead out of it is not served. */
-export function statics(root: string): Middleware {
+export function statics(root: string, streams: FileStreams): Middleware {
   const files = serve(root, { gzip: false, brotli: false, setHeaders: setTag })
   return async (ctx, next) => {
     if (!(await isServed(root, ctx.path))) return next()
     if (ctx.method === 'GET' || ctx.method === 'HEAD') {
       try {
-        await files(ctx, next)
+        await streams.run(ctx, () => files(ctx, next))
       } catch (error) {
+        if (error instanceof Refusal) throw error
         const { status = 500, message } = error as { status?: number; message: string }
         throw status < 500 ? new Refusal('Invalid', `The path is not acceptable: ${message}.`) : error
       }

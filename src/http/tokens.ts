@@ -6,6 +6,7 @@ import { sendJson } from './answers.ts'
 import { bodyRefusal, normalizeCoding } from './bodies.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
 import { loadKoaBody } from './koa-body.ts'
+import { onFirstUse } from './late-modules.ts'
 import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
@@ -16,12 +17,11 @@ export function tokenRoutes(gate: Gate): Router {
   const { access } = gate
   if (!access?.schemes.includes('token')) return router
   const { tokens } = access
-  let gather: Promise<Middleware> | undefined
+  const gather = onFirstUse(gathering)
 
   resource(router, '/token', {
     POST: async (ctx) => {
-      gather ??= gathering()
-      const { name, password } = await readCredentials(ctx, await gather)
+      const { name, password } = await readCredentials(ctx, await gather())
       const admitted = await gate.attempt(addressOf(ctx, gate), () => access.byPassword(name, password))
       ctx.set('Cache-Control', 'no-store')
       if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)

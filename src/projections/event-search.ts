@@ -62,6 +62,17 @@ export async function* search(source: Source, wanted: Wanted, head: Position, as
   }
 }
 
+/** Fails where a search from a position on would fail at once: before a stream has begun, the client can still be told. */
+export async function checkReadable(
+  { journal, turns }: Pick<Source, 'journal' | 'turns'>,
+  from: Position,
+): Promise<void> {
+  const position = Math.min(Math.max(1, from), journal.head)
+  await turns.run(async () => {
+    for await (const _ of journal.read(position, position)) return
+  })
+}
+
 /** What one turn finds, and where the next one goes on; undefined at the end. */
 async function searchForATurn(
   source: Source,

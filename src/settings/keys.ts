@@ -143,6 +143,16 @@ export const KEYS = {
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
   'Limits.IndexBytes': integer(256 * 1024 * 1024, 0, 'bytes that the indexes of queries may take together'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
+  'Limits.Connections': integer(
+    0,
+    0,
+    'open connections; 0: as many as the limit of open files (ulimit -n) has room for',
+  ),
+  'Limits.ConnectionsPerAddress': integer(
+    512,
+    1,
+    'open connections of one address, but not of this machine or of a trusted proxy',
+  ),
   'Limits.SocketsPerAddress': integer(256, 1, 'open sockets of one address'),
   'Limits.StreamsPerAddress': integer(64, 1, 'open streams of events (/events) of one address'),
   'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),

@@ -182,6 +182,7 @@ test('writes that there was no space for are counted, and that none are taken is
   const metrics = metricsOf({
     engine,
     requests: new RequestTimes(),
+    connections: () => ({ open: 0, refused: 0 }),
     sockets: () => NO_SOCKETS,
     indexes: { list: () => [] },
     version: '0',

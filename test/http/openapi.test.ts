@@ -15,6 +15,7 @@ import { PerAddress } from '../../src/access/per-address.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
+import { FileStreams } from '../../src/http/file-streams.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { schemaOf } from '../../src/http/openapi/schema-of.ts'
 import { OpenApi } from '../../src/http/openapi.ts'
@@ -429,7 +430,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
       verify: undefined,
       reload: async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 }),
     },
-    docs: { version: '0', views, swaggerAssets: '', schemes: [] },
+    docs: { version: '0', views, swaggerAssets: '', schemes: [], streams: new FileStreams(1) },
     metrics: { text: async () => '', contentType: 'text/plain' },
     observe: () => {},
     gate: openToAll(),

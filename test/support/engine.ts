@@ -37,6 +37,8 @@ export const SETTINGS: Settings = {
     indexBytes: 256 * 1024 * 1024,
     patchOperations: 1000,
     streamsPerAddress: 64,
+    connections: 0,
+    connectionsPerAddress: 512,
     socketsPerAddress: 256,
     subscriptionItems: 10_000,
     subscriptionsPerSocket: 100,

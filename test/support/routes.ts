@@ -11,6 +11,7 @@ import { Tokens } from '../../src/access/tokens.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
+import { FileStreams } from '../../src/http/file-streams.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
@@ -68,7 +69,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
     },
     metrics: { text: async () => '', contentType: 'text/plain' },
     observe: () => {},
-    docs: { version: '0', views, swaggerAssets: '', schemes: [] },
+    docs: { version: '0', views, swaggerAssets: '', schemes: [], streams: new FileStreams(1) },
     gate,
     corsCredentials: false,
     contentSecurityPolicy: '',

@@ -62,6 +62,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     wwwroot: options.wwwroot ?? join(ROOT, 'wwwroot'),
     swaggerAssets: join(ROOT, 'dist/swagger'),
     builtPages: join(ROOT, 'dist/pages'),
+    descriptors: 1024,
     failed: (error) => failures.push(error),
   })
   t.after(async () => {

@@ -1,0 +1,120 @@
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Logger } from 'pino'
+import { isLoopback } from '../access/addresses.ts'
+import type { Gate } from '../access/gate.ts'
+import { PerAddress } from '../access/per-address.ts'
+import { closeLingering } from './lingering-close.ts'
+
+export interface ConnectionLimitsOptions {
+  readonly gate: Gate
+  /** Connections in all. */
+  readonly most: number
+  /** Of one address, unless it is a loopback address or a trusted proxy's. It gets at most half of all. */
+  readonly perAddress: number
+  readonly log: Logger
+}
+
+/** How many connections there are, and how often one was refused. */
+export interface ConnectionFigures {
+  readonly open: number
+  readonly refused: number
+}
+
+const RETRY_SECONDS = 5
+/** Refused connections whose clients are given the time to read why; others are closed with the answer. */
+const LINGERING = 8
+/** The log has one line about refused connections in this time. */
+const LOG_MS = 10_000
+
+/**
+ * Limits the connections of an HTTP server, and answers those beyond the limits with 503. Node's `maxConnections` would close
+ * them without a word.
+ */
+export class ConnectionLimits {
+  readonly #options: ConnectionLimitsOptions
+  readonly #open = new Set<Socket>()
+  readonly #perAddress: PerAddress
+  #lingering = 0
+  #refused = 0
+  #loggedAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: ConnectionLimitsOptions) {
+    this.#options = options
+    this.#perAddress = new PerAddress(Math.min(options.perAddress, Math.ceil(options.most / 2)))
+  }
+
+  /** Looks at each connection before all that listen for connections so far. */
+  guard(http: Server): void {
+    const others = http.listeners('connection') as ((socket: Socket) => void)[]
+    http.removeAllListeners('connection')
+    http.on('connection', (socket) => {
+      if (this.#admit(socket)) for (const listener of others) listener.call(http, socket)
+    })
+  }
+
+  figures(): ConnectionFigures {
+    return { open: this.#open.size, refused: this.#refused }
+  }
+
+  #admit(socket: Socket): boolean {
+    // A connection whose offer of another protocol was declined comes a second time.
+    if (this.#open.has(socket)) return true
+    const { gate, most } = this.#options
+    const { remoteAddress: remote } = socket
+    if (this.#open.size >= most) {
+      this.#refuse(socket, `The server has ${most} connections open, and takes no more for now.`)
+      return false
+    }
+    const address = gate.addressOf(remote, {})
+    const isLimited = remote !== undefined && !isLoopback(remote) && !gate.isTrustedProxy(remote)
+    if (isLimited && this.#perAddress.isFull(address)) {
+      const held = `This address has ${this.#perAddress.most} connections open already`
+      this.#refuse(socket, `${held} (Limits.ConnectionsPerAddress).`)
+      return false
+    }
+    const leave = isLimited ? this.#perAddress.enter(address) : undefined
+    this.#open.add(socket)
+    socket.once('close', () => {
+      this.#open.delete(socket)
+      leave?.()
+    })
+    return true
+  }
+
+  #refuse(socket: Socket, detail: string): void {
+    this.#refused++
+    const now = performance.now()
+    if (now - this.#loggedAt >= LOG_MS) {
+      this.#loggedAt = now
+      this.#options.log.warn({ open: this.#open.size, refused: this.#refused }, `refusing connections: ${detail}`)
+    }
+    // A client that resets its connection must not end the process.
+    socket.on('error', () => socket.destroy())
+    socket.write(answer(detail))
+    if (this.#lingering >= LINGERING) {
+      // The descriptor is free at once. What was written above is with the kernel already.
+      socket.destroy()
+      return
+    }
+    this.#lingering++
+    socket.once('close', () => this.#lingering--)
+    closeLingering(socket)
+  }
+}
+
+function answer(detail: string): string {
+  const body = JSON.stringify({
+    type: 'urn:recollect:problem:Unavailable',
+    title: 'Too many connections',
+    status: 503,
+    detail,
+  })
+  const fields = [
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `Retry-After: ${RETRY_SECONDS}`,
+    'Connection: close',
+  ]
+  return `HTTP/1.1 503 Service Unavailable\r\n${fields.join('\r\n')}\r\n\r\n${body}`
+}

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { temporaryDirectory } from '../support/directory.ts'
+import { runToEnd } from '../support/server.ts'
+import { until } from '../support/until.ts'
+import { type Program, spawnServer } from './program.ts'
+
+const LIMIT = Number(process.env.DESCRIPTORS ?? 128)
+const IDLE = Math.ceil(LIMIT * 1.6)
+const SMALL_SEGMENTS = ['--Journal.SegmentBytes', '1024']
+const skip = process.platform === 'linux' ? false : 'limits of open files are set with the shell of Linux'
+
+interface Limited {
+  readonly program: Program
+  readonly url: string
+  readonly directory: string
+  /** Sends a request over one connection, which was opened first. */
+  ask(path: string, init?: { method?: string; body?: unknown; headers?: Record<string, string> }): Promise<Answer>
+}
+
+interface Answer {
+  readonly status: number
+  readonly retryAfter: string | undefined
+  readonly text: string
+}
+
+/** A server that may open few files. */
+async function startLimited(t: TestContext, limit: number, flags: readonly string[]): Promise<Limited> {
+  const directory = await temporaryDirectory(t)
+  const under = ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'limited']
+  const program = spawnServer(t, directory, { under, flags: [...SMALL_SEGMENTS, ...flags] })
+  const url = await program.listening
+  assert.ok(url, program.stderr())
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.after(() => agent.destroy())
+  const ask: Limited['ask'] = async (path, { method = 'GET', body, headers = {} } = {}) => {
+    const type = body === undefined ? {} : { 'Content-Type': 'application/json' }
+    const sending = request(`${url}${path}`, { agent, method, headers: { ...type, ...headers } })
+    sending.end(body === undefined ? undefined : JSON.stringify(body))
+    const [answer] = (await once(sending, 'response')) as [IncomingMessage]
+    let text = ''
+    for await (const part of answer.setEncoding('utf8')) text += part
+    return { status: answer.statusCode ?? 0, retryAfter: answer.headers['retry-after'], text }
+  }
+  assert.equal((await ask('/api/a', { method: 'POST', body: { n: 0 } })).status, 201)
+  return { program, url, directory, ask }
+}
+
+/** A connection that says nothing, and what it was told. */
+interface Idle {
+  readonly socket: Socket
+  text: string
+}
+
+async function openIdle(t: TestContext, url: string, count: number): Promise<readonly Idle[]> {
+  const { hostname, port } = new URL(url)
+  const opening = Array.from({ length: count }, async () => {
+    const idle: Idle = { socket: connect(Number(port), hostname), text: '' }
+    t.after(() => void idle.socket.destroy())
+    idle.socket.on('error', () => {})
+    idle.socket.setEncoding('utf8').on('data', (text) => {
+      idle.text += text
+    })
+    await Promise.race([once(idle.socket, 'connect'), once(idle.socket, 'close')])
+    return idle
+  })
+  return Promise.all(opening)
+}
+
+/** Asked in the default order; every one needs a file, which is opened for it. */
+const READS = [
+  ['/events', {}],
+  ['/events?order=desc', {}],
+  ['/events', { Accept: 'application/x-ndjson' }],
+  ['/api/a?asOf=1', {}],
+  ['/index.html', {}],
+  ['/swagger/', {}],
+  ['/swagger/assets/swagger-ui.min.css', {}],
+] as const
+
+test('idle connections take no descriptor that the journal and files need; those beyond the limit are answered with 503', {
+  skip,
+}, async (t) => {
+  const { program, url, ask } = await startLimited(t, LIMIT, [])
+  const idle = await openIdle(t, url, IDLE)
+  const refused = await until('some are refused', () => {
+    const answered = idle.filter(({ socket }) => socket.destroyed || socket.readableEnded)
+    return answered.length >= IDLE - LIMIT && answered
+  })
+  const told = refused.filter(({ text }) => text !== '')
+  assert.ok(told.length > 0, 'they are told why')
+  for (const { text } of told) {
+    assert.match(text, /^HTTP\/1\.1 503 Service Unavailable\r\n/)
+    assert.match(text, /\r\nRetry-After: \d+\r\n/)
+    assert.match(text, /"title":"Too many connections","status":503/)
+  }
+  for (let n = 0; n < 30; n++) {
+    assert.equal(
+      (await ask('/api/a', { method: 'POST', body: { text: 'x'.repeat(500) } })).status,
+      201,
+      program.stderr(),
+    )
+  }
+  for (const [path, headers] of READS) assert.equal((await ask(path, { headers })).status, 200, path)
+  for (const { socket } of idle) socket.destroy()
+  await until('a new connection is served', async () => {
+    const answer = await fetch(`${url}/health`).catch(() => undefined)
+    return answer?.status === 200
+  })
+  t.diagnostic(`${refused.length} of ${IDLE} idle connections refused with a limit of ${LIMIT} files`)
+})
+
+test('when no descriptor is left, writes and reads that need one are 503, nothing is lost, and it resumes', {
+  skip,
+}, async (t) => {
+  // As if the operator had set more than the system gives.
+  const { program, url, directory, ask } = await startLimited(t, LIMIT, ['--Limits.Connections', '100000'])
+  const pid = program.process.pid as number
+  const acknowledged = [0]
+  for (let round = 0; round < 2; round++) {
+    const idle = await openIdle(t, url, IDLE)
+    const before = await cpuTicks(pid)
+    await sleep(500)
+    const ticks = (await cpuTicks(pid)) - before
+    assert.ok(ticks < 40, `it spins: ${ticks * 10} ms of processor time in 500 ms`)
+    const refusal = await until('a write is refused', async () => {
+      const answer = await ask('/api/a', { method: 'POST', body: { text: 'x'.repeat(500) } })
+      if (answer.status !== 201) return answer
+      acknowledged.push((JSON.parse(answer.text) as { id: number }).id)
+      return undefined
+    })
+    assert.equal(refusal.status, 503, refusal.text)
+    assert.ok(Number(refusal.retryAfter) > 0)
+    assert.match(refusal.text, /urn:recollect:problem:Unavailable/)
+    for (const [path, headers] of READS) {
+      const answer = await ask(path, { headers })
+      // What was loaded, or folded, for the first round is still there.
+      if (round > 0 && (path === '/swagger/' || path.includes('asOf'))) continue
+      assert.equal(answer.status, 503, `${path}: ${answer.text.slice(0, 200)}`)
+      assert.ok(Number(answer.retryAfter) > 0, path)
+      assert.equal((JSON.parse(answer.text) as { status: number }).status, 503)
+    }
+    const patch = { method: 'PATCH', body: { n: 1 }, headers: { Origin: 'http://localhost' } }
+    if (round === 0)
+      assert.equal((await ask('/api/a/0', patch)).status, 503, 'what reads bodies is loaded with the first')
+    assert.equal((await ask('/api/a/0')).status, 200, 'the present is served')
+    for (const { socket } of idle) socket.destroy()
+    await until('a write is accepted again', async () => {
+      const answer = await ask('/api/a', { method: 'POST', body: { n: round } })
+      if (answer.status !== 201) return false
+      acknowledged.push((JSON.parse(answer.text) as { id: number }).id)
+      return true
+    })
+    for (const [path, headers] of READS) {
+      await until(`${path} is answered again`, async () => (await ask(path, { headers })).status === 200)
+    }
+    await until('a body is read again', async () => (await ask('/api/a/0', patch)).status === 204)
+  }
+  const items = JSON.parse((await ask('/api/a?pageSize=1000')).text) as { id: number }[]
+  assert.deepEqual(
+    items.map(({ id }) => id),
+    acknowledged,
+  )
+  program.process.kill('SIGTERM')
+  assert.deepEqual(await program.ended, { code: 0, signal: null }, program.stderr())
+  const verified = await runToEnd(t, directory, ['verify', '--file', join(directory, 'db.json')])
+  assert.equal(verified.code, 0, verified.stdout)
+})
+
+test('a start that may open too few files says so and ends with exit code 1', { skip }, async (t) => {
+  const directory = await temporaryDirectory(t)
+  const under = ['bash', '-c', 'ulimit -n 32; exec "$@"', 'limited']
+  const program = spawnServer(t, directory, { under })
+  assert.equal(await program.listening, undefined)
+  assert.deepEqual(await program.ended, { code: 1, signal: null })
+  assert.match(program.stderr(), /may not open enough files \(ulimit -n\)/)
+})
+
+/** Processor time of a process in hundredths of a second. */
+async function cpuTicks(pid: number): Promise<number> {
+  const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).replace(/^.*\) /s, '').split(' ')
+  return Number(fields[11]) + Number(fields[12])
+}

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { pino } from 'pino'
+import { TrustedProxies } from '../../src/access/addresses.ts'
+import { Failures } from '../../src/access/failures.ts'
+import { Gate } from '../../src/access/gate.ts'
+import { Hosts } from '../../src/access/hosts.ts'
+import { Origins } from '../../src/access/origins.ts'
+import { ConnectionLimits } from '../../src/http/connection-limits.ts'
+import { until } from '../support/until.ts'
+
+/** A limited HTTP server whose connections come from the addresses that the test names. */
+async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
+  const gate = new Gate({
+    access: undefined,
+    failures: new Failures(1, () => 0),
+    proxies: new TrustedProxies(['10.0.0.0/8']),
+    origins: new Origins(undefined),
+    hosts: new Hosts(undefined),
+  })
+  const limits = new ConnectionLimits({ gate, most, perAddress, log: pino({ level: 'silent' }) })
+  const http = createServer((_request, response) => response.end('served'))
+  limits.guard(http)
+  const addresses: string[] = []
+  const server = createNetServer({ allowHalfOpen: true }, (socket) => {
+    Object.defineProperty(socket, 'remoteAddress', { value: addresses.shift() })
+    http.emit('connection', socket)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const { port } = server.address() as AddressInfo
+  /** Sends a request over a new connection, which stays open if the server lets it. */
+  const open = async (address: string): Promise<{ readonly socket: Socket; readonly answer: string }> => {
+    addresses.push(address)
+    const socket = connect(port, '127.0.0.1')
+    t.after(() => socket.destroy())
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    let answer = ''
+    socket.setEncoding('utf8').on('data', (text) => {
+      answer += text
+    })
+    await until('an answer', () => /served|"detail"/.test(answer))
+    return { socket, answer }
+  }
+  return { open, limits }
+}
+
+const SERVED = /^HTTP\/1\.1 200 /
+const REFUSED =
+  /^HTTP\/1\.1 503 [\s\S]*\r\nRetry-After: \d+\r\nConnection: close\r\n[\s\S]*"detail":"[^"]*Limits\.ConnectionsPerAddress/
+
+test('an address has so many connections; those beyond are told so, and another is taken when one ends', async (t) => {
+  const { open, limits } = await startLimited(t, {})
+  const held = []
+  for (let count = 0; count < 3; count++) held.push(await open('203.0.113.7'))
+  for (const { answer } of held) assert.match(answer, SERVED)
+  const refused = await open('203.0.113.7')
+  assert.match(refused.answer, REFUSED)
+  await until('its connection is closed', () => refused.socket.readableEnded || refused.socket.destroyed)
+  assert.match((await open('203.0.113.8')).answer, SERVED, 'another address')
+  assert.deepEqual(limits.figures(), { open: 4, refused: 1 })
+  held[0]?.socket.destroy()
+  await until('there is room again', () => limits.figures().open === 3)
+  assert.match((await open('203.0.113.7')).answer, SERVED)
+})
+
+test('an IPv6 network of 64 bits counts as one address', async (t) => {
+  const { open } = await startLimited(t, {})
+  for (let host = 1; host <= 3; host++) assert.match((await open(`2001:db8::${host}`)).answer, SERVED)
+  assert.match((await open('2001:db8::4')).answer, REFUSED)
+  assert.match((await open('2001:db8:0:1::1')).answer, SERVED)
+})
+
+test('this machine and trusted proxies have no limit of their own, but that of all connections', async (t) => {
+  const { open, limits } = await startLimited(t, { most: 12, perAddress: 1 })
+  for (const address of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '10.1.2.3']) {
+    for (let count = 0; count < 3; count++) assert.match((await open(address)).answer, SERVED, address)
+  }
+  for (let count = 0; count < 20; count++) {
+    const { answer } = await open('127.0.0.1')
+    assert.match(answer, /^HTTP\/1\.1 503 [\s\S]*The server has 12 connections open/, `refusal ${count}`)
+  }
+  assert.deepEqual(limits.figures(), { open: 12, refused: 20 })
+})
