@@ -159,6 +159,11 @@ export const RUNS = {
     all: { LONG_ITEM_SHAPES: 'all' },
     full: { LONG_ITEM_SHAPES: 'all', LONG_ITEM_CHARACTERS: 1_000_000, LONG_ITEM_TIMES: 5 },
   },
+  costs: {
+    about: 'random requests of random shapes and sizes: for how long each blocks the event loop, and how that grows',
+    file: 'test/security/costs.test.ts',
+    full: { COSTS_SECONDS: 3600 },
+  },
   past: {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',

@@ -1,0 +1,229 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { io } from 'socket.io-client'
+import type { ProbedServer } from '../support/probe.ts'
+import type { Random } from '../support/random.ts'
+import { type Reply, type Sent, send } from '../support/requests.ts'
+import { until } from '../support/until.ts'
+
+/** An item whose field `a` has a costly value: the first one of a collection of its own. */
+export interface Subject {
+  readonly server: ProbedServer
+  readonly collection: string
+  /** JSON of the field. */
+  readonly value: string
+  readonly random: Random
+}
+
+/** Asks something of the server that has to do with the item. */
+export type Operation = (subject: Subject) => Promise<unknown>
+
+const PATCH = 'application/merge-patch+json'
+const JSON_PATCH = 'application/json-patch+json'
+const OPERATIONS_OF_A_PATCH = 1000
+
+export const OPERATIONS: Readonly<Record<string, Operation>> = {
+  POST: (subject) => write(subject, 'POST', '', item(subject)),
+  PUT: (subject) => write(subject, 'PUT', '/0', item(subject)),
+  'PUT of another value': (subject) => write(subject, 'PUT', '/0', `{"a":[${subject.random.next()}],"b":0}`),
+  'POST, answered with the item': (subject) =>
+    write(subject, 'POST', '', item(subject), { Prefer: 'return=representation' }),
+  'POST, malformed at the end': (subject) => write(subject, 'POST', '', `{"a":${subject.value},}`),
+  'merge patch of another field': (subject) =>
+    write(subject, 'PATCH', '/0', `{"b":${subject.random.next()}}`, {}, PATCH),
+  'merge patch of the field': (subject) => write(subject, 'PATCH', '/0', `{"a":${subject.value}}`, {}, PATCH),
+  'deep merge patch': (subject) =>
+    write(subject, 'PATCH', '/0', `${'{"d":'.repeat(97)}{"b":0}${'}'.repeat(97)}`, {}, PATCH),
+  'additions at the front': patches((index) => ({ op: 'add', path: '/l/0', value: index }), '{"l":[]}'),
+  'additions within the field': patches(() => ({ op: 'add', path: '/a/0', value: 1 })),
+  'moves of the field': patches((index) => ({
+    op: 'move',
+    from: index % 2 ? '/z' : '/a',
+    path: index % 2 ? '/a' : '/z',
+  })),
+  'copies of an element': patches((index) => ({ op: 'copy', from: '/a/0', path: `/c${index}` })),
+  'replacements beside the field': patches((index) => ({ op: 'replace', path: '/b', value: index })),
+  'tests beside the field': patches(() => ({ op: 'test', path: '/id', value: 0 })),
+  'a test of the field': (subject) =>
+    write(subject, 'PATCH', '/0', `[{"op":"test","path":"/a","value":${subject.value}}]`, {}, JSON_PATCH),
+  'a copy of the field': (subject) =>
+    write(subject, 'PATCH', '/0', '[{"op":"copy","from":"/a","path":"/z"}]', {}, JSON_PATCH),
+
+  'GET of the item': read('/0'),
+  'GET of the field': read('/0/a'),
+  'GET of an element': read('/0/a/777777'),
+  'GET of the page': read(''),
+  ...Object.fromEntries(
+    Object.entries(queries()).flatMap(([name, search]) => [
+      [name, read(`?${search}`)],
+      [`${name}, asOf`, asOf(search)],
+    ]),
+  ),
+
+  events: events('application/json', ''),
+  'events, newest first': events('application/json', '&order=desc'),
+  'events of nobody': events('application/json', '&actor=nobody'),
+  'events, line by line': events('application/x-ndjson', ''),
+  'events, streamed': events('text/event-stream', '&follow=false'),
+  'restore, tried': (subject) => restore(subject, { dryRun: true }),
+  restore: (subject) => restore(subject, {}),
+  'restore of the item': (subject) => restore(subject, { id: '0' }),
+  'openapi.json': (subject) => asked(subject, 'GET', '/openapi.json'),
+  'reload of an edited file': reload((text) => text.replace(/"b": ?[\d.]+/, `"b": ${Math.random()}`)),
+  'reload of a file malformed at the end': reload((text) => `${text.trimEnd().slice(0, -1)},}`, true),
+  subscription: (subject) => subscribed(subject, {}, async () => {}),
+  'subscription with filters': (subject) => subscribed(subject, { query: FILTERS }, async () => {}),
+  'PUT to subscribers': (subject) => subscribed(subject, {}, () => write(subject, 'PUT', '/0', item(subject))),
+  'PUT to subscribers with filters': (subject) =>
+    subscribed(subject, { query: FILTERS, times: 5 }, () => write(subject, 'PUT', '/0', item(subject))),
+  DELETE: (subject) => write(subject, 'DELETE', '/0'),
+}
+
+/** What a subscription may filter by; hardly any item matches. */
+const FILTERS = 'a_gt=5&a.a_exists=true&q=zz'
+
+function queries(): Readonly<Record<string, string>> {
+  const long = (piece: (index: number) => string, between = ','): string => {
+    let text = piece(0)
+    for (let index = 1; text.length < 7500; index++) text += between + piece(index)
+    return text
+  }
+  return {
+    filter: 'a=5',
+    'filter _ne': 'a_ne=5',
+    'filter _gt': 'a_gt=5',
+    'filter _lte': 'a_lte=x',
+    'filter _in': `a_in=${long((index) => `x${index}`)}`,
+    'filter _contains': 'a_contains=aab',
+    'filter _contains, quadratic': `a_contains=${'a'.repeat(500)}b${'a'.repeat(7000)}`,
+    'filter _startswith': 'a_startswith=zz',
+    'filter _endswith': 'a_endswith=zz',
+    'filter _exists': 'a_exists=false',
+    'filter of a path': `${'a.'.repeat(97)}a=1`,
+    'filter of a member': 'a.a_gt=1',
+    'filter of an absent field': 'z_ne=1',
+    'filters of many fields': long((index) => `a.m${index}_ne=0`, '&'),
+    'filters, many of one field': long((index) => `a_ne=${index}`, '&'),
+    sort: 'sort=a',
+    'sort downwards': 'sort=-a,b',
+    'sort by many fields': `sort=${Array.from({ length: 16 }, (_, index) => `a.m${index}`).join(',')}`,
+    q: 'q=zz',
+    'q, many': long((index) => `q=z${index}`, '&'),
+    'q, quadratic': `q=${'a'.repeat(500)}b${'a'.repeat(7000)}`,
+    fields: 'fields=a',
+    'fields, many': `fields=${long((index) => `a.m${index}`)}`,
+    'fields of a path': `fields=${'a.'.repeat(97)}a`,
+  }
+}
+
+function item({ value, random }: Subject): string {
+  return `{"a":${value},"b":${random.next()}}`
+}
+
+/** Creates the item in a collection of its own. */
+export async function subjectOf(
+  server: ProbedServer,
+  collection: string,
+  value: string,
+  random: Random,
+): Promise<Subject | undefined> {
+  const subject = { server, collection, value, random }
+  const { status } = await write(subject, 'POST', '', item(subject))
+  return status === 201 ? subject : undefined
+}
+
+async function asked({ server }: Pick<Subject, 'server'>, method: string, path: string, sent?: Sent): Promise<Reply> {
+  const reply = await send(server.url, method, path, sent)
+  if (reply.status >= 500 && reply.status !== 503)
+    throw new Error(`${method} ${path.slice(0, 200)}: ${reply.status} ${reply.text.slice(0, 500)}`)
+  return reply
+}
+
+function write(
+  subject: Subject,
+  method: string,
+  path: string,
+  body?: string,
+  headers: Readonly<Record<string, string>> = {},
+  type = 'application/json',
+): Promise<Reply> {
+  const sent = body === undefined ? {} : { body, headers: { 'Content-Type': type, ...headers } }
+  return asked(subject, method, `/api/${subject.collection}${path}`, sent)
+}
+
+function patches(operation: (index: number) => object, before?: string): Operation {
+  return async (subject) => {
+    if (before !== undefined) await write(subject, 'PATCH', '/0', before, {}, PATCH)
+    const all = Array.from({ length: OPERATIONS_OF_A_PATCH }, (_, index) => operation(index))
+    await write(subject, 'PATCH', '/0', JSON.stringify(all), {}, JSON_PATCH)
+  }
+}
+
+function read(path: string): Operation {
+  return (subject) => asked(subject, 'GET', `/api/${subject.collection}${path}`)
+}
+
+/** As it was before a change. */
+function asOf(search: string): Operation {
+  return async (subject) => {
+    const position = await headOf(subject)
+    await write(subject, 'PATCH', '/0', `{"b":${subject.random.next()}}`, {}, PATCH)
+    await asked(subject, 'GET', `/api/${subject.collection}?${search}&asOf=${position}`)
+  }
+}
+
+async function headOf(subject: Subject): Promise<number> {
+  return (await asked(subject, 'GET', '/health')).json<{ position: number }>().position
+}
+
+function events(accept: string, search: string): Operation {
+  return (subject) =>
+    asked(subject, 'GET', `/events?collection=${subject.collection}${search}`, { headers: { Accept: accept } })
+}
+
+async function restore(subject: Subject, more: object): Promise<void> {
+  const to = await headOf(subject)
+  await write(subject, 'PATCH', '/0', `{"b":${subject.random.next()}}`, {}, PATCH)
+  const body = JSON.stringify({ to, collection: subject.collection, ...more })
+  await asked(subject, 'POST', '/admin/restore', { body, headers: { 'Content-Type': 'application/json' } })
+}
+
+function reload(edited: (text: string) => string, isMalformed = false): Operation {
+  return async (subject) => {
+    const file = join(subject.server.directory, 'db.json')
+    const text = await until('the data file is current', async () => {
+      const health = (await asked(subject, 'GET', '/health')).json<{
+        position: number
+        dataFile: { position: number }
+      }>()
+      return health.dataFile.position === health.position ? await readFile(file, 'utf8') : undefined
+    })
+    await writeFile(file, edited(text))
+    await asked(subject, 'POST', '/admin/reload')
+    if (!isMalformed) return
+    await writeFile(file, text)
+    await asked(subject, 'POST', '/admin/reload')
+  }
+}
+
+async function subscribed(
+  { server, collection }: Subject,
+  { query, times = 1 }: { readonly query?: string; readonly times?: number },
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const socket = io(server.url, { transports: ['websocket'], reconnection: false, forceNew: true })
+  const asked = async (): Promise<void> => {
+    for (let time = 0; time < times; time++) {
+      const wanted = { collection, ...(query !== undefined && { query: `${query}&q=zz${time}` }) }
+      await socket.timeout(60_000).emitWithAck('subscribe', wanted)
+    }
+    await work()
+    // What it is told of is sent by then.
+    await socket.timeout(60_000).emitWithAck('unsubscribe', { subscription: 'none' })
+  }
+  try {
+    await Promise.race([asked(), new Promise((resolve) => socket.once('disconnect', resolve))])
+  } finally {
+    socket.close()
+  }
+}

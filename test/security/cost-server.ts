@@ -1,0 +1,124 @@
+import type { TestContext } from 'node:test'
+import { type ProbedServer, startProbed } from '../support/probe.ts'
+import type { Random } from '../support/random.ts'
+import { type Reply, type Sent, send, sendBytes } from '../support/requests.ts'
+import { type CostlyRequest, KEY } from './cost-family.ts'
+import { OPERATIONS, subjectOf } from './cost-operations.ts'
+import type { Cost } from './cost-report.ts'
+import { REQUESTS } from './cost-requests.ts'
+
+/** Within `Limits.BodyBytes`, with what stands around the field. */
+export const ITEM_BYTES = 2 ** 20 - 64
+/** A block of so many milliseconds is measured again, as a garbage collection may have been part of it. */
+const MUCH_MS = 25
+const TIMES = 3
+
+const DATA = { things: [{ id: 0, n: 1, list: [[[[[0]]]]] }] }
+
+const FLAGS = {
+  open: ['--Cors.Origins', origins(100)],
+  guarded: [
+    ...['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'token,basic,apikey'],
+    ...['--Authentication.Users', JSON.stringify([{ Username: 'admin', Password: 'right' }])],
+    ...['--Authentication.ApiKey', KEY, '--Limits.FailuresPerMinute', '1000000'],
+    ...['--Limits.TrustedProxies', '127.0.0.0/8', '--Cors.Origins', origins(2000)],
+  ],
+}
+
+/** A server where everybody may in, and one where only those may who say who they are. */
+export type Door = keyof typeof FLAGS
+
+function origins(count: number): string {
+  return Array.from({ length: count }, (_, index) => `https://page${index}.example`).join(',')
+}
+
+/** Starts it, and asks everything once in small: what is loaded with the first request is loaded then. */
+export async function open(t: TestContext, door: Door): Promise<ProbedServer> {
+  const server = await startProbed(t, { data: DATA, flags: FLAGS[door] })
+  for (const { request } of Object.values(REQUESTS)) await ask(server, request(100))
+  return server
+}
+
+/** How long a request blocks the event loop that costs no more than its bytes. */
+export function harmless(server: ProbedServer): Promise<number> {
+  const body = JSON.stringify({ a: 'a'.repeat(ITEM_BYTES - 100) })
+  const post = { method: 'POST', path: '/api/things', headers: { 'Content-Type': 'application/json' }, body }
+  return server.longestBlock(() => ask(server, post))
+}
+
+export async function measureRequest(server: ProbedServer, request: CostlyRequest): Promise<Cost> {
+  let least: Cost | undefined
+  for (let time = 0; time < TIMES && (least === undefined || least.block > MUCH_MS); time++) {
+    least = lesser(least, await measure(server, () => ask(server, request)))
+  }
+  return least as Cost
+}
+
+/** Does one after the other with an item that has the value; when it costs much, with others from the beginning. */
+export async function measureItem(
+  server: ProbedServer,
+  value: string,
+  operations: readonly string[],
+  random: Random,
+): Promise<readonly (readonly [what: string, cost: Cost])[]> {
+  let least: readonly Cost[] = []
+  for (let time = 0; time < TIMES && (time === 0 || least.some(({ block }) => block > MUCH_MS)); time++) {
+    const collection = `c${Math.floor(random.next() * 2 ** 48)}`
+    const subject = await subjectOf(server, collection, value, random)
+    if (!subject) return []
+    const costs: Cost[] = []
+    for (const what of operations) {
+      const operation = OPERATIONS[what] as (typeof OPERATIONS)[string]
+      costs.push(lesser(least[costs.length], await measure(server, () => operation(subject))))
+    }
+    least = costs
+    await ask(server, { method: 'DELETE', path: `/api/${collection}/0` })
+  }
+  return least.map((cost, index) => [operations[index] as string, cost])
+}
+
+function lesser(one: Cost | undefined, other: Cost): Cost {
+  return {
+    block: Math.min(one?.block ?? Number.POSITIVE_INFINITY, other.block),
+    ms: Math.min(one?.ms ?? Number.POSITIVE_INFINITY, other.ms),
+    failures: [...(one?.failures ?? []), ...other.failures],
+  }
+}
+
+async function measure(server: ProbedServer, work: () => Promise<unknown>): Promise<Cost> {
+  const failures: string[] = []
+  const began = performance.now()
+  const block = await server.longestBlock(async () => {
+    try {
+      await work()
+    } catch (error) {
+      if (server.process.exitCode !== null) throw new Error(`the server ended:\n${server.stderr()}`)
+      failures.push(String(error).slice(0, 500))
+    }
+  }, 1)
+  return { block, ms: performance.now() - began, failures }
+}
+
+async function ask(server: ProbedServer, request: CostlyRequest): Promise<void> {
+  const { method, path, body, bytes, headers = {} } = request
+  if (bytes !== undefined) {
+    await sendBytes(server.url, bytes)
+    return
+  }
+  const hasCredentials = 'Authorization' in headers || 'X-API-KEY' in headers
+  const sent = {
+    headers: { ...(hasCredentials ? {} : { 'X-API-KEY': KEY }), ...headers },
+    ...(body !== undefined && { body }),
+  }
+  const { status, text } = await sendAgain(server, method, path, sent)
+  if (status >= 500 && status !== 503) throw new Error(`${method} ${path.slice(0, 100)}: ${status} ${text}`)
+}
+
+/** As every client does whose connection from before has ended. */
+async function sendAgain(server: ProbedServer, method: string, path: string, sent: Sent): Promise<Reply> {
+  try {
+    return await send(server.url, method, path, sent)
+  } catch {
+    return send(server.url, method, path, sent)
+  }
+}

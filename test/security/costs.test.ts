@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { Random, seedFor } from '../support/random.ts'
+import { HEADER_REQUESTS } from './cost-headers.ts'
+import { OPERATIONS } from './cost-operations.ts'
+import { Costs, type Measured } from './cost-report.ts'
+import { REQUESTS } from './cost-requests.ts'
+import { type Door, harmless, ITEM_BYTES, measureItem, measureRequest, open } from './cost-server.ts'
+import { SHAPES } from './cost-shapes.ts'
+
+/** How long shapes and operations are drawn at random; 0: only the few that are worst are tried, at full size. */
+const SECONDS = Number(process.env.COSTS_SECONDS ?? 0)
+/** A server is followed by a new one after this time, lest its journal fill the disk. */
+const SERVER_SECONDS = 60
+/** Costs are measured at this part of a size, too: a cost that grows as its square is so many times less there, squared. */
+const PART = 4
+/** No request may block the event loop for so many times as long as a harmless one of the size of the largest item. */
+const MOST_TIMES = 20
+
+/** What is tried in the quick suite: some of each kind. */
+const WORST = {
+  shapes: ['nested then wide', 'wide object', 'texts'],
+  operations: [
+    ...['POST', 'POST, malformed at the end', 'merge patch of another field', 'GET of an element', 'restore, tried'],
+    ...['openapi.json', 'filter', 'filter _contains, quadratic', 'sort by many fields', 'q', 'fields, many'],
+  ],
+}
+test('no request costs much more than its bytes', { timeout: (SECONDS + 120) * 1000 }, async (t) => {
+  const costs = new Costs()
+  if (SECONDS === 0) await t.test('at full size', (inner) => tryWorst(inner, costs))
+  else await tryAtRandom(t, costs)
+  const report = costs.table(SECONDS === 0 ? 10 : 200)
+  for (const line of report.split('\n')) t.diagnostic(line)
+  assert.deepEqual(costs.failed, [])
+  const worst = costs.sorted()[0] as Measured
+  assert.ok(worst.block < MOST_TIMES * costs.harmless, `${costs.harmless} ms is harmless\n${report}`)
+})
+
+async function tryWorst(t: TestContext, costs: Costs): Promise<void> {
+  const random = new Random(seedFor('costs'))
+  const servers = { open: await open(t, 'open'), guarded: await open(t, 'guarded') }
+  costs.noteHarmless(await harmless(servers.open))
+  for (const [what, { most, request }] of Object.entries(REQUESTS)) {
+    // With authentication on, headers are read that are of no use without.
+    const door = Object.hasOwn(HEADER_REQUESTS, what) ? 'guarded' : 'open'
+    costs.note(
+      { what, shape: door, bytes: most, seed: random.seed },
+      await measureRequest(servers[door], request(most)),
+    )
+  }
+  for (const shape of WORST.shapes) {
+    const value = (SHAPES[shape] as (typeof SHAPES)[string])(ITEM_BYTES, random)
+    const measured = await measureItem(servers.open, value, WORST.operations, random)
+    for (const [what, cost] of measured) costs.note({ what, shape, bytes: ITEM_BYTES, seed: random.seed }, cost)
+  }
+}
+
+/** Rounds of a seed each: COSTS_SEED of a round repeats it as the first one. */
+async function tryAtRandom(t: TestContext, costs: Costs): Promise<void> {
+  const end = performance.now() + SECONDS * 1000
+  let seed = seedFor('costs')
+  while (performance.now() < end) {
+    await t.test(`from the seed ${seed}`, async (inner) => {
+      const until = Math.min(end, performance.now() + SERVER_SECONDS * 1000)
+      const servers = { open: await open(inner, 'open'), guarded: await open(inner, 'guarded') }
+      costs.noteHarmless(await harmless(servers.open))
+      do await round(servers, costs, seed++)
+      while (performance.now() < until)
+    })
+  }
+}
+
+type Servers = Readonly<Record<Door, Awaited<ReturnType<typeof open>>>>
+
+async function round(servers: Servers, costs: Costs, seed: number): Promise<void> {
+  const random = new Random(seed)
+  if (random.chance(0.2)) {
+    for (let time = 0; time < 20; time++) {
+      const what = random.pick(Object.keys(REQUESTS))
+      const { most, request } = REQUESTS[what] as (typeof REQUESTS)[string]
+      const door = random.pick(['open', 'guarded'] as const)
+      const bytes = Math.floor(most * (0.5 + random.next() / 2))
+      const of = { what, shape: door, bytes, seed }
+      costs.note(of, await measureRequest(servers[door], request(bytes)), {
+        bytes: bytes / PART,
+        ...(await measureRequest(servers[door], request(Math.floor(bytes / PART)))),
+      })
+    }
+    return
+  }
+  const shape = random.pick(Object.keys(SHAPES))
+  const bytes = Math.floor(ITEM_BYTES * (0.5 + random.next() / 2))
+  const operations = Array.from({ length: 6 }, () => random.pick(Object.keys(OPERATIONS)))
+  const make = SHAPES[shape] as (typeof SHAPES)[string]
+  const small = await measureItem(servers.open, make(Math.floor(bytes / PART), random), operations, random)
+  const large = await measureItem(servers.open, make(bytes, random), operations, random)
+  large.forEach(([what, cost], index) => {
+    const [, less] = small[index] ?? []
+    costs.note({ what, shape, bytes, seed }, cost, less && { bytes: bytes / PART, ...less })
+  })
+}
