@@ -37,7 +37,7 @@ interface Connection {
   taken: Taken
   /** Whether `latest` is among `unanswered`. A request that found the connection idle is not, unless another follows it. */
   isCounted: boolean
-  unanswered: number
+  readonly unanswered: Set<ServerResponse>
   writes: number
   /** A read that takes its time. */
   read: ServerResponse | undefined
@@ -94,15 +94,31 @@ export class Connections {
     else latest.once('socket', go)
   }
 
+  /** The same for a connection that Node's HTTP server has let go of, so that nobody else tells the responses that they can go on. */
+  beforeUpgrade(socket: Socket, go: () => void): void {
+    const connection = this.#all.get(socket)
+    const drained = (): void => {
+      for (const response of [...(connection?.unanswered ?? []), connection?.latest]) {
+        if (response?.socket === socket) response.emit('drain')
+      }
+    }
+    const stalled = (): void => void socket.destroy()
+    socket.on('drain', drained).on('timeout', stalled)
+    this.afterAnswers(socket, () => {
+      socket.off('drain', drained).off('timeout', stalled)
+      go()
+    })
+  }
+
   /** Whether a response to the connection's last request is still to be sent, or being sent. */
   isAnswering(socket: Socket): boolean {
     const latest = this.#all.get(socket)?.latest
     return latest !== undefined && !latest.writableFinished
   }
 
-  /** All but those that were upgraded. */
-  *sockets(): Generator<Socket> {
-    for (const { socket, isDetached } of this.#all.values()) if (!isDetached) yield socket
+  /** Those that have a response to send. */
+  *answering(): Generator<Socket> {
+    for (const socket of this.#all.keys()) if (this.isAnswering(socket)) yield socket
   }
 
   #open(socket: Socket): void {
@@ -118,7 +134,7 @@ export class Connections {
       latest: undefined,
       taken: 'answered',
       isCounted: false,
-      unanswered: 0,
+      unanswered: new Set(),
       writes: 0,
       read: undefined,
       waiting: [],
@@ -183,7 +199,7 @@ export class Connections {
 
   #advance(connection: Connection): void {
     const { socket, waiting } = connection
-    while (waiting.length > 0 && connection.unanswered < UNANSWERED && !connection.read) {
+    while (waiting.length > 0 && connection.unanswered.size < UNANSWERED && !connection.read) {
       const { request, response } = waiting[0] as Exchange
       if (isRead(request) && connection.writes > 0) break
       waiting.shift()
@@ -202,11 +218,11 @@ export class Connections {
   /** Follows an unanswered response until it is sent. */
   #count(connection: Connection, response: ServerResponse, taken: Taken): void {
     const isWrite = !isRead(response.req)
-    connection.unanswered++
+    connection.unanswered.add(response)
     if (isWrite) connection.writes++
     else if (taken !== 'answered') connection.read = response
     response.once('close', () => {
-      connection.unanswered--
+      connection.unanswered.delete(response)
       if (isWrite) connection.writes--
       if (connection.read === response) connection.read = undefined
       this.#advance(connection)

@@ -13,7 +13,7 @@ export function destroyStalled(http: Server, connections: Connections, seconds: 
   const stallMs = seconds * 1000
   // A timeout for every response would cost each one a timer.
   const looking = setInterval(() => {
-    for (const socket of connections.sockets()) {
+    for (const socket of connections.answering()) {
       if (socket.writableLength > 0 && socket.timeout !== stallMs) socket.setTimeout(stallMs)
     }
   }, LOOK_MS).unref()

@@ -7,7 +7,7 @@ export type Accept = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
 
 /** Knows which requests of a connection are not answered yet. */
 export interface Unanswered {
-  afterAnswers(socket: Socket, go: () => void): void
+  beforeUpgrade(socket: Socket, go: () => void): void
 }
 
 const SOCKET_IO = '/socket.io/'
@@ -48,7 +48,7 @@ export class Upgrades {
     http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
       // Nobody else listens any more, and a client that resets its connection must not end the process.
       socket.on('error', () => socket.destroy())
-      unanswered.afterAnswers(socket, () => upgrade(request, socket, head))
+      unanswered.beforeUpgrade(socket, () => upgrade(request, socket, head))
     })
   }
 

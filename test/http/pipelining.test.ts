@@ -5,8 +5,10 @@ import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
 const options = { timeout: 60_000 }
+/** Pages of them are longer than what the kernel keeps for a reader. */
+const long = Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(300_000) }))
 const things = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
-const { url } = await startServer({ after }, { data: { things } })
+const { url } = await startServer({ after }, { data: { things, long } })
 
 const HOST = 'Host: localhost\r\n'
 const THROUGH_KOA = `${HOST}Origin: http://localhost\r\n`
@@ -63,6 +65,17 @@ test('requests whose last is cut off: those before it are answered, then it is r
   assert.equal((await connection.next())?.status, 400)
   assert.equal(await connection.next(), undefined)
   assert.equal(connection.failure, undefined)
+})
+
+test('a long response in front of a WebSocket comes whole', options, async (t) => {
+  const connection = await openRaw(t, url)
+  const upgrade = `${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`
+  for (const path of ['/api/things/7', '/api/long']) connection.socket.write(get(path))
+  connection.socket.write(get('/ws', upgrade))
+  assert.equal((await connection.next())?.status, 200)
+  assert.equal((JSON.parse((await connection.next())?.body ?? '') as unknown[]).length, long.length)
+  while (!connection.rest.includes('\r\n\r\n')) await once(connection.socket, 'data')
+  assert.match(connection.rest, /^HTTP\/1\.1 101 /)
 })
 
 test('a WebSocket is opened when the requests in front of it are answered', options, async (t) => {
