@@ -1,16 +1,17 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { answerClientError, malformation, refuseMalformed } from './client-error.ts'
+import { type Connection, type Exchange, isRead, mayBegin, pause } from './connection.ts'
 import type { Taken } from './hot-path.ts'
 import { lingerAtEnd } from './lingering-close.ts'
 
-/** Requests of one connection that are answered at once. Those after them wait, and the connection is not read meanwhile. */
-const UNANSWERED = 32
 /**
  * Requests that wait so on all connections together. Node parses all of what it has read, 64 KiB, before a connection can
  * be paused: up to 2,700 requests, which take 1.5 KB each. When there are more, the connection with the most is destroyed.
  */
 const WAITING = 20_000
+/** Requests from behind others that are begun in one turn of the event loop. */
+const BEGUN_PER_TURN = 32
 /** How long a client that has closed its side waits for a response to begin. */
 const HALF_CLOSED_MS = 5000
 /** A long poll there is given up at once, as its client waits for something that may not come. */
@@ -19,41 +20,16 @@ const SOCKET_IO = '/socket.io/'
 /** Looks at each request before all that listen for requests so far, and says what came of it. */
 export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
 
-interface Exchange {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
-}
-
-/**
- * What is pending on one connection. Requests that were sent behind others (pipelined) are answered in their order, and
- * in a way that RFC 9112 §9.3.2 allows: a read does not begin before the writes in front of it are answered, nor a
- * write before the reads. Writes go on together, as they share a flush; reads only as far as they are answered at once.
- */
-interface Connection {
-  readonly socket: Socket
-  /** To the last request that was received. */
-  latest: ServerResponse | undefined
-  /** What came of it, if it was begun. */
-  taken: Taken
-  /** Whether `latest` is among `unanswered`. A request that found the connection idle is not, unless another follows it. */
-  isCounted: boolean
-  readonly unanswered: Set<ServerResponse>
-  writes: number
-  /** A read that takes its time. */
-  read: ServerResponse | undefined
-  waiting: Exchange[]
-  isPaused: boolean
-  /** Whether Node's parser has let go of it: it is broken, or to be upgraded. */
-  isDetached: boolean
-  readonly stayPaused: () => void
-}
-
 /** All connections of an HTTP server, and in which order and number their requests are answered. */
 export class Connections {
   readonly #http: Server
   readonly #all = new Map<Socket, Connection>()
   #front: Front = () => 'left'
   #others: readonly RequestListener[] = []
+  /** In whose turn the next request is begun. */
+  readonly #ready: Connection[] = []
+  #isTurnComing = false
+  #isReadingNothing = false
   #waiting = 0
   #isDraining = false
 
@@ -138,6 +114,7 @@ export class Connections {
       writes: 0,
       read: undefined,
       waiting: [],
+      isReady: false,
       isPaused: false,
       isDetached: false,
       // Whoever reads a request's body resumes its connection.
@@ -194,25 +171,44 @@ export class Connections {
     connection.waiting.push({ request, response })
     this.#waiting++
     this.#advance(connection)
-    if (this.#waiting > WAITING) this.#destroyLongest()
+    if (this.#waiting > WAITING) {
+      this.#destroyLongest()
+      this.#readNothing()
+    }
   }
 
+  /** Sees to it that the connection's next request is begun when it may be. */
   #advance(connection: Connection): void {
-    const { socket, waiting } = connection
-    while (waiting.length > 0 && connection.unanswered.size < UNANSWERED && !connection.read) {
-      const { request, response } = waiting[0] as Exchange
-      if (isRead(request) && connection.writes > 0) break
-      waiting.shift()
-      this.#waiting--
-      const problem = malformation(request)
-      this.#count(connection, response, this.#run(request, response, problem))
+    if (mayBegin(connection) && !connection.isReady) {
+      connection.isReady = true
+      this.#ready.push(connection)
+      if (!this.#isTurnComing) setImmediate(() => this.#turn())
+      this.#isTurnComing = true
     }
     if (connection.isDetached) return
-    if (waiting.length > 0) pause(connection)
+    if (connection.waiting.length > 0) pause(connection)
     else if (connection.isPaused) {
       connection.isPaused = false
-      socket.resume()
+      connection.socket.resume()
     }
+  }
+
+  /** Connections take turns, so that none keeps the others, or those whose requests come one by one, from being answered. */
+  #turn(): void {
+    for (let begun = 0; begun < BEGUN_PER_TURN && this.#ready.length > 0; begun++) {
+      const connection = this.#ready.shift() as Connection
+      connection.isReady = false
+      if (mayBegin(connection)) this.#beginNext(connection)
+      this.#advance(connection)
+    }
+    this.#isTurnComing = this.#ready.length > 0
+    if (this.#isTurnComing) setImmediate(() => this.#turn())
+  }
+
+  #beginNext(connection: Connection): void {
+    const { request, response } = connection.waiting.shift() as Exchange
+    this.#waiting--
+    this.#count(connection, response, this.#run(request, response, malformation(request)))
   }
 
   /** Follows an unanswered response until it is sent. */
@@ -243,6 +239,20 @@ export class Connections {
     longest.socket.destroy()
   }
 
+  /** Until what was destroyed has let go of its memory: the event loop would read all connections that have something first. */
+  #readNothing(): void {
+    if (this.#isReadingNothing) return
+    this.#isReadingNothing = true
+    const forEach = (change: (socket: Socket) => void): void => {
+      for (const { socket, isPaused, isDetached } of this.#all.values()) if (!isPaused && !isDetached) change(socket)
+    }
+    forEach((socket) => void socket.pause())
+    setTimeout(() => {
+      this.#isReadingNothing = false
+      forEach((socket) => void socket.resume())
+    }, 1)
+  }
+
   #run(request: IncomingMessage, response: ServerResponse, problem: string | undefined): Taken {
     if (problem !== undefined) {
       refuseMalformed(response, problem)
@@ -252,13 +262,4 @@ export class Connections {
     if (taken === 'left') for (const listener of this.#others) listener.call(this.#http, request, response)
     return taken
   }
-}
-
-function isRead({ method }: IncomingMessage): boolean {
-  return method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
-}
-
-function pause(connection: Connection): void {
-  connection.isPaused = true
-  connection.socket.pause()
 }

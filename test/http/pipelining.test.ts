@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, test } from 'node:test'
+import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
@@ -56,6 +57,21 @@ test(
     }
   },
 )
+
+test('many requests at once on a connection do not keep those of others waiting', options, async (t) => {
+  const probed = await startProbed(t)
+  const requests = 2000
+  let took = Number.POSITIVE_INFINITY
+  const blocked = await probed.longestBlock(async () => {
+    const connection = await openClosing(t, probed.url)
+    const began = performance.now()
+    connection.socket.write(get('/api').repeat(requests))
+    for (let n = 0; n < requests; n++) assert.equal((await connection.next())?.status, 200)
+    took = Math.min(took, performance.now() - began)
+  })
+  t.diagnostic(`${requests} requests took ${Math.round(took)} ms, and blocked ${Math.round(blocked)} ms`)
+  assert.ok(blocked < took / 8)
+})
 
 test('requests whose last is cut off: those before it are answered, then it is refused', options, async (t) => {
   const connection = await openClosing(t, url)
