@@ -1,8 +1,9 @@
 import { Refusal } from '../errors.ts'
 import type { ItemId } from '../events/event.ts'
-import { parseChecked } from '../json/parse.ts'
+import { checkParsed, violationTold } from '../json/parse.ts'
+import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
-import { isObject, type JsonObject, own } from '../json/value.ts'
+import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import type { List } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import { faultOfId, faultOfName } from './item.ts'
@@ -41,15 +42,22 @@ export function checkName(name: string): void {
  * @throws {Malformed}
  */
 export function* parseItem(text: string, collection: string, index: number): Steps<JsonObject> {
-  const item = yield* parseChecked(text, (violation) =>
-    invalid(pointer([collection, index]) + violation.pointer, violation.message),
-  )
+  const item = yield* parsedItem(text, collection, index)
   if (!isObject(item)) throw noItem(collection, index)
   const id = own(item, 'id')
   // What POST assigned beyond the highest id that a client may choose stands in the file, too.
   const badId = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)
   if (badId) throw invalid(pointer([collection, index, 'id']), badId)
   return item
+}
+
+function* parsedItem(text: string, collection: string, index: number): Steps<JsonValue> {
+  try {
+    return yield* parseSteps(text, checkParsed)
+  } catch (error) {
+    const violation = violationTold(error)
+    throw violation ? invalid(pointer([collection, index]) + violation.pointer, violation.message) : error
+  }
 }
 
 export function noObject(): Refusal {

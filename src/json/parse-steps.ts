@@ -66,10 +66,11 @@ export function* parseSteps(
     return yield* new LongParse(text, inspect, stepCharacters).steps()
   }
   const value = parse(text, { text, begin: 0, end: text.length, before: '' })
-  inspect({ value, text, depth: 1, path: () => [], skipped: 0 })
+  inspect({ value, text, depth: 1, path: NO_PATH, skipped: 0 })
   return value
 }
 
+const NO_PATH = (): readonly [] => []
 const CONTAINER = /^[ \t\n\r]*[[{]/
 
 function parse(json: string, part: Part): JsonValue {

@@ -21,26 +21,45 @@ export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
   }
   if (text.trim() === '') throw new Refusal('Invalid', 'The body is empty; JSON was expected.')
   try {
-    return yield* parseChecked(text, ({ code, ...fault }) => {
-      return new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
-    })
+    return yield* parseSteps(text, checkParsed)
   } catch (error) {
-    if (!(error instanceof Malformed)) throw error
-    throw new Refusal('Invalid', `The body is not well-formed JSON: ${whereMalformedIn(error)}.`)
+    throw refusalOf(error)
   }
 }
 
-/** Parses text that came from outside, in steps. `refusal` makes what is thrown at the first thing that must not be stored. */
-export function* parseChecked(text: string, refusal: (violation: Violation) => Error): Steps<JsonValue> {
-  const inspect = (parsed: Parsed): void => {
-    const violation = violationIn(parsed)
-    if (violation) throw refusal(violation)
+function refusalOf(error: unknown): unknown {
+  if (error instanceof Malformed) {
+    return new Refusal('Invalid', `The body is not well-formed JSON: ${whereMalformedIn(error)}.`)
   }
-  try {
-    return yield* parseSteps(text, inspect)
-  } catch (error) {
-    throw error instanceof TooDeep ? refusal({ ...TOO_DEEP, pointer: pointer(error.path) }) : error
+  const violation = violationTold(error)
+  if (!violation) return error
+  const { code, ...fault } = violation
+  return new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
+}
+
+/** Thrown at the first thing that must not be stored. */
+class Violated extends Error {
+  readonly violation: Violation
+
+  constructor(violation: Violation) {
+    super(violation.message)
+    this.violation = violation
   }
+}
+
+/**
+ * Inspects what `parseSteps` parses, if it came from outside.
+ * @throws An error of which `violationTold` knows what is wrong.
+ */
+export function checkParsed(parsed: Parsed): void {
+  const violation = violationIn(parsed)
+  if (violation) throw new Violated(violation)
+}
+
+/** What must not be stored, if that is why parsing failed. */
+export function violationTold(error: unknown): Violation | undefined {
+  if (error instanceof TooDeep) return { ...TOO_DEEP, pointer: pointer(error.path) }
+  return error instanceof Violated ? error.violation : undefined
 }
 
 /** What is wrong with the text that was parsed, and in which line and column. */
