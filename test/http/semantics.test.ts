@@ -112,7 +112,13 @@ test('a request with two Host lines, with none, or of another version is 400, an
     ['GET /api/things/1 HTTP/2.0', 'Host: localhost'],
     ['DELETE /api/things/1 HTTP/2.0', 'Host: localhost'],
     ['GET / HTTP/0.9', 'Host: localhost'],
-    ['POST /api/things HTTP/1.1', 'Host: localhost', 'Host: localhost', 'Content-Type: application/json', 'Content-Length: 0'],
+    [
+      'POST /api/things HTTP/1.1',
+      'Host: localhost',
+      'Host: localhost',
+      'Content-Type: application/json',
+      'Content-Length: 0',
+    ],
   ]) {
     const { status, headers, body, connection } = await sendLines(t, lines)
     assert.equal(status, 400, lines.join(' | '))
