@@ -12,6 +12,9 @@ export interface AnsweredRequest {
 /** How long a retry gets the first answer again. */
 const REMEMBERED_MS = 24 * 60 * 60 * 1000
 
+/** Of those whose day is over: after a day with many, a million may be. */
+const FORGOTTEN_AT_ONCE = 100
+
 const SAVED_TOGETHER = 500
 
 /** The requests that came with an Idempotency-Key and were stored: a projection of the journal, a day long. */
@@ -24,8 +27,9 @@ export class Answered {
     const name = nameOf(recorded)
     this.#requests.delete(name)
     this.#requests.set(name, { request: recorded.request, position: lastPosition(recorded), time })
+    let left = FORGOTTEN_AT_ONCE
     for (const [oldest, answered] of this.#requests) {
-      if (time - answered.time < REMEMBERED_MS) break
+      if (time - answered.time < REMEMBERED_MS || left-- === 0) break
       this.#requests.delete(oldest)
     }
   }
