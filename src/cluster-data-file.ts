@@ -88,7 +88,7 @@ export class ClusterDataFile implements FollowingFile {
     this.#trouble = undefined
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
-      const state = await readState(files, this.#path)
+      const state = await readState(files, { dataFile: this.#path, journal: settings.journal })
       if (isThere && !state && journal.head > 0) {
         throw new Refusal(
           'Conflict',
@@ -100,6 +100,7 @@ export class ClusterDataFile implements FollowingFile {
       const file = new DataFile({
         files,
         path: this.#path,
+        journal: settings.journal,
         views,
         log,
         schedule,
@@ -126,7 +127,11 @@ export class ClusterDataFile implements FollowingFile {
     const file = this.#open
     this.#open = undefined
     this.#trouble = undefined
-    await file?.close()
+    try {
+      await file?.close()
+    } catch (error) {
+      this.#options.surroundings.log.error((error as Error).message)
+    }
   }
 
   async reload(): Promise<TakenInEdit> {

@@ -107,6 +107,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   const dataFile = new DataFile({
     files,
     path,
+    journal: settings.journal,
     views,
     log,
     schedule,
@@ -170,9 +171,12 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
         }
       },
       async close() {
-        await dataFile.close()
-        await checkpoints.close()
-        await journal.close()
+        try {
+          await dataFile.close()
+        } finally {
+          await checkpoints.close()
+          await journal.close()
+        }
       },
     }
   } catch (error) {

@@ -43,7 +43,11 @@ export async function backup(
   await files.syncDirectory(copy.journal)
 
   const confirmed = { position: views.position, hash: await writePicture(files, copy.file, views.picture()) }
-  await writeState(files, copy.file, { journal: id, confirmed, pending: undefined, shown: [] })
+  await writeState(
+    files,
+    { dataFile: copy.file, journal: copy.journal },
+    { journal: id, confirmed, pending: undefined, shown: [] },
+  )
   await files.syncDirectory(out)
 
   const checked = await walk(files, copy.journal, () => {})

@@ -27,7 +27,7 @@ export async function verify(files: Files, journal: string, file: string, progre
   let known: Known
   let folded: Awaited<ReturnType<typeof fold>>
   try {
-    known = await knownContent(files, await files.resolve(file))
+    known = await knownContent(files, await files.resolve(file), journal)
     folded = await fold(files, journal, { position: known.position ?? 0 }, progress)
   } catch (error) {
     if (!(error instanceof Corruption)) throw error
@@ -81,9 +81,9 @@ interface Known {
 }
 
 /** A running server may replace the file between two looks: then it is looked at again. */
-async function knownContent(files: Files, file: string): Promise<Known> {
+async function knownContent(files: Files, file: string, journal: string): Promise<Known> {
   for (let attempt = 1; ; attempt++) {
-    const state = await readState(files, file)
+    const state = (await readState(files, { dataFile: file, journal }))?.state
     const found = await readContent(files, file)
     const marks = [state?.confirmed, state?.pending]
     const position = marks.find((mark) => mark !== undefined && mark.hash === found?.content.hash)?.position

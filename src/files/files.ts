@@ -85,19 +85,27 @@ export async function writeNew(
   if (await files.stat(path)) await files.remove(path)
   const file = await files.open(path, 'create', mode)
   try {
-    let offset = 0
-    let synced = 0
-    for await (const chunk of chunks) {
-      await writeAll(file, chunk, offset)
-      offset += chunk.length
-      if (offset - synced < SYNC_BYTES) continue
-      await file.sync()
-      synced = offset
-    }
-    await file.sync()
+    await writeChunks(file, chunks)
   } finally {
     await file.close()
   }
+}
+
+/** Writes an empty file and syncs it. */
+export async function writeChunks(
+  file: OpenFile,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  let offset = 0
+  let synced = 0
+  for await (const chunk of chunks) {
+    await writeAll(file, chunk, offset)
+    offset += chunk.length
+    if (offset - synced < SYNC_BYTES) continue
+    await file.sync()
+    synced = offset
+  }
+  await file.sync()
 }
 
 /** Replaces a file as a whole: after a crash there is the old one or the new one, never a mixture. */

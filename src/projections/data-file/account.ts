@@ -5,7 +5,15 @@ import type { Kept, Piece } from '../checkpoint/kept.ts'
 import { type Content, contentOf } from './adapter.ts'
 import type { Base } from './reading.ts'
 import { remembered, type Shown } from './shown.ts'
-import { type DataFileState, type Mark, readState, temporaryPath, writeState } from './state.ts'
+import {
+  type DataFileState,
+  forgetInPlace,
+  type Mark,
+  readState,
+  type StatePlace,
+  temporaryPath,
+  writeState,
+} from './state.ts'
 
 /** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
 export const DATA_FILE_ACTOR = 'data-file'
@@ -24,6 +32,7 @@ export interface DataFileStatus {
 export class Account implements Kept {
   readonly #files: Files
   readonly #path: string
+  readonly #place: StatePlace
   readonly #door: string | undefined
   /** What was last read or written; undefined while there is no file. */
   content: Content | undefined
@@ -38,11 +47,16 @@ export class Account implements Kept {
   /** The contents that the file has had, in order: an edit may have been made from any of them. */
   shown: readonly Shown[] = []
   trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
+  /** Whether the file is written in place, as it cannot be replaced; the state is with the journal then. */
+  isInPlace = false
+  isTorn = false
+  #isKeptInPlace = false
   #lastTakenIn: Mark | undefined
 
-  constructor(files: Files, path: string, door: string | undefined) {
+  constructor(files: Files, place: StatePlace, door: string | undefined) {
     this.#files = files
-    this.#path = path
+    this.#path = place.dataFile
+    this.#place = place
     this.#door = door
   }
 
@@ -54,8 +68,10 @@ export class Account implements Kept {
 
   /** Reads what the state file says; to be called before the journal is replayed. */
   async prepare(): Promise<void> {
-    this.state = await readState(this.#files, this.#path)
-    this.shown = this.state?.shown ?? []
+    const kept = await readState(this.#files, this.#place)
+    this.state = kept?.state
+    this.shown = kept?.state.shown ?? []
+    this.isInPlace = this.#isKeptInPlace = kept?.isInPlace ?? false
   }
 
   /** The file has another content, or had it when it was edited. */
@@ -110,6 +126,14 @@ export class Account implements Kept {
     return true
   }
 
+  /** What is on disk is the beginning of a content that was to be written in place: it is to be written again. */
+  tear(content: Content): void {
+    this.content = content
+    this.known = { position: 0, hash: content.hash }
+    this.base = undefined
+    this.isTorn = true
+  }
+
   /** Whether somebody else may have written to the file, or removed it. */
   async isTouched(): Promise<boolean> {
     const stat = await this.#files.stat(this.#path)
@@ -118,7 +142,9 @@ export class Account implements Kept {
 
   async note(journal: string, marks: Pick<DataFileState, 'confirmed' | 'pending'>): Promise<void> {
     const state = { journal, ...marks, shown: this.shown }
-    await writeState(this.#files, this.#path, state)
+    await writeState(this.#files, this.#place, state, this.isInPlace)
+    if (!this.isInPlace && this.#isKeptInPlace) await forgetInPlace(this.#files, this.#place)
+    this.#isKeptInPlace = this.isInPlace
     this.state = state
   }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
 import type { Picture } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
-import { directoryOf, type Files, writeNew } from '../../files/files.ts'
+import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNew } from '../../files/files.ts'
 import { indented } from '../../json/indented.ts'
 import { temporaryPath } from './state.ts'
 
@@ -26,16 +26,27 @@ export interface AdapterOptions {
   readonly path: string
   /** Called when the new content is durable under its temporary name; what it throws keeps the old file. */
   readonly beforeReplace: (hash: string) => Promise<void>
+  /** Called before the file is written in place; what it throws keeps the old content. */
+  readonly beforeOverwrite: () => Promise<void>
   /** Called as soon as the new content is in place. */
-  readonly replaced: (content: Content) => void
+  readonly replaced: (content: Content, isInPlace: boolean) => void
+  /** Called when writing in place failed half-way and left a beginning of the new content. */
+  readonly torn: (content: Content) => void
+  /** Whether that is what is on disk. */
+  readonly isTorn: () => boolean
 }
+
+/** A rename fails with one of these where a file is mounted, or its directory cannot be written to. */
+const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
 
 /**
  * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and
- * whole: temporary file → fsync → rename → directory fsync; the file's mode is kept.
+ * whole: temporary file → fsync → rename → directory fsync; the file's mode is kept. A file that cannot be replaced is
+ * written in place: truncate → fsync → bytes → fsync, and after a crash again.
  */
 export class DataFileAdapter implements Adapter<Picture> {
   readonly #options: AdapterOptions
+  #isInPlace = false
 
   constructor(options: AdapterOptions) {
     this.#options = options
@@ -47,6 +58,19 @@ export class DataFileAdapter implements Adapter<Picture> {
   }
 
   async write(picture: Picture): Promise<void> {
+    if (this.#isInPlace || this.#options.isTorn()) return this.#overwrite(picture)
+    try {
+      await this.#replace(picture)
+    } catch (error) {
+      const { files, path } = this.#options
+      const isIrreplaceable = IRREPLACEABLE.includes((error as NodeJS.ErrnoException).code ?? '')
+      if (!isIrreplaceable || !(await files.stat(path))?.isFile) throw error
+      await this.#overwrite(picture)
+      if (await files.stat(temporaryPath(path))) await files.remove(temporaryPath(path))
+    }
+  }
+
+  async #replace(picture: Picture): Promise<void> {
     const { files, path, beforeReplace, replaced } = this.#options
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
@@ -55,8 +79,59 @@ export class DataFileAdapter implements Adapter<Picture> {
     const written = await files.stat(temporary)
     await beforeReplace(hash)
     await files.rename(temporary, path)
-    replaced({ hash, signature: written?.signature ?? '' })
+    replaced({ hash, signature: written?.signature ?? '' }, false)
     await files.syncDirectory(directoryOf(path))
+  }
+
+  async #overwrite(picture: Picture): Promise<void> {
+    const { files, path, beforeOverwrite, replaced, torn, isTorn } = this.#options
+    const file = await files.open(path, 'edit')
+    try {
+      if (isTorn()) {
+        await empty(file)
+        const found = await contentOf(files, path)
+        // No bytes are the beginning of any content: a crash may come before or after the next one is noted.
+        if (found) torn(found)
+      }
+      await beforeOverwrite()
+      this.#isInPlace = true
+      try {
+        await empty(file)
+        const hash = createHash('sha256')
+        await writeChunks(file, hashing(chunksOf(picture), hash))
+        replaced({ hash: hash.digest('hex'), signature: (await files.stat(path))?.signature ?? '' }, true)
+      } catch (error) {
+        const found = await contentOf(files, path)
+        if (found && (await isBeginningOf(files, path, picture))) torn(found)
+        throw error
+      }
+    } finally {
+      await file.close()
+    }
+  }
+}
+
+async function empty(file: OpenFile): Promise<void> {
+  await file.truncate(0)
+  await file.sync()
+}
+
+/** Whether a file is what a crash may leave of a state that was written in place: its first bytes, some of them zero. */
+export async function isBeginningOf(files: Files, path: string, picture: Picture): Promise<boolean> {
+  const file = await files.open(path, 'read')
+  try {
+    const size = await file.size()
+    let offset = 0
+    for (const chunk of chunksOf(picture)) {
+      const there = await readFully(file, Math.min(chunk.length, size - offset), offset)
+      const isOurs = (byte: number, index: number): boolean => byte === 0 || byte === chunk[index]
+      if (!there.equals(chunk.subarray(0, there.length)) && !there.every(isOurs)) return false
+      offset += there.length
+      if (offset >= size) return true
+    }
+    return offset >= size
+  } finally {
+    await file.close()
   }
 }
 

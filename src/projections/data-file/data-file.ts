@@ -2,12 +2,12 @@ import type { Logger } from 'pino'
 import type { FileContents } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import type { Recorded } from '../../events/journal.ts'
-import { directoryOf, type Files } from '../../files/files.ts'
+import { directoryOf, type Files, isOutOfSpace } from '../../files/files.ts'
 import { Slices, type Steps } from '../../slices.ts'
 import type { Kept } from '../checkpoint/kept.ts'
-import type { Views } from '../views.ts'
+import { collectionsAt, type Views } from '../views.ts'
 import { Account, type DataFileStatus } from './account.ts'
-import { contentOf } from './adapter.ts'
+import { contentOf, isBeginningOf } from './adapter.ts'
 import type { Doubtful } from './base-search.ts'
 import type { Connection, Merged, TakenInEdit } from './connection.ts'
 import { type Edit, Edits } from './edits.ts'
@@ -19,6 +19,8 @@ export interface DataFileOptions {
   readonly files: Files
   /** No symbolic link. */
   readonly path: string
+  /** The journal's directory, where the state is kept while the file cannot be replaced. */
+  readonly journal: string
   readonly views: Views
   readonly log: Logger
   /** Take in an edit as soon as the file changes. */
@@ -47,8 +49,8 @@ export class DataFile {
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, views, log, schedule, eager, door } = options
-    this.#account = new Account(files, path, door)
+    const { files, path, journal, views, log, schedule, eager, door } = options
+    this.#account = new Account(files, { dataFile: path, journal }, door)
     this.#edits = new Edits({
       files,
       path,
@@ -85,9 +87,9 @@ export class DataFile {
 
   /** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
   async checkJournalIsThere(exists: boolean): Promise<void> {
-    const { files, path, acceptJournal } = this.#options
-    const state = await readState(files, path)
-    if (state && !exists && !acceptJournal) throw missingJournal(path, state)
+    const { files, path, journal, acceptJournal } = this.#options
+    const kept = await readState(files, { dataFile: path, journal })
+    if (kept && !exists && !acceptJournal) throw missingJournal(path, kept.state)
   }
 
   /** Refuses first items that are not valid. Touches nothing. */
@@ -132,7 +134,8 @@ export class DataFile {
       account.content = content
       if (known === state?.pending) await this.#writing.confirm(known)
       else if (known !== state?.confirmed) account.base = await this.#edits.baseOf(account.origin?.position ?? 0)
-    } else if (content) {
+    } else if (content && (await this.#isTorn())) account.tear(content)
+    else if (content) {
       try {
         await this.#takeIn()
       } catch (error) {
@@ -146,6 +149,17 @@ export class DataFile {
       this.#watch()
       this.#reloadSoon()
     }
+  }
+
+  /** Whether a crash has left a beginning of what was to be written in place. */
+  async #isTorn(): Promise<boolean> {
+    const { files, path, views } = this.#options
+    const pending = this.#account.state?.pending
+    if (!pending?.inPlace) return false
+    const { position } = pending
+    if (position === views.position) return isBeginningOf(files, path, views.picture())
+    const then = await collectionsAt(this.#connected.journal, position, position, () => false)
+    return isBeginningOf(files, path, new Map(Array.from(then, ([name, items]) => [name, items.snapshot()])))
   }
 
   /** The views have another write. */
@@ -174,13 +188,18 @@ export class DataFile {
     })
   }
 
-  /** Writes what is still to be written. */
+  /** Writes what is still to be written. Fails when that cannot be, unless for want of space. */
   async close(): Promise<void> {
     this.#watcher?.close()
     this.#reloadTimer?.cancel()
     this.#writing.end()
     await this.#inTurn(() => this.#writing.write())
     this.#closed = true
+    const { failure } = this.#writing
+    if (!failure || isOutOfSpace(failure)) return
+    throw new Error(
+      `The data file ${this.#options.path} could not be written: ${failure.message}. The journal has everything.`,
+    )
   }
 
   async #takeIn(): Promise<TakenInEdit> {

@@ -9,6 +9,8 @@ export interface Mark {
   readonly hash: string
   /** Of the file that was put in place with it: one that still has it need not be read to be known. */
   readonly signature?: string
+  /** It is being written over the file that is there. The hash is not known yet; a crash leaves any beginning of it. */
+  readonly inPlace?: true
 }
 
 /**
@@ -24,6 +26,16 @@ export interface DataFileState {
   readonly shown: readonly Shown[]
 }
 
+/** Where the state is kept: beside the data file, or with the journal while the data file cannot be replaced by a rename. */
+export interface StatePlace {
+  readonly dataFile: string
+  readonly journal: string
+}
+
+function statePathOf({ dataFile, journal }: StatePlace, isInPlace: boolean): string {
+  return isInPlace ? `${journal}/data-file.recollect` : statePath(dataFile)
+}
+
 function statePath(dataFile: string): string {
   const directory = directoryOf(dataFile)
   const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
@@ -35,22 +47,46 @@ export function temporaryPath(dataFile: string): string {
   return `${statePath(dataFile)}.new`
 }
 
-export async function readState(files: Files, dataFile: string): Promise<DataFileState | undefined> {
-  const bytes = await files.read(statePath(dataFile))
-  if (!bytes) return undefined
+/** Whether it was kept with the journal, which then goes before one that is left beside the data file. */
+export interface KeptState {
+  readonly state: DataFileState
+  readonly isInPlace: boolean
+}
+
+export async function readState(files: Files, place: StatePlace): Promise<KeptState | undefined> {
+  for (const isInPlace of [true, false]) {
+    const path = statePathOf(place, isInPlace)
+    const bytes = await files.read(path)
+    if (bytes) return { state: parseState(path, bytes), isInPlace }
+  }
+  return undefined
+}
+
+function parseState(path: string, bytes: Buffer): DataFileState {
   try {
     const { journal, confirmed, pending, shown } = JSON.parse(bytes.toString()) as StateText
     return { journal, confirmed, pending, shown: (shown ?? []).map(shownOf) }
   } catch {
     throw new Corruption(
-      `${statePath(dataFile)} is damaged. It tells an edit by hand from what the server wrote; without it the data file is taken for edited where it differs from the journal. Remove it to go on like that.`,
+      `${path} is damaged. It tells an edit by hand from what the server wrote; without it the data file is taken for edited where it differs from the journal. Remove it to go on like that.`,
     )
   }
 }
 
-export async function writeState(files: Files, dataFile: string, state: DataFileState): Promise<void> {
+export async function writeState(
+  files: Files,
+  place: StatePlace,
+  state: DataFileState,
+  isInPlace = false,
+): Promise<void> {
   const text: StateText = { ...state, shown: state.shown.map(numbersOf) }
-  await replace(files, statePath(dataFile), Buffer.from(`${JSON.stringify(text)}\n`))
+  await replace(files, statePathOf(place, isInPlace), Buffer.from(`${JSON.stringify(text)}\n`))
+}
+
+/** Removes the state that was kept with the journal, when it is beside the data file again. */
+export async function forgetInPlace(files: Files, place: StatePlace): Promise<void> {
+  await files.remove(statePathOf(place, true))
+  await files.syncDirectory(place.journal)
 }
 
 interface StateText extends Pick<DataFileState, 'journal' | 'confirmed' | 'pending'> {

@@ -41,21 +41,32 @@ export class Writing {
   /** The position of the snapshot that is being written. */
   #position: Position = 0
   #closed = false
+  /** Why it was not written when it last should have been. */
+  failure: Error | undefined
   #isWriting = false
   /** After how many milliseconds it is to be written again, as was said while it was being written. */
   #again: number | undefined
 
   constructor(options: WritingOptions) {
     this.#options = options
-    const { files, path, account } = options
+    const { files, path, account, log } = options
     this.#account = account
     const adapter = new DataFileAdapter({
       files,
       path,
-      beforeReplace: (hash) => this.#beforeReplace(hash),
-      replaced: (content) => {
-        account.content = content
+      beforeReplace: (hash) => this.#beforeReplace({ position: this.#position, hash }),
+      beforeOverwrite: () => {
+        if (!account.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
+        account.isInPlace = true
+        return this.#beforeReplace({ position: this.#position, hash: '', inPlace: true })
       },
+      replaced: (content, isInPlace) => {
+        account.content = content
+        account.isInPlace = isInPlace
+        account.isTorn = false
+      },
+      torn: (content) => account.tear(content),
+      isTorn: () => account.isTorn,
     })
     this.#low = new Low<Picture>(adapter, new Map())
   }
@@ -94,10 +105,11 @@ export class Writing {
       if (await this.#isEdited()) return
       if (await this.#isUpToDate()) {
         account.trouble = undefined
+        this.failure = undefined
         return
       }
       // The file may be what is pending: that must be known after a crash, too.
-      if (account.state?.pending) await this.#note(account.origin, undefined)
+      if (account.state?.pending && !account.isTorn) await this.#note(account.origin, undefined)
       const { position } = views
       this.#low.data = views.picture()
       this.#position = position
@@ -105,6 +117,7 @@ export class Writing {
       account.base = undefined
       account.known = { position, hash: '', ...account.content }
       account.trouble = undefined
+      this.failure = undefined
       await this.confirm(account.known)
     } catch (error) {
       if (!(error instanceof EditedMeanwhile)) this.#fails(error)
@@ -138,7 +151,8 @@ export class Writing {
     const { log, path } = this.#options
     if (this.#account.trouble?.state !== 'failing')
       log.error({ err: error, path }, 'the data file could not be written')
-    this.#account.trouble = { state: 'failing', detail: (error as Error).message }
+    this.failure = error as Error
+    this.#account.trouble = { state: 'failing', detail: this.failure.message }
     this.soon(RETRY_MS)
   }
 
@@ -150,13 +164,13 @@ export class Writing {
     return isThere && isNoted && !base && known?.position === views.position
   }
 
-  /** The last look before the rename; then the new content is noted as pending. */
-  async #beforeReplace(hash: string): Promise<void> {
+  /** The last look before the file gets another content; before that it is noted as pending. */
+  async #beforeReplace(pending: Mark): Promise<void> {
     const { files, path } = this.#options
-    await this.#note(this.#account.origin, { position: this.#position, hash })
+    await this.#note(this.#account.origin, pending)
     if (!(await this.#isEdited())) return
     await this.#note(this.#account.origin, undefined)
-    await files.remove(temporaryPath(path))
+    if (!pending.inPlace) await files.remove(temporaryPath(path))
     throw new EditedMeanwhile()
   }
 

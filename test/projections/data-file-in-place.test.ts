@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { FileEngine } from '../../src/engine.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { json, startServer } from '../support/server.ts'
+import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+/** The journal is elsewhere, as the data file's directory may not be written to. */
+const SETTINGS = { journal: '/journal' }
+const FIRST = { things: [{ id: 0, n: 0, text: 'x'.repeat(2000) }] }
+const STATE = '/data/.db.json.recollect'
+
+type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
+
+/** A file that is mounted by itself. */
+const mounted: Faults = (operation, path) =>
+  operation === 'rename' && path === `${STATE}.new` ? { type: 'error', code: 'EBUSY' } : undefined
+
+/** A directory that nothing can be created in. */
+const readOnly: Faults = (operation, path) =>
+  operation === 'open' && [`${STATE}.new`, `${STATE}.tmp`].includes(path)
+    ? { type: 'error', code: 'EACCES' }
+    : undefined
+
+function newDisk(): SimulatedDisk {
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify(FIRST)))
+  return disk
+}
+
+async function write(engine: FileEngine, item: { readonly [name: string]: string | number }): Promise<void> {
+  await engine.handler.handle({ type: 'CreateItem', collection: 'things', item }, { actor: 'client', requestId: 'r' })
+}
+
+async function current(engine: FileEngine): Promise<void> {
+  await until('the data file to be current', async () => engine.dataFile.status.state === 'current')
+}
+
+function fileOf(disk: SimulatedDisk): unknown {
+  return JSON.parse(String(disk.bytes(DATA_FILE)))
+}
+
+async function byHand(engine: FileEngine): Promise<number> {
+  let events = 0
+  for await (const recorded of engine.journal.read(1))
+    if (recorded.actor === 'data-file') events += recorded.events.length
+  return events
+}
+
+for (const [what, faults] of [
+  ['is mounted by itself', mounted],
+  ['is in a directory that cannot be written to', readOnly],
+] as const) {
+  test(`a data file that ${what} is written in place, edited by hand, and written again after a restart`, async () => {
+    const disk = newDisk()
+    const { engine } = await openTestEngine(disk.files(faults), SETTINGS)
+    await write(engine, { n: 1 })
+    await current(engine)
+    assert.deepEqual(fileOf(disk), Object.fromEntries(engine.views.snapshot()))
+    const edited = fileOf(disk) as { things: object[] }
+    edited.things.push({ id: 9, n: 9 })
+    disk.put(DATA_FILE, Buffer.from(JSON.stringify(edited)))
+    assert.equal((await engine.dataFile.reload()).events, 1)
+    await write(engine, { n: 10 })
+    await engine.close()
+    assert.deepEqual(
+      disk.list('/data').filter((name) => name.endsWith('.new')),
+      [],
+    )
+    const again = await openTestEngine(disk.files(faults), SETTINGS)
+    assert.equal(await byHand(again.engine), 3)
+    await write(again.engine, { n: 11 })
+    await current(again.engine)
+    assert.equal(again.engine.health().status, 'ok')
+    await again.engine.close()
+    assert.deepEqual(fileOf(disk), Object.fromEntries(again.engine.views.snapshot()))
+  })
+}
+
+test('stopped at any system call while it is written in place, it is written again and makes no event', async () => {
+  const run = async (disk: SimulatedDisk, stop: number): Promise<number> => {
+    const files = disk.files((operation, path, call) =>
+      call === stop ? { type: 'stop' } : mounted(operation, path, call),
+    )
+    const finished = (async () => {
+      const { engine } = await openTestEngine(files, SETTINGS)
+      for (let n = 1; n < 4; n++) {
+        await write(engine, { n, text: 'y'.repeat(1000 * n) })
+        await current(engine)
+      }
+      await engine.close()
+    })()
+    await Promise.race([finished, files.stopped])
+    return files.calls()
+  }
+  const calls = await run(newDisk(), Number.POSITIVE_INFINITY)
+  assert.ok(calls > 50, `${calls} calls`)
+  let torn = 0
+  for (let stop = 1; stop <= calls; stop++) {
+    const stopped = newDisk()
+    await run(stopped, stop)
+    const disk = stopped.killed()
+    if (isMalformed(String(disk.bytes(DATA_FILE)))) torn++
+    // It may be stopped while it recovers, too.
+    const recovering = disk.files((operation, path, call) =>
+      call === 20 + (stop % 40) ? { type: 'stop' } : mounted(operation, path, call),
+    )
+    await Promise.race([openTestEngine(recovering, SETTINGS).then(({ engine }) => engine.close()), recovering.stopped])
+    const after = disk.killed()
+    const { engine } = await openTestEngine(after.files(mounted), SETTINGS)
+    assert.equal(await byHand(engine), 2, `stopped at call ${stop}: an edit that nobody made`)
+    await write(engine, { n: 5 })
+    await engine.close()
+    assert.equal(engine.dataFile.status.state, 'current', `stopped at call ${stop}`)
+    assert.deepEqual(fileOf(after), Object.fromEntries(engine.views.snapshot()))
+  }
+  assert.ok(torn > 3, `${torn} torn files`)
+})
+
+function isMalformed(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return false
+  } catch {
+    return true
+  }
+}
+
+test('a disk that is full while it is written in place leaves it cut short until there is space again', async () => {
+  const disk = newDisk()
+  let isFull = false
+  const files = disk.files((operation, path, call) =>
+    isFull && operation === 'write' && path === DATA_FILE
+      ? { type: 'error', code: 'ENOSPC' }
+      : mounted(operation, path, call),
+  )
+  const { engine } = await openTestEngine(files, SETTINGS)
+  await write(engine, { n: 1 })
+  await current(engine)
+  isFull = true
+  await write(engine, { n: 2 })
+  await until('the data file to fail', async () => engine.dataFile.status.state === 'failing')
+  assert.equal((await engine.dataFile.reload()).events, 0)
+  isFull = false
+  await current(engine)
+  assert.deepEqual(fileOf(disk), Object.fromEntries(engine.views.snapshot()))
+  await engine.close()
+  assert.equal(await byHand(engine), 2)
+})
+
+test('an end with a data file that cannot be written at all fails with the reason, and loses nothing', async () => {
+  const disk = newDisk()
+  let isReadOnly = false
+  const files = disk.files((operation, path, call) =>
+    isReadOnly && operation === 'truncate' && path === DATA_FILE
+      ? { type: 'error', code: 'EROFS' }
+      : mounted(operation, path, call),
+  )
+  const { engine } = await openTestEngine(files, SETTINGS)
+  await write(engine, { n: 1 })
+  await current(engine)
+  isReadOnly = true
+  await write(engine, { n: 2 })
+  await until('the data file to fail', async () => engine.dataFile.status.state === 'failing')
+  await assert.rejects(engine.close(), /data file \/data\/db\.json could not be written: EROFS/)
+  const again = await openTestEngine(disk.files(mounted), SETTINGS)
+  await again.engine.close()
+  assert.deepEqual(fileOf(disk), Object.fromEntries(engine.views.snapshot()))
+  assert.equal(await byHand(again.engine), 2)
+})
+
+test('a file that a crash cut short and somebody then repaired by hand is an edit', async () => {
+  const disk = newDisk()
+  let writes = 0
+  const files = disk.files((operation, path, call) =>
+    operation === 'write' && path === DATA_FILE && ++writes === 2 ? { type: 'stop' } : mounted(operation, path, call),
+  )
+  const { engine } = await openTestEngine(files, SETTINGS)
+  await write(engine, { n: 1 })
+  await current(engine)
+  await write(engine, { n: 2 })
+  await files.stopped
+  const after = disk.killed()
+  assert.equal(after.bytes(DATA_FILE)?.length, 0)
+  after.put(DATA_FILE, Buffer.from('{"things":[{"id":0,"n":77},{"id":1,"n":1},{"id":2,"n":2}]}'))
+  const again = await openTestEngine(after.files(mounted), SETTINGS)
+  await again.engine.close()
+  assert.deepEqual(again.engine.views.snapshot().get('things'), [
+    { id: 0, n: 77 },
+    { id: 1, n: 1 },
+    { id: 2, n: 2 },
+  ])
+})
+
+test('a file that is bound into a directory of its own namespace is kept up to date, also through SIGKILL', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const inner = join(directory, 'inner')
+  await mkdir(inner)
+  const outer = join(directory, 'outer.json')
+  await writeFile(outer, JSON.stringify(FIRST))
+  await writeFile(join(inner, 'db.json'), '')
+  const missing = bind(t, outer, join(inner, 'db.json'))
+  if (missing !== undefined) return t.skip(missing)
+  const server = await startServer(t, { directory: inner })
+  assert.equal((await server.fetch('/api/things', json('POST', { n: 1 }))).status, 201)
+  await until('the file to show it', async () => (await readFile(outer, 'utf8')).includes('"n": 1\n'))
+  assert.ok(existsSync(join(inner, 'db.journal', 'data-file.recollect')))
+  assert.equal((await server.fetch('/api/things', json('POST', { n: 2 }))).status, 201)
+  await server.stop('SIGKILL')
+  const again = await startServer(t, { directory: inner })
+  await until('the file to show all', async () => (await readFile(outer, 'utf8')).includes('"n": 2\n'))
+  const events = (await (await again.fetch('/events')).json()) as { readonly actor: string }[]
+  assert.equal(events.filter(({ actor }) => actor === 'data-file').length, 2)
+  const edited = (await readFile(outer, 'utf8')).replace('"n": 2\n', '"n": 22\n')
+  await writeFile(outer, edited)
+  const taken = (await (await again.fetch('/admin/reload', { method: 'POST' })).json()) as { readonly events: number }
+  assert.equal(taken.events, 1)
+  assert.equal(await again.stop(), 0)
+  const { things } = JSON.parse(await readFile(outer, 'utf8')) as { things: { n: number }[] }
+  assert.deepEqual(
+    things.map(({ n }) => n),
+    [0, 1, 22],
+  )
+})
+
+/** Mounts a file over another until the test ends; says why it cannot. With CI=true it must be possible. */
+function bind(t: TestContext, from: string, to: string): string | undefined {
+  const { status, stderr, error } = spawnSync('mount', ['--bind', from, to])
+  if (status === 0) {
+    t.after(() => void spawnSync('umount', [to]))
+    return undefined
+  }
+  const why = `no file can be mounted here (it takes root): ${error?.message ?? String(stderr).trim()}`
+  assert.notEqual(process.env.CI, 'true', why)
+  return why
+}
