@@ -139,6 +139,11 @@ export const RUNS = {
     all: { LONG_ITEM_BYTES: 300_000 },
     full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 5 },
   },
+  watched: {
+    about: 'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: none blocks others',
+    file: 'test/security/costs-subscriptions.test.ts',
+    full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 3 },
+  },
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
     file: 'test/fleet.test.ts',

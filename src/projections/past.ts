@@ -3,8 +3,9 @@ import { Item } from '../collections/item.ts'
 import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
+import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
-import { type Asker, abandoned } from '../slices.ts'
+import { type Asker, abandoned, Slices, type Steps } from '../slices.ts'
 import { Turns } from '../turns.ts'
 import type { History } from './history.ts'
 import type { Views } from './views.ts'
@@ -37,7 +38,7 @@ interface Folded {
 /** Items of a collection, of which some match. */
 interface Watched {
   readonly name: string
-  readonly matches: (item: JsonObject) => boolean
+  readonly matches: (item: JsonObject) => Steps<boolean>
 }
 
 /**
@@ -51,6 +52,7 @@ export class Past {
   /** The least recently asked first. */
   readonly #states = new Map<string, KeptState>()
   readonly #folds = new Turns(FOLDS_AT_ONCE)
+  readonly #slices = new Slices()
 
   constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
     this.#journal = journal
@@ -127,7 +129,11 @@ export class Past {
       for await (const { events } of this.#journal.read(prior, prior)) {
         const [event] = events
         if (!event || !isItemEvent(event) || event.type === 'ItemDeleted') continue
-        if (matches(event.item.value)) ids.set(key, event.id)
+        const { text } = event.item
+        const matched = await this.#slices.run(function* () {
+          return yield* matches((yield* parseSteps(text)) as JsonObject)
+        })
+        if (matched) ids.set(key, event.id)
       }
     }
   }

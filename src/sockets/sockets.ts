@@ -11,6 +11,7 @@ import { boundAnswers, bytesWaiting, type Connection, terminate, WAITING_BYTES }
 import { Door } from './door.ts'
 import { FanOut, type Tellable } from './fan-out.ts'
 import { InParts } from './in-parts.ts'
+import { encodeAsTheyAre } from './json-text.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
 import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
@@ -103,6 +104,7 @@ export class Sockets {
         )
       },
     })
+    encodeAsTheyAre(this.#io)
     this.#io.engine.on('connection', (connection: Connection) => this.#enter(connection))
     this.#io.use((socket, next) => {
       // Each would be sent everything again; a client has one.
@@ -182,9 +184,14 @@ export class Sockets {
     this.#inParts.give(recorded)
   }
 
-  #tell(recorded: Recorded, hasMore: boolean): void {
+  #tell(recorded: Recorded, hasMore: () => boolean): void | Promise<void> {
     this.#dropWhoDoesNotRead()
-    this.#subscriptions.apply(recorded, hasMore)
+    const applied = this.#subscriptions.apply(recorded, hasMore)
+    if (applied) return applied.then(() => this.#notify(recorded))
+    this.#notify(recorded)
+  }
+
+  #notify(recorded: Recorded): void {
     if (this.#plain.clients.size === 0 && this.#io.sockets.sockets.size === 0) return
     for (const updated of notificationsOf(recorded)) this.#fanOut.tell(updated)
   }

@@ -1,7 +1,8 @@
 import type { Socket } from 'socket.io'
 import { bytesWaiting, type Connection, terminate } from './connection.ts'
-import type { ClientMessages, ServerMessages } from './protocol.ts'
-import type { Subscriber } from './subscription.ts'
+import { JsonText } from './json-text.ts'
+import type { Change, ClientMessages, ServerMessages, Subscribed } from './protocol.ts'
+import type { Answered, Subscriber, TextChange } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /** A client to whom this much waits to be sent does not keep up. */
@@ -38,7 +39,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   }
   socket.on('subscribe', (wanted, answer) => {
     if (typeof answer !== 'function') return
-    take(async () => answer(await subscriptions.subscribe(subscriber, wanted)))
+    take(async () => answer(asSent(await subscriptions.subscribe(subscriber, wanted))))
   })
   socket.on('unsubscribe', (which, answer) => {
     const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription
@@ -63,7 +64,7 @@ function subscriberOf(socket: ClientSocket): Subscriber {
   conn.on('drain', look)
   socket.once('disconnect', () => setImmediate(look))
   return {
-    change: (change) => socket.emit('change', change),
+    change: (change) => socket.emit('change', changeAsSent(change)),
     lagging: (subscription, position) => socket.emit('lagging', { subscription, position }),
     current: (subscription, position) => socket.emit('current', { subscription, position }),
     isSlow,
@@ -72,4 +73,16 @@ function subscriberOf(socket: ClientSocket): Subscriber {
       setImmediate(look)
     },
   }
+}
+
+function asSent(answered: Answered): Subscribed {
+  if (!('items' in answered) || !answered.items) return answered as Subscribed
+  const { items, ...others } = answered
+  const text = `${JSON.stringify(others).slice(0, -1)},"items":[${items.map((item) => item.text).join(',')}]}`
+  return new JsonText(text) as unknown as Subscribed
+}
+
+function changeAsSent({ text, ...others }: TextChange): Change {
+  if (text === undefined) return others
+  return new JsonText(`${JSON.stringify(others).slice(0, -1)},"item":${text}}`) as unknown as Change
 }

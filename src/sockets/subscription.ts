@@ -1,13 +1,16 @@
-import type { ItemId, Position } from '../events/event.ts'
+import type { ItemEvent, ItemId, Position } from '../events/event.ts'
+import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
+import type { Found } from '../projections/query/indexes.ts'
 import type { Watch } from '../projections/query/watch.ts'
-import type { Change } from './protocol.ts'
+import type { Steps } from '../slices.ts'
+import type { Change, Subscribed } from './protocol.ts'
 import type { SubscriptionIndex } from './subscription-index.ts'
 
 /** The client at the other end, as far as subscriptions are concerned. */
 export interface Subscriber {
-  change(change: Change): void
+  change(change: TextChange): void
   lagging(subscription: string, position: Position): void
   current(subscription: string, position: Position): void
   /** Whether what it was sent waits already, so that it is not to be sent more for now. */
@@ -43,18 +46,24 @@ export interface Watched {
 /** An item as an event left it; no item after a deletion. */
 export interface Latest {
   readonly id: ItemId
-  readonly item: JsonObject | undefined
+  readonly item: { readonly text: string; readonly value: JsonObject } | undefined
   readonly position: Position
 }
 
-export interface Matching {
-  readonly id: ItemId
-  readonly key: string
-  readonly value: JsonObject
+/** What an event left, its item parsed in steps. */
+export function* latestOf(id: ItemId, text: string | undefined, position: Position): Steps<Latest> {
+  const item = text === undefined ? undefined : { text, value: (yield* parseSteps(text)) as JsonObject }
+  return { id, item, position }
+}
+
+/** A change of which the item is not parsed. */
+export interface TextChange extends Omit<Change, 'item'> {
+  /** The item as JSON. */
+  readonly text: string | undefined
 }
 
 /** The client has these from now on. */
-export function give({ has }: Subscription, items: Iterable<Pick<Matching, 'id' | 'key'>>): void {
+export function give({ has }: Subscription, items: Found['items']): void {
   for (const { id, key } of items) has.set(key, id)
 }
 
@@ -68,4 +77,58 @@ export function letGo({ holders }: Watched, key: string, subscription: Subscript
   const those = holders.get(key)
   those?.delete(subscription)
   if (those?.size === 0) holders.delete(key)
+}
+
+/** The same of an item that is not parsed. */
+export function* sendingText(
+  subscription: Subscription,
+  latest: Parameters<typeof latestOf>,
+  live: ReadonlyMap<string, Watched>,
+): Steps<void> {
+  yield* sending(subscription, yield* latestOf(...latest), live)
+}
+
+/** Sends what an item's change means for a subscription, if it means anything. */
+export function* sending(
+  subscription: Subscription,
+  { id, item, position }: Latest,
+  live: ReadonlyMap<string, Watched>,
+): Steps<void> {
+  const { has, watch, client, isLive } = subscription
+  const isConcerned = item !== undefined && (yield* watch.concerns(item.value))
+  if (subscription.isEnded) return
+  const key = String(id)
+  const had = has.has(key)
+  const watched = isLive ? live.get(subscription.collection) : undefined
+  if (item && isConcerned) {
+    has.set(key, id)
+    if (watched) hold(watched, key, subscription)
+    const kind = had ? 'update' : 'enter'
+    client.change({ subscription: subscription.id, position, kind, id, text: item.text })
+  } else if (had) {
+    has.delete(key)
+    if (watched) letGo(watched, key, subscription)
+    client.change({ subscription: subscription.id, position, kind: 'leave', id, text: undefined })
+  }
+}
+
+/** Of the items that a subscription begins with, together: what is sent at once is encoded at once. */
+const MOST_CHARACTERS = 2 ** 24
+/** The answer to `subscribe`, its items not parsed yet. */
+export type Answered =
+  | Exclude<Subscribed, { readonly subscription: string }>
+  | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: Found['items'] })
+
+/** Undefined after a deletion. */
+export function textOf(event: ItemEvent): string | undefined {
+  return event.type === 'ItemDeleted' ? undefined : event.item.text
+}
+
+/** Why a subscription cannot begin with these items; undefined when it can. */
+export function tooLong(items: Found['items'], advice: string) {
+  let characters = 0
+  for (const { text } of items) characters += text.length
+  if (characters <= MOST_CHARACTERS) return undefined
+  const message = `The items that match are longer than ${MOST_CHARACTERS} characters; ${advice}.`
+  return { error: 'TooLarge', message } as const
 }

@@ -8,18 +8,22 @@ import type { Past } from '../projections/past.ts'
 import type { Found, Indexes } from '../projections/query/indexes.ts'
 import { parseWatch, queryOf } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
-import { atOnce } from '../slices.ts'
+import { Slices, type Steps } from '../slices.ts'
 import { Turns } from '../turns.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
-import type { Subscribed } from './protocol.ts'
 import {
+  type Answered,
   give,
   hold,
   type Latest,
+  latestOf,
   letGo,
-  type Matching,
   type Subscriber,
   type Subscription,
+  sending,
+  sendingText,
+  textOf,
+  tooLong,
   type Watched,
 } from './subscription.ts'
 import { SubscriptionIndex } from './subscription-index.ts'
@@ -52,7 +56,6 @@ export interface SubscriptionFigures {
  */
 const READING = 2
 const RECORDS_A_TURN = 128
-
 /**
  * Keeps clients' lists right: the items that match, then every change that concerns them, in order, none missing,
  * none twice. An event costs as much as there are subscriptions that it may concern.
@@ -62,6 +65,7 @@ export class Subscriptions {
   readonly #watched = new Map<string, Watched>()
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
   readonly #reading = new Turns(READING)
+  readonly #slices = new Slices()
   #made = 0
   #laggedEver = 0
   /** Of what the views have, some is still to be told of. */
@@ -76,7 +80,7 @@ export class Subscriptions {
     return this.#options.perClient
   }
 
-  async subscribe(client: Subscriber, wanted: unknown): Promise<Subscribed> {
+  async subscribe(client: Subscriber, wanted: unknown): Promise<Answered> {
     try {
       return await this.#subscribe(client, parseSubscribe(wanted))
     } catch (error) {
@@ -99,23 +103,34 @@ export class Subscriptions {
     this.#clients.delete(client)
   }
 
-  /** A write became durable, and the views have it, or a part of one; what `hasMore` announces the views have, too. */
-  apply(recorded: Recorded, hasMore = false): void {
-    this.#isMidway = hasMore
-    let position = recorded.position - 1
-    for (const event of recorded.events) {
-      position++
+  /**
+   * A write became durable, and the views have it, or a part of one. `hasMore` says whether the views have more, of this
+   * write or others. What comes next must wait for the promise, if there is one.
+   */
+  apply(recorded: Recorded, hasMore = () => false): void | Promise<void> {
+    this.#isMidway = true
+    const applied = this.#watched.size === 0 ? undefined : this.#slices.run(() => this.#applying(recorded))
+    if (applied instanceof Promise) return applied.then(() => this.#applied(hasMore()))
+    this.#applied(hasMore())
+  }
+
+  *#applying(recorded: Recorded): Steps<void> {
+    for (const [position, event] of positioned(recorded)) {
       const watched = isItemEvent(event) ? this.#watched.get(event.collection) : undefined
       if (!watched || !isItemEvent(event)) continue
-      const item = event.type === 'ItemDeleted' ? undefined : event.item.value
-      const concerned = item ? atOnce(watched.index.concernedBy(item)) : new Set<Subscription>()
+      const latest = yield* latestOf(event.id, textOf(event), position)
+      const concerned = latest.item ? yield* watched.index.concernedBy(latest.item.value) : new Set<Subscription>()
       for (const one of watched.holders.get(String(event.id)) ?? []) concerned.add(one)
-      const latest = { id: event.id, item, position }
       for (const subscription of concerned) {
+        yield
         // One that began while this was still to be told of has it.
-        if (latest.position > subscription.position) this.#see(subscription, latest)
+        if (position > subscription.position) yield* this.#see(subscription, latest)
       }
     }
+  }
+
+  #applied(hasMore: boolean): void {
+    this.#isMidway = hasMore
     if (hasMore) return
     const postponed = this.#postponed
     this.#postponed = []
@@ -132,7 +147,7 @@ export class Subscriptions {
     return { subscriptions, lagging, laggedEver: this.#laggedEver }
   }
 
-  async #subscribe(client: Subscriber, wanted: Wanted): Promise<Subscribed> {
+  async #subscribe(client: Subscriber, wanted: Wanted): Promise<Answered> {
     const { views, journal, perClient } = this.#options
     const watch = parseWatch(wanted.query)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
@@ -166,9 +181,9 @@ export class Subscriptions {
   }
 
   /** With what matches; from the moment in which it does so, the subscription hears of every event. */
-  #start(subscription: Subscription): Subscribed | Promise<Subscribed> {
+  #start(subscription: Subscription): Answered | Promise<Answered> {
     const { views, indexes, journal, items: most } = this.#options
-    const begin = ({ items, total }: Found): Subscribed => {
+    const begin = ({ items, total }: Found): Answered => {
       const { position } = views
       if (total > most) {
         return {
@@ -178,12 +193,13 @@ export class Subscriptions {
           journal: journal.id,
         }
       }
-      const found = items.map(({ id, key, value }) => ({ id, key, value }))
-      give(subscription, found)
+      const refused = tooLong(items, `page through asOf=${position}, then subscribe after it`)
+      if (refused) return { ...refused, position, journal: journal.id }
+      give(subscription, items)
       subscription.position = position
       if (!subscription.isEnded) this.#begin(subscription)
       const { id } = subscription
-      return { subscription: id, journal: journal.id, position, items: found.map(({ value }) => value) }
+      return { subscription: id, journal: journal.id, position, items }
     }
     const collection = views.find(subscription.collection)
     if (!collection) return begin({ items: [], total: 0 })
@@ -191,7 +207,7 @@ export class Subscriptions {
   }
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */
-  async #resume(subscription: Subscription, after: Position): Promise<Subscribed> {
+  async #resume(subscription: Subscription, after: Position): Promise<Answered> {
     const { views, indexes, past } = this.#options
     const { collection: name, watch, has } = subscription
     const collection = views.any(name)
@@ -200,14 +216,14 @@ export class Subscriptions {
       return views.position
     }
     const now = collection && (await indexes.find(collection, queryOf(watch, Number.MAX_SAFE_INTEGER), note))
-    await past.turnBack(has, now ?? views.position, after, { name, matches: (item) => atOnce(watch.concerns(item)) })
+    await past.turnBack(has, now ?? views.position, after, { name, matches: watch.concerns })
     subscription.position = after
     this.#catchUpSoon(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
   }
 
   /** The client gets what matched then; the changes since follow as they did, so many times as fast. */
-  async #replay(subscription: Subscription, from: string, speed: number): Promise<Subscribed> {
+  async #replay(subscription: Subscription, from: string, speed: number): Promise<Answered> {
     const { journal, now, clock, items: most } = this.#options
     const { position, ms } = await momentOf(from, 'from', journal, now)
     const found = await this.#matchingAt(subscription, position)
@@ -218,16 +234,18 @@ export class Subscriptions {
         position,
       }
     }
+    const refused = tooLong(found, 'ask for fewer')
+    if (refused) return { ...refused, position }
     give(subscription, found)
     subscription.position = position
     subscription.pace = new Pace(clock, ms, speed)
     this.#catchUpSoon(subscription)
-    return { subscription: subscription.id, journal: journal.id, position, items: found.map(({ value }) => value) }
+    return { subscription: subscription.id, journal: journal.id, position, items: found }
   }
 
   /** A subscription that is refused is none. */
-  async #orNot({ client, id }: Subscription, attempt: () => Promise<Subscribed>): Promise<Subscribed> {
-    let answered: Subscribed | undefined
+  async #orNot({ client, id }: Subscription, attempt: () => Promise<Answered>): Promise<Answered> {
+    let answered: Answered | undefined
     try {
       answered = await attempt()
       return answered
@@ -236,7 +254,7 @@ export class Subscriptions {
     }
   }
 
-  async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<readonly Matching[]> {
+  async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<Found['items']> {
     const { past, indexes, items: most } = this.#options
     if (!past.existed(collection, at)) return []
     for (;;) {
@@ -244,16 +262,14 @@ export class Subscriptions {
       const moment = ({ items }: Found) => ({ items, position: then.position })
       const { items, position } = await indexes.find(then, queryOf(watch, most + 1), moment)
       // What had not changed since then may have done so meanwhile.
-      if (position <= at) return items.map(({ id, key, value }) => ({ id, key, value }))
+      if (position <= at) return items
     }
   }
 
   /** After the answer, so that the client knows the subscription when its first change comes. */
   #catchUpSoon(subscription: Subscription): void {
     setImmediate(() => {
-      this.#catchUp(subscription).catch((error: unknown) =>
-        this.#options.log.error({ err: error }, 'a subscription could not catch up'),
-      )
+      this.#catchUp(subscription).catch((error: unknown) => this.#failed(error))
     })
   }
 
@@ -286,8 +302,7 @@ export class Subscriptions {
         if (isItemEvent(event) && event.collection === collection) {
           if (!isDue) return { until }
           if (client.isSlow()) return 'slow'
-          const item = event.type === 'ItemDeleted' ? undefined : event.item.value
-          this.#send(subscription, { id: event.id, item, position })
+          await this.#slices.run(() => sendingText(subscription, [event.id, textOf(event), position], this.#watched))
         }
         subscription.position = position
       }
@@ -318,9 +333,10 @@ export class Subscriptions {
     if (watched.index.isEmpty) this.#watched.delete(subscription.collection)
   }
 
-  #see(subscription: Subscription, latest: Latest): void {
+  *#see(subscription: Subscription, latest: Latest): Steps<void> {
+    if (subscription.isEnded) return
     if (!subscription.behind && !subscription.client.isSlow()) {
-      this.#send(subscription, latest)
+      yield* sending(subscription, latest, this.#watched)
       return
     }
     if (!subscription.behind) {
@@ -334,47 +350,50 @@ export class Subscriptions {
     subscription.behind.add(String(latest.id))
   }
 
+  #sendLatest(subscription: Subscription): void {
+    if (!subscription.behind || subscription.isEnded) return
+    // The views are further than what the others were told of.
+    if (this.#isMidway) this.#postponed.push(() => this.#sendLatest(subscription))
+    else {
+      const sent = this.#slices.run(() => this.#sendingLatest(subscription))
+      if (sent instanceof Promise) sent.catch((error: unknown) => this.#failed(error))
+    }
+  }
+
   /**
    * What each item that changed meanwhile is now, relative to what the client was last sent; no more at a time than
    * it can take.
    */
-  #sendLatest(subscription: Subscription): void {
-    const { behind, client, has, isEnded } = subscription
-    if (!behind || isEnded) return
-    if (this.#isMidway) {
-      // The views are further than what the others were told of.
-      this.#postponed.push(() => this.#sendLatest(subscription))
-      return
-    }
+  *#sendingLatest(subscription: Subscription): Steps<void> {
+    const { behind, client, has } = subscription
     const collection = this.#options.views.any(subscription.collection)
+    if (!behind) return
     for (const key of behind) {
+      if (subscription.isEnded) return
       if (client.isSlow()) {
         client.whenDrained(() => this.#sendLatest(subscription))
+        return
+      }
+      if (this.#isMidway) {
+        this.#sendLatest(subscription)
         return
       }
       behind.delete(key)
       const position = collection?.get(key)?.position
       const item = collection?.item(key)
-      if (position === undefined) continue
-      this.#send(subscription, { id: item?.id ?? has.get(key) ?? key, item: item?.value, position })
+      if (position !== undefined)
+        yield* sendingText(subscription, [item?.id ?? has.get(key) ?? key, item?.text, position], this.#watched)
+      yield
+    }
+    if (this.#isMidway) {
+      this.#sendLatest(subscription)
+      return
     }
     subscription.behind = undefined
     client.current(subscription.id, this.#options.views.position)
   }
 
-  #send(subscription: Subscription, { id, item, position }: Latest): void {
-    const { has, watch, client, isLive } = subscription
-    const key = String(id)
-    const had = has.has(key)
-    const watched = isLive ? this.#watched.get(subscription.collection) : undefined
-    if (item && atOnce(watch.concerns(item))) {
-      has.set(key, id)
-      if (watched) hold(watched, key, subscription)
-      client.change({ subscription: subscription.id, position, kind: had ? 'update' : 'enter', id, item })
-    } else if (had) {
-      has.delete(key)
-      if (watched) letGo(watched, key, subscription)
-      client.change({ subscription: subscription.id, position, kind: 'leave', id })
-    }
+  #failed(error: unknown): void {
+    this.#options.log.error({ err: error }, 'a subscription could not catch up')
   }
 }

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { pino } from 'pino'
 import { io, type Socket } from 'socket.io-client'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
-import type { Journal } from '../../src/events/journal.ts'
+import { type Journal, lastPosition } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
@@ -12,8 +12,9 @@ import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
+import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
-import type { Subscriber } from '../../src/sockets/subscription.ts'
+import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import type { Scope } from '../support/directory.ts'
@@ -36,6 +37,8 @@ class World {
   readonly views = new Views()
   readonly journal: Journal
   readonly subscriptions: Subscriptions
+  /** What the subscriptions were told up to. */
+  told: Position = 0
   /** By position: when an event happened, by its own time and by the simulated clock. */
   readonly times: (readonly [recorded: number, written: number])[] = [[0, 0]]
   readonly #revisions = new Map<string, { revision: number; prior: Position }>()
@@ -59,10 +62,17 @@ class World {
       items,
       perClient: 3,
     })
+    const inParts = new InParts({
+      tell: async (part, hasMore) => {
+        await this.subscriptions.apply(part, hasMore)
+        this.told = lastPosition(part)
+      },
+      pause: turn,
+    })
     this.journal.follow((recorded) => {
       this.views.apply(recorded)
       history.apply(recorded)
-      this.subscriptions.apply(recorded)
+      inParts.give(recorded)
     })
   }
 
@@ -110,6 +120,7 @@ class World {
       else events.push({ ...of, type: 'ItemDeleted' })
     }
     await this.journal.append({ expected, actor: 'a', requestId: 'r', events })
+    while (this.told < this.journal.head) await turn()
     for (const _ of events) this.times.push([ms, this.clock.elapsedMs()])
   }
 
@@ -134,15 +145,16 @@ class Client implements Subscriber {
     this.#world = world
   }
 
-  async subscribe(wanted: object): Promise<Subscribed> {
+  async subscribe(wanted: object): Promise<Answered> {
     const answered = await this.#world.subscriptions.subscribe(this, wanted)
     if ('error' in answered) return answered
-    for (const item of answered.items ?? []) this.items.set(String(item.id), item)
+    for (const { key, value } of answered.items ?? []) this.items.set(key, value)
     this.position = answered.position
     return answered
   }
 
-  change(change: Change): void {
+  change({ text, ...others }: TextChange): void {
+    const change: Change = text === undefined ? others : { ...others, item: JSON.parse(text) }
     const { position, kind, id, item } = change
     if (position <= this.position) this.faults.push(`position ${position} after ${this.position}`)
     if ((kind === 'enter') === this.items.has(String(id))) this.faults.push(`${kind} of ${id} at ${position}`)
@@ -192,7 +204,7 @@ describe('a replay', () => {
     await world.write(NOON + 90 * SECOND, ['a', 2])
     const client = world.connect()
     const answered = await client.subscribe({ collection: 'a', from: 3, speed: 10 })
-    assert.deepEqual('items' in answered && answered.items, [
+    assert.deepEqual('items' in answered && answered.items?.map(({ value }) => value), [
       { id: 1, n: 1 },
       { id: 2, n: 1 },
     ])

@@ -8,8 +8,7 @@ import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
-import type { Change } from '../../src/sockets/protocol.ts'
-import type { Subscriber } from '../../src/sockets/subscription.ts'
+import type { Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { editOf } from '../support/edits.ts'
@@ -132,12 +131,12 @@ class Client implements Subscriber {
     if (!answered.items) return 'resumed'
     this.isBehind = false
     this.isLagging = false
-    this.list = new Map(answered.items.map((item) => [String(item.id), item as JsonObject]))
+    this.list = new Map(answered.items.map(({ key, value }) => [key, value]))
     this.isRightAt(answered.position)
     return answered.reset ? 'reset' : 'new'
   }
 
-  change({ subscription, position, kind, id, item }: Change): void {
+  change({ subscription, position, kind, id, text }: TextChange): void {
     const { collection, query, holds } = this.#asked
     const key = String(id)
     const where = `${collection}?${query}, position ${position}`
@@ -151,7 +150,7 @@ class Client implements Subscriber {
       assert.ok(!then || !holds(then), `${where}: ${key} left though it matches`)
       this.list.delete(key)
     } else {
-      assert.deepEqual(item, then, where)
+      assert.deepEqual(JSON.parse(text ?? ''), then, where)
       this.list.set(key, then as JsonObject)
     }
     this.#room--
@@ -240,10 +239,14 @@ async function run(
   let told = journal.head
   const inParts = new InParts({
     tell: (part, hasMore) => {
-      subscriptions.apply(part, hasMore)
-      told = lastPosition(part)
-      // One that began in the middle of a large write is further than what is told of it.
-      for (const client of clients) if (!client.isBehind) client.isRightAt(Math.max(told, client.position))
+      const look = (): void => {
+        told = lastPosition(part)
+        // One that began in the middle of a large write is further than what is told of it.
+        for (const client of clients) if (!client.isBehind) client.isRightAt(Math.max(told, client.position))
+      }
+      const applied = subscriptions.apply(part, hasMore)
+      if (applied) return applied.then(look)
+      look()
     },
     pause: () => new Promise((resolve) => setImmediate(resolve)),
     events: 4,
