@@ -210,6 +210,7 @@ function judge(attempt: Attempt, { status, headers, text }: Reply, document: Ope
   const isNoHttp = isFramed || !/^\/[\x21-\x7e]*$/.test(target)
   if (isGarbled || (isNoHttp && [400, 408].includes(status) && !headers['x-request-id'])) return undefined
   if (status === 431) return bytesOf(attempt) > HEADER_BYTES / 2 ? undefined : 'The headers were not too large.'
+  if (method === 'OPTIONS' && target === '*' && status === 200) return undefined
   if (status === 421) return has(attempt, 'Host') && !isGuarded ? undefined : 'The host is one of this machine.'
   if (method === 'OPTIONS' && target === '*' && status === 200) return undefined
   const path = pathOf(target)
