@@ -3,7 +3,7 @@ import type { Steps } from '../slices.ts'
 import { MAX_NESTING, Malformed, type Parsed, parseSteps, TooDeep } from './parse-steps.ts'
 import { pointer } from './pointer.ts'
 import { isArray, type JsonValue } from './value.ts'
-import { whereMalformed } from './where-malformed.ts'
+import { linesBefore, whereMalformed } from './where-malformed.ts'
 import { mayUnderflow, whereRounded } from './where-rounded.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -64,17 +64,8 @@ export function violationTold(error: unknown): Violation | undefined {
 
 /** What is wrong with the text that was parsed, and in which line and column. */
 export function whereMalformedIn({ part: { text, begin, end, before } }: Malformed): string {
-  let lines = 0
-  let lineBegin = 0
-  for (let at = 0; at < begin; at++) {
-    if (text.charCodeAt(at) !== NEWLINE) continue
-    lines++
-    lineBegin = at + 1
-  }
-  return whereMalformed(text.slice(begin, end), { before, lines, column: begin - lineBegin })
+  return whereMalformed(text.slice(begin, end), { before, ...linesBefore(text, begin) })
 }
-
-const NEWLINE = 0x0a
 
 export interface Violation extends Fault {
   readonly code: 'Invalid' | 'Unprocessable'

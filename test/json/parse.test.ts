@@ -47,6 +47,18 @@ test('what is not well-formed JSON is refused', () => {
   for (const text of malformed) refused(text, 'Invalid')
 })
 
+test('malformed JSON is refused with its line and column, however many blanks there are', () => {
+  const blanks = ['', ' ', '\n', ' \n'.repeat(10), '\n'.repeat(10), ' '.repeat(100), '\t\r\n '.repeat(50_000)]
+  for (const one of blanks) {
+    for (const other of blanks) {
+      const before = `${one}{"a":${other}[1,"b${' '.repeat(20)}"${one},`
+      const lines = before.split('\n')
+      const place = `in line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+      assert.throws(() => parse(`${before}x${other}]}`), { message: new RegExp(`${place}\\.$`) }, place)
+    }
+  }
+})
+
 test('bytes that are not UTF-8 are refused', () => {
   for (const hex of ['22ff22', '22c328 22', '22eda08022', '22c0af22', '22f490808022', '22e282']) {
     refused(Buffer.from(hex.replaceAll(' ', ''), 'hex'), 'Invalid')
