@@ -39,7 +39,7 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     t.after(() => socket.destroy())
     socket.on('error', () => {})
     await once(socket, 'connect')
-    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
     let answer = ''
     socket.setEncoding('utf8').on('data', (text) => {
       answer += text
