@@ -175,6 +175,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       perAddress: limits.socketsPerAddress,
       corsCredentials: cors.credentials,
       connections,
+      stallSeconds: limits.stallSeconds,
       subscriptions: {
         views,
         past,

@@ -13,6 +13,7 @@ import { FanOut, type Tellable } from './fan-out.ts'
 import { InParts } from './in-parts.ts'
 import { encodeAsTheyAre } from './json-text.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
+import { Stalls } from './stalls.ts'
 import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { refuse, type Unanswered, Upgrades } from './upgrades.ts'
@@ -50,6 +51,8 @@ export interface SocketsOptions {
   readonly perAddress: number
   readonly corsCredentials: boolean
   readonly connections: Unanswered
+  /** A client may read nothing of a long answer for so long. */
+  readonly stallSeconds: number
   readonly subscriptions: SubscriptionsOptions
 }
 
@@ -79,12 +82,14 @@ export class Sockets {
   /** Of Socket.IO, also those that have no socket yet. */
   readonly #connected = new Set<Connection>()
   readonly #looking: NodeJS.Timeout
+  readonly #stalls: Stalls
   #hasLooked = false
   #dropped = 0
 
   constructor(http: HttpServer, options: SocketsOptions) {
     const { gate, perAddress, corsCredentials, connections, subscriptions } = options
     this.#gate = gate
+    this.#stalls = new Stalls(options.stallSeconds * 1000)
     this.#subscriptions = new Subscriptions(subscriptions)
     this.#door = new Door(gate, perAddress)
     this.#io = new Server(http, {
@@ -132,6 +137,7 @@ export class Sockets {
     this.#looking = setInterval(() => {
       this.#dropWhoMayNoLonger()
       this.#dropWhoDoesNotRead()
+      this.#dropWhoStalls()
     }, LOOK_MS).unref()
   }
 
@@ -147,6 +153,13 @@ export class Sockets {
       leave()
     })
     boundAnswers(connection, () => this.#drop(connection))
+  }
+
+  #dropWhoStalls(): void {
+    for (const connection of this.#connected) {
+      const { socket } = connection.transport
+      if (socket && this.#stalls.isStalled(socket)) this.#drop(connection)
+    }
   }
 
   #drop(connection: Connection): void {

@@ -16,8 +16,8 @@ const ENGINE = '/socket.io/?EIO=4&transport=websocket'
 const probed = await startProbed({ after }, { data: { a: [{ id: 1, text: 'x'.repeat(1000) }] } })
 
 /** A connection whose upgrade to a WebSocket was accepted and whose client reads nothing from now on. */
-async function deafSocket(t: TestContext, path: string, first = ''): Promise<Socket> {
-  const { hostname, port } = new URL(probed.url)
+async function deafSocket(t: TestContext, path: string, first = '', url = probed.url): Promise<Socket> {
+  const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   t.after(() => socket.destroy())
   socket.on('error', () => {})
@@ -111,6 +111,39 @@ test('answers of Socket.IO itself that nobody reads cost no memory', async (t) =
   const upgrading = await deafSocket(t, `${ENGINE}&sid=${sid}`)
   const probes = repeated(500, () => frame(1, '2probe'))
   assert.ok((await costOf(t, upgrading, probes, FLOOD_MIB / 4)) < MOST_BYTES, 'to try a transport out again and again')
+})
+
+test('a client that reads nothing of a long answer, but answers pings, is disconnected; a slow reader is not', async (t) => {
+  const own = await startProbed(t, {
+    data: { a: Array.from({ length: 4000 }, (_, id) => ({ id, text: 'x'.repeat(4000) })) },
+    flags: ['--Limits.StallSeconds', '2'],
+  })
+  const open = async (): Promise<Socket> => {
+    const socket = await deafSocket(t, ENGINE, '40', own.url)
+    socket.write(frame(1, '421["subscribe",{"collection":"a"}]'))
+    const answering = setInterval(() => socket.write(frame(1, '3')), 100)
+    socket.once('close', () => clearInterval(answering))
+    return socket
+  }
+  const sockets = async (): Promise<number> => {
+    const metrics = await (await fetch(`${own.url}/metrics`)).text()
+    return Number(/recollect_sockets\{kind="socket\.io"\} (\d+)/.exec(metrics)?.[1])
+  }
+  const slow = await open()
+  let read = 0
+  slow.on('data', (bytes: Buffer) => {
+    read += bytes.length
+    slow.pause()
+    setTimeout(() => slow.resume(), 10)
+  })
+  slow.resume()
+  const deaf = await open()
+  assert.equal(await sockets(), 2)
+  await until('one of them is disconnected', async () => (await sockets()) === 1)
+  const before = read
+  await until('the other one reads on', () => read > before || read > 16 * MIB)
+  assert.equal(slow.destroyed, false)
+  deaf.destroy()
 })
 
 test('a client that subscribes and unsubscribes many times at once, and reads, is answered in order', async (t) => {
