@@ -253,7 +253,8 @@ test('a mistake in who may in is named, and no secret is shown', () => {
     [[...on, ...users({ ...user, Username: 'anonymous' })], /"anonymous" is used twice, or is a reserved one/],
     [[...on, ...users({ Username: 'anna', Password: { of: hidden } })], /Password must be text/],
     [[...on, ...users({ ...user, Password: `scrypt$32768$8$1$${hidden}` })], /no hash that can be checked/],
-    [[...on, ...users(user), ...keys({ Name: 'k', Key: '' })], /Key must be text/],
+    [[...on, ...users({ Username: 'anna', Password: '' })], /Password must be text, and it is empty/],
+    [[...on, ...users(user), ...keys({ Name: 'k', Key: '' })], /Key must be text, and it is empty/],
     [
       [...on, '--Authentication.Users', `[{"Username":"anna","Password":"${hidden}"`],
       /Users must be an array of objects/,
