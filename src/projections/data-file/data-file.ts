@@ -188,7 +188,7 @@ export class DataFile {
     })
   }
 
-  /** Writes what is still to be written. Fails when that cannot be, unless for want of space. */
+  /** Writes what is still to be written. Fails when that cannot be, unless for want of space or of its directory. */
   async close(): Promise<void> {
     this.#watcher?.close()
     this.#reloadTimer?.cancel()
@@ -196,7 +196,9 @@ export class DataFile {
     await this.#inTurn(() => this.#writing.write())
     this.#closed = true
     const { failure } = this.#writing
-    if (!failure || isOutOfSpace(failure)) return
+    // Who has removed the directory does not want the file.
+    const isGone = (failure as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
+    if (!failure || isGone || isOutOfSpace(failure)) return
     throw new Error(
       `The data file ${this.#options.path} could not be written: ${failure.message}. The journal has everything.`,
     )
