@@ -6,6 +6,7 @@ import { Refusal } from '../errors.ts'
 import { isEventType, type Position } from '../events/event.ts'
 import { readInstant } from '../json/instant.ts'
 import { checkReadable, newestFirst, type Search, search, timeRange, type Wanted } from '../projections/event-search.ts'
+import { LongText } from '../projections/query/answer.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { isGone } from './api.ts'
@@ -29,6 +30,8 @@ const DEFAULT_LIMIT = 512
 const RETRY_SECONDS = 5
 /** A page of very large events ends earlier: no string holds more than twice this. */
 const PAGE_CHARACTERS = 2 ** 28
+/** What is encoded and sent at once, about. */
+const PIECE_CHARACTERS = 2 ** 18
 
 /** `/events`: the journal as it is, oldest first; a page also newest first. */
 export function eventRoutes(options: EventsOptions): Router {
@@ -88,19 +91,17 @@ export function eventRoutes(options: EventsOptions): Router {
     const found = isNewestFirst
       ? newestFirst(options, range, Math.min(wanted.from, head, last), askerOf(ctx))
       : search(options, range, Math.min(head, last), { ...askerOf(ctx), most: limit + 1 })
-    const events: string[] = []
-    let characters = 0
+    const page = new PageText()
     for await (const one of found) {
       const text = eventText(one)
-      characters += text.length + 1
-      if (events.length === limit || (events.length > 0 && characters > PAGE_CHARACTERS)) {
+      if (page.size === limit || (page.size > 0 && page.characters + text.length > PAGE_CHARACTERS)) {
         const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
         ctx.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
         break
       }
-      events.push(text)
+      page.add(text)
     }
-    sendJson(ctx, `[${events.join(',')}]`)
+    sendJson(ctx, page.end())
   }
 
   async function send(ctx: Context, type: keyof typeof FORMS, wanted: Asked, follows: boolean): Promise<void> {
@@ -137,6 +138,38 @@ export function eventRoutes(options: EventsOptions): Router {
       await arrivals.wait(left)
     }
     return position
+  }
+}
+
+/** A JSON array, made in pieces when it is long. */
+class PageText {
+  size = 0
+  characters = 0
+  readonly #pieces: string[] = []
+  #bytes = 0
+  #texts: string[] = []
+  #gathered = 0
+
+  add(text: string): void {
+    this.size++
+    this.characters += text.length + 1
+    this.#texts.push(text)
+    this.#gathered += text.length
+    if (this.#gathered >= PIECE_CHARACTERS) this.#endPiece()
+  }
+
+  end(): string | LongText {
+    if (this.#pieces.length === 0) return `[${this.#texts.join(',')}]`
+    if (this.#texts.length > 0) this.#endPiece()
+    return new LongText([...this.#pieces, ']'], this.#bytes + 1)
+  }
+
+  #endPiece(): void {
+    const piece = `${this.#pieces.length === 0 ? '[' : ','}${this.#texts.join(',')}`
+    this.#pieces.push(piece)
+    this.#bytes += Buffer.byteLength(piece)
+    this.#texts = []
+    this.#gathered = 0
   }
 }
 
