@@ -137,7 +137,21 @@ test('when no descriptor is left, writes and reads that need one are 503, nothin
   const pid = program.process.pid as number
   const acknowledged = [0]
   for (let round = 0; round < 2; round++) {
-    const idle = await keepAsking(ask, openIdle(t, url, IDLE))
+    const idle = [...(await keepAsking(ask, openIdle(t, url, IDLE)))]
+    /** The data file, when it is written, gives descriptors back: more connections take them. */
+    let past = 0
+    const refused = (path: string, init: Parameters<Limited['ask']>[1]): Promise<Answer> =>
+      until(`${path} is refused`, async () => {
+        // A past state that was folded is kept: the next try asks for another one.
+        const answer = await ask(
+          path.replace('asOf=1', () => `asOf=${++past}`),
+          init,
+        )
+        if (answer.status === 503) return answer
+        assert.ok(answer.status < 300, `${path}: ${answer.text}`)
+        idle.push(...(await openIdle(t, url, 8)))
+        return undefined
+      })
     const before = await cpuTicks(pid)
     await sleep(500)
     const ticks = (await cpuTicks(pid)) - before
@@ -146,22 +160,22 @@ test('when no descriptor is left, writes and reads that need one are 503, nothin
       const answer = await ask('/api/a', { method: 'POST', body: { text: 'x'.repeat(500) } })
       if (answer.status !== 201) return answer
       acknowledged.push((JSON.parse(answer.text) as { id: number }).id)
+      idle.push(...(await openIdle(t, url, 1)))
       return undefined
     })
     assert.equal(refusal.status, 503, refusal.text)
     assert.ok(Number(refusal.retryAfter) > 0)
     assert.match(refusal.text, /urn:recollect:problem:Unavailable/)
     for (const [path, headers] of READS) {
-      const answer = await ask(path, { headers })
       // What was loaded, or folded, for the first round is still there.
       if (round > 0 && (path === '/swagger/' || path.includes('asOf'))) continue
-      assert.equal(answer.status, 503, `${path}: ${answer.text.slice(0, 200)}`)
+      const answer = await refused(path, { headers })
       assert.ok(Number(answer.retryAfter) > 0, path)
       assert.equal((JSON.parse(answer.text) as { status: number }).status, 503)
     }
     const patch = { method: 'PATCH', body: { n: 1 }, headers: { Origin: 'http://localhost' } }
-    if (round === 0)
-      assert.equal((await ask('/api/a/0', patch)).status, 503, 'what reads bodies is loaded with the first')
+    // What reads bodies is loaded with the first of them.
+    if (round === 0) await refused('/api/a/0', patch)
     assert.equal((await ask('/api/a/0')).status, 200, 'the present is served')
     for (const { socket } of idle) socket.destroy()
     await until('a write is accepted again', async () => {
