@@ -14,7 +14,7 @@ const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 1
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const { _: parts, all, without } = minimist(process.argv.slice(2), { boolean: ['all'], string: ['without'] })
-const excluded = (without ?? '').split(',').map((folder) => join('test', folder))
+const excluded = without ? without.split(',').map((folder) => join('test', folder)) : []
 
 const files = (parts.length > 0 ? parts : ['test'])
   .flatMap(testsIn)
