@@ -4,14 +4,14 @@
 export const RUNS = {
   kills: {
     about: 'SIGKILL at random moments under 32 writers: nothing acknowledged lost or changed, nothing invented',
-    file: 'test/faults/kills.test.ts',
+    file: 'test/faults/kills.long.test.ts',
     test: '^killed',
     all: { KILLS: 20 },
     full: { KILLS: 2000 },
   },
   terminations: {
     about: 'SIGTERM under 32 writers: what was accepted is answered, what was not answered did not happen',
-    file: 'test/faults/kills.test.ts',
+    file: 'test/faults/kills.long.test.ts',
     test: '^SIGTERM',
     all: { TERMINATIONS: 10 },
     full: { TERMINATIONS: 100 },
@@ -141,12 +141,12 @@ export const RUNS = {
   },
   watched: {
     about: 'writes of items of Limits.BodyBytes that a hundred subscriptions ask about: none blocks others',
-    file: 'test/security/costs-subscriptions.test.ts',
+    file: 'test/security/costs-subscriptions.long.test.ts',
     full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 3 },
   },
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
-    file: 'test/fleet.test.ts',
+    file: 'test/fleet.long.test.ts',
     test: '^the readings of a fleet are',
     all: { FLEET_SECONDS: 10 },
     full: { FLEET_SECONDS: 60 },
@@ -160,13 +160,13 @@ export const RUNS = {
   'long-items': {
     about:
       'items of every shape and the longest size: no write of one, and no look inside, blocks the event loop for long',
-    file: 'test/security/long-items.test.ts',
+    file: 'test/security/long-items.long.test.ts',
     all: { LONG_ITEM_SHAPES: 'all' },
     full: { LONG_ITEM_SHAPES: 'all', LONG_ITEM_CHARACTERS: 1_000_000, LONG_ITEM_TIMES: 5 },
   },
   costs: {
     about: 'random requests of random shapes and sizes: for how long each blocks the event loop, and how that grows',
-    file: 'test/security/costs.test.ts',
+    file: 'test/security/costs.long.test.ts',
     full: { COSTS_SECONDS: 3600 },
   },
   past: {
@@ -178,19 +178,19 @@ export const RUNS = {
   },
   lists: {
     about: 'clients with random queries, cut off at random, while the server is killed and started again under load',
-    file: 'test/sockets/lists.test.ts',
+    file: 'test/sockets/lists.long.test.ts',
     all: { LIST_CLIENTS: 40, LIST_KILLS: 3 },
     full: { LIST_CLIENTS: 200, LIST_KILLS: 10 },
   },
   readers: {
     about: 'readers of every kind that stop reading cost the server no memory, catch up, or are let go',
-    file: 'test/sockets/stalled-readers.test.ts',
+    file: 'test/sockets/stalled-readers.long.test.ts',
     all: { STALLED_EVENTS: 6000 },
     full: { STALLED_EVENTS: 60_000 },
   },
   scans: {
     about: 'many searches of a long journal at once, and followers that do not read: how long they block the others',
-    file: 'test/security/journal-scans.test.ts',
+    file: 'test/security/journal-scans.long.test.ts',
     full: { SCAN_EVENTS: 500_000 },
   },
   descriptors: {
@@ -200,7 +200,7 @@ export const RUNS = {
   },
   floods: {
     about: 'clients that send pings and requests over sockets without end and read no answer cost no memory',
-    file: 'test/security/socket-floods.test.ts',
+    file: 'test/security/socket-floods.long.test.ts',
     full: { SOCKET_FLOOD_MIB: 1024 },
   },
   subscriptions: {
@@ -219,7 +219,7 @@ export const RUNS = {
   },
   pages: {
     about: 'the journal page on a million events: few rows in the document, and how long its tasks were',
-    file: 'test/browser/journal.test.ts',
+    file: 'test/browser/journal.long.test.ts',
     test: '^the list of',
     all: { PAGES_EVENTS: 20_000, PAGES_LOOKS: 4 },
     full: { PAGES_EVENTS: 1_000_000 },
@@ -227,13 +227,13 @@ export const RUNS = {
   unread: {
     about:
       'requests sent without end and pages whose responses are not read: little memory, and who reads nothing is dropped',
-    file: 'test/security/unread-responses.test.ts',
+    file: 'test/security/unread-responses.long.test.ts',
     all: { PIPELINED: 20_000, UNREAD_PAGES: 20 },
     full: { PIPELINED: 300_000, UNREAD_PAGES: 60 },
   },
   passwords: {
     about: 'wrong passwords that come all at once: few of them wait',
-    file: 'test/security/password-floods.test.ts',
+    file: 'test/security/password-floods.long.test.ts',
     all: { WRONG_PASSWORDS: 12_000 },
     full: { WRONG_PASSWORDS: 30_000 },
   },
