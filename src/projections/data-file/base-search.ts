@@ -1,7 +1,7 @@
 import { keyOf } from '../../collections/item.ts'
 import type { FileContents, FileItem } from '../../collections/snapshot.ts'
-import { type ItemEvent, type ItemId, isItemEvent, type Position } from '../../events/event.ts'
-import { type Journal, positioned } from '../../events/journal.ts'
+import { type DomainEvent, type ItemEvent, type ItemId, isItemEvent, type Position } from '../../events/event.ts'
+import { type Journal, lastPosition, positioned } from '../../events/journal.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import { type JsonObject, own } from '../../json/value.ts'
 import { equalSteps } from '../../json/value-steps.ts'
@@ -124,16 +124,10 @@ async function touchedItems(
     const unnamed = edited.unnamed.get(collection)
     return slices.run(() => differenceOf(fileItem(file, collection, id)?.text, last, text, unnamed))
   }
-  /** Before the first event that was looked at. */
-  const first = async (event: ItemEvent): Promise<Difference> => {
-    const { collection, id, prior } = event
-    if (event.type === 'ItemCreated') return compare(event, undefined)
-    // What the edit left alone is as its last event made it, so it was something else before.
-    if (!edited.recent.has(nameOf(collection, id))) return { members: 1, later: fileItem(file, collection, id) ? 1 : 0 }
-    for await (const { events } of journal.read(prior, prior)) {
-      for (const before of events) if (isItemEvent(before)) return compare(event, textOf(before))
-    }
-    throw new Error(`the journal has no event at position ${prior}`)
+  /** Items whose version before the first event is still to be read, by the position of that version. */
+  const earlier = new Map<Position, { readonly event: ItemEvent; readonly item: Touched }>()
+  const setFirst = ({ versions }: Touched, difference: Difference): void => {
+    versions[0] = { at: 0, ...difference, isByHand: false }
   }
   const end = Math.max(...shown.map(lastOf))
   for await (const recorded of journal.read(oldest + 1, end)) {
@@ -144,16 +138,49 @@ async function touchedItems(
       const name = nameOf(collection, id)
       let item = touched.get(name)
       if (!item) {
-        item = { collection, id, versions: [{ at: 0, ...(await first(event)), isByHand: false }] }
+        // What the edit left alone is as its last event made it, so it was something else before.
+        const changed = { members: 1, later: fileItem(file, collection, id) ? 1 : 0 }
+        item = { collection, id, versions: [] }
+        setFirst(item, event.type === 'ItemCreated' ? await compare(event, undefined) : changed)
+        if (event.type !== 'ItemCreated' && edited.recent.has(name)) earlier.set(event.prior, { event, item })
         touched.set(name, item)
       }
       item.versions.push({ at, ...(await compare(event, textOf(event))), isByHand })
     }
   }
+  for await (const [at, before] of eventsAt(journal, [...earlier.keys()])) {
+    const { event, item } = earlier.get(at) as { readonly event: ItemEvent; readonly item: Touched }
+    if (isItemEvent(before)) setFirst(item, await compare(event, textOf(before)))
+  }
   for (const { collection, id, versions } of touched.values()) {
     if (lastChange(collection, keyOf(id)) <= end) forgive(versions)
   }
   return touched
+}
+
+/** Up to so many positions are read over to reach the next one that is wanted; beyond that the journal is sought in anew. */
+const NEAR = 1000
+
+/** The events at these positions, in order. A record is read once, however many of its events are wanted. */
+async function* eventsAt(
+  journal: Pick<Journal, 'read'>,
+  positions: readonly Position[],
+): AsyncGenerator<readonly [Position, DomainEvent]> {
+  const wanted = positions.toSorted((a, b) => a - b)
+  const last = wanted.at(-1) as Position
+  let next = 0
+  while (next < wanted.length) {
+    const first = next
+    for await (const recorded of journal.read(wanted[next] as Position, last)) {
+      for (const [at, event] of positioned(recorded)) {
+        if (at !== wanted[next]) continue
+        next++
+        yield [at, event]
+      }
+      if (next === wanted.length || (wanted[next] as Position) > lastPosition(recorded) + NEAR) break
+    }
+    if (next === first) throw new Error(`the journal has no event at position ${wanted[next]}`)
+  }
 }
 
 /**
