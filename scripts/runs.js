@@ -18,7 +18,7 @@ export const RUNS = {
   },
   owners: {
     about: 'two processes race for one journal; an owner is killed and another started at once',
-    file: 'test/faults/owners.test.ts',
+    file: 'test/faults/owners.long.test.ts',
     all: { RACES: 20, RESTARTS: 10 },
     full: { RACES: 1000, RESTARTS: 100 },
   },

@@ -12,7 +12,7 @@ import { History } from './history.ts'
 import { Load } from './load.ts'
 import { spawnServer } from './program.ts'
 
-const SYNCS = Number(process.env.SYNCS ?? 2)
+const SYNCS = Number(process.env.SYNCS ?? 1)
 const FLAGS = ['--Api.UpsertOnPut', 'true']
 
 const STRACE = process.env.STRACE ?? '/usr/bin/strace'

@@ -131,48 +131,6 @@ describe('the first items', () => {
     assert.equal((await events(again)).length, 3)
   })
 
-  const bad: [string, string | Buffer, RegExp][] = [
-    ['text that is no JSON', '{"a": [{"id": 1},\n  {"id": 2} {"id": 3}]}', /line 2, column 13/],
-    ['an empty file', '', /data file/i],
-    ['a trailing comma', '{"a": [],}', /line 1, column 10/],
-    ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), /UTF-8/],
-    ['a root that is an array', '[]', /root/],
-    ['a root that is null', 'null', /root/],
-    ['a collection that is an object', '{"a": {}}', /\/a\b/],
-    ['an item that is a number', '{"a": [{}, 1]}', /\/a\/1\b/],
-    ['an item that is null', '{"a": [null]}', /\/a\/0\b/],
-    ['two items of one id', '{"a": [{"id": 1}, {"id": 2}, {"id": 1}]}', /\/a\/2\/id.*"1"/],
-    ['ids that are one key', '{"a": [{"id": 1}, {"id": "1"}]}', /\/a\/1\/id.*"1"/],
-    ['an id that is null', '{"a": [{"id": null}]}', /\/a\/0\/id/],
-    ['an id that is empty', '{"a": [{"id": ""}]}', /\/a\/0\/id/],
-    ['an id with a lone surrogate', '{"a": [{"id": "\\ud800"}]}', /\/a\/0\/id/],
-    ['a collection without a name', '{"": []}', /name/],
-    ['a name with a lone surrogate', '{"\\udc00": []}', /name/],
-    ['a __proto__ member', '{"a": [{"b": {"__proto__": 1}}]}', /\/a\/0\/b\/__proto__/],
-    ['a number without end', '{"a": [{"b": [1e999]}]}', /\/a\/0\/b\/0/],
-    ['an integer that would be rounded', '{"a": [{"b": 9007199254740993}]}', /\/a\/0\/b/],
-    ['a number that becomes 0', '{"a": [{"b": [0, 1e-400]}]}', /\/a\/0\/b\/1/],
-    ['nesting without end', `{"a": [{"b": ${'['.repeat(101)}${']'.repeat(101)}}]}`, /\/a\/0\/b/],
-  ]
-
-  test('what is not valid is refused with its place and exit code 2, and nothing is created', async (t) => {
-    const directory = await temporaryDirectory(t)
-    for (const [what, text, place] of bad) {
-      await writeFile(join(directory, 'db.json'), text)
-      const { code, stdout, stderr } = await runToEnd(t, directory, [
-        '--file',
-        'db.json',
-        '--urls',
-        'http://127.0.0.1:0',
-      ])
-      assert.equal(code, 2, `${what}: ${stderr}`)
-      assert.match(stderr, place, what)
-      assert.equal(stdout, '', what)
-      assert.doesNotMatch(stderr, /\n\s+at /, `${what}: no stack`)
-      assert.deepEqual(await readdir(directory), ['db.json'], what)
-    }
-  })
-
   test('what a schema does not accept is refused like that, too', async (t) => {
     const directory = await temporaryDirectory(t)
     await edit(join(directory, 'db.json'), { a: [{ n: 1 }, { n: 'one' }] })

@@ -195,7 +195,7 @@ test('what was planned for a query is planned anew after every change', async ()
   const indexes = new Indexes({ bytes: ROOM })
   const searches = ['n_gt=1000&sort=-n&pageSize=5&page=3', 'kind=3&pageSize=4', 'n=1500', 'kind_in=1,2&n_lt=90']
   const queries = searches.map((search) => ({ ...queryOf(search), isShared: true }))
-  for (let round = 0; round < 300; round++) {
+  for (let round = 0; round < 120; round++) {
     for (const query of queries) {
       const { text, total } = await indexes.answer(collection, query, () => 0)
       const wanted = scan(collection.items(), query)
