@@ -88,7 +88,7 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
     return { position, time: '2026-11-21T00:00:00.000Z', actor: 'bench', requestId: 'bench', events }
   }
   for (const { mac } of SENSORS.slice(0, count)) {
-    await all.subscribe(client, { collection: COLLECTION, query: `mac=${mac}` })
+    await all.subscribe(client, { collection: COLLECTION, query: `mac=${mac}` }, () => {})
   }
   let position = 0
   const measure = async (): Promise<number> => {

@@ -39,7 +39,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   }
   socket.on('subscribe', (wanted, answer) => {
     if (typeof answer !== 'function') return
-    take(async () => answer(asSent(await subscriptions.subscribe(subscriber, wanted))))
+    take(() => subscriptions.subscribe(subscriber, wanted, (answered) => answer(asSent(answered))))
   })
   socket.on('unsubscribe', (which, answer) => {
     const id: unknown = (which as { subscription?: unknown } | null | undefined)?.subscription

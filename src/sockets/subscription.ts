@@ -124,6 +124,14 @@ export function textOf(event: ItemEvent): string | undefined {
   return event.type === 'ItemDeleted' ? undefined : event.item.text
 }
 
+export type Answer = (answered: Answered) => void
+
+/** Why a subscription cannot begin with so many items; undefined when it can. */
+export function tooMany(total: number, most: number, advice: string) {
+  if (total <= most) return undefined
+  return { error: 'TooLarge', message: `${total} items match, ${most} is the limit; ${advice}.` } as const
+}
+
 /** Why a subscription cannot begin with these items; undefined when it can. */
 export function tooLong(items: Found['items'], advice: string) {
   let characters = 0

@@ -12,6 +12,7 @@ import { Slices, type Steps } from '../slices.ts'
 import { Turns } from '../turns.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
 import {
+  type Answer,
   type Answered,
   give,
   hold,
@@ -24,6 +25,7 @@ import {
   sendingText,
   textOf,
   tooLong,
+  tooMany,
   type Watched,
 } from './subscription.ts'
 import { SubscriptionIndex } from './subscription-index.ts'
@@ -80,12 +82,14 @@ export class Subscriptions {
     return this.#options.perClient
   }
 
-  async subscribe(client: Subscriber, wanted: unknown): Promise<Answered> {
+  /** Calls `answer` once, before the client is sent the first change. Resolves after that. */
+  async subscribe(client: Subscriber, wanted: unknown, answer: Answer): Promise<void> {
     try {
-      return await this.#subscribe(client, parseSubscribe(wanted))
+      const answered = await this.#subscribe(client, parseSubscribe(wanted), answer)
+      if (answered) answer(answered)
     } catch (error) {
-      if (error instanceof Refusal) return { error: 'Invalid', message: error.message }
-      throw error
+      if (!(error instanceof Refusal)) throw error
+      answer({ error: 'Invalid', message: error.message })
     }
   }
 
@@ -147,7 +151,8 @@ export class Subscriptions {
     return { subscriptions, lagging, laggedEver: this.#laggedEver }
   }
 
-  async #subscribe(client: Subscriber, wanted: Wanted): Promise<Answered> {
+  /** Undefined when it has called `answer` itself. */
+  async #subscribe(client: Subscriber, wanted: Wanted, answer: Answer): Promise<Answered | undefined> {
     const { views, journal, perClient } = this.#options
     const watch = parseWatch(wanted.query)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
@@ -176,30 +181,25 @@ export class Subscriptions {
     if (wanted.after !== undefined && canResume) {
       return await this.#orNot(subscription, () => this.#resume(subscription, wanted.after as Position))
     }
-    const subscribed = await this.#orNot(subscription, async () => this.#start(subscription))
-    return wanted.after !== undefined && 'items' in subscribed ? { ...subscribed, reset: true } : subscribed
+    const started = await this.#orNot(subscription, async () => this.#start(subscription, wanted, answer))
+    return 'error' in started ? started : undefined
   }
 
-  /** With what matches; from the moment in which it does so, the subscription hears of every event. */
-  #start(subscription: Subscription): Answered | Promise<Answered> {
+  /** With what matches; from the moment in which it does so, and is answered, the subscription hears of every event. */
+  #start(subscription: Subscription, { after }: Wanted, answer: Answer): Answered | Promise<Answered> {
     const { views, indexes, journal, items: most } = this.#options
     const begin = ({ items, total }: Found): Answered => {
       const { position } = views
-      if (total > most) {
-        return {
-          error: 'TooLarge',
-          message: `${total} items match, ${most} is the limit; page through asOf=${position}, then subscribe after it.`,
-          position,
-          journal: journal.id,
-        }
-      }
-      const refused = tooLong(items, `page through asOf=${position}, then subscribe after it`)
+      const advice = `page through asOf=${position}, then subscribe after it`
+      const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
       if (refused) return { ...refused, position, journal: journal.id }
       give(subscription, items)
       subscription.position = position
       if (!subscription.isEnded) this.#begin(subscription)
-      const { id } = subscription
-      return { subscription: id, journal: journal.id, position, items }
+      const reset = after !== undefined && ({ reset: true } as const)
+      const answered = { subscription: subscription.id, journal: journal.id, position, items, ...reset }
+      answer(answered)
+      return answered
     }
     const collection = views.find(subscription.collection)
     if (!collection) return begin({ items: [], total: 0 })

@@ -156,7 +156,7 @@ test('a subscription that is behind is told until it has caught up', async () =>
       drained = work
     },
   }
-  await subscriptions.subscribe(client, { collection: 'a' })
+  await subscriptions.subscribe(client, { collection: 'a' }, () => {})
   assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 0, laggedEver: 0 })
   const create = () => handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })
   await create()

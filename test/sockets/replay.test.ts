@@ -146,7 +146,9 @@ class Client implements Subscriber {
   }
 
   async subscribe(wanted: object): Promise<Answered> {
-    const answered = await this.#world.subscriptions.subscribe(this, wanted)
+    const answered = await new Promise<Answered>((resolve, reject) => {
+      this.#world.subscriptions.subscribe(this, wanted, resolve).catch(reject)
+    })
     if ('error' in answered) return answered
     for (const { key, value } of answered.items ?? []) this.items.set(key, value)
     this.position = answered.position

@@ -8,7 +8,7 @@ import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
-import type { Subscriber, TextChange } from '../../src/sockets/subscription.ts'
+import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { editOf } from '../support/edits.ts'
@@ -124,8 +124,17 @@ class Client implements Subscriber {
     const { collection, query } = this.#asked
     const again = resumes ? { after: this.position, journal } : {}
     this.isBehind = resumes
-    const answered = await subscriptions.subscribe(this, { collection, query, ...again })
-    assert.ok(!('error' in answered), JSON.stringify(answered))
+    let how: 'resumed' | 'reset' | 'new' | undefined
+    await subscriptions.subscribe(this, { collection, query, ...again }, (answered) => {
+      assert.ok(!('error' in answered), JSON.stringify(answered))
+      assert.equal(how, undefined, 'it is answered once')
+      how = this.#answered(answered)
+    })
+    assert.ok(how, 'it was answered')
+    return how
+  }
+
+  #answered(answered: Exclude<Answered, { readonly error: string }>): 'resumed' | 'reset' | 'new' {
     this.#id = answered.subscription
     this.position = answered.position
     if (!answered.items) return 'resumed'
