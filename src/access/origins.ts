@@ -1,6 +1,6 @@
 const LOCAL = ['localhost', '127.0.0.1', '[::1]']
 
-/** What a browser says of the page that a request is from. */
+/** Header fields in which a browser names the page that sent a request. */
 export interface PageFields {
   readonly origin?: string | undefined
   readonly host?: string | undefined
@@ -28,7 +28,10 @@ export class Origins {
     return this.#named ? this.#named.has(url.origin) : LOCAL.includes(url.hostname)
   }
 
-  /** Whether a page sent the request that may not call. Forms and images are sent without asking, some without an Origin. */
+  /**
+   * Whether a page of an origin that is not allowed sent the request. A browser sends forms and images without a CORS preflight,
+   * some of them without an Origin.
+   */
   isForeign({ origin, host, 'sec-fetch-site': site }: PageFields): boolean {
     // Also where a proxy changed the Host, or the page's referrer policy made the Origin `null`.
     if (site === 'same-origin') return false

@@ -1,6 +1,6 @@
 /** Counts what the clients of each address hold open: sockets, streams, connections. */
 export class PerAddress {
-  /** What one address may hold. */
+  /** The limit for one address. */
   readonly most: number
   readonly #held = new Map<string, number>()
 

@@ -7,7 +7,7 @@ type Operator = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains' | 
 /** A field of an item, or a dotted path into it, also through arrays. A dot or a comma of a name has a backslash before it. */
 export type Field<T> = Paths<T, Levels> & string
 
-/** So deep paths are checked; what lies deeper may have any. */
+/** One element for each level of a path whose type is checked. Deeper levels accept any text. */
 type Levels = [1, 1, 1, 1, 1]
 
 type Paths<T, Left extends readonly unknown[]> = string extends keyof T
@@ -16,7 +16,7 @@ type Paths<T, Left extends readonly unknown[]> = string extends keyof T
     ? { [K in keyof T & string]-?: Escaped<K> | `${Escaped<K>}.${Below<T[K], Fewer>}` }[keyof T & string]
     : string
 
-/** What may follow a field of this type and a dot; anything where the type says nothing. */
+/** The rest of a path behind a field of type V and a dot: any text where V is unknown. */
 type Below<V, Left extends readonly unknown[]> = unknown extends V
   ? string
   : V extends readonly (infer Element)[]

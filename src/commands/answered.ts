@@ -12,7 +12,7 @@ export interface AnsweredRequest {
 /** How long a retry gets the first answer again. */
 const REMEMBERED_MS = 24 * 60 * 60 * 1000
 
-/** Of those whose day is over: after a day with many, a million may be. */
+/** Expired keys that one write deletes. A million may expire together, and to delete them all would block the event loop. */
 const FORGOTTEN_AT_ONCE = 100
 
 const SAVED_TOGETHER = 500

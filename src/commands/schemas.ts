@@ -4,11 +4,11 @@ import addFormats from 'ajv-formats'
 import { type Fault, Refusal } from '../errors.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 
-/** Faults that are told of one item. */
+/** Faults that a response lists for one item. */
 const MOST_FAULTS = 100
-/** Of an item with more values only the first fault is looked for, as each of them may have one. */
+/** Validation of an item with more values stops at the first fault, because each value may have one. */
 const MOST_VALUES = 10_000
-/** What takes the square of the length to check, or as long as compiling it, is not valid when it is longer. */
+/** Characters by format. The check of a url takes quadratic time, that of a regex compiles it; longer text is not valid. */
 const MOST_CHARACTERS = { url: 2048, regex: 2048 } as const
 
 interface Compiled {

@@ -19,7 +19,7 @@ const openFd = promisify(fs.open)
 const SYNCED = platform() === 'linux' ? fs.constants.O_DSYNC : undefined
 const FLAGS = { read: 'r', edit: 'r+', log: SYNCED === undefined ? 'r+' : fs.constants.O_RDWR | SYNCED, create: 'wx+' }
 
-/** What is written here is nobody else's to read. */
+/** Modes of new files and directories: only the owner may read them. */
 const OWNER_ONLY = 0o600
 const OWNER_ONLY_DIRECTORY = 0o700
 

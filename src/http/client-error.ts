@@ -50,7 +50,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   else closeLingering(socket)
 }
 
-/** What is wrong with a request that Node's parser lets through although RFC 9112 does not. */
+/** The fault of a request that RFC 9112 forbids and Node's parser accepts; undefined when there is none. */
 export function malformation({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return `HTTP/${httpVersion} is not spoken here; HTTP/1.1 is (RFC 9112).`

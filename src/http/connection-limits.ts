@@ -10,7 +10,7 @@ export interface ConnectionLimitsOptions {
   readonly gate: Gate
   /** Connections in all. */
   readonly most: number
-  /** Of one address, unless it is a loopback address or a trusted proxy's. It gets at most half of all. */
+  /** Connections of one address, at most half of all. Loopback addresses and trusted proxies are exempt. */
   readonly perAddress: number
   readonly log: Logger
 }

@@ -19,7 +19,7 @@ export interface Connection {
   readonly socket: Socket
   /** To the last request that was received. */
   latest: ServerResponse | undefined
-  /** What came of it, if it was begun. */
+  /** Whether the latest request has been answered, if its handling has begun. */
   taken: Taken
   /** Whether `latest` is among `unanswered`. A request that found the connection idle is not, unless another follows it. */
   isCounted: boolean
@@ -31,7 +31,7 @@ export interface Connection {
   /** Whether it waits for its turn. */
   isReady: boolean
   isPaused: boolean
-  /** Whether Node's parser has let go of it: it is broken, or to be upgraded. */
+  /** Whether Node's parser no longer reads it, because of a parse error or an upgrade. */
   isDetached: boolean
   readonly stayPaused: () => void
 }
