@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { isSafe } from '../access/roles.ts'
 import type { Taken } from './hot-path.ts'
 
 /** Requests of one connection that are answered at once. Those after them wait, and the connection is not read meanwhile. */
@@ -36,12 +37,10 @@ export interface Connection {
   readonly stayPaused: () => void
 }
 
-export function isRead({ method }: IncomingMessage): boolean {
-  return method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
-}
-
 export function mayBegin({ waiting: [next], unanswered, read, writes }: Connection): boolean {
-  return next !== undefined && unanswered.size < UNANSWERED && !read && !(isRead(next.request) && writes > 0)
+  return (
+    next !== undefined && unanswered.size < UNANSWERED && !read && !(isSafe(next.request.method ?? '') && writes > 0)
+  )
 }
 
 export function pause(connection: Connection): void {

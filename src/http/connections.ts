@@ -1,7 +1,8 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed } from './client-error.ts'
-import { type Connection, type Exchange, isRead, mayBegin, pause } from './connection.ts'
+import { type Connection, type Exchange, mayBegin, pause } from './connection.ts'
 import type { Taken } from './hot-path.ts'
 import { lingerAtEnd } from './lingering-close.ts'
 
@@ -213,7 +214,7 @@ export class Connections {
 
   /** Follows an unanswered response until it is sent. */
   #count(connection: Connection, response: ServerResponse, taken: Taken): void {
-    const isWrite = !isRead(response.req)
+    const isWrite = !isSafe(response.req.method ?? '')
     connection.unanswered.add(response)
     if (isWrite) connection.writes++
     else if (taken !== 'answered') connection.read = response
