@@ -13,7 +13,7 @@ import { type Address, isPublic } from './settings/urls.ts'
 import type { Settings } from './settings.ts'
 
 const SECRET_BYTES = 32
-/** Of an API key that nobody can guess. */
+/** Least length of an API key that cannot be guessed. */
 const KEY_BYTES = 16
 
 /** Where what tokens need outlives the process. */

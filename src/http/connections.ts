@@ -151,7 +151,7 @@ export class Connections {
     if (!connection) return
     const before = connection.latest
     if (before && !before.shouldKeepAlive) {
-      // What follows the last response is not taken, so that nothing is written without an answer.
+      // Requests behind the last response are not executed, so that no write is left without a response.
       pause(connection)
       lingerAtEnd(request.socket)
       return

@@ -30,7 +30,7 @@ const DEFAULT_LIMIT = 512
 const RETRY_SECONDS = 5
 /** A page of very large events ends earlier: no string holds more than twice this. */
 const PAGE_CHARACTERS = 2 ** 28
-/** What is encoded and sent at once, about. */
+/** Characters that are encoded and sent at once, approximately. */
 const PIECE_CHARACTERS = 2 ** 18
 
 /** `/events`: the journal as it is, oldest first; a page also newest first. */

@@ -44,7 +44,7 @@ const TAGS = [
   { name: 'Documentation' },
 ]
 
-/** What is described: the collections with the fields that their first items have. */
+/** The OpenAPI document: the routes, and the collections with the fields of their first items. */
 export class OpenApi {
   readonly #options: OpenApiOptions
   readonly #slices = new Slices()

@@ -8,11 +8,11 @@ export const MAX_NESTING = 100
 /** Characters that are parsed at once: `JSON.parse` takes at most 5 ms for so many, whatever they are. */
 const STEP_CHARACTERS = 32 * 1024
 
-/** What one call of `JSON.parse` made. */
+/** The result of one call of `JSON.parse`. */
 export interface Parsed {
   /** The whole value, or an object or array with some of the children of one. */
   readonly value: JsonValue
-  /** What the value was parsed from. */
+  /** The source text of the value. */
   readonly text: string
   /** How deep the value stands; 1 is outermost. */
   readonly depth: number
@@ -232,7 +232,7 @@ class LongParse {
     if (isEmpty && (!isFirst || text.charCodeAt(end) === COMMA)) throw new Malformed(part)
   }
 
-  /** Of the containers around a container, and its own. All around it have a value. */
+  /** The path of a container. Every container around it already has a value. */
   #pathOf(index: number): readonly (string | number)[] {
     return this.#containers.slice(1, index + 1).map((container, around) => {
       const { value } = this.#containers[around] as Container
@@ -244,7 +244,7 @@ class LongParse {
     return JSON.parse(this.#text.slice(name, endOfString(this.#text, name) + 1))
   }
 
-  /** What is not parsed yet, up to `end`, cannot be JSON. */
+  /** The error for the text between the last parsed part and `end`. */
   #malformed(end: number): Malformed {
     const text = this.#text
     const innermost = this.#containers.at(-1)

@@ -56,13 +56,13 @@ export function checkParsed(parsed: Parsed): void {
   if (violation) throw new Violated(violation)
 }
 
-/** What must not be stored, if that is why parsing failed. */
+/** The violation that made parsing fail; undefined when the error has another cause. */
 export function violationTold(error: unknown): Violation | undefined {
   if (error instanceof TooDeep) return { ...TOO_DEEP, pointer: pointer(error.path) }
   return error instanceof Violated ? error.violation : undefined
 }
 
-/** What is wrong with the text that was parsed, and in which line and column. */
+/** The syntax error in words, with its line and column. */
 export function whereMalformedIn({ part: { text, begin, end, before } }: Malformed): string {
   return whereMalformed(text.slice(begin, end), { before, ...linesBefore(text, begin) })
 }

@@ -4,7 +4,7 @@ import { equal, isArray, isObject, type JsonObject, type JsonValue } from './val
 
 /** Values that are handled at once: that takes at most 5 ms. */
 const STEP_VALUES = 2048
-/** So many characters of a text count as a value. */
+/** Characters of a text that count as one value. */
 const CHARACTERS = 256
 
 /** The same text as `JSON.stringify` makes, in steps. A value of up to STEP_VALUES takes no step. */
@@ -101,7 +101,7 @@ class Sizes {
   readonly #stepValues: number
   /** Containers that are known to be long, so that none is counted again for each container around it. */
   #long: Set<JsonValue> | undefined
-  /** Of objects with so many that listing them takes long: for 100,000 it takes 15 ms. */
+  /** Names of objects with very many members, listed once: listing 100,000 takes 15 ms. */
   #names: Map<JsonObject, readonly string[]> | undefined
   #left = 0
   #handled = 0

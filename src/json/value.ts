@@ -35,7 +35,7 @@ export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text)
 }
 
-/** What two long texts have in common is passed in pieces of so many units, each of which V8 compares as bytes. */
+/** UTF-16 units of a piece in which two long texts are compared; V8 compares the bytes of a piece at once. */
 const PIECE = 1024
 
 /**

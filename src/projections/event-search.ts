@@ -41,7 +41,7 @@ export interface Found {
   readonly recorded: Recorded
 }
 
-/** Who a search is for. */
+/** Who waits for a search, and how far it reads. */
 export interface Search extends Asker {
   /** No more events than these are read; default: all. */
   readonly most?: number
@@ -73,7 +73,7 @@ export async function checkReadable(
   })
 }
 
-/** What one turn finds, and where the next one goes on; undefined at the end. */
+/** The events that one turn finds, and where the next turn continues; undefined at the end. */
 async function searchForATurn(
   source: Source,
   wanted: Wanted,

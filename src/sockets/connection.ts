@@ -22,7 +22,7 @@ export interface Connection {
   once(name: 'close', listener: () => void): void
 }
 
-/** What waits until the client has read what was sent before. */
+/** Bytes that wait until the client reads, each packet counted with PACKET_BYTES. */
 export function bytesWaiting({ writeBuffer }: Connection): number {
   return writeBuffer.reduce((sum, { data }) => sum + PACKET_BYTES + (typeof data === 'string' ? data.length : 0), 0)
 }

@@ -80,7 +80,7 @@ export class Door {
   }
 }
 
-/** What a socket counts among: it moves when its client has said who it is. */
+/** The place of a socket in the count of strangers or of authenticated clients; authentication moves it. */
 class Place {
   readonly #address: string
   #among: PerAddress

@@ -79,7 +79,7 @@ export class Sockets {
   /** The Socket.IO connections that have, or are about to get, their socket. */
   readonly #joined = new WeakSet<object>()
   readonly #gate: Gate
-  /** Of Socket.IO, also those that have no socket yet. */
+  /** Connections of Socket.IO, also before their handshake is complete. */
   readonly #connected = new Set<Connection>()
   readonly #looking: NodeJS.Timeout
   readonly #stalls: Stalls

@@ -24,7 +24,7 @@ export class Stalls {
   }
 }
 
-/** What was written to the socket and not taken by the kernel; Node's own socket timeout looks at the same number. */
+/** Bytes written to the socket that the kernel has not accepted; Node's socket timeout uses the same number. */
 function bytesQueued(client: WebSocket): number {
   const { _socket: socket } = client as unknown as { _socket?: { _handle?: { writeQueueSize?: number } } }
   return socket?._handle?.writeQueueSize ?? 0

@@ -34,7 +34,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   }
   const take = (request: () => Promise<void>): void => {
     if (requests.length >= most) end()
-    // What cannot be sent, as it is longer than a text can be, must end no more than the socket.
+    // A response longer than the longest string cannot be sent. That must end the socket and not the process.
     else if (requests.push(request) === 1) serve().catch(end)
   }
   socket.on('subscribe', (wanted, answer) => {

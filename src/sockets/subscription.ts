@@ -50,7 +50,7 @@ export interface Latest {
   readonly position: Position
 }
 
-/** What an event left, its item parsed in steps. */
+/** The item after an event, parsed in steps. */
 export function* latestOf(id: ItemId, text: string | undefined, position: Position): Steps<Latest> {
   const item = text === undefined ? undefined : { text, value: (yield* parseSteps(text)) as JsonObject }
   return { id, item, position }
@@ -112,7 +112,7 @@ export function* sending(
   }
 }
 
-/** Of the items that a subscription begins with, together: what is sent at once is encoded at once. */
+/** Characters of all items that a subscription begins with, because one message is encoded at once. */
 const MOST_CHARACTERS = 2 ** 24
 /** The answer to `subscribe`, its items not parsed yet. */
 export type Answered =

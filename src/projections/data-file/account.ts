@@ -126,7 +126,7 @@ export class Account implements Kept {
     return true
   }
 
-  /** What is on disk is the beginning of a content that was to be written in place: it is to be written again. */
+  /** The file holds the beginning of a content, because a write in place was interrupted; it must be written again. */
   tear(content: Content): void {
     this.content = content
     this.known = { position: 0, hash: content.hash }

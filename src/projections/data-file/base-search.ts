@@ -44,7 +44,7 @@ interface Difference {
 
 /** An item as it was from one event to the next. */
 interface Version extends Difference {
-  /** Of the event; 0 for the version before the first event that was looked at. */
+  /** Position of the event; 0 for the version before the first event that was read. */
   readonly at: Position
   readonly isByHand: boolean
 }
@@ -138,7 +138,7 @@ async function touchedItems(
       const name = nameOf(collection, id)
       let item = touched.get(name)
       if (!item) {
-        // What the edit left alone is as its last event made it, so it was something else before.
+        // An item that the edit does not touch equals its last event, so its earlier versions differ.
         const changed = { members: 1, later: fileItem(file, collection, id) ? 1 : 0 }
         item = { collection, id, versions: [] }
         setFirst(item, event.type === 'ItemCreated' ? await compare(event, undefined) : changed)

@@ -10,7 +10,7 @@ export interface Connection {
   readonly takeIn: (edit: { readonly file: FileContents; readonly base: Base }, hash: string) => Promise<Merged>
 }
 
-/** What the commands make of an edit. */
+/** The outcome of merging an edit. */
 export interface Merged {
   /** Of the last event before the edit's own, which follow it. */
   readonly basis: Position
@@ -21,6 +21,6 @@ export interface Merged {
 }
 
 export interface TakenInEdit extends Omit<Merged, 'file'> {
-  /** Of the state that the edit was made from. */
+  /** Position of the state that the edit was made from. */
   readonly basedOn: Position
 }

@@ -196,7 +196,7 @@ export class DataFile {
     await this.#inTurn(() => this.#writing.write())
     this.#closed = true
     const { failure } = this.#writing
-    // Who has removed the directory does not want the file.
+    // The directory was removed on purpose, so the file is not written.
     const isGone = (failure as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
     if (!failure || isGone || isOutOfSpace(failure)) return
     throw new Error(

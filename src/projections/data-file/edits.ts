@@ -23,14 +23,14 @@ export interface EditsOptions {
   readonly door: string | undefined
 }
 
-/** So often a file is read again that others write to while it is looked for what they edited. */
+/** How often to read a file that changes while its edit is searched for. */
 const MOST_ATTEMPTS = 5
 const NOTHING_SHOWN: Shown = { position: 0, edits: [] }
 
 export interface Edit {
   readonly file: FileContents
   readonly content: Content
-  /** What the file said when it was opened to be edited. */
+  /** The state that the file showed when the editor opened it. */
   readonly base: Base
   readonly origin: Shown
   /** Whether that is the last content before the edit. */
@@ -46,7 +46,7 @@ export class Edits {
     this.#options = options
   }
 
-  /** What the file said before it was edited: a state of the journal's, and any edit that was taken in since. */
+  /** The last content before the edit: a state of the journal, with any edit that was merged since. */
   async baseOf(origin: Position): Promise<Base> {
     if (this.#options.account.base) return this.#options.account.base
     const { views, door } = this.#options

@@ -180,7 +180,7 @@ function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
 /** A file up to this size is looked at as a whole when something is wrong with it. */
 const WHOLE_BYTES = 256 * 1024
 
-/** What bytes that are no JSON are not, and where; undefined when `error` is about something else. */
+/** The syntax or UTF-8 error in words, with its place; undefined when `error` has another cause. */
 function* whyMalformed(pieces: readonly Buffer[], error: unknown): Steps<string | undefined> {
   if (error instanceof Malformed && error.isNoText) return NO_TEXT
   if (pieces.reduce((size, { length }) => size + length, 0) <= WHOLE_BYTES) {

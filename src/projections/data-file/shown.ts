@@ -7,7 +7,7 @@ export interface Shown {
   readonly edits: readonly (readonly [Position, Position])[]
 }
 
-/** So many contents are remembered. */
+/** Contents of the data file that are remembered. */
 const REMEMBERED = 1000
 /** An edit is looked for among contents that are at most so many events older than the last one. */
 const MOST_EVENTS = 100_000

@@ -88,11 +88,11 @@ export function compareKeys(section: number, a: Key, b: Key): number {
   }
 }
 
-/** What an index is to hold of an item. */
+/** The entries of one item in an index. */
 export interface ItemEntries {
-  /** By which the item is sorted. */
+  /** The entry that the item is sorted by. */
   readonly first: Entry
-  /** Of all other values; undefined when these are too many, or too long. */
+  /** The entries of all other values; undefined when these are too many, or too long. */
   readonly others: readonly Entry[] | undefined
 }
 

@@ -142,7 +142,7 @@ function* collected(
   }
 }
 
-/** So short a list of conditions is checked of an item that is short while it is written. */
+/** A write checks a short item at once against at most so many conditions. */
 const FEW = 8
 
 /** The places that change while a set of all that match is made. */
@@ -152,7 +152,7 @@ class Changes implements Follower {
   readonly #collection: Collection
   readonly #conditions: Conditions
   readonly #set: PlaceSet
-  /** What is to be looked at again. */
+  /** Places of items that must be checked again. */
   readonly #again = new Set<number>()
 
   constructor(collection: Collection, conditions: Conditions, set: PlaceSet) {

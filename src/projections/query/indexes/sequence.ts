@@ -67,7 +67,7 @@ export class Sequence {
     return this.#walk(0, undefined, offset, size, spans)
   }
 
-  /** Of a set of which nothing is unread. */
+  /** The page of a set whose items have all been read. */
   of(set: PlaceSet, offset: number, size: number): number[] {
     this.#levels = this.#all.filter(ordersAny)
     return this.#of(0, set, offset, size)
@@ -200,7 +200,7 @@ export class Sequence {
   }
 }
 
-/** What an item has for the levels without an index. */
+/** An item with its sort keys for the levels that have no index. */
 interface ReadItem {
   readonly item: Item
   readonly entries: ReadonlyMap<Level, Entry>
