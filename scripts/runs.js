@@ -26,7 +26,7 @@ export const RUNS = {
     about: 'every bit of a journal flipped, every sector zeroed, every record moved, by the reader',
     file: 'test/faults/bits.test.ts',
     test: '^(any|zeroed|records)',
-    all: { WALKS: 1000 },
+    all: { RECORDS: 60, WALKS: 1000 },
     full: { RECORDS: 1000, WALKS: 10_000 },
   },
   starts: {
@@ -54,8 +54,8 @@ export const RUNS = {
     about:
       'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
     file: 'test/faults/stops.test.ts',
-    all: { STOPS_OPERATIONS: 60, POWER_SEEDS: 500 },
-    full: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000 },
+    all: { STOPS_OPERATIONS: 60, POWER_SEEDS: 500, POWER_ROUNDS: 20 },
+    full: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000, POWER_ROUNDS: 20 },
   },
   edits: {
     about: 'killed while the data file is written and edited by hand: every edit taken in once, none invented',
@@ -151,6 +151,12 @@ export const RUNS = {
     all: { FLEET_SECONDS: 10 },
     full: { FLEET_SECONDS: 60 },
   },
+  access: {
+    about: 'every route by every method with every kind of credentials, for each scheme by itself and all together',
+    file: 'test/security/access-table.test.ts',
+    all: { ACCESS_TABLE: 'each' },
+    full: { ACCESS_TABLE: 'each' },
+  },
   fuzz: {
     about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",
     file: 'test/security/fuzz.test.ts',
@@ -169,6 +175,20 @@ export const RUNS = {
     file: 'test/security/costs.long.test.ts',
     full: { COSTS_SECONDS: 3600 },
   },
+  restores: {
+    about: 'restored to random positions and back: every collection as asOf says it was',
+    file: 'test/http/restore.test.ts',
+    test: 'to a position',
+    all: { RESTORE_ROUNDS: 12 },
+    full: { RESTORE_ROUNDS: 1000 },
+  },
+  'as-of': {
+    about: 'what GETs answered under random writes is answered again asOf their positions, also after a restart',
+    file: 'test/http/as-of.test.ts',
+    test: 'equals',
+    all: { AS_OF_STEPS: 250 },
+    full: { AS_OF_STEPS: 10_000 },
+  },
   past: {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
@@ -181,6 +201,13 @@ export const RUNS = {
     file: 'test/sockets/lists.long.test.ts',
     all: { LIST_CLIENTS: 40, LIST_KILLS: 3 },
     full: { LIST_CLIENTS: 200, LIST_KILLS: 10 },
+  },
+  followers: {
+    about: 'subscribers that are cut off while clients write and the server is killed or ended: every list right',
+    file: 'test/sockets/subscriptions.test.ts',
+    test: 'lists stay right',
+    all: { SUBSCRIPTION_ROUNDS: 4 },
+    full: { SUBSCRIPTION_ROUNDS: 100 },
   },
   readers: {
     about: 'readers of every kind that stop reading cost the server no memory, catch up, or are let go',

@@ -126,7 +126,7 @@ async function write(server: RunningServer, random: Random): Promise<void> {
   } else await server.fetch(path, json('PUT', thing(random)))
 }
 
-const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 250), lists: 20, clients: 5 }
+const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, clients: 5 }
 
 test('lists of random queries are right after random writes, cut lines and restarts, and were at every position', async (t) => {
   const seed = seedFor('client lists')

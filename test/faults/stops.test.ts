@@ -53,7 +53,7 @@ function newDisk(): SimulatedDisk {
 
 test('stopped at any system call, it recovers to a prefix that holds every acknowledgement', async () => {
   const seed = seedFor('stops')
-  const operations = Number(process.env.STOPS_OPERATIONS ?? 25)
+  const operations = Number(process.env.STOPS_OPERATIONS ?? 15)
   const { calls, done } = await runUntil(newDisk(), seed, operations, () => undefined)
   assert.ok(done && calls > 100, `${calls} calls`)
   for (let stop = 1; stop <= calls; stop++) {
@@ -67,7 +67,7 @@ test('stopped at any system call, it recovers to a prefix that holds every ackno
 
 test('after a power loss every acknowledged write is there, whatever unsynced sectors and entries survived', async () => {
   const first = seedFor('power')
-  const seeds = Number(process.env.POWER_SEEDS ?? 40)
+  const seeds = Number(process.env.POWER_SEEDS ?? 25)
   for (let seed = first; seed < first + seeds; seed++) {
     const random = new Random(seed)
     const stop = 5 + random.integer(250)
@@ -93,9 +93,10 @@ test('a seed of a power loss replays to the same bytes', async () => {
 })
 
 test('power can fail again and again, also while it recovers', async () => {
+  const rounds = Number(process.env.POWER_ROUNDS ?? 10)
   const seed = seedFor('again')
   const random = new Random(seed)
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < rounds; round++) {
     let disk = newDisk()
     const runs: Run[] = []
     for (let loss = 0; loss < 6; loss++) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const NDJSON = 'application/x-ndjson'
@@ -40,23 +40,46 @@ async function follow(t: TestContext, server: RunningServer, query: string) {
 
 const positions = (events: readonly Event[]): number[] => events.map(({ position }) => position)
 
+/** Of all tests that do not end it. The first three events are of these items. */
+const server = await startServer({ after }, { data: { a: [{ id: 0 }, { id: 1 }] } })
+
+/** The positions of the next events, so many of them. */
+async function next(count: number): Promise<number[]> {
+  const head = Number((await server.fetch('/api')).headers.get('Journal-Position'))
+  return Array.from({ length: count }, (_, index) => head + 1 + index)
+}
+
+test('without follow NDJSON ends; with follow=false so do server-sent events', async (t) => {
+  for (const query of ['', 'follow=false']) {
+    assert.deepEqual(positions(await (await follow(t, server, query)).take(99)), [1, 2, 3])
+  }
+  const answer = await server.fetch('/events?follow=false', { headers: { Accept: 'text/event-stream' } })
+  assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 1', 'id: 2', 'id: 3'])
+})
+
+test('a page cannot be followed, and follow is true or false', async () => {
+  const refused = await server.fetch('/events?follow=true')
+  assert.equal(refused.status, 400)
+  assert.match(((await refused.json()) as { detail: string }).detail, /page.*x-ndjson/)
+  assert.equal((await server.fetch('/events?follow=false')).status, 200)
+  for (const query of ['follow=', 'follow=yes', 'follow=true&follow=true']) {
+    assert.equal((await server.fetch(`/events?${query}`, { headers: { Accept: NDJSON } })).status, 400, query)
+  }
+})
+
 test('NDJSON with follow=true goes on with what comes, a line each and nothing else', async (t) => {
-  const server = await startServer(t, { data: { a: [{ id: 0 }, { id: 1 }] } })
   const stream = await follow(t, server, 'follow=true')
   assert.deepEqual(positions(await stream.take(3)), [1, 2, 3])
+  const expected = await next(20)
   for (let n = 0; n < 20; n++) await server.fetch('/api/a', json('POST', { n }))
-  const come = positions(await stream.take(20))
-  assert.deepEqual(
-    come,
-    Array.from({ length: 20 }, (_, n) => 4 + n),
-  )
+  assert.deepEqual(positions(await stream.take(20)), expected)
 })
 
 test('the answer begins before there is anything to tell', async (t) => {
-  const server = await startServer(t, { data: { a: [] } })
-  const stream = await follow(t, server, 'follow=true&from=2&collection=a')
+  const expected = await next(1)
+  const stream = await follow(t, server, `follow=true&from=${expected}&collection=a`)
   await server.fetch('/api/a', json('POST', {}))
-  assert.deepEqual(positions(await stream.take(1)), [2])
+  assert.deepEqual(positions(await stream.take(1)), expected)
 })
 
 test('filters hold for what comes, and a limit ends the stream', async (t) => {
@@ -85,35 +108,11 @@ test('an item is followed by its id alone, whatever its collection', async (t) =
 })
 
 test('a reader that stops reading for a while misses nothing', async (t) => {
-  const server = await startServer(t, { data: { a: [] } })
-  const stream = await follow(t, server, 'follow=true')
-  await stream.take(1)
-  const text = 'x'.repeat(20_000)
+  const expected = await next(100)
+  const stream = await follow(t, server, `follow=true&from=${expected[0]}`)
+  const text = 'x'.repeat(100_000)
   for (let batch = 0; batch < 10; batch++) {
-    await Promise.all(Array.from({ length: 50 }, () => server.fetch('/api/a', json('POST', { text }))))
+    await Promise.all(Array.from({ length: 10 }, () => server.fetch('/api/a', json('POST', { text }))))
   }
-  assert.deepEqual(
-    positions(await stream.take(500)),
-    Array.from({ length: 500 }, (_, n) => 2 + n),
-  )
-})
-
-test('without follow NDJSON ends; with follow=false so do server-sent events', async (t) => {
-  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
-  for (const query of ['', 'follow=false']) {
-    assert.deepEqual(positions(await (await follow(t, server, query)).take(99)), [1, 2])
-  }
-  const answer = await server.fetch('/events?follow=false', { headers: { Accept: 'text/event-stream' } })
-  assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 1', 'id: 2'])
-})
-
-test('a page cannot be followed, and follow is true or false', async (t) => {
-  const server = await startServer(t, { data: { a: [{ id: 0 }] } })
-  const refused = await server.fetch('/events?follow=true')
-  assert.equal(refused.status, 400)
-  assert.match(((await refused.json()) as { detail: string }).detail, /page.*x-ndjson/)
-  assert.equal((await server.fetch('/events?follow=false')).status, 200)
-  for (const query of ['follow=', 'follow=yes', 'follow=true&follow=true']) {
-    assert.equal((await server.fetch(`/events?${query}`, { headers: { Accept: NDJSON } })).status, 400, query)
-  }
+  assert.deepEqual(positions(await stream.take(100)), expected)
 })

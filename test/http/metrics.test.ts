@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { RequestTimes } from '../../src/http/request-times.ts'
@@ -55,8 +55,11 @@ function requests(samples: ReadonlyMap<string, number>): Readonly<Record<string,
 
 const skip = ofOneServer('each node counts for itself, and is asked by itself')
 
-test('requests are counted by method, route and status; what clients make up adds no series', { skip }, async (t) => {
-  const { url } = await startServer(t, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
+/** Of all tests that do not write; the first one counts every request. */
+const server = await startServer({ after }, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
+const { url } = server
+
+test('requests are counted by method, route and status; what clients make up adds no series', { skip }, async () => {
   for (const id of [1, 2]) await send(url, 'GET', `/api/sensors/${id}`)
   await send(url, 'HEAD', '/api/sensors/1?made=up')
   await send(url, 'GET', '/api/sensors')
@@ -115,7 +118,6 @@ test('what became durable is told: positions, events, the bytes of the segment, 
 })
 
 test('sockets are told by kind, subscriptions as they come and go', { skip }, async (t) => {
-  const { url } = await startServer(t, { data: { sensors: [{ id: 1 }] } })
   const sockets = (samples: ReadonlyMap<string, number>) => [
     samples.get('recollect_sockets{kind="socket.io"}'),
     samples.get('recollect_sockets{kind="websocket"}'),
@@ -207,22 +209,6 @@ test('writes that there was no space for are counted, and that none are taken is
   await engine.close()
 })
 
-test("the data file's state is told: one of all is 1", { skip }, async (t) => {
-  const server = await startServer(t, { data: { sensors: [{ id: 1 }] } })
-  const state = async () => {
-    const samples = [...(await readMetrics(server.url))].filter(([series]) =>
-      series.startsWith('recollect_data_file_state{'),
-    )
-    assert.equal(samples.length, 5)
-    return samples.filter(([, value]) => value === 1).map(([series]) => /state="(\w+)"/.exec(series)?.[1])
-  }
-  await until('the file is written', async () => (await state()).join() === 'current')
-  assert.equal((await readMetrics(server.url)).get('recollect_data_file_position'), 2)
-  writeFileSync(server.file, 'no JSON')
-  await server.fetch('/admin/reload', { method: 'POST' })
-  assert.deepEqual(await state(), ['invalid'])
-})
-
 test('indexes are told by collection and path, those of the past with those of now', { skip }, async (t) => {
   const sensors = Array.from({ length: 3000 }, (_, id) => ({ id, 'a"\\\nb': id % 7, n: id }))
   const { url } = await startServer(t, { data: { sensors } })
@@ -252,8 +238,7 @@ test('two services of one process count each for itself', async (t) => {
   assert.equal(requests(await readMetrics(other.url))['GET /api 200'], undefined)
 })
 
-test('what is told is documented, and what is documented is told', { skip }, async (t) => {
-  const { url } = await startServer(t, { data: { sensors: [] } })
+test('what is told is documented, and what is documented is told', { skip }, async () => {
   await send(url, 'GET', '/api')
   const { text } = await send(url, 'GET', '/metrics')
   const told = [...text.matchAll(/^# TYPE (recollect_\w+) /gm)].map(([, name]) => name)
@@ -262,4 +247,17 @@ test('what is told is documented, and what is documented is told', { skip }, asy
   assert.deepEqual(told.toSorted(), documented.toSorted())
   assert.match(text, /^nodejs_eventloop_lag_max_seconds \d/m)
   assert.match(text, /^process_resident_memory_bytes \d/m)
+})
+
+test("the data file's state is told: one of all is 1", { skip }, async () => {
+  const state = async () => {
+    const samples = [...(await readMetrics(url))].filter(([series]) => series.startsWith('recollect_data_file_state{'))
+    assert.equal(samples.length, 5)
+    return samples.filter(([, value]) => value === 1).map(([series]) => /state="(\w+)"/.exec(series)?.[1])
+  }
+  await until('the file is written', async () => (await state()).join() === 'current')
+  assert.equal((await readMetrics(url)).get('recollect_data_file_position'), 3)
+  writeFileSync(server.file, 'no JSON')
+  await server.fetch('/admin/reload', { method: 'POST' })
+  assert.deepEqual(await state(), ['invalid'])
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { Random, seedFor } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
@@ -43,12 +43,29 @@ async function change(server: RunningServer, random: Random, steps: number): Pro
   }
 }
 
-describe('POST /admin/restore', () => {
+/** What is restored to a random position, and half of the times back. */
+const ROUNDS = Number(process.env.RESTORE_ROUNDS ?? 6)
+
+/** Each test has collections of its own. */
+const DATA = {
+  parts: [
+    { id: 0, n: 1 },
+    { id: 1, n: 1 },
+  ],
+  others: [{ id: 0, n: 1 }],
+  deleted: [{ id: 0, n: 1 }],
+  ordered: [{ id: 0, n: 1, m: { x: 1, y: 2 } }],
+  told: [{ id: 0, n: 1 }],
+}
+
+describe('POST /admin/restore', async () => {
+  const server = await startServer({ after }, { data: DATA })
+
   test('to a position, everything is as asOf says it was; restoring that brings everything back', async (t) => {
     const seed = seedFor('restore')
     const random = new Random(seed)
     const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
-    for (let round = 0; round < 12; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       await change(server, random, 25)
       const before = await head(server)
       const to = random.integer(before + 1)
@@ -71,59 +88,49 @@ describe('POST /admin/restore', () => {
     )
   })
 
-  test('one collection, or one item, leaves the others as they are', async (t) => {
-    const server = await startServer(t, {
-      data: {
-        a: [
-          { id: 0, n: 1 },
-          { id: 1, n: 1 },
-        ],
-        b: [{ id: 0, n: 1 }],
-      },
-    })
+  test('one collection, or one item, leaves the others as they are', async () => {
     const to = await head(server)
-    for (const path of ['a/0', 'a/1', 'b/0']) await server.fetch(`/api/${path}`, json('PUT', { n: 2 }))
-    assert.deepEqual((await restore(server, { to, collection: 'a', id: 1 })).changes, [
-      { type: 'ItemReplaced', collection: 'a', id: 1 },
+    for (const path of ['parts/0', 'parts/1', 'others/0']) await server.fetch(`/api/${path}`, json('PUT', { n: 2 }))
+    assert.deepEqual((await restore(server, { to, collection: 'parts', id: 1 })).changes, [
+      { type: 'ItemReplaced', collection: 'parts', id: 1 },
     ])
-    assert.equal(await (await server.fetch('/api/a/0/n')).text(), '2')
-    assert.equal(await (await server.fetch('/api/a/1/n')).text(), '1')
-    await restore(server, { to, collection: 'b' })
-    assert.equal(await (await server.fetch('/api/b/0/n')).text(), '1')
-    assert.equal(await (await server.fetch('/api/a/0/n')).text(), '2')
+    assert.equal(await (await server.fetch('/api/parts/0/n')).text(), '2')
+    assert.equal(await (await server.fetch('/api/parts/1/n')).text(), '1')
+    await restore(server, { to, collection: 'others' })
+    assert.equal(await (await server.fetch('/api/others/0/n')).text(), '1')
+    assert.equal(await (await server.fetch('/api/parts/0/n')).text(), '2')
   })
 
-  test('a deleted item comes back, and one that was not there yet goes', async (t) => {
-    const server = await startServer(t, { data: { a: [{ id: 0, n: 1 }] } })
+  test('a deleted item comes back, and one that was not there yet goes', async () => {
     const to = await head(server)
-    await server.fetch('/api/a', json('POST', { n: 5 }))
-    await server.fetch('/api/a/0', { method: 'DELETE' })
-    assert.equal((await restore(server, { to, collection: 'a', id: '0' })).changes[0]?.type, 'ItemCreated')
-    assert.equal((await restore(server, { to, collection: 'a', id: 1 })).changes[0]?.type, 'ItemDeleted')
-    assert.equal(await (await server.fetch('/api/a')).text(), '[{"id":0,"n":1}]')
+    await server.fetch('/api/deleted', json('POST', { n: 5 }))
+    await server.fetch('/api/deleted/0', { method: 'DELETE' })
+    assert.equal((await restore(server, { to, collection: 'deleted', id: '0' })).changes[0]?.type, 'ItemCreated')
+    assert.equal((await restore(server, { to, collection: 'deleted', id: 1 })).changes[0]?.type, 'ItemDeleted')
+    assert.equal(await (await server.fetch('/api/deleted')).text(), '[{"id":0,"n":1}]')
     assert.equal((await restore(server, { to })).events, 0, 'there is nothing left to do')
   })
 
-  test('what differs in the order of its members alone comes back, too', async (t) => {
-    const server = await startServer(t, { data: { a: [{ id: 0, n: 1, m: { x: 1, y: 2 } }] } })
+  test('what differs in the order of its members alone comes back, too', async () => {
+    const to = await head(server)
     for (const other of [
       { id: 0, m: { x: 1, y: 2 }, n: 1 },
       { id: 0, n: 1, m: { y: 2, x: 1 } },
     ]) {
-      await server.fetch('/api/a/0', json('PUT', other))
-      assert.equal((await restore(server, { to: 2 })).events, 1)
-      assert.equal(await (await server.fetch('/api/a/0')).text(), '{"id":0,"n":1,"m":{"x":1,"y":2}}')
+      await server.fetch('/api/ordered/0', json('PUT', other))
+      assert.equal((await restore(server, { to })).events, 1)
+      assert.equal(await (await server.fetch('/api/ordered/0')).text(), '{"id":0,"n":1,"m":{"x":1,"y":2}}')
     }
   })
 
   test('its events carry who restored, and notify like any other write', async (t) => {
-    const server = await startServer(t, { data: { a: [{ id: 0, n: 1 }] } })
-    await server.fetch('/api/a/0', json('PUT', { n: 2 }))
+    const to = await head(server)
+    await server.fetch('/api/told/0', json('PUT', { n: 2 }))
     const socket = new WebSocket(`${server.url.replace('http', 'ws')}/ws`)
     t.after(() => socket.close())
     await once(socket, 'open')
     const told = once(socket, 'message')
-    const { position } = await restore(server, { to: 2 })
+    const { position } = await restore(server, { to })
     assert.equal(JSON.parse(String((await told)[0])).position, position)
     const event = (await (await server.fetch(`/events/${position}`)).json()) as { actor: string; type: string }
     assert.equal(event.actor, 'anonymous')
@@ -132,7 +139,7 @@ describe('POST /admin/restore', () => {
 
   for (const [what, body, status] of [
     ['nothing', {}, 422],
-    ['a position beyond the head', { to: 99 }, 400],
+    ['a position beyond the head', { to: 9999 }, 400],
     ['the future', { to: '2999-01-01' }, 400],
     ['no moment', { to: 'yesterday' }, 400],
     ['a fraction', { to: 1.5 }, 400],
@@ -141,21 +148,19 @@ describe('POST /admin/restore', () => {
     ['an unknown member', { to: 1, really: true }, 422],
     ['an array', [1], 422],
   ] as const) {
-    test(`${what} is refused, and nothing is written`, async (t) => {
-      const server = await startServer(t, { data: { a: [{ id: 0 }] } })
+    test(`${what} is refused, and nothing is written`, async () => {
       const before = await head(server)
       const answer = await server.fetch('/admin/restore', json('POST', body))
       assert.equal(answer.status, status, await answer.text())
       assert.equal(await head(server), before)
     })
   }
-})
 
-test('of very many unknown members of a request the first twenty are named', async (t) => {
-  const server = await startServer(t, { data: {} })
-  const members = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`a/${index}`, 0]))
-  const answer = await server.fetch('/admin/restore', json('POST', { to: 0, ...members }))
-  assert.equal(answer.status, 422)
-  const { errors } = (await answer.json()) as { errors: { pointer: string }[] }
-  assert.deepEqual([errors.length, errors[0]?.pointer], [20, '/a~10'])
+  test('of very many unknown members of a request the first twenty are named', async () => {
+    const members = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`a/${index}`, 0]))
+    const answer = await server.fetch('/admin/restore', json('POST', { to: 0, ...members }))
+    assert.equal(answer.status, 422)
+    const { errors } = (await answer.json()) as { errors: { pointer: string }[] }
+    assert.deepEqual([errors.length, errors[0]?.pointer], [20, '/a~10'])
+  })
 })

@@ -8,7 +8,7 @@ import { faultyDoors, type Mistake } from './faulty-doors.ts'
 import { ServerService } from './server-service.ts'
 import { type DoorsOf, SimulatedService, turns } from './simulated-service.ts'
 
-const HISTORIES = Number(process.env.LINEARIZABILITY_HISTORIES ?? 80)
+const HISTORIES = Number(process.env.LINEARIZABILITY_HISTORIES ?? 50)
 const SEED = seedFor('linearizability')
 
 interface Checked {
@@ -92,7 +92,7 @@ for (const [mistake, sentence] of Object.entries(MISTAKES) as [Mistake, string][
 }
 
 test('the service that these mistakes were built into is not found out without them', async () => {
-  for (let seed = SEED; seed < SEED + ENOUGH / 3; seed++) {
+  for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
     const { violation } = await checkSimulated(seed, faultyDoors('none'), false)
     if (violation) assert.fail(`LINEARIZABILITY_SEED=${seed}: ${describe(violation)}`)
   }

@@ -320,7 +320,7 @@ class Model {
 
 test('no acknowledged write is taken back by an editor that did not touch it, however old the file that it shows', async () => {
   const seed = seedFor('stale_edits')
-  const rounds = Number(process.env.STALE_EDITS ?? 20)
+  const rounds = Number(process.env.STALE_EDITS ?? 12)
   let stale = 0
   for (let round = 0; round < rounds; round++) {
     const model = new Model(seed + round)

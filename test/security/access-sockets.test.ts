@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { SignJWT } from 'jose'
 import { io, type Socket } from 'socket.io-client'
 import { WebSocket } from 'ws'
@@ -98,12 +98,13 @@ async function write(server: RunningServer, headers: Readonly<Record<string, str
   await until('the witness to be told', () => witness.told.length > before)
 }
 
+const server = await startServer(
+  { after },
+  { data: { sensors: [] }, flags: authentication(ALL, ['--Limits.FailuresPerMinute', '10000']) },
+)
+const { url } = server
+
 test('sockets are for those who say who they are', options, async (t) => {
-  const server = await startServer(t, {
-    data: { sensors: [] },
-    flags: authentication(ALL, ['--Limits.FailuresPerMinute', '10000']),
-  })
-  const { url } = server
   const token = await tokenOf(url, 'reader')
   const revoked = await tokenOf(url, 'reader')
   await send(url, 'POST', '/logout', { headers: bearer(revoked) })
@@ -226,7 +227,6 @@ test('sockets are for those who say who they are', options, async (t) => {
 })
 
 test('a socket ends with its token: when that expires, and when it is revoked', options, async (t) => {
-  const { url } = await startServer(t, { data: { sensors: [] }, flags: authentication(ALL) })
   const kinds = (token: string) => [
     plain(t, url, { headers: bearer(token) }),
     plain(t, url, { query: { access_token: token } }),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
-import { type TestContext, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { io } from 'socket.io-client'
 import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, login, passwordOf } from '../support/authentication.ts'
@@ -15,6 +15,9 @@ const FOREIGN: readonly Readonly<Record<string, string>>[] = [
   { Origin: 'null' },
   { 'Sec-Fetch-Site': 'cross-site' },
 ]
+
+/** Nobody has to say who they are. */
+const open = await startServer({ after }, { data: { c: [{ id: 1 }] } })
 
 function assertRefused({ status, headers, text }: Awaited<ReturnType<typeof send>>, expected: number): void {
   assert.equal(status, expected, text)
@@ -36,9 +39,8 @@ function opening(t: TestContext, url: string, headers: Readonly<Record<string, s
 }
 
 test('a page whose name is made to point to this machine reaches nothing, where nobody has to say who they are', async (t) => {
-  const server = await startServer(t, { data: { c: [{ id: 1 }] } })
-  const { url } = server
-  const head = await headOf(server)
+  const { url } = open
+  const head = await headOf(open)
   const { port } = new URL(url)
   for (const name of [`evil.example:${port}`, 'evil.example', `127.0.0.1.evil.example:${port}`]) {
     const headers = { Host: name, Origin: `http://${name}`, 'Sec-Fetch-Site': 'same-origin' }
@@ -72,12 +74,11 @@ test('a page whose name is made to point to this machine reaches nothing, where 
     assert.match(await opening(t, `${url}/socket.io/?EIO=4&transport=websocket`, headers), /403|400/)
     assert.equal((await send(url, 'GET', '/socket.io/?EIO=4&transport=polling', { headers })).status, 403)
   }
-  assert.equal(await headOf(server), head)
+  assert.equal(await headOf(open), head)
 })
 
 test('the names of this machine, those of --urls and those in Http.Hosts are answered, and so is who sends none', async (t) => {
   const status = async (url: string, Host: string) => (await send(url, 'GET', '/api', { headers: { Host } })).status
-  const open = await startServer(t, { data: {} })
   const { port } = new URL(open.url)
   for (const name of ['localhost', `127.0.0.1:${port}`, '[::1]:80', 'app.localhost']) {
     assert.equal(await status(open.url, name), 200, name)
@@ -102,10 +103,9 @@ test('the names of this machine, those of --urls and those in Http.Hosts are ans
   assert.equal(await status(bounded, 'evil.example'), 421)
 })
 
-test('pages of other origins change nothing where nobody has to say who they are, also without a preflight', async (t) => {
-  const server = await startServer(t, { data: { c: [{ id: 1 }] } })
-  const { url } = server
-  const head = await headOf(server)
+test('pages of other origins change nothing where nobody has to say who they are, also without a preflight', async () => {
+  const { url } = open
+  const head = await headOf(open)
   for (const page of FOREIGN) {
     for (const path of [
       '/admin/reload',
@@ -128,7 +128,7 @@ test('pages of other origins change nothing where nobody has to say who they are
       'the browser keeps the answer to itself',
     )
   }
-  assert.equal(await headOf(server), head)
+  assert.equal(await headOf(open), head)
 
   for (const page of [
     { Origin: url, 'Sec-Fetch-Site': 'same-origin' },

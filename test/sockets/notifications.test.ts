@@ -1,25 +1,32 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { type TestContext, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { type Listener, plainSocket, socketIo, type Updated } from '../support/listeners.ts'
 import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const MAC = 'F4:A5:74:89:16:57'
-const DATA = { sensors: [{ id: MAC, mac: MAC }], numbers: [{ id: 7 }, { id: '8' }], gone: [{ id: 1 }, { id: 'x' }] }
+const DATA = {
+  sensors: [{ id: MAC, mac: MAC }],
+  numbers: [{ id: 7 }, { id: '8' }],
+  edited: [{ id: 7 }, { id: '8' }],
+  gone: [{ id: 1 }, { id: 'x' }],
+}
 const FLAGS = ['--Api.UpsertOnPut', 'true']
 const options = { timeout: 60_000 }
 
-/** A server, and one listener of each kind. */
-async function listened(t: TestContext) {
-  const server = await startServer(t, { data: DATA, flags: FLAGS })
-  const listeners: readonly Listener[] = [
+/** Of all tests that do not end it. */
+const server = await startServer({ after }, { data: DATA, flags: FLAGS })
+
+/** One listener of each kind. */
+async function listened(t: TestContext): Promise<readonly Listener[]> {
+  return [
     await socketIo(t, server.url),
     await socketIo(t, server.url, 'polling'),
     await plainSocket(t, server.url),
     await plainSocket(t, server.url, '/ws?some=query'),
   ]
-  return { server, listeners }
 }
 
 /** Writes, and gives what every listener was told of it: all the same. */
@@ -36,7 +43,7 @@ async function toldOf(listeners: readonly Listener[], write: () => Promise<Respo
 }
 
 test('every write over HTTP is told, alike over Socket.IO and plain WebSocket', options, async (t) => {
-  const { server, listeners } = await listened(t)
+  const listeners = await listened(t)
   const path = `/api/sensors/${MAC}`
   const send = (method: string, target: string, body?: unknown, headers?: Record<string, string>) =>
     toldOf(listeners, () => server.fetch(target, body === undefined ? { method } : json(method, body, headers)))
@@ -57,7 +64,7 @@ test('every write over HTTP is told, alike over Socket.IO and plain WebSocket', 
 })
 
 test('an id keeps its JSON type: a number is told as one, text that looks like one as text', options, async (t) => {
-  const { server, listeners } = await listened(t)
+  const listeners = await listened(t)
   for (const id of [7, '8']) {
     const told = await toldOf(listeners, () => server.fetch(`/api/numbers/${id}`, json('PATCH', { n: 1 })))
     assert.deepEqual(
@@ -68,7 +75,7 @@ test('an id keeps its JSON type: a number is told as one, text that looks like o
 })
 
 test('a path is told encoded as it is served, whatever the id', options, async (t) => {
-  const { server, listeners } = await listened(t)
+  const listeners = await listened(t)
   const ids = ['a/b', '..', '.', '€ %', 'a?b#c', '%2F', '\r\n', '"\'<>\\', "!*'()", 'F4:A5@$,;=&+', '😀', ' ']
   for (const id of ids) {
     const told = await toldOf(listeners, () =>
@@ -82,7 +89,7 @@ test('a path is told encoded as it is served, whatever the id', options, async (
 })
 
 test('a refused write is not told', options, async (t) => {
-  const { server, listeners } = await listened(t)
+  const listeners = await listened(t)
   const refused = [
     await server.fetch('/api/numbers/7', json('PATCH', [])),
     await server.fetch('/api/numbers/7', json('PUT', { id: 6 })),
@@ -102,19 +109,19 @@ test(
   'what a hand edit of the data file changed is told when it is taken in, as for any other write',
   options,
   async (t) => {
-    const { server, listeners } = await listened(t)
+    const listeners = await listened(t)
     await current(server)
     const file = JSON.parse(readFileSync(server.file, 'utf8')) as Record<string, { id: unknown }[]>
-    file.numbers = [{ id: '8', n: 2 } as { id: unknown }, { id: 7 }, { id: 12 }]
+    file.edited = [{ id: '8', n: 2 } as { id: unknown }, { id: 7 }, { id: 12 }]
     file.made = [{ id: 'x y' }]
     delete file.gone
     writeFileSync(server.file, JSON.stringify(file))
     const told = await toldOf(listeners, () => server.fetch('/admin/reload', { method: 'POST' }))
     const said = told.map(({ method, path, itemId }) => [method, path, itemId])
     assert.deepEqual(said, [
-      ['PUT', '/api/numbers/8', '8'],
-      ['POST', '/api/numbers/12', 12],
-      ['PUT', '/api/numbers', null],
+      ['PUT', '/api/edited/8', '8'],
+      ['POST', '/api/edited/12', 12],
+      ['PUT', '/api/edited', null],
       ['DELETE', '/api/gone/1', 1],
       ['DELETE', '/api/gone/x', 'x'],
       ['DELETE', '/api/gone', null],
@@ -143,7 +150,7 @@ test('with EagerDataReload a hand edit is told without being asked for', {
 })
 
 test('a read after a notification shows what it told of, or something later', options, async (t) => {
-  const { server, listeners } = await listened(t)
+  const listeners = await listened(t)
   const reads: Promise<void>[] = []
   for (const listener of listeners) {
     listener.onTold(({ path, position, collection }) => {
@@ -178,7 +185,7 @@ test(
   'the notifications of many writers come in the order of the journal, none missing, none twice',
   options,
   async (t) => {
-    const { server, listeners } = await listened(t)
+    const listeners = await listened(t)
     const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
     const ids = Array.from({ length: 300 }, (_, index) => index)
     await Promise.all(
@@ -222,13 +229,17 @@ test('what was told outlives a kill at that moment', {
   assert.equal(event.id, 20)
 })
 
+interface Health {
+  readonly position: number
+  readonly dataFile: { readonly state: string; readonly position: number }
+}
+
 /** Waits until the data file shows the head of the journal. */
 async function current(server: RunningServer): Promise<void> {
-  let state: unknown
-  do {
-    const health = (await (await server.fetch('/health')).json()) as { dataFile: { state: string } }
-    state = health.dataFile.state
-  } while (state !== 'current')
+  await until('the data file to be current', async () => {
+    const { position, dataFile } = (await (await server.fetch('/health')).json()) as Health
+    return dataFile.state === 'current' && dataFile.position === position
+  })
 }
 
 /** A request whose path is sent as it is: `fetch` would resolve `%2E%2E`. */

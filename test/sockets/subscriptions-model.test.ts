@@ -16,7 +16,7 @@ import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
-const SEEDS = Number(process.env.SUBSCRIPTION_SEEDS ?? 20)
+const SEEDS = Number(process.env.SUBSCRIPTION_SEEDS ?? 12)
 const STEPS = 250
 const ORIGIN = { actor: 'ada', requestId: 'r' }
 

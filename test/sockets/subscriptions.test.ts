@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { agree, Follower, type Item } from '../support/follower.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
@@ -35,31 +35,46 @@ async function write(server: RunningServer, random: Random): Promise<void> {
   else await server.fetch(path, json('PUT', randomItem(random)))
 }
 
-describe('subscriptions over Socket.IO', () => {
-  test('begin with the items that match, then say what enters, changes and leaves', async (t) => {
-    const server = await startServer(t, {
+/** Restarts of the server under load. */
+const ROUNDS = Number(process.env.SUBSCRIPTION_ROUNDS ?? 2)
+
+describe('subscriptions over Socket.IO', async () => {
+  /** Of most tests, each with collections of its own. */
+  const shared = await startServer(
+    { after },
+    {
       data: {
-        a: [
+        a: [],
+        b: [],
+        begun: [
           { id: 1, n: 5 },
           { id: 2, n: 50 },
         ],
+        slow: [],
+        left: [],
+        stale: [{ id: 0 }],
       },
-    })
-    const follower = new Follower({ collection: 'a', query: 'n_gt=10' })
-    const answered = await follower.connect(t, server.url)
+      flags: ['--Api.UpsertOnPut', 'true', '--Limits.SubscriptionsPerSocket', '2'],
+    },
+  )
+
+  test('begin with the items that match, then say what enters, changes and leaves', async (t) => {
+    const head = Number((await shared.fetch('/api')).headers.get('Journal-Position'))
+    const follower = new Follower({ collection: 'begun', query: 'n_gt=10' })
+    const answered = await follower.connect(t, shared.url)
     assert.deepEqual('items' in answered && answered.items, [{ id: 2, n: 50 }])
-    assert.equal('position' in answered && answered.position, 3)
+    assert.equal('position' in answered && answered.position, head)
     for (const [path, n] of [
       ['1', 20],
       ['2', 60],
       ['1', 1],
       ['1', 2],
     ] as const) {
-      await server.fetch(`/api/a/${path}`, json('PUT', { n }))
+      await shared.fetch(`/api/begun/${path}`, json('PUT', { n }))
     }
-    await server.fetch('/api/a/2', { method: 'DELETE' })
-    await agree(server, follower, 'after changes')
-    assert.equal(follower.position, 8, 'a change that is none of its business is not sent')
+    await shared.fetch('/api/begun/2', { method: 'DELETE' })
+    await agree(shared, follower, 'after changes')
+    assert.equal(follower.position, head + 5, 'a change that is none of its business is not sent')
   })
 
   test('lists stay right through writes, dropped connections and restarts', async (t) => {
@@ -71,7 +86,7 @@ describe('subscriptions over Socket.IO', () => {
       return new Follower({ collection: random.pick(['a', 'b']), query: QUERIES[index % QUERIES.length] as string })
     })
     for (const follower of followers) await follower.connect(t, server.url)
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       for (let burst = 0; burst < 12; burst++) {
         await Promise.all(Array.from({ length: 8 }, () => write(server, random)))
         for (const follower of followers) {
@@ -92,43 +107,41 @@ describe('subscriptions over Socket.IO', () => {
   test('a client that subscribes in the middle of writes gets no gap and no double', async (t) => {
     const seed = seedFor('subscribe')
     const random = new Random(seed)
-    const server = await startServer(t, { data: { a: [], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
     let left = 300
     const writer = async (): Promise<void> => {
-      while (left-- > 0) await write(server, random)
+      while (left-- > 0) await write(shared, random)
     }
     const writers = Array.from({ length: 6 }, writer)
     const followers: Follower[] = []
     // On a slow disk there is time for more than an address may open.
     while (left > 0 && followers.length < 100) {
       const follower = new Follower({ collection: 'a', query: random.pick(QUERIES) })
-      await follower.connect(t, server.url)
+      await follower.connect(t, shared.url)
       followers.push(follower)
     }
     await Promise.all(writers)
     assert.ok(followers.length > 3)
-    for (const follower of followers) await agree(server, follower, `SUBSCRIBE_SEED=${seed}`)
+    for (const follower of followers) await agree(shared, follower, `SUBSCRIBE_SEED=${seed}`)
   })
 
   test('a client that does not keep up is told so, and ends with the right list', async (t) => {
-    const server = await startServer(t, { data: { a: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
-    const follower = new Follower({ collection: 'a' })
-    await follower.connect(t, server.url)
+    const follower = new Follower({ collection: 'slow' })
+    await follower.connect(t, shared.url)
     follower.raw.pause()
     const text = 'x'.repeat(100_000)
     // More than the buffers of both kernels hold; the waiting part stays below what drops a client.
-    for (let n = 0; n < 160; n++) await server.fetch(`/api/a/${n % 7}`, json('PUT', { n, text }))
+    for (let n = 0; n < 160; n++) await shared.fetch(`/api/slow/${n % 7}`, json('PUT', { n, text }))
     follower.raw.resume()
-    await agree(server, follower, 'after it has read again')
+    await agree(shared, follower, 'after it has read again')
     assert.ok(follower.lags > 0, 'it was told')
     assert.deepEqual(follower.items.get('5'), { id: 5, n: 159 - ((159 - 5) % 7), text })
   })
 
   test('another journal, or a position that is not there, means a reset', async (t) => {
-    const server = await startServer(t, { data: { a: [{ id: 0 }] } })
-    for (const stale of [{ after: 1, journal: '00000000-0000-4000-8000-000000000000' }, { after: 1 }, { after: 99 }]) {
-      const follower = new Follower({ collection: 'a', ...stale })
-      const answered = await follower.connect(t, server.url)
+    const other = '00000000-0000-4000-8000-000000000000'
+    for (const stale of [{ after: 1, journal: other }, { after: 1 }, { after: 99_999 }]) {
+      const follower = new Follower({ collection: 'stale', ...stale })
+      const answered = await follower.connect(t, shared.url)
       assert.ok('reset' in answered && answered.reset, JSON.stringify(stale))
       assert.deepEqual(answered.items, [{ id: 0 }])
     }
@@ -154,9 +167,8 @@ describe('subscriptions over Socket.IO', () => {
   })
 
   test('what is no subscription is refused, and the client stays connected', async (t) => {
-    const server = await startServer(t, { data: { a: [] }, flags: ['--Limits.SubscriptionsPerSocket', '2'] })
     const follower = new Follower({ collection: 'a' })
-    await follower.connect(t, server.url)
+    await follower.connect(t, shared.url)
     for (const wrong of [
       null,
       7,
@@ -182,14 +194,13 @@ describe('subscriptions over Socket.IO', () => {
   })
 
   test('after unsubscribe nothing more comes', async (t) => {
-    const server = await startServer(t, { data: { a: [] } })
-    const [follower, other] = [new Follower({ collection: 'a' }), new Follower({ collection: 'a' })]
-    const answered = await follower.connect(t, server.url)
-    await other.connect(t, server.url)
+    const [follower, other] = [new Follower({ collection: 'left' }), new Follower({ collection: 'left' })]
+    const answered = await follower.connect(t, shared.url)
+    await other.connect(t, shared.url)
     const { subscription } = answered as { subscription: string }
     assert.deepEqual(await follower.emit('unsubscribe', { subscription }), { ended: true })
-    await server.fetch('/api/a', json('POST', {}))
-    await agree(server, other, 'the other one')
+    await shared.fetch('/api/left', json('POST', {}))
+    await agree(shared, other, 'the other one')
     assert.deepEqual(await follower.emit('unsubscribe', { subscription }), { ended: false }, 'its answer comes after')
     assert.equal(follower.items.size, 0)
   })

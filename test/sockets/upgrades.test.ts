@@ -2,18 +2,20 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { json, startServer } from '../support/server.ts'
 
 const DATA = { numbers: [{ id: 7 }] }
 const options = { timeout: 60_000 }
 
+/** Of all tests but those that edit its data file; the last one ends it. */
+const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
+
 test(
   'a WebSocket anywhere else than at /ws and /socket.io/ is refused, and its connection ended',
   options,
   async (t) => {
-    const server = await startServer(t, { data: DATA })
     const paths = [
       '/',
       '/ws/',
@@ -41,8 +43,7 @@ test(
   },
 )
 
-test('a malformed handshake at /ws is refused', options, async (t) => {
-  const server = await startServer(t, { data: DATA })
+test('a malformed handshake at /ws is refused', options, async () => {
   const { hostname, port } = new URL(server.url)
   for (const fields of [
     'Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
@@ -61,7 +62,6 @@ test(
   'an offer of another protocol is declined: the request is answered, with its body, and the connection goes on',
   options,
   async (t) => {
-    const server = await startServer(t, { data: DATA })
     const { hostname, port } = new URL(server.url)
     const socket = connect(Number(port), hostname)
     t.after(() => socket.destroy())
@@ -84,7 +84,6 @@ test(
 )
 
 test('a client that resets its connection in the middle of an upgrade does not end the server', options, async (t) => {
-  const server = await startServer(t, { data: DATA })
   for (const path of [
     '/nowhere',
     '/ws',
@@ -102,7 +101,6 @@ test('a client that resets its connection in the middle of an upgrade does not e
 })
 
 test('a client that never reads is let go, and keeps nobody else from being told', { timeout: 120_000 }, async (t) => {
-  const server = await startServer(t, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
   const stuck = [
     await rawUpgrade(t, server.url, '/ws'),
     await rawUpgrade(t, server.url, '/socket.io/?EIO=4&transport=websocket'),
@@ -155,7 +153,6 @@ test('an edit of many items reaches those who listen, who had no chance to read 
 })
 
 test('the server ends within moments although clients hold on to their connections', options, async (t) => {
-  const server = await startServer(t, { data: DATA })
   await socketIo(t, server.url)
   await socketIo(t, server.url, 'polling')
   const polite = await plainSocket(t, server.url)

@@ -13,7 +13,7 @@ import { ORDER } from './order.ts'
 
 const LIMITS = { parameters: 1000, pageSize: 10_000 }
 const seed = seedFor('query')
-const RUNS = Number(process.env.QUERY_RUNS ?? 300)
+const RUNS = Number(process.env.QUERY_RUNS ?? 150)
 
 /*
  * The model knows nothing of classes or instants: it looks values up in the order that was written down by hand.
