@@ -22,21 +22,10 @@ export interface Parsed {
   readonly skipped: number
 }
 
-/** A part of a text that is no JSON. It is short, unless a single token is long. */
-interface Part {
-  readonly text: string
-  readonly begin: number
-  readonly end: number
-  /** JSON text that may stand in the place of what comes before the part. */
-  readonly before: string
-}
-
+/** Text that is no JSON; `whereMalformed` finds the place. */
 export class Malformed extends Error {
-  readonly part: Part
-
-  constructor(part: Part) {
+  constructor() {
     super('malformed JSON')
-    this.part = part
   }
 }
 
@@ -65,7 +54,7 @@ export function* parseSteps(
   if (text.length > stepCharacters && CONTAINER.test(text)) {
     return yield* new LongParse(text, inspect, stepCharacters).steps()
   }
-  const value = parse(text, { text, begin: 0, end: text.length, before: '' })
+  const value = parse(text)
   inspect({ value, text, depth: 1, path: NO_PATH, skipped: 0 })
   return value
 }
@@ -73,11 +62,11 @@ export function* parseSteps(
 const NO_PATH = (): readonly [] => []
 const CONTAINER = /^[ \t\n\r]*[[{]/
 
-function parse(json: string, part: Part): JsonValue {
+function parse(json: string): JsonValue {
   try {
     return JSON.parse(json)
   } catch {
-    throw new Malformed(part)
+    throw new Malformed()
   }
 }
 
@@ -132,7 +121,7 @@ class LongParse {
         case QUOTE:
           this.#string = at
           at = endOfString(text, at)
-          if (at < 0) throw this.#malformed(text.length)
+          if (at < 0) throw new Malformed()
           break
         case OPEN_BRACKET:
           this.#enter(at, true)
@@ -152,7 +141,7 @@ class LongParse {
         }
       }
     }
-    throw this.#malformed(text.length)
+    throw new Malformed()
   }
 
   get #innermost(): Container {
@@ -170,11 +159,9 @@ class LongParse {
   #leave(at: number): JsonValue | undefined {
     const container = this.#innermost
     const isWhole = this.#containers.length === 1
-    if (container.isArray !== (this.#text.charCodeAt(at) === CLOSE_BRACKET)) throw this.#malformed(at + 1)
+    if (container.isArray !== (this.#text.charCodeAt(at) === CLOSE_BRACKET)) throw new Malformed()
     if (isWhole || container.value) this.#parseUpTo(at)
-    if (isWhole && afterBlanks(this.#text, at + 1) < this.#text.length) {
-      throw new Malformed({ text: this.#text, begin: at + 1, end: this.#text.length, before: '0' })
-    }
+    if (isWhole && afterBlanks(this.#text, at + 1) < this.#text.length) throw new Malformed()
     this.#containers.pop()
     if (container.value && !isWhole) this.#innermost.rest = at + 1
     return isWhole ? container.value : undefined
@@ -206,17 +193,15 @@ class LongParse {
     const text = this.#text
     const { isArray: isList, begin, rest, value } = this.#containers[index] as Container
     const isFirst = rest === begin + 1
-    const before = isList ? (isFirst ? '[' : '[0') : isFirst ? '{' : '{"":0'
-    const part = { text, begin: rest, end: end + 1, before }
     let from = rest
     if (!isFirst) {
       from = afterBlanks(text, rest)
       if (from === end && stub === '') return
-      if (text.charCodeAt(from++) !== COMMA) throw new Malformed(part)
+      if (text.charCodeAt(from++) !== COMMA) throw new Malformed()
     }
     const inner = text.slice(from, end) + stub
     const json = isList ? `[${inner}]` : `{${inner}}`
-    const children = parse(json, part)
+    const children = parse(json)
     const skipped = isArray(value) ? value.length : 0
     this.#inspect({ value: children, text: json, depth: index + 1, path: () => this.#pathOf(index), skipped })
     let isEmpty = true
@@ -229,7 +214,7 @@ class LongParse {
         isEmpty = false
       }
     }
-    if (isEmpty && (!isFirst || text.charCodeAt(end) === COMMA)) throw new Malformed(part)
+    if (isEmpty && (!isFirst || text.charCodeAt(end) === COMMA)) throw new Malformed()
   }
 
   /** The path of a container. Every container around it already has a value. */
@@ -242,16 +227,6 @@ class LongParse {
 
   #nameOf({ name }: Container): string {
     return JSON.parse(this.#text.slice(name, endOfString(this.#text, name) + 1))
-  }
-
-  /** The error for the text between the last parsed part and `end`. */
-  #malformed(end: number): Malformed {
-    const text = this.#text
-    const innermost = this.#containers.at(-1)
-    if (!innermost) return new Malformed({ text, begin: 0, end, before: '' })
-    const { isArray: isList, begin, rest } = innermost
-    const isFirst = rest === begin + 1
-    return new Malformed({ text, begin: rest, end, before: isList ? (isFirst ? '[' : '[0') : isFirst ? '{' : '{"":0' })
   }
 }
 

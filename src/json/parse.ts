@@ -3,7 +3,7 @@ import type { Steps } from '../slices.ts'
 import { MAX_NESTING, Malformed, type Parsed, parseSteps, TooDeep } from './parse-steps.ts'
 import { pointer } from './pointer.ts'
 import { isArray, type JsonValue } from './value.ts'
-import { linesBefore, whereMalformed } from './where-malformed.ts'
+import { chunksOf, whereMalformed } from './where-malformed.ts'
 import { mayUnderflow, whereRounded } from './where-rounded.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -23,14 +23,12 @@ export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
   try {
     return yield* parseSteps(text, checkParsed)
   } catch (error) {
-    throw refusalOf(error)
+    if (!(error instanceof Malformed)) throw refusalOf(error)
+    throw new Refusal('Invalid', `The body is not well-formed JSON: ${yield* whereMalformed(chunksOf(text))}.`)
   }
 }
 
 function refusalOf(error: unknown): unknown {
-  if (error instanceof Malformed) {
-    return new Refusal('Invalid', `The body is not well-formed JSON: ${whereMalformedIn(error)}.`)
-  }
   const violation = violationTold(error)
   if (!violation) return error
   const { code, ...fault } = violation
@@ -60,11 +58,6 @@ export function checkParsed(parsed: Parsed): void {
 export function violationTold(error: unknown): Violation | undefined {
   if (error instanceof TooDeep) return { ...TOO_DEEP, pointer: pointer(error.path) }
   return error instanceof Violated ? error.violation : undefined
-}
-
-/** The syntax error in words, with its line and column. */
-export function whereMalformedIn({ part: { text, begin, end, before } }: Malformed): string {
-  return whereMalformed(text.slice(begin, end), { before, ...linesBefore(text, begin) })
 }
 
 export interface Violation extends Fault {

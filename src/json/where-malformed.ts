@@ -1,79 +1,232 @@
-import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser'
+import type { Steps } from '../slices.ts'
 
-/** What comes before a part of a text. */
-export interface Before {
-  /** Text that may stand in its place, as far as the part is concerned; of one line. */
-  readonly before: string
-  /** Newlines in it. */
-  readonly lines: number
-  /** Characters after the last of them. */
-  readonly column: number
+/** Characters that are looked at in one step. */
+const CHUNK_CHARACTERS = 32 * 1024
+
+export function* chunksOf(text: string): Generator<string, void> {
+  for (let at = 0; at < text.length; at += CHUNK_CHARACTERS) yield text.slice(at, at + CHUNK_CHARACTERS)
 }
-
-const NOTHING: Before = { before: '', lines: 0, column: 0 }
 
 /**
- * What is wrong with text that is no JSON, and in which line and column. JSON.parse does not always say where it
- * stumbled, and quotes the text, which may be secret.
+ * The first syntax error of JSON text, with its line and column; undefined when it has none. JSON.parse does not always
+ * say where it stopped, and quotes the text, which may be secret.
+ * @param chunks The text in parts, each of which takes a step.
  */
-export function whereMalformed(part: string, { before, lines, column }: Before = NOTHING): string {
-  const found = firstErrorBehindBlanks(before + part)
-  if (!found) return 'it cannot be parsed, or is nested too deeply'
-  const passed = linesBefore(part, Math.max(0, found.offset - before.length))
-  const inLine = passed.column + (passed.lines === 0 ? column : 0)
-  return `${printParseErrorCode(found.code)} in line ${lines + passed.lines + 1}, column ${inLine + 1}`
-}
-
-/** The newlines before an offset, and the characters after the last of them. */
-export function linesBefore(text: string, offset: number): { readonly lines: number; readonly column: number } {
-  let lines = 0
-  let lineBegin = 0
-  for (let at = 0; at < offset; at++) {
-    if (text.charCodeAt(at) !== NEWLINE) continue
-    lines++
-    lineBegin = at + 1
+export function* whereMalformed(chunks: Iterable<string>): Steps<string | undefined> {
+  const syntax = new Syntax()
+  for (const chunk of chunks) {
+    const error = syntax.errorIn(chunk)
+    if (error !== undefined) return error
+    yield
   }
-  return { lines, column: offset - lineBegin }
+  return syntax.errorAtEnd()
 }
 
+/** What may come next, and the error when something else does. */
+const ERRORS = {
+  document: 'ValueExpected',
+  end: 'EndOfFileExpected',
+  firstElement: 'ValueExpected',
+  element: 'ValueExpected',
+  endOfElement: 'CommaExpected',
+  firstName: 'PropertyNameExpected',
+  name: 'PropertyNameExpected',
+  colon: 'ColonExpected',
+  memberValue: 'ValueExpected',
+  endOfMember: 'CommaExpected',
+}
+
+type Expected = keyof typeof ERRORS
+
+/** The error when the text ends instead, where it is another one. */
+const ERRORS_AT_END: Partial<Record<Expected, string | undefined>> = {
+  end: undefined,
+  firstElement: 'CloseBracketExpected',
+  endOfElement: 'CloseBracketExpected',
+  firstName: 'CloseBraceExpected',
+  endOfMember: 'CloseBraceExpected',
+}
+
+const TAB = 0x09
 const NEWLINE = 0x0a
+const RETURN = 0x0d
+const SPACE = 0x20
+const QUOTE = 0x22
+const COMMA = 0x2c
+const SLASH = 0x2f
+const COLON = 0x3a
+const OPEN_BRACKET = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_BRACKET = 0x5d
+const LETTER_U = 0x75
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
 
-interface Found {
-  readonly code: ParseErrorCode
-  readonly offset: number
+const HEX_DIGIT = /[\da-fA-F]/
+const ESCAPED = /["\\/bfnrt]/
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+const UNFINISHED_NUMBER = /-?(?:0|[1-9]\d*)(?:\.(?!\d)|(?:\.\d+)?[eE](?![+-]?\d))/y
+const LITERAL = /(?:true|false|null)(?![^/])/y
+
+/** A scan of JSON text that comes in chunks. */
+class Syntax {
+  #expected: Expected = 'document'
+  /** Of each container around: whether it is an array. The outermost comes first. */
+  readonly #containers: boolean[] = []
+  /** Characters of the chunks before. */
+  #passed = 0
+  #line = 1
+  /** Where the line begins in the text. */
+  #lineBegin = 0
+  /** Where the last string or word begins in the text. */
+  #begin = 0
+  /** What stands between two blanks, quotes, brackets, commas or colons, as far as it has come. */
+  #word = ''
+  #isInString = false
+  /** Characters of an escape that are still to come: five after the backslash, four after `\u`. */
+  #escape = 0
+
+  errorIn(chunk: string): string | undefined {
+    let error: string | undefined
+    for (let at = 0; at < chunk.length && error === undefined; at++) {
+      const code = chunk.charCodeAt(at)
+      if (this.#isInString) error = this.#errorInString(code)
+      else if (isDelimiter(code)) error = this.#errorInWord() ?? this.#errorOf(code, this.#passed + at)
+      else {
+        if (this.#word === '') this.#begin = this.#passed + at
+        const from = at
+        while (at + 1 < chunk.length && !isDelimiter(chunk.charCodeAt(at + 1))) at++
+        this.#word += chunk.slice(from, at + 1)
+      }
+    }
+    this.#passed += chunk.length
+    return error
+  }
+
+  errorAtEnd(): string | undefined {
+    if (this.#isInString) return this.#told('UnexpectedEndOfString', this.#begin)
+    const error = this.#errorInWord()
+    if (error !== undefined) return error
+    const atEnd = this.#expected in ERRORS_AT_END ? ERRORS_AT_END[this.#expected] : ERRORS[this.#expected]
+    return atEnd && this.#told(atEnd, this.#passed)
+  }
+
+  #errorInString(code: number): string | undefined {
+    if (this.#escape === 0) {
+      if (code === QUOTE) this.#isInString = false
+      else if (code === BACKSLASH) this.#escape = 5
+      else if (code === NEWLINE || code === RETURN) return this.#told('UnexpectedEndOfString', this.#begin)
+      else if (code < SPACE) return this.#told('InvalidCharacter', this.#begin)
+      return undefined
+    }
+    const isFirst = this.#escape === 5
+    this.#escape = isFirst && code !== LETTER_U ? 0 : this.#escape - 1
+    if (isFirst && code === LETTER_U) return undefined
+    if ((isFirst ? ESCAPED : HEX_DIGIT).test(String.fromCharCode(code))) return undefined
+    return this.#told(isFirst ? 'InvalidEscapeCharacter' : 'InvalidUnicode', this.#begin)
+  }
+
+  /** The error of the word that has ended, which may be several tokens. */
+  #errorInWord(): string | undefined {
+    const word = this.#word
+    this.#word = ''
+    for (let at = 0; at < word.length; ) {
+      const begin = this.#begin + at
+      if (word.charCodeAt(at) === SLASH) {
+        return this.#told(/[/*]/.test(word.charAt(at + 1)) ? 'InvalidCommentToken' : 'InvalidSymbol', begin)
+      }
+      if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#told('UnexpectedEndOfNumber', begin)
+      const length = lengthAt(NUMBER, word, at) || lengthAt(LITERAL, word, at)
+      if (length === 0) return this.#told('InvalidSymbol', begin)
+      if (!this.#takesValue) return this.#told(ERRORS[this.#expected], begin)
+      this.#expected = this.#afterValue
+      at += length
+    }
+    return undefined
+  }
+
+  #errorOf(code: number, begin: number): string | undefined {
+    if (code === NEWLINE) {
+      this.#line++
+      this.#lineBegin = begin + 1
+    }
+    if (code === NEWLINE || code === SPACE || code === RETURN || code === TAB) return undefined
+    const next = this.#after(code)
+    if (next === undefined) return this.#told(ERRORS[this.#expected], begin)
+    this.#expected = next
+    if (code === QUOTE) {
+      this.#isInString = true
+      this.#begin = begin
+    }
+    return undefined
+  }
+
+  /** What may follow the token that begins with the character; undefined when it must not come. */
+  #after(code: number): Expected | undefined {
+    const expected = this.#expected
+    switch (code) {
+      case QUOTE:
+        if (expected === 'firstName' || expected === 'name') return 'colon'
+        return this.#takesValue ? this.#afterValue : undefined
+      case OPEN_BRACKET:
+      case OPEN_BRACE:
+        if (!this.#takesValue) return undefined
+        this.#containers.push(code === OPEN_BRACKET)
+        return code === OPEN_BRACKET ? 'firstElement' : 'firstName'
+      case CLOSE_BRACKET:
+        return expected === 'firstElement' || expected === 'endOfElement' ? this.#leave() : undefined
+      case CLOSE_BRACE:
+        return expected === 'firstName' || expected === 'endOfMember' ? this.#leave() : undefined
+      case COMMA:
+        if (expected === 'endOfElement') return 'element'
+        return expected === 'endOfMember' ? 'name' : undefined
+      default:
+        return expected === 'colon' ? 'memberValue' : undefined
+    }
+  }
+
+  #leave(): Expected {
+    this.#containers.pop()
+    return this.#afterValue
+  }
+
+  get #takesValue(): boolean {
+    return ERRORS[this.#expected] === 'ValueExpected'
+  }
+
+  get #afterValue(): Expected {
+    const isInArray = this.#containers.at(-1)
+    if (isInArray === undefined) return 'end'
+    return isInArray ? 'endOfElement' : 'endOfMember'
+  }
+
+  #told(error: string, at: number): string {
+    return `${error} in line ${this.#line}, column ${at - this.#lineBegin + 1}`
+  }
 }
 
-/** Blanks that are looked at as one: the parser takes 100 ns for each newline. */
-const BLANKS = /[ \t\r\n]{8,}/g
-
-/** The same as `firstError`, for text that may be almost nothing but blanks. */
-function firstErrorBehindBlanks(text: string): Found | undefined {
-  let short = ''
-  let from = 0
-  /** Where the short text lacks blanks, and how many up to there. */
-  const lacks: { readonly at: number; readonly characters: number }[] = []
-  for (const { 0: blanks, index } of text.matchAll(BLANKS)) {
-    // Within a string a newline is what is wrong.
-    short += text.slice(from, index) + (blanks.includes('\n') ? '\n' : ' ')
-    from = index + blanks.length
-    lacks.push({ at: short.length, characters: from - short.length })
+/** Whether it ends a word. */
+function isDelimiter(code: number): boolean {
+  switch (code) {
+    case TAB:
+    case NEWLINE:
+    case RETURN:
+    case SPACE:
+    case QUOTE:
+    case COMMA:
+    case COLON:
+    case OPEN_BRACKET:
+    case CLOSE_BRACKET:
+    case OPEN_BRACE:
+    case CLOSE_BRACE:
+      return true
+    default:
+      return false
   }
-  const found = firstError(short + text.slice(from))
-  const lack = found && lacks.findLast(({ at }) => at <= found.offset)
-  return found && { ...found, offset: found.offset + (lack?.characters ?? 0) }
 }
 
-/** It is looked no further, as text may hold a million errors. Undefined when the end of the stack came first. */
-function firstError(text: string): Found | undefined {
-  let found: Found | undefined
-  const onError = (code: ParseErrorCode, offset: number): void => {
-    found ??= { code, offset }
-    throw new Error('found')
-  }
-  try {
-    visit(text, { onError }, { disallowComments: true, allowTrailingComma: false })
-  } catch {
-    return found
-  }
-  return found
+/** Characters that a sticky expression matches at a place; 0 when it does not. */
+function lengthAt(expression: RegExp, text: string, at: number): number {
+  expression.lastIndex = at
+  return expression.test(text) ? expression.lastIndex - at : 0
 }

@@ -1,6 +1,7 @@
 import minimist from 'minimist'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
+import { atOnce } from '../slices.ts'
 import { isGroup, isKey, KEY_NAMES, type KeyName, knownKeys, SCHEMAS, SECTIONS } from './keys.ts'
 
 /** Where settings come from. */
@@ -112,7 +113,7 @@ export function parseObject(path: string, text: string, mistakes: string[]): Jso
     if (isObject(root)) return root
     mistakes.push(`${path}: the root must be an object.`)
   } catch {
-    mistakes.push(`${path}: not well-formed JSON: ${whereMalformed(text)}.`)
+    mistakes.push(`${path}: not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
   }
   return undefined
 }

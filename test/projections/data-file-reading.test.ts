@@ -125,7 +125,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
     const context = `${text}\n${why}`
     if (expected === undefined) {
       refused++
-      assert.equal(why, `The data file is not well-formed JSON: ${whereMalformed(text)}.`, context)
+      assert.equal(why, `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`, context)
     } else if (found) {
       // What is kept of -0 is 0.
       assert.deepEqual(found, JSON.parse(JSON.stringify(expected)), context)
@@ -226,10 +226,15 @@ test('in a file too long to be looked at as a whole the place of what is wrong i
     'an end too many': `${whole}}`,
     'no end': whole.trimEnd().slice(0, -1),
     'a name without quotes': whole.replace('"things"', 'things'),
+    'a comma too many in a long item': whole.replace(
+      '"id": 4321,',
+      `"id": 4321, "long": [\n0${',0'.repeat(200_000)},],`,
+    ),
+    'no end of a long text': whole.replace('"id": 4321,', `"id": 4321, "long": "${'a'.repeat(400_000)},`),
     'a letter among blanks': `${whole.slice(0, at(4321) - 3)}x${whole.slice(at(4321) - 2)}`,
   }
   for (const [what, text] of Object.entries(wrong)) {
-    assert.equal(refusalOf(text), `The data file is not well-formed JSON: ${whereMalformed(text)}.`, what)
+    assert.equal(refusalOf(text), `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`, what)
   }
   const bytes = Buffer.from(whole)
   bytes[bytes.lastIndexOf('ü') + 1] = 0x20
@@ -239,3 +244,26 @@ test('in a file too long to be looked at as a whole the place of what is wrong i
     /^At \/things\/4321\/id: another item has the id/,
   )
 })
+
+test('a long item is read in many steps, and so is the file when it is malformed', () => {
+  const item = JSON.stringify({ id: 0, text: 'a'.repeat(1_000_000) })
+  for (const [text, passes] of [
+    [`{"things":[${item}]}`, 1],
+    [`{"things":[${item}],}`, 3],
+  ] as const) {
+    const steps = stepsOf(text)
+    assert.ok(steps > (passes * text.length) / 40_000, `${steps} steps`)
+  }
+})
+
+function stepsOf(text: string): number {
+  const reading = readingOf([Buffer.from(text)], NOTHING)
+  for (let steps = 0; ; steps++) {
+    try {
+      if (reading.next().done) return steps
+    } catch (error) {
+      assert.ok(error instanceof Refusal, String(error))
+      return steps
+    }
+  }
+}

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { Malformed } from '../../json/parse-steps.ts'
 
 const TAB = 0x09
 const NEWLINE = 0x0a
@@ -17,22 +18,6 @@ const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 /** Of each byte, whether it may be one of a number, `true`, `false` or `null`. */
 const IS_WORD = Uint8Array.from({ length: 256 }, (_, byte) => (/[\w.+-]/.test(String.fromCharCode(byte)) ? 1 : 0))
 
-/** Bytes that are not as JSON begins, or goes on, from `begin` on. */
-export class Malformed extends Error {
-  readonly begin: number
-  /** JSON text that may come before `begin`, as far as what follows is concerned. */
-  readonly before: string
-  /** The bytes are no UTF-8. */
-  readonly isNoText: boolean
-
-  constructor(begin: number, before: string, isNoText = false) {
-    super('malformed JSON')
-    this.begin = begin
-    this.before = before
-    this.isNoText = isNoText
-  }
-}
-
 /** Asked for where the bytes that there are end before what is gone through does. */
 export const MORE = 'more'
 
@@ -40,6 +25,9 @@ export type Scanning<Result> = Generator<typeof MORE | undefined, Result>
 
 /** So many bytes it has at a time, unless a name is longer. */
 const WINDOW_BYTES = 256 * 1024
+
+/** Bytes of an object that are passed in one step. */
+const STEP_BYTES = 32 * 1024
 
 /** What is known of an object of which nothing was passed. */
 const NOTHING_CUT = {
@@ -68,13 +56,9 @@ export class JsonScan {
   #window: Buffer = Buffer.allocUnsafeSlow(WINDOW_BYTES)
   /** Where in the window the part ends. */
   #end = 0
-  /** Where the window begins in the file. */
-  #offset = 0
   /** Where in the window it stands. */
   #at = 0
   #isWhole = false
-  /** Where the last object begins in the file. */
-  #begin = 0
   #scratch: Buffer = Buffer.allocUnsafe(4096)
   #cut = { ...NOTHING_CUT }
 
@@ -85,7 +69,6 @@ export class JsonScan {
     const window = 2 * rest > this.#window.length ? Buffer.allocUnsafeSlow(2 * this.#window.length) : this.#window
     this.#window.copy(window, 0, this.#at, this.#end)
     this.#window = window
-    this.#offset += this.#at
     this.#at = 0
     this.#end = rest
     return window.subarray(rest)
@@ -112,68 +95,58 @@ export class JsonScan {
 
   /** Whether there is another member of the object, the first being that of the object that begins here; it goes on to its name. */
   member(isFirst: boolean): Scanning<boolean> {
-    return this.#next(isFirst, CLOSE_BRACE, '{', '{"":[]')
+    return this.#next(isFirst, CLOSE_BRACE)
   }
 
   /** Whether there is another element of the array, the first being that of the array that begins here; it goes on to it. */
   element(isFirst: boolean): Scanning<boolean> {
-    return this.#next(isFirst, CLOSE_BRACKET, '{"":[', '{"":[{}')
+    return this.#next(isFirst, CLOSE_BRACKET)
   }
 
   /** The name of a member, up to its value. */
   *name(): Scanning<string> {
-    const begin = this.#position
     let bytes = this.#cutName()
     while (!bytes) {
-      if (this.#isWhole || this.peek() !== QUOTE) throw new Malformed(begin, '{')
+      if (this.#isWhole || this.peek() !== QUOTE) throw new Malformed()
       yield MORE
       bytes = this.#cutName()
     }
-    if (!isUtf8(bytes)) throw new Malformed(begin, '{', true)
+    if (!isUtf8(bytes)) throw new Malformed()
     let name: string
     try {
       name = JSON.parse(bytes.toString())
     } catch {
-      throw new Malformed(begin, '{')
+      throw new Malformed()
     }
     yield* this.#skipBlanks()
-    if (this.peek() !== COLON) throw new Malformed(begin, '{')
+    if (this.peek() !== COLON) throw new Malformed()
     yield* this.#pass()
     return name
   }
 
   /** The text of the object that begins here, without the blanks between its tokens. */
   *object(): Scanning<string> {
-    this.#begin = this.#position
     this.#cut = { ...NOTHING_CUT }
     while (!this.#cutObject()) {
-      if (this.#isWhole) throw new Malformed(this.#begin, '{"":[')
-      yield MORE
+      if (this.#at < this.#end) yield
+      else if (this.#isWhole) throw new Malformed()
+      else yield MORE
     }
     const { size, all } = this.#cut
-    if (all >= 0x80 && !isUtf8(this.#scratch.subarray(0, size))) throw new Malformed(this.#begin, '{"":[', true)
+    if (all >= 0x80 && !isUtf8(this.#scratch.subarray(0, size))) throw new Malformed()
     const text = this.#scratch.toString(all < 0x80 ? 'latin1' : 'utf8', 0, size)
     if (!this.#passBlanks()) yield* this.#skipBlanks()
     return text
   }
 
-  /** Of the last object: it is no JSON. */
-  malformed(): Malformed {
-    return new Malformed(this.#begin, '{"":[')
-  }
-
   /** Nothing may follow. */
   end(): void {
-    if (this.peek() !== undefined) throw new Malformed(this.#position, '{}')
+    if (this.peek() !== undefined) throw new Malformed()
   }
 
-  get #position(): number {
-    return this.#offset + this.#at
-  }
-
-  *#next(isFirst: boolean, close: number, opening: string, going: string): Scanning<boolean> {
+  *#next(isFirst: boolean, close: number): Scanning<boolean> {
     const byte = isFirst ? undefined : this.peek()
-    if (!isFirst && byte !== COMMA && byte !== close) throw new Malformed(this.#position, going)
+    if (!isFirst && byte !== COMMA && byte !== close) throw new Malformed()
     yield* this.#pass()
     if (byte === close) return false
     if (isFirst && this.peek() === close) {
@@ -181,9 +154,7 @@ export class JsonScan {
       return false
     }
     const next = this.peek()
-    if (next === undefined || next === COMMA || next === close) {
-      throw new Malformed(this.#position, isFirst ? opening : `${going},`)
-    }
+    if (next === undefined || next === COMMA || next === close) throw new Malformed()
     return true
   }
 
@@ -221,11 +192,11 @@ export class JsonScan {
     return undefined
   }
 
-  /** Passes an object and puts it into the scratch. False when it goes on beyond the window; then it goes on with the next. */
+  /** Passes an object and puts it into the scratch. False when it is longer than a step or the window; the next call goes on. */
   #cutObject(): boolean {
     const cut = this.#cut
     const bytes = this.#window
-    const length = this.#end
+    const length = Math.min(this.#end, this.#at + STEP_BYTES)
     let scratch = this.#scratch
     let { size, all, depth, wasBlank, isInString, isEscaped } = cut
     let at = this.#at

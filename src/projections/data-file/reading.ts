@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer'
 import { Collection } from '../../collections/collection.ts'
 import { Item, keyOf } from '../../collections/item.ts'
 import { Keys } from '../../collections/keys.ts'
@@ -16,20 +15,23 @@ import {
 import { Refusal } from '../../errors.ts'
 import type { ItemId } from '../../events/event.ts'
 import { Document } from '../../json/document.ts'
-import { Malformed as MalformedItem, parseSteps } from '../../json/parse-steps.ts'
+import { parseSteps } from '../../json/parse-steps.ts'
 import { pointer } from '../../json/pointer.ts'
 import { own } from '../../json/value.ts'
 import { equalSteps, stringifySteps } from '../../json/value-steps.ts'
 import { whereMalformed } from '../../json/where-malformed.ts'
 import { LongList } from '../../long-list.ts'
 import type { Slices, Steps } from '../../slices.ts'
-import { JsonScan, Malformed, MORE, type Scanning } from './json-scan.ts'
+import { JsonScan, MORE, type Scanning } from './json-scan.ts'
 
 /** The state that a file was edited from. */
 export type Base = ReadonlyMap<string, Collection>
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
+
+/** Bytes that are decoded in one step. */
+const CHUNK_BYTES = 32 * 1024
 
 /**
  * Reads a data file, an item a step: a JSON object of arrays of objects. An item that is as the base has it, whatever
@@ -49,9 +51,10 @@ export function* readingOf(pieces: readonly Buffer[], base: Base): Steps<FileCon
       const copied = piece?.copy(scan.room()) ?? 0
       scan.fed(copied)
       piece = piece?.subarray(copied)
+      yield
     }
   } catch (error) {
-    const why = yield* whyMalformed(pieces, error)
+    const why = yield* whyMalformed(pieces)
     if (why === undefined) throw error
     const message = `The data file is not ${why}`
     throw new Refusal('Invalid', `${message}.`, [{ pointer: pointer(scan.place()), message }])
@@ -127,10 +130,11 @@ function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): S
     const text = yield* scan.object()
     let item: FileItem | undefined = base?.itemAt(place)
     if (item?.text !== text) {
-      const read = yield* readItem(scan, text, name, items.length)
-      const there = base && read.id !== undefined ? base.item(keyOf(read.id)) : undefined
-      const isSame = there && (yield* equalSteps(yield* parseSteps(there.text), read.value))
-      item = isSame ? there : { id: read.id, text: yield* stringifySteps(read.value) }
+      const value = yield* parseItem(text, name, items.length)
+      const id = own(value, 'id') as ItemId | undefined
+      const there = base && id !== undefined ? base.item(keyOf(id)) : undefined
+      const isSame = there && (yield* equalSteps(yield* parseSteps(there.text), value))
+      item = isSame ? there : { id, text: yield* stringifySteps(value) }
       place = (there && base?.placeOf(there.id)) ?? place - 1
     }
     if (base) place = base.seek(place + 1)
@@ -159,15 +163,6 @@ export function* collectionsOf(file: FileContents): Steps<Base> {
   return collections
 }
 
-function* readItem(scan: JsonScan, text: string, collection: string, index: number) {
-  try {
-    const value = yield* parseItem(text, collection, index)
-    return { value, id: own(value, 'id') as ItemId | undefined }
-  } catch (error) {
-    throw error instanceof MalformedItem ? scan.malformed() : error
-  }
-}
-
 /** As JavaScript orders the members of an object. */
 function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
   const isIndex = (name: string): boolean => /^(0|[1-9]\d{0,9})$/.test(name) && Number(name) < 2 ** 32 - 1
@@ -177,53 +172,24 @@ function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
   return new Map(all.map((name) => [name, contents.get(name) as FileItems]))
 }
 
-/** A file up to this size is looked at as a whole when something is wrong with it. */
-const WHOLE_BYTES = 256 * 1024
-
-/** The syntax or UTF-8 error in words, with its place; undefined when `error` has another cause. */
-function* whyMalformed(pieces: readonly Buffer[], error: unknown): Steps<string | undefined> {
-  if (error instanceof Malformed && error.isNoText) return NO_TEXT
-  if (pieces.reduce((size, { length }) => size + length, 0) <= WHOLE_BYTES) {
-    const bytes = Buffer.concat(pieces)
-    if (!isUtf8(bytes)) return NO_TEXT
-    const text = bytes.toString().replace(/^\uFEFF/, '')
-    try {
-      JSON.parse(text)
-    } catch {
-      return told(whereMalformed(text))
-    }
-    return undefined
+/** The UTF-8 or syntax error in words, with its place; undefined when there is none. */
+function* whyMalformed(pieces: readonly Buffer[]): Steps<string | undefined> {
+  try {
+    for (const _ of textOf(pieces)) yield
+  } catch {
+    return 'valid UTF-8'
   }
-  if (!(error instanceof Malformed)) return undefined
-  const { begin, before } = error
-  let lines = 0
-  let lineBegin = 0
-  let offset = 0
+  const where = yield* whereMalformed(textOf(pieces))
+  return where && `well-formed JSON: ${where}`
+}
+
+/** Fails at the first byte that is no UTF-8. */
+function* textOf(pieces: readonly Buffer[]): Generator<string, void> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
   for (const piece of pieces) {
-    for (let at = piece.indexOf('\n'); at >= 0 && offset + at < begin; at = piece.indexOf('\n', at + 1)) {
-      lines++
-      lineBegin = offset + at + 1
-      if (lines % 1024 === 0) yield
+    for (let at = 0; at < piece.length; at += CHUNK_BYTES) {
+      yield decoder.decode(piece.subarray(at, at + CHUNK_BYTES), { stream: true })
     }
-    offset += piece.length
   }
-  const column = cut(pieces, lineBegin, begin).toString().length
-  const part = cut(pieces, begin, begin + WHOLE_BYTES).toString()
-  return told(whereMalformed(part, { before, lines, column }))
-}
-
-function cut(pieces: readonly Buffer[], from: number, to: number): Buffer {
-  let offset = 0
-  const parts = pieces.map((piece) => {
-    const part = piece.subarray(Math.max(0, from - offset), Math.max(0, to - offset))
-    offset += piece.length
-    return part
-  })
-  return Buffer.concat(parts)
-}
-
-const NO_TEXT = 'valid UTF-8'
-
-function told(where: string): string {
-  return `well-formed JSON: ${where}`
+  decoder.decode()
 }
