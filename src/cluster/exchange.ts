@@ -1,6 +1,7 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import { Refusal, type RefusalCode } from '../errors.ts'
+import { parseText } from '../json/parse-text.ts'
 import type { ClusterFigures, Forwarded } from './figures.ts'
 import type { Announcement, Answer, Question } from './protocol.ts'
 import { Questions } from './questions.ts'
@@ -57,7 +58,7 @@ export class Exchange {
   /** Answers what is asked of a node. What came in one message is begun in its order, and answered in one. */
   serve(node: string, answer: (question: Question) => Promise<Answer>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
-      const answers = (JSON.parse(text) as readonly Question[]).map((question) =>
+      const answers = (parseText(text) as unknown as readonly Question[]).map((question) =>
         answer(question).catch((error: unknown): Answer => {
           this.#log.error({ err: error }, 'a question of another node could not be answered')
           return { type: 'failed' }

@@ -1,4 +1,5 @@
 import { Document } from '../json/document.ts'
+import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { DomainEvent } from './event.ts'
 import type { JournalRecord } from './record.ts'
@@ -48,7 +49,7 @@ function decodeSeveral(record: Buffer): JournalRecord | undefined {
 }
 
 function decodeAny(record: Buffer): JournalRecord {
-  const whole = JSON.parse(`{${record}`) as JournalRecord
+  const whole = parseText(`{${record}`) as unknown as JournalRecord
   return { ...whole, events: whole.events.map(withDocument) }
 }
 

@@ -1,3 +1,4 @@
+import { parseText } from './parse-text.ts'
 import type { JsonObject } from './value.ts'
 
 /**
@@ -16,7 +17,7 @@ export class Document {
   }
 
   get value(): JsonObject {
-    return JSON.parse(this.text)
+    return parseText(this.text) as JsonObject
   }
 
   toJSON(): JsonObject {

@@ -1,6 +1,7 @@
 import type { Steps } from '../slices.ts'
-import { endOfString } from './quoted.ts'
-import { isArray, isObject, type JsonValue } from './value.ts'
+import { parseText } from './parse-text.ts'
+import { afterBlanks, endOfString } from './quoted.ts'
+import { isArray, isObject, type JsonValue, put } from './value.ts'
 
 /** Containers within containers, the outermost being the first. */
 export const MAX_NESTING = 100
@@ -64,7 +65,7 @@ const CONTAINER = /^[ \t\n\r]*[[{]/
 
 function parse(json: string): JsonValue {
   try {
-    return JSON.parse(json)
+    return parseText(json)
   } catch {
     throw new Malformed()
   }
@@ -228,21 +229,4 @@ class LongParse {
   #nameOf({ name }: Container): string {
     return JSON.parse(this.#text.slice(name, endOfString(this.#text, name) + 1))
   }
-}
-
-/** As `JSON.parse` does it: a member named `__proto__` is one like any other. */
-function put(object: Record<string, JsonValue>, name: string, value: JsonValue): void {
-  if (name === '__proto__')
-    Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
-  else object[name] = value
-}
-
-/** Where something else than a blank comes; the length of the text when nothing does. */
-function afterBlanks(text: string, from: number): number {
-  let at = from
-  for (; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) break
-  }
-  return at
 }

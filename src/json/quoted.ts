@@ -22,3 +22,13 @@ function isEscaped(json: string, at: number): boolean {
   while (json.charCodeAt(before) === BACKSLASH) before--
   return (at - before) % 2 === 0
 }
+
+/** Where something else than a blank comes; the length of the text when nothing does. */
+export function afterBlanks(text: string, from: number): number {
+  let at = from
+  for (; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) break
+  }
+  return at
+}

@@ -16,6 +16,13 @@ export function own(object: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
+/** Sets a member as `JSON.parse` does: one named `__proto__` is one like any other. */
+export function put(object: Record<string, JsonValue>, name: string, value: JsonValue): void {
+  if (name === '__proto__')
+    Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
+  else object[name] = value
+}
+
 /** Equal as JSON: the order of an object's members does not matter (RFC 8259 §4), that of an array's elements does. */
 export function equal(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   if (a === b) return true

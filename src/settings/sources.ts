@@ -1,4 +1,5 @@
 import minimist from 'minimist'
+import { parseText } from '../json/parse-text.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { atOnce } from '../slices.ts'
@@ -109,7 +110,7 @@ export function fileSource(path: string, text: string, mistakes: string[]): Sour
 
 export function parseObject(path: string, text: string, mistakes: string[]): JsonObject | undefined {
   try {
-    const root = JSON.parse(text) as JsonValue
+    const root = parseText(text)
     if (isObject(root)) return root
     mistakes.push(`${path}: the root must be an object.`)
   } catch {

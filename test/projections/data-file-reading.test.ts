@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
 import type { FileContents } from '../../src/collections/snapshot.ts'
 import { Refusal } from '../../src/errors.ts'
+import { parseText } from '../../src/json/parse-text.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import { whereMalformed } from '../../src/json/where-malformed.ts'
 import { collectionsOf, FileReading, readingOf } from '../../src/projections/data-file/reading.ts'
@@ -15,7 +16,7 @@ const read = (text: string, base = NOTHING) => atOnce(readingOf([Buffer.from(tex
 function valuesOf(text: string, base = NOTHING): Record<string, JsonValue[]> {
   const contents = Array.from(read(text, base), ([name, { items }]) => [
     name,
-    Array.from(items, (item) => JSON.parse(item.text)),
+    Array.from(items, (item) => parseText(item.text)),
   ])
   return Object.fromEntries(contents)
 }
@@ -112,7 +113,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
     const text = bytes.toString()
     let expected: JsonValue | undefined
     try {
-      expected = JSON.parse(text)
+      expected = parseText(text)
     } catch {}
     let found: Record<string, JsonValue[]> | undefined
     let why = ''
@@ -128,7 +129,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
       assert.equal(why, `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`, context)
     } else if (found) {
       // What is kept of -0 is 0.
-      assert.deepEqual(found, JSON.parse(JSON.stringify(expected)), context)
+      assert.deepEqual(found, parseText(JSON.stringify(expected)), context)
       assert.deepEqual(Object.keys(found), Object.keys(expected as JsonObject), context)
     } else {
       assert.match(why, /^At /, context)

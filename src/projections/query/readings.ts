@@ -1,6 +1,7 @@
 import { readInstant } from '../../json/instant.ts'
 import { type Ranked, ranked } from '../../json/order.ts'
 import { violationOf } from '../../json/parse.ts'
+import { parseText } from '../../json/parse-text.ts'
 import type { JsonValue } from '../../json/value.ts'
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
@@ -23,7 +24,7 @@ export function readings(text: string): readonly (Ranked | undefined)[] {
 function readContainer(text: string): Ranked | undefined {
   let value: JsonValue
   try {
-    value = JSON.parse(text)
+    value = parseText(text)
   } catch {
     return undefined
   }
