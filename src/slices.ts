@@ -1,4 +1,7 @@
 import { Refusal } from './errors.ts'
+import type { Steps } from './steps.ts'
+
+export { atOnce, type Steps } from './steps.ts'
 
 /** A slice of all such work together holds the event loop no longer; what one step takes comes on top. */
 const SLICE_MS = 5
@@ -6,9 +9,6 @@ const SLICE_MS = 5
 const SHORT_MS = 1
 /** So many works go on at a time, as each holds what it has found so far; the others wait unbegun. */
 const AT_ONCE = 8
-
-/** Work in steps, none of which takes long. */
-export type Steps<Result> = Generator<undefined, Result>
 
 /** Who waits for a result, or does so no more: then its work need not go on. */
 export interface Asker {
@@ -125,13 +125,5 @@ export class Slices {
       }
     }
     return { go }
-  }
-}
-
-/** Does all steps now, for whoever has nobody to hold. */
-export function atOnce<Result>(steps: Steps<Result>): Result {
-  for (;;) {
-    const step = steps.next()
-    if (step.done) return step.value
   }
 }

@@ -8,10 +8,11 @@ const src = fileURLToPath(new URL('../src', import.meta.url))
 
 /** design.md's table: which rooms a room may import from. A room may always import from itself. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  json: ['slices', 'errors'],
+  json: ['steps', 'errors'],
   errors: [],
   measures: [],
-  slices: ['errors'],
+  steps: [],
+  slices: ['steps', 'errors'],
   'long-list': [],
   turns: [],
   files: [],
@@ -23,7 +24,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   access: ['json', 'turns', 'errors'],
   http: ['access', 'commands', 'projections', 'events', 'json', 'measures', 'slices', 'errors'],
   sockets: ['access', 'commands', 'projections', 'events', 'json', 'slices', 'turns', 'errors'],
-  client: ['sockets', 'json'],
+  client: ['sockets', 'json', 'steps'],
 }
 /** They may import all, and no room imports them. */
 const TOP = [

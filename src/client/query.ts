@@ -1,6 +1,7 @@
 import { parseSort } from '../json/order.ts'
-import { parsePath, type Selection, select, selectionOf } from '../json/paths.ts'
+import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
+import { atOnce } from '../steps.ts'
 import type { Connection } from './connection.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
@@ -133,7 +134,7 @@ export class Query<T extends object> {
       query: subscriptionQuery(this.#filters()),
       sort: sort.map(parseSort),
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
-      select: selection && ((item) => selectedOf(item, selection)),
+      select: selection && ((item) => atOnce(select(item, selection))),
       replay,
       readAll: async (position, signal) => {
         const all = new Query<JsonObject>(this.server, this.collection, { ...EVERYTHING, where: this.#parts.where })
@@ -168,13 +169,5 @@ export class Query<T extends object> {
 
   #with(parts: Partial<QueryParts>): Query<T> {
     return new Query<T>(this.server, this.collection, { ...this.#parts, ...parts })
-  }
-}
-
-function selectedOf(item: JsonObject, selection: Selection): JsonObject {
-  const steps = select(item, selection)
-  for (;;) {
-    const step = steps.next()
-    if (step.done) return step.value
   }
 }

@@ -38,7 +38,7 @@ export interface SegmentHeader {
 const OPENING = '{"frame":"'
 const DIGITS = 24
 /** Bytes before a line's rest: `{"frame":"`, 24 digits, `",`. */
-export const PREFIX_BYTES = OPENING.length + DIGITS + 2
+const PREFIX_BYTES = OPENING.length + DIGITS + 2
 const NEWLINE = 0x0a
 
 export interface Line {

@@ -1,4 +1,4 @@
-import type { Steps } from '../slices.ts'
+import type { Steps } from '../steps.ts'
 import { isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** Members that are merged in one step. */

@@ -2,7 +2,7 @@ import { afterBlanks, endOfString } from './quoted.ts'
 import { isArray, type JsonValue, put } from './value.ts'
 
 /**
- * `JSON.parse`, with each member under its own name. From V8 12.8 on (Node 23 to 26, at least), `JSON.parse` may take a
+ * `JSON.parse`, with each member under its own name. In V8 12.9 to 14.6 (Node 23 to 26), `JSON.parse` may take a
  * name that is written with an escape for another one that it has seen before:
  *
  *     JSON.parse('{"h":[],"\\\\":0}')

@@ -1,3 +1,4 @@
+import type { Steps } from '../steps.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** A dotted path. */
@@ -107,9 +108,6 @@ export function selectionOf(paths: readonly Path[]): Selection {
   for (const selection of whole) selection.clear()
   return root
 }
-
-/** As in slices.ts, which pages do not load. */
-type Steps<Result> = Generator<undefined, Result>
 
 /** Values that are looked at in a step. */
 const STEP = 1024

@@ -1,4 +1,4 @@
-import type { Steps } from '../slices.ts'
+import type { Steps } from '../steps.ts'
 
 /** Beyond this product of lengths V8's search is not used: it may take as many comparisons. These take a millisecond. */
 const NATIVE_PRODUCT = 2 ** 20

@@ -1,4 +1,4 @@
-import type { Steps } from '../slices.ts'
+import type { Steps } from '../steps.ts'
 
 /** Characters that are looked at in one step. */
 const CHUNK_CHARACTERS = 32 * 1024

@@ -22,7 +22,7 @@ export function mayUnderflow(json: string): boolean {
   return MAY_UNDERFLOW.test(json)
 }
 
-export interface Rounded {
+interface Rounded {
   /** The tokens of a JSON Pointer. */
   readonly path: readonly (string | number)[]
   /** What it became. */

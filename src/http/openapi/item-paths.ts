@@ -3,7 +3,7 @@ import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
 import { content, type ParameterName, ref } from './components.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
 
-export interface ItemPaths {
+interface ItemPaths {
   /** Where the collection is served. */
   readonly path: string
   readonly tag: string

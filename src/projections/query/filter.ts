@@ -102,7 +102,7 @@ export function* passing(item: JsonObject, { filters, mentioned }: Conditions): 
 }
 
 /** Whether any value that the filter's path leads to meets it. */
-export function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
+function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
   const { path, operator } = filter
   const plain = plainAt(item, path)
   if (plain === undefined) return operator === 'exists' && isWanted(false, filter)
@@ -163,7 +163,7 @@ const says = {
 }
 
 /** As much of a value's key as is needed to compare it to those of the wanted; undefined where none is of its class. */
-export function* keyToCompare(
+function* keyToCompare(
   value: JsonValue,
   { lowest, most }: Pick<WantedKeys, 'lowest' | 'most'>,
 ): Steps<string | undefined> {
@@ -174,7 +174,7 @@ export function* keyToCompare(
 }
 
 /** Whether any of the folded texts occurs in any value of the item. */
-export function* mentioning(item: JsonObject, folded: readonly string[]): Steps<boolean> {
+function* mentioning(item: JsonObject, folded: readonly string[]): Steps<boolean> {
   const containers: (JsonObject | readonly JsonValue[])[] = [item]
   let looked = 0
   for (let container = containers.pop(); container; container = containers.pop()) {

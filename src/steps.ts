@@ -1,0 +1,10 @@
+/** Work in steps, none of which takes long. */
+export type Steps<Result> = Generator<undefined, Result>
+
+/** Does all steps at once: for work that may block the event loop. */
+export function atOnce<Result>(steps: Steps<Result>): Result {
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
