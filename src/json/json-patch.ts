@@ -96,7 +96,10 @@ export function* applyJsonPatch(
         }
         broughtBytes += Buffer.byteLength(text)
         if (broughtBytes > limits.resultBytes) throw inapplicable(index, `it exceeds ${limits.resultBytes} bytes`)
+        const isLong = text.length > STEP_CHARACTERS
+        if (isLong) yield
         root.value = yield* parseSteps(text)
+        if (isLong) yield
       }
       const [failure] = applyPatch(root, [libraryOperation(change)])
       if (failure) throw inapplicable(index, failure.message)
@@ -108,6 +111,8 @@ export function* applyJsonPatch(
 
 /** An operation may move the elements of a long array, which takes a millisecond. */
 const STEP_OPERATIONS = 8
+/** Of a longer value, making the text and parsing it are a step each. */
+const STEP_CHARACTERS = 32 * 1024
 
 /** How deep the containers in JSON text are nested. */
 function nestingOf(json: string): number {

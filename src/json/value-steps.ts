@@ -4,8 +4,10 @@ import { equal, isArray, isObject, type JsonObject, type JsonValue } from './val
 
 /** Values that are handled at once: that takes at most 5 ms. */
 const STEP_VALUES = 2048
-/** Characters of a text that count as one value. */
-const CHARACTERS = 256
+/** Characters of a text that count as one value. `JSON.stringify` takes 70 ns for a lone surrogate, 1 ns for a letter. */
+const CHARACTERS = 64
+/** Characters of a text that are written in one step. */
+const STEP_CHARACTERS = 32 * 1024
 
 /** The same text as `JSON.stringify` makes, in steps. A value of up to STEP_VALUES takes no step. */
 export function* stringifySteps(value: JsonValue, stepValues = STEP_VALUES): Steps<string> {
@@ -20,6 +22,24 @@ export function* stringifySteps(value: JsonValue, stepValues = STEP_VALUES): Ste
 function* stringifyLong(value: JsonValue, sizes: Sizes, pieces: string[]): Steps<void> {
   if (isArray(value)) yield* stringifyArray(value, sizes, pieces)
   else if (isObject(value)) yield* stringifyObject(value, sizes, pieces)
+  else yield* stringifyText(value as string, pieces)
+}
+
+function* stringifyText(text: string, pieces: string[]): Steps<void> {
+  pieces.push('"')
+  for (let from = 0; from < text.length; ) {
+    let to = from + STEP_CHARACTERS
+    // The two halves of a surrogate pair are written together.
+    if (isLowSurrogate(text.charCodeAt(to))) to++
+    pieces.push(JSON.stringify(text.slice(from, to)).slice(1, -1))
+    from = to
+    yield
+  }
+  pieces.push('"')
+}
+
+function isLowSurrogate(code: number): boolean {
+  return code >= 0xdc00 && code < 0xe000
 }
 
 function* stringifyArray(array: readonly JsonValue[], sizes: Sizes, pieces: string[]): Steps<void> {
@@ -78,6 +98,7 @@ function* equalLong(a: JsonValue | undefined, b: JsonValue | undefined, sizes: S
     return equal(a, b)
   }
   yield
+  if (typeof a === 'string') return a === b
   if (isArray(a)) {
     if (!isArray(b) || a.length !== b.length) return false
     for (let index = 0; index < a.length; index++) {
@@ -110,12 +131,12 @@ class Sizes {
     this.#stepValues = stepValues
   }
 
-  /** Whether it is an array or object with more values than a step takes. What is not long is taken for handled. */
+  /** Whether it has more values, or is a text with more characters, than a step takes. What is not long is taken for handled. */
   isLong(value: JsonValue): boolean {
     if (this.#long?.has(value)) return true
     this.#left = this.#stepValues
     this.#count(value)
-    const isLong = this.#left < 0 && typeof value === 'object' && value !== null
+    const isLong = this.#left < 0
     if (!isLong) this.#handled += this.#stepValues - this.#left
     return isLong
   }

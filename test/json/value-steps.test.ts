@@ -45,15 +45,33 @@ test('long values of any shape take many steps, short ones none', () => {
   for (const [shape, value] of Object.entries(longObjects(300_000))) {
     const text = stringifySteps(value)
     const same = equalSteps(value, JSON.parse(JSON.stringify(value)))
-    if (shape !== 'a text') {
-      for (let steps = 0; steps < 3; steps++) {
-        assert.equal(text.next().done, false, shape)
-        assert.equal(same.next().done, false, shape)
-      }
+    for (let steps = 0; steps < 3; steps++) {
+      assert.equal(text.next().done, false, shape)
+      if (shape !== 'a text') assert.equal(same.next().done, false, shape)
     }
     assert.ok(atOnce(text) === JSON.stringify(value), shape)
     assert.equal(atOnce(same), true, shape)
   }
   assert.equal(stringifySteps({ a: [1, 2] }).next().done, true)
   assert.equal(equalSteps({ a: [1, 2] }, { a: [1, 2] }).next().done, true)
+})
+
+test('a text that is slow to write is not written in one step', () => {
+  const text = '\ud800'.repeat(100_000) + '😀'.repeat(100_000) + 'a\udc00'.repeat(50_000)
+  for (const value of [{ a: text, b: text }, [text, 1], text, { a: `b${text}` }]) {
+    const writing = stringifySteps(value)
+    for (let steps = 0; steps < 3; steps++) assert.equal(writing.next().done, false)
+    assert.ok(atOnce(stringifySteps(value)) === JSON.stringify(value))
+    assert.equal(atOnce(equalSteps(value, JSON.parse(JSON.stringify(value)))), true)
+  }
+  assert.equal(atOnce(equalSteps(text, `${text}a`)), false)
+})
+
+test('a long text of any surrogates is written as JSON.stringify does it', () => {
+  const random = new Random(seedFor('surrogates'))
+  for (let times = 0; times < 20; times++) {
+    const parts = Array.from({ length: 150_000 }, () => random.pick(['\ud83d', '\ude00', '😀', 'a']))
+    const text = parts.join('')
+    assert.ok(atOnce(stringifySteps(text)) === JSON.stringify(text))
+  }
 })
