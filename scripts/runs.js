@@ -173,7 +173,7 @@ export const RUNS = {
   costs: {
     about: 'random requests of random shapes and sizes: for how long each blocks the event loop, and how that grows',
     file: 'test/security/costs.long.test.ts',
-    full: { COSTS_SECONDS: 3600 },
+    full: { COSTS_SECONDS: 3600, COSTS_GROWTH: 'all' },
   },
   restores: {
     about: 'restored to random positions and back: every collection as asOf says it was',

@@ -1,4 +1,4 @@
-/** In milliseconds: the longest block of the event loop, in processor time, and how long it all took. */
+/** In milliseconds of processor time: the longest block of the event loop, and all that it took. */
 export interface Cost {
   readonly block: number
   readonly ms: number
@@ -63,17 +63,51 @@ export class Costs {
         String(seed),
       ])
     const head = ['operation', 'shape', 'bytes', 'ms', 'block', 'of ¼', 'growth', 'seed']
-    const widths = head.map((_, column) => Math.max(...[head, ...lines].map((line) => (line[column] as string).length)))
-    const laidOut = [head, ...lines].map((line) =>
-      line
-        .map((cell, column) =>
-          column < 2 ? cell.padEnd(widths[column] as number) : cell.padStart(widths[column] as number),
-        )
-        .join('  '),
-    )
     return [
       `${this.#measured} measured; a harmless request blocks for ${this.#harmless.toFixed(1)} ms`,
-      ...laidOut,
+      ...laidOut([head, ...lines]),
     ].join('\n')
   }
+}
+
+/** What each operation costs with each shape at three sizes, each twice as long as the one before. */
+export class Growth {
+  readonly #rows: { readonly what: string; readonly shape: string; readonly costs: readonly Cost[] }[] = []
+
+  note(what: string, shape: string, costs: readonly Cost[]): void {
+    this.#rows.push({ what, shape, costs })
+  }
+
+  /** Those that grow most, of those that cost enough for it to be told; `growth` is the exponent, from the first size to the last. */
+  table(rows: number): string {
+    const told = this.#rows.flatMap((row) => {
+      const first = row.costs[0]?.ms ?? 0
+      const last = row.costs.at(-1)?.ms ?? 0
+      return last < TOLD_MS ? [] : [{ ...row, growth: Math.log(last / first) / Math.log(2 ** (row.costs.length - 1)) }]
+    })
+    told.sort((a, b) => b.growth - a.growth)
+    const lines = told.slice(0, rows).map(({ what, shape, costs, growth }) => {
+      const [block, ms] = (['block', 'ms'] as const).map((name) => costs.map((cost) => cost[name].toFixed(1)))
+      return [what, shape, ...(block as string[]), ...(ms as string[]), growth.toFixed(2)]
+    })
+    const head = ['operation', 'shape', 'block of n', '2n', '4n', 'ms of n', '2n', '4n', 'growth']
+    return [
+      `${this.#rows.length} measured at three sizes, of which ${told.length} take ${TOLD_MS} ms or longer`,
+      ...laidOut([head, ...lines]),
+    ].join('\n')
+  }
+}
+
+/** Of what takes less, garbage collection and compilation hide the growth. */
+const TOLD_MS = 20
+
+function laidOut(lines: readonly (readonly string[])[]): readonly string[] {
+  const widths = (lines[0] ?? []).map((_, column) => Math.max(...lines.map((line) => (line[column] as string).length)))
+  return lines.map((line) =>
+    line
+      .map((cell, column) =>
+        column < 2 ? cell.padEnd(widths[column] as number) : cell.padStart(widths[column] as number),
+      )
+      .join('  '),
+  )
 }

@@ -87,7 +87,7 @@ function lesser(one: Cost | undefined, other: Cost): Cost {
 
 async function measure(server: ProbedServer, work: () => Promise<unknown>): Promise<Cost> {
   const failures: string[] = []
-  const began = performance.now()
+  const before = await server.spent()
   const block = await server.longestBlock(async () => {
     try {
       await work()
@@ -96,7 +96,7 @@ async function measure(server: ProbedServer, work: () => Promise<unknown>): Prom
       failures.push(String(error).slice(0, 500))
     }
   }, 1)
-  return { block, ms: performance.now() - began, failures }
+  return { block, ms: (await server.spent()) - before, failures }
 }
 
 async function ask(server: ProbedServer, request: CostlyRequest): Promise<void> {

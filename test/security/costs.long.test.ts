@@ -3,13 +3,15 @@ import { type TestContext, test } from 'node:test'
 import { Random, seedFor } from '../support/random.ts'
 import { HEADER_REQUESTS } from './cost-headers.ts'
 import { OPERATIONS } from './cost-operations.ts'
-import { Costs, type Measured } from './cost-report.ts'
+import { type Cost, Costs, Growth, type Measured } from './cost-report.ts'
 import { REQUESTS } from './cost-requests.ts'
 import { type Door, harmless, ITEM_BYTES, measureItem, measureRequest, open } from './cost-server.ts'
 import { SHAPES } from './cost-shapes.ts'
 
 /** How long shapes and operations are drawn at random; 0: only the few that are worst are tried, at full size. */
 const SECONDS = Number(process.env.COSTS_SECONDS ?? 0)
+/** The shapes with which every operation is measured at three sizes; `all` for all, and for requests too. */
+const GROWN = process.env.COSTS_GROWTH ?? ''
 /** A server is followed by a new one after this time, lest its journal fill the disk. */
 const SERVER_SECONDS = 60
 /** Costs are measured at this part of a size, too: a cost that grows as its square is so many times less there, squared. */
@@ -35,6 +37,42 @@ test('no request costs much more than its bytes', { timeout: (SECONDS + 120) * 1
   const worst = costs.sorted()[0] as Measured
   assert.ok(worst.block < MOST_TIMES * costs.harmless, `${costs.harmless} ms is harmless\n${report}`)
 })
+
+if (GROWN !== '') {
+  test('how each cost grows with the size', { timeout: 60 * 60_000 }, async (t) => {
+    const growth = new Growth()
+    const random = new Random(seedFor('costs'))
+    if (GROWN === 'all') await t.test('of requests', (inner) => growRequests(inner, growth))
+    for (const shape of GROWN === 'all' ? Object.keys(SHAPES) : GROWN.split(',')) {
+      await t.test(`of items: ${shape}`, (inner) => growItems(inner, growth, shape, random))
+    }
+    for (const line of growth.table(200).split('\n')) t.diagnostic(line)
+  })
+}
+
+const PARTS = [1 / 4, 1 / 2, 1]
+
+async function growRequests(t: TestContext, growth: Growth): Promise<void> {
+  const server = await open(t, 'guarded')
+  for (const [what, { most, request }] of Object.entries(REQUESTS)) {
+    const costs: Cost[] = []
+    for (const part of PARTS) costs.push(await measureRequest(server, request(Math.floor(most * part))))
+    growth.note(what, 'guarded', costs)
+  }
+}
+
+async function growItems(t: TestContext, growth: Growth, shape: string, random: Random): Promise<void> {
+  const server = await open(t, 'open')
+  const make = SHAPES[shape] as (typeof SHAPES)[string]
+  const values = PARTS.map((part) => make(Math.floor(ITEM_BYTES * part), random))
+  for (const what of Object.keys(OPERATIONS)) {
+    const costs: Cost[] = []
+    for (const value of values) {
+      for (const [, cost] of await measureItem(server, value, [what], random)) costs.push(cost)
+    }
+    if (costs.length === PARTS.length) growth.note(what, shape, costs)
+  }
+}
 
 async function tryWorst(t: TestContext, costs: Costs): Promise<void> {
   const random = new Random(seedFor('costs'))

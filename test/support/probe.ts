@@ -41,6 +41,7 @@ const PROBE = `data:text/javascript,${encodeURIComponent(`
       lookedAt = elapsed()
       longest = 0
     },
+    spent: elapsed,
     longestBlock() {
       look()
       return longest
@@ -60,6 +61,8 @@ export interface ProbedServer {
   readonly stderr: () => string
   /** Bytes in use after a garbage collection, in the heap and beside it. */
   memory(): Promise<number>
+  /** Milliseconds of processor time that the main thread has taken so far; off Linux, of time. */
+  spent(): Promise<number>
   /**
    * The longest time in milliseconds for which the work blocked the event loop. On Linux that is processor time of the
    * main thread, so that other processes do not count. The work is done several times and the shortest of the results
@@ -89,6 +92,7 @@ export async function startProbed(
     process: program.process,
     stderr: program.stderr,
     memory: () => ask('memory'),
+    spent: () => ask('spent'),
     async longestBlock(work, times = 3) {
       let shortest = Number.POSITIVE_INFINITY
       for (let time = 0; time < times; time++) {
