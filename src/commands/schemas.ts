@@ -1,20 +1,25 @@
-import { Ajv, type ValidateFunction } from 'ajv'
+import { Ajv, type ErrorObject, type SchemaValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { type Fault, Refusal } from '../errors.ts'
-import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { equal, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 
 /** Faults that a response lists for one item. */
 const MOST_FAULTS = 100
 /** Validation of an item with more values stops at the first fault, because each value may have one. */
 const MOST_VALUES = 10_000
+/** Values of one item that `uniqueItems` compares, which takes up to 20 ms; an array that goes beyond is not valid. */
+const MOST_COMPARED = 50_000
 /** Characters by format. The check of a url takes quadratic time, that of a regex compiles it; longer text is not valid. */
 const MOST_CHARACTERS = { url: 2048, regex: 2048 } as const
 
+/** The faults of an item. */
+type Check = (item: JsonObject) => readonly ErrorObject[]
+
 interface Compiled {
   /** Stops at the first fault. */
-  readonly first: ValidateFunction
-  readonly all: ValidateFunction
+  readonly first: Check
+  readonly all: Check
 }
 
 /** Compiles the schemas (draft-07 where `$schema` says so, else 2020-12) of the named collections; refuses bad ones. */
@@ -39,34 +44,34 @@ export function compileSchemas(
 
 function faultsBy({ first, all }: Compiled, item: JsonObject): readonly Fault[] {
   try {
-    if (first(item)) return []
-    const validate = hasFewValues(item) ? all : first
-    if (validate === all) all(item)
-    return (validate.errors ?? []).slice(0, MOST_FAULTS).map((error) => ({
+    const errors = first(item)
+    if (errors.length === 0) return []
+    const hasFewValues = countValues(item, MOST_VALUES) <= MOST_VALUES
+    return (hasFewValues ? all(item) : errors).slice(0, MOST_FAULTS).map((error) => ({
       pointer: error.instancePath,
       message: error.message ?? `fails "${error.keyword}"`,
     }))
   } catch (error) {
-    // Comparing values (const, enum), ajv calls the valueOf or toString that an object brings along.
+    // Comparing values (const), ajv calls the valueOf or toString that an object brings along.
     if (!(error instanceof TypeError)) throw error
     return [{ pointer: '', message: `cannot be compared: ${error.message}` }]
   }
 }
 
-function hasFewValues(item: JsonObject): boolean {
-  let left = MOST_VALUES
-  const waiting: JsonValue[] = [item]
-  for (let value = waiting.pop(); value !== undefined; value = waiting.pop()) {
-    if (typeof value !== 'object' || value === null) continue
-    const inner = Object.values(value) as JsonValue[]
-    left -= inner.length
-    if (left < 0) return false
-    for (const one of inner) waiting.push(one)
+/** The values in arrays and objects within a value; counts no further than beyond `most`. */
+function countValues(value: JsonValue, most: number): number {
+  let count = 0
+  const waiting: JsonValue[] = [value]
+  for (let one = waiting.pop(); one !== undefined && count <= most; one = waiting.pop()) {
+    if (typeof one !== 'object' || one === null) continue
+    const inner = isArray(one) ? one : (Object.values(one) as JsonValue[])
+    count += inner.length
+    if (count <= most) for (const another of inner) waiting.push(another)
   }
-  return true
+  return count
 }
 
-function compile(schema: JsonValue, allErrors: boolean): ValidateFunction {
+function compile(schema: JsonValue, allErrors: boolean): Check {
   if (!isObject(schema) && typeof schema !== 'boolean') throw new Error('a JSON Schema is an object or a boolean')
   // Of its own: what every JavaScript object inherits, such as `toString`, is no member of an item.
   const options = { allErrors, strict: false, ownProperties: true }
@@ -74,16 +79,52 @@ function compile(schema: JsonValue, allErrors: boolean): ValidateFunction {
   const ajv = isDraft7 ? new Ajv(options) : new Ajv2020(options)
   addFormats.default(ajv)
   for (const [name, most] of Object.entries(MOST_CHARACTERS)) boundFormat(ajv, name, most)
-  // ajv compares each element with each other.
+  const beginUniqueItems = replaceUniqueItems(ajv)
+  replaceEnum(ajv)
+  const validate = ajv.compile(schema)
+  return (item) => {
+    beginUniqueItems()
+    return validate(item) ? [] : (validate.errors ?? [])
+  }
+}
+
+/** ajv compares each element with each other. Returns what is to be called before each item. */
+function replaceUniqueItems(ajv: Ajv): () => void {
+  // A schema is checked against that of schemas when it is compiled.
+  let left = Number.POSITIVE_INFINITY
+  const validate: SchemaValidateFunction = (isWanted: boolean, array: readonly JsonValue[]) => {
+    if (!isWanted) return true
+    left -= countValues(array, left)
+    const message =
+      left < 0 ? `has too many values for uniqueItems, more than ${MOST_COMPARED}` : 'must NOT have duplicate items'
+    validate.errors = [{ keyword: 'uniqueItems', message, params: {} }]
+    return left >= 0 && areUnique(array)
+  }
   ajv.removeKeyword('uniqueItems')
+  ajv.addKeyword({ keyword: 'uniqueItems', type: 'array', schemaType: 'boolean', validate, errors: true })
+  return () => {
+    left = MOST_COMPARED
+  }
+}
+
+/** ajv compares a value with each of a long enumeration. */
+function replaceEnum(ajv: Ajv): void {
+  ajv.removeKeyword('enum')
   ajv.addKeyword({
-    keyword: 'uniqueItems',
-    type: 'array',
-    schemaType: 'boolean',
-    validate: (isWanted: boolean, array: readonly JsonValue[]) => !isWanted || areUnique(array),
-    error: { message: 'must NOT have duplicate items' },
+    keyword: 'enum',
+    schemaType: 'array',
+    compile: (allowed: readonly JsonValue[]) => {
+      const scalars = new Set(allowed.filter((value) => !isContainer(value)))
+      const containers = allowed.filter(isContainer)
+      return (value: JsonValue) =>
+        isContainer(value) ? containers.some((one) => equal(one, value)) : scalars.has(value)
+    },
+    error: { message: 'must be equal to one of the allowed values' },
   })
-  return ajv.compile(schema)
+}
+
+function isContainer(value: JsonValue): boolean {
+  return typeof value === 'object' && value !== null
 }
 
 function boundFormat(ajv: Ajv, name: string, most: number): void {
@@ -97,7 +138,7 @@ function areUnique(array: readonly JsonValue[]): boolean {
   const scalars = new Set<JsonValue>()
   const texts = new Set<string>()
   for (const value of array) {
-    if (typeof value === 'object' && value !== null) texts.add(canonical(value))
+    if (isContainer(value)) texts.add(canonical(value))
     else scalars.add(value)
   }
   return scalars.size + texts.size === array.length

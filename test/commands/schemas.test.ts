@@ -63,11 +63,37 @@ test('uniqueItems compares as JSON does', () => {
   }
 })
 
+test('uniqueItems is asked of up to 50,000 values of an item, in all its arrays together', () => {
+  const integers = Array.from({ length: 50_000 }, (_, index) => index)
+  const faultsOf = compileSchemas({ c: { additionalProperties: { uniqueItems: true } } })
+  const tooMany = { message: 'has too many values for uniqueItems, more than 50000' }
+  assert.deepEqual(faultsOf('c', { a: integers }), [])
+  assert.deepEqual(faultsOf('c', { a: integers }), [])
+  assert.deepEqual(faultsOf('c', { a: [...integers, -1] }), [{ pointer: '/a', ...tooMany }])
+  assert.deepEqual(faultsOf('c', { a: [integers] }), [{ pointer: '/a', ...tooMany }])
+  assert.deepEqual(faultsOf('c', { a: integers, b: [1] }), [{ pointer: '/b', ...tooMany }])
+  const bounded = compileSchemas({ c: { properties: { a: { uniqueItems: true, maxItems: 10 } } } })
+  assert.match(bounded('c', { a: integers })[0]?.message ?? '', /more than 10 items/)
+})
+
+test('enum compares as JSON does', () => {
+  for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
+    const allowed = [1, 'a', null, [1], { a: 1, b: [2] }, {}]
+    const faultsOf = compileSchemas({ c: { $schema, properties: { a: { enum: allowed } } } })
+    for (const a of [...allowed, { b: [2], a: 1 }]) assert.deepEqual(faultsOf('c', { a }), [])
+    for (const a of ['1', true, [], [2], { a: 1 }, 'toString', { valueOf: 1 }]) {
+      assert.deepEqual(faultsOf('c', { a }), [{ pointer: '/a', message: 'must be equal to one of the allowed values' }])
+    }
+  }
+})
+
 test('what a schema asks of long values costs little more than to write them as JSON', () => {
   const objects = Array.from({ length: 10_000 }, (_, index) => ({ index }))
+  const texts = Array.from({ length: 10_000 }, (_, index) => `text ${index}`)
   const colons = `http://${':'.repeat(20_000)}`
   for (const [schema, a] of [
     [{ uniqueItems: true }, objects],
+    [{ items: { enum: texts } }, Array(10_000).fill(texts.at(-1))],
     [{ format: 'url' }, colons],
     [{ format: 'regex' }, colons],
   ] as const) {
