@@ -50,6 +50,13 @@ export const RUNS = {
     all: { SYNCS: 5 },
     full: { SYNCS: 100 },
   },
+  'failed-syncs': {
+    about: 'each sync of a workload fails, one after the other, on a simulated disk: nothing is acknowledged after it',
+    file: 'test/faults/errors.test.ts',
+    test: '^a sync of the journal',
+    all: { FAILED_SYNCS: 80 },
+    full: { FAILED_SYNCS: 80 },
+  },
   power: {
     about:
       'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
@@ -124,8 +131,15 @@ export const RUNS = {
     about:
       'random queries over random items, written to between any two slices: by indexes as by looking at every item',
     file: 'test/projections/query/indexes.test.ts',
-    all: { INDEXES_TIMES: 2 },
-    full: { INDEXES_TIMES: 125 },
+    all: { INDEXES_TIMES: 4 },
+    full: { INDEXES_TIMES: 250 },
+  },
+  plans: {
+    about: 'queries that are asked again after every change of their collection: each time as a scan answers them',
+    file: 'test/projections/query/index-parts.test.ts',
+    test: 'what was planned',
+    all: { INDEX_ROUNDS: 120 },
+    full: { INDEX_ROUNDS: 10_000 },
   },
   queries: {
     about: 'random queries of random items, paged through by next: as a naive model answers them',
@@ -193,7 +207,7 @@ export const RUNS = {
     about:
       'what was answered is answered again asOf its position, and brought back by restoring; under every kind of write',
     file: 'test/http/past.test.ts',
-    all: { PAST_EVENTS: 6000, PAST_QUERIES: 200 },
+    all: { PAST_EVENTS: 6000, PAST_QUERIES: 200, PAST_RESTORES: 2 },
     full: { PAST_EVENTS: 50_000, PAST_QUERIES: 1000, PAST_RESTORES: 10 },
   },
   lists: {

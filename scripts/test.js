@@ -9,8 +9,8 @@ import minimist from 'minimist'
 import { sizesOfAll } from './runs.js'
 import { provideTools } from './tools.js'
 
-/** Most tests wait for time, the disk or another process for a while: two files more than cores keep these busy. */
-const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 2
+/** Most tests wait for time, the disk or another process for a while: some files more than cores keep these busy. */
+const FILES_AT_ONCE = Math.min(availableParallelism(), 4) + 4
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const { _: parts, all, without } = minimist(process.argv.slice(2), { boolean: ['all'], string: ['without'] })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
 import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { startServer } from '../support/server.ts'
@@ -7,9 +7,9 @@ import { until } from '../support/until.ts'
 
 type Scheme = 'token' | 'basic' | 'apikey'
 
-async function privateServer(t: TestContext, scheme: Scheme, extra: readonly string[] = []) {
-  return startServer(t, { data: { a: [{ id: 1 }] }, flags: authentication([scheme], extra) })
-}
+/** A collection for each scheme. */
+const data = { token: [{ id: 1 }], basic: [{ id: 1 }], apikey: [{ id: 1 }] }
+const server = await startServer({ after }, { data, flags: authentication(['token', 'basic', 'apikey']) })
 
 function clientOf(t: TestContext, url: string, credentials: Credentials) {
   const client = connect(url, credentials)
@@ -25,20 +25,19 @@ const SCHEMES: Readonly<Record<Scheme, (url: string) => Promise<Credentials>>> =
 
 for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: string) => Promise<Credentials>][]) {
   test(`with ${scheme} a client reads, writes and follows; without, nothing`, async (t) => {
-    const server = await privateServer(t, scheme)
     const client = clientOf(t, server.url, await credentials(server.url))
-    const items = client.collection<{ id: number }>('a')
+    const items = client.collection<{ id: number }>(scheme)
     const list = items.live()
     await list.ready
     await items.create({})
     await until('the new item', () => list.items.length === 2)
     const actors: string[] = []
-    for await (const { actor } of client.events({ from: 3 })) actors.push(actor)
+    for await (const { actor } of client.events({ collection: scheme, from: 7 })) actors.push(actor)
     assert.deepEqual(actors, [scheme === 'apikey' ? 'writer-key' : 'writer'])
     await assert.rejects(client.restore({ to: 1 }), { status: 403, code: 'Forbidden' })
 
     const stranger = clientOf(t, server.url, {})
-    const nothing = stranger.collection('a').live()
+    const nothing = stranger.collection(scheme).live()
     await assert.rejects(stranger.collections(), { status: 401, code: 'Unauthenticated' })
     await until('it to be refused', () => stranger.state === 'refused')
     assert.deepEqual(nothing.items, [])
@@ -58,7 +57,8 @@ for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: st
 }
 
 test('a client logs in, is refused when its token has ended, and goes on when it has logged in again', async (t) => {
-  const server = await privateServer(t, 'token', ['--Authentication.Token.ExpiresInSeconds', '2'])
+  const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '2'])
+  const server = await startServer(t, { data: { a: [{ id: 1 }] }, flags })
   const client = clientOf(t, server.url, {})
   await assert.rejects(client.login('reader', 'wrong'), { status: 401 })
   const { expiresInSeconds } = await client.login('reader', passwordOf('reader'))

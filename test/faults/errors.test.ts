@@ -9,6 +9,8 @@ import { checkKept, newRun, work } from './workload.ts'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
 
+/** So many syncs fail, one after the other; the workload has about as many. */
+const SYNCS = Number(process.env.FAILED_SYNCS ?? 40)
 const ORIGIN = { actor: 'client', requestId: 'r' }
 
 function newDisk(): SimulatedDisk {
@@ -40,7 +42,7 @@ async function opened(disk: SimulatedDisk, fault: Faults) {
 test('a sync of the journal that fails at any point ends the service: nothing is acknowledged after it, no file is synced twice', async () => {
   const seed = seedFor('sync')
   let failedOnce = 0
-  for (let nth = 1; nth <= 80; nth++) {
+  for (let nth = 1; nth <= SYNCS; nth++) {
     const disk = newDisk()
     let seen = 0
     let failedFile: string | undefined

@@ -6,9 +6,9 @@ import { Random, seedFor } from '../support/random.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
-const EVENTS = Number(process.env.PAST_EVENTS ?? 1500)
-const QUERIES = Number(process.env.PAST_QUERIES ?? 60)
-const RESTORES = Number(process.env.PAST_RESTORES ?? 2)
+const EVENTS = Number(process.env.PAST_EVENTS ?? 1000)
+const QUERIES = Number(process.env.PAST_QUERIES ?? 50)
+const RESTORES = Number(process.env.PAST_RESTORES ?? 1)
 const WRITERS = 12
 const KEYS = 120
 const COLLECTIONS = ['a', 'b', 'c d']

@@ -27,8 +27,7 @@ interface Row {
 /** Schemes that are in use together. With ACCESS_TABLE=each also each by itself. */
 const SCHEMES: readonly (readonly Scheme[])[] = [
   ['token', 'basic', 'apikey'],
-  ['apikey'],
-  ...(process.env.ACCESS_TABLE === 'each' ? ([['token'], ['basic']] as const) : []),
+  ...(process.env.ACCESS_TABLE === 'each' ? ([['token'], ['basic'], ['apikey']] as const) : []),
 ]
 
 /** Stands in the items, and in nothing that is public. */

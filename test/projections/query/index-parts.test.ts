@@ -13,6 +13,8 @@ import { Random, seedFor } from '../../support/random.ts'
 import { scan } from './scan.ts'
 
 const ROOM = 2 ** 30
+/** Changes of a collection, after each of which every query is asked again. */
+const ROUNDS = Number(process.env.INDEX_ROUNDS ?? 60)
 const random = new Random(seedFor('index parts'))
 
 function queryOf(search: string) {
@@ -195,7 +197,7 @@ test('what was planned for a query is planned anew after every change', async ()
   const indexes = new Indexes({ bytes: ROOM })
   const searches = ['n_gt=1000&sort=-n&pageSize=5&page=3', 'kind=3&pageSize=4', 'n=1500', 'kind_in=1,2&n_lt=90']
   const queries = searches.map((search) => ({ ...queryOf(search), isShared: true }))
-  for (let round = 0; round < 120; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     for (const query of queries) {
       const { text, total } = await indexes.answer(collection, query, () => 0)
       const wanted = scan(collection.items(), query)
