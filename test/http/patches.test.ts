@@ -238,6 +238,24 @@ test('patches at once are applied one after the other', async () => {
   )
 })
 
+test('a member keeps its name, whatever names were seen before it', async () => {
+  for (const name of ['\\', '\\', '"', '\n']) {
+    assert.equal((await sendJson(url, 'POST', '/api/names', { unusual: 0, [name]: 1 })).status, 201)
+  }
+  const [quote, newline] = ['/api/names/2', '/api/names/3']
+  assert.equal((await sendJson(url, 'PATCH', quote, { '"': 2 })).status, 204)
+  assert.equal((await sendJson(url, 'PATCH', newline, [{ op: 'add', path: '/\n', value: 3 }], OPERATIONS)).status, 204)
+  assert.equal((await send(url, 'GET', quote)).text, '{"id":2,"unusual":0,"\\"":2}')
+  assert.equal((await send(url, 'GET', newline)).text, '{"id":3,"unusual":0,"\\n":3}')
+  const QUOTE = { id: 2, unusual: 0, '"': 2 }
+  const NEWLINE = { id: 3, unusual: 0, '\n': 3 }
+  // Asked again, an index answers.
+  for (const query of ['%22=2', '%22=2', '%0A=3', '%0A=3', '%22=2&fields=id,unusual,%22', '%5C_gt=1', '%5C_gt=1']) {
+    const found = query.startsWith('%5C') ? [] : [query.startsWith('%22') ? QUOTE : NEWLINE]
+    assert.equal((await send(url, 'GET', `/api/names?${query}`)).text, JSON.stringify(found), query)
+  }
+})
+
 test('nothing of this was unexpected', () => {
   assert.doesNotMatch(stderr(), /unexpectedly|an answer failed/)
 })
