@@ -1,4 +1,4 @@
-const QUOTE = '"'
+const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /** Printable ASCII that JSON writes as it is. */
@@ -11,10 +11,15 @@ export function quoted(text: string): string {
 
 /** Where the string whose opening quote is at `start` has its closing quote; -1 when it has none. */
 export function endOfString(json: string, start: number): number {
-  let at = start
-  do at = json.indexOf(QUOTE, at + 1)
-  while (at >= 0 && isEscaped(json, at))
-  return at
+  let at = json.indexOf('"', start + 1)
+  if (at < 0 || !isEscaped(json, at)) return at
+  // To search for each of very many escaped quotes takes five times as long.
+  for (at++; at < json.length; at++) {
+    const code = json.charCodeAt(at)
+    if (code === QUOTE) return at
+    if (code === BACKSLASH) at++
+  }
+  return -1
 }
 
 function isEscaped(json: string, at: number): boolean {
