@@ -5,7 +5,7 @@ import { Refusal } from '../errors.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import type { Slices } from '../slices.ts'
+import type { Slices, Steps } from '../slices.ts'
 import { loadKoaBody } from './koa-body.ts'
 import { onFirstUse } from './late-modules.ts'
 
@@ -177,8 +177,8 @@ export function parseItem({ json }: Body): JsonObject {
 }
 
 /** A merge patch (RFC 7396) or a JSON Patch (RFC 6902), by its type; an empty one is refused. */
-export function parseAnyPatch({ type, json }: Body): Patch {
-  if (type === JSON_PATCH_TYPE) return { type: 'operations', operations: parsePatch(json) }
+export function* parseAnyPatch({ type, json }: Body): Steps<Patch> {
+  if (type === JSON_PATCH_TYPE) return { type: 'operations', operations: yield* parsePatch(json) }
   if (!isObject(json)) throw new Refusal('Invalid', 'A merge patch of an item is a JSON object (RFC 7396).')
   if (Object.keys(json).length === 0) throw new Refusal('Invalid', 'The patch is empty.')
   return { type: 'merge', document: json }

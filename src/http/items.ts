@@ -133,7 +133,8 @@ export function apiResources({
       },
       PATCH: async (request, reply) => {
         const body = await readBody(request, patchBody)
-        await write(request, reply, body, { type: 'PatchItem', ...target(request), patch: parseAnyPatch(body) })
+        const patch = await slices.run(() => parseAnyPatch(body), request)
+        await write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
       },
       DELETE: (request, reply) => write(request, reply, undefined, { type: 'DeleteItem', ...target(request) }),
     },

@@ -23,11 +23,19 @@ export interface PatchLimits {
 }
 
 /** Reads an RFC 6902 document. What is malformed is refused as Invalid, before anything is tried. */
-export function parsePatch(document: JsonValue): readonly PatchOperation[] {
+export function* parsePatch(document: JsonValue): Steps<readonly PatchOperation[]> {
   if (!isArray(document)) throw new Refusal('Invalid', 'A JSON Patch is an array of operations (RFC 6902).')
   if (document.length === 0) throw new Refusal('Invalid', 'The JSON Patch is empty.')
-  return document.map(parseOperation)
+  const operations: PatchOperation[] = []
+  for (const [index, operation] of document.entries()) {
+    operations.push(parseOperation(operation, index))
+    if (index % PARSED_AT_ONCE === PARSED_AT_ONCE - 1) yield
+  }
+  return operations
 }
+
+/** Operations that are read in one step. */
+const PARSED_AT_ONCE = 1024
 
 function parseOperation(operation: JsonValue, index: number): PatchOperation {
   if (!isObject(operation)) throw malformed(index, 'it is not an object')
@@ -60,7 +68,8 @@ function tokens(operation: JsonObject, member: 'path' | 'from', index: number): 
   const escaped = text.startsWith('/') ? text.slice(1) : text
   const segments = escaped.split('/', MAX_NESTING + 1)
   if (segments.length > MAX_NESTING) throw inapplicable(index, `"${member}" has more than ${MAX_NESTING} segments`)
-  return segments.map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  // Of a token with very many escapes, replaceAll takes three times as long.
+  return segments.map((token) => token.split('~1').join('/').split('~0').join('~'))
 }
 
 function malformed(index: number, why: string): Refusal {

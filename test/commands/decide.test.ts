@@ -27,7 +27,7 @@ const operate = (key: string, operations: JsonValue): Command => ({
   type: 'PatchItem',
   collection: 'things',
   key,
-  patch: { type: 'operations', operations: parsePatch(operations) },
+  patch: { type: 'operations', operations: atOnce(parsePatch(operations)) },
 })
 const remove = (key: string, conditions: object = {}): Command => ({
   type: 'DeleteItem',

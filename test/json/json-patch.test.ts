@@ -8,7 +8,7 @@ import { atOnce } from '../../src/slices.ts'
 const LIMITS = { operations: 1000, resultBytes: 1024 * 1024 }
 
 function patched(target: JsonValue, patch: JsonValue, limits = LIMITS): JsonValue {
-  return atOnce(applyJsonPatch(JSON.stringify(target), parsePatch(patch), limits))
+  return atOnce(applyJsonPatch(JSON.stringify(target), atOnce(parsePatch(patch)), limits))
 }
 
 /** Refused with a code, and the target is as it was. */
@@ -202,12 +202,13 @@ test('a copy shares nothing with what it was copied from', () => {
 })
 
 test('a patch is not changed by being applied', () => {
-  const operations = parsePatch([
+  const reading = parsePatch([
     { op: 'add', path: '/a', value: { n: 1 } },
     { op: 'replace', path: '/a/n', value: 2 },
     { op: 'add', path: '/a/l', value: [] },
     { op: 'add', path: '/a/l/-', value: 1 },
   ])
+  const operations = atOnce(reading)
   const first = atOnce(applyJsonPatch('{}', operations, LIMITS))
   assert.deepEqual(first, { a: { n: 2, l: [1] } })
   assert.deepEqual(atOnce(applyJsonPatch('{}', operations, LIMITS)), first)
@@ -426,4 +427,11 @@ test('a patch of too many operations is refused', () => {
     Array.from({ length: count }, () => ({ op: 'test', path: '/a', value: 1 }))
   assert.deepEqual(patched({ a: 1 }, tests(1000)), { a: 1 })
   refused('Unprocessable', { a: 1 }, tests(1001))
+})
+
+test('very many operations are read in many steps', () => {
+  const reading = parsePatch(Array.from({ length: 10_000 }, () => ({ op: 'remove', path: '/a~01/b~1~0c/~00' })))
+  for (let steps = 0; steps < 5; steps++) assert.equal(reading.next().done, false)
+  const operations = atOnce(parsePatch([{ op: 'remove', path: '/a~01/b~1~0c/~00~10' }]))
+  assert.deepEqual(operations, [{ op: 'remove', path: ['a~1', 'b/~c', '~0/0'] }])
 })
