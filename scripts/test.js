@@ -1,10 +1,11 @@
 // Builds, then runs test files: `node scripts/test.js` the quick suite, `--all` also the long files and larger sizes,
 // `node scripts/test.js test/http` a part, `--without browser,cluster` all but some folders of test/.
 import { spawnSync } from 'node:child_process'
-import { readdirSync, statSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { transform } from 'esbuild'
 import minimist from 'minimist'
 import { sizesOfAll } from './runs.js'
 import { provideTools } from './tools.js'
@@ -26,16 +27,40 @@ const reporters = ['spec', './scripts/file-times.js'].flatMap((reporter) => [
   `--test-reporter=${reporter}`,
   '--test-reporter-destination=stdout',
 ])
-run(process.execPath, ['--import', 'tsx', '--test', `--test-concurrency=${FILES_AT_ONCE}`, ...reporters, ...files], {
+const compiled = await compile()
+process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
+const loader = ['--enable-source-maps', '--import', './scripts/compiled.js']
+run(process.execPath, [...loader, '--test', `--test-concurrency=${FILES_AT_ONCE}`, ...reporters, ...files], {
   ...(all && sizesOfAll()),
   ...process.env,
   ...provideTools(),
+  COMPILED: compiled,
 })
 
 function testsIn(path) {
   if (excluded.includes(path)) return []
   if (!statSync(path).isDirectory()) return path.endsWith('.test.ts') ? [path] : []
   return readdirSync(path).flatMap((name) => testsIn(join(path, name)))
+}
+
+/** Compiles what tests import, file by file, to a new directory. */
+async function compile() {
+  const directory = mkdtempSync(join(tmpdir(), 'recollect-tests-'))
+  const sources = ['src', 'test'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join(folder, name)),
+  )
+  const options = { loader: 'ts', format: 'esm', target: 'node20', sourcemap: 'inline' }
+  await Promise.all(
+    sources.map(async (path) => {
+      const { code } = await transform(readFileSync(path), { ...options, sourcefile: resolve(path) })
+      const compiled = join(directory, path.replace(/ts$/, 'js'))
+      mkdirSync(dirname(compiled), { recursive: true })
+      writeFileSync(compiled, code)
+    }),
+  )
+  return directory
 }
 
 function run(command, args, env = process.env) {
