@@ -5,7 +5,7 @@ import { equal, isArray, isObject, type JsonObject, type JsonValue } from './val
 /** Values that are handled at once: that takes at most 5 ms. */
 const STEP_VALUES = 2048
 /** Characters of a text that count as one value. `JSON.stringify` takes 70 ns for a lone surrogate, 1 ns for a letter. */
-const CHARACTERS = 64
+const CHARACTERS = 16
 /** Characters of a text that are written in one step. */
 const STEP_CHARACTERS = 32 * 1024
 
