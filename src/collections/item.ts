@@ -1,5 +1,6 @@
 import type { ItemId, Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
+import { parseText } from '../json/parse-text.ts'
 import { tagOf } from '../json/tag.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 
@@ -27,7 +28,7 @@ export class Item {
 
   /** Parsed anew each time: to be asked for once. */
   get value(): JsonObject {
-    return JSON.parse(this.text)
+    return parseText(this.text) as JsonObject
   }
 
   /** The entity tag (RFC 9110 §8.8.3), quotes included: same data, same tag, also after a restart. */
