@@ -3,19 +3,18 @@
  * of a field, after that, and by looking at every item, as the tests' reference does.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Collection } from '../src/collections/collection.ts'
-import { Item } from '../src/collections/item.ts'
-import { Document } from '../src/json/document.ts'
+import type { Item } from '../src/collections/item.ts'
 import { Indexes } from '../src/projections/query/indexes.ts'
 import { parseParameters, parseQuery } from '../src/projections/query/query.ts'
 import { scan } from '../test/projections/query/scan.ts'
+import { CollectionWriter } from '../test/support/collections.ts'
 import { readings, timestampOf } from './harness/readings.ts'
 
 const items = Number(process.argv[2] ?? 1_000_000)
 const at = Math.floor(items * 0.4)
-const collection = new Collection('readings')
-for (const reading of readings(items))
-  collection.put(new Item(reading.id, Document.of({ ...reading }), 1, reading.id + 1))
+const writer = new CollectionWriter('readings')
+writer.putAll(readings(items))
+const { collection } = writer
 const indexes = new Indexes({ bytes: 2 ** 30 })
 const mac = (collection.slice(7, 1)[0] as Item).value.mac as string
 const last = Math.max(1, Math.floor(items / 20))
@@ -87,7 +86,7 @@ const [, writeMs] = await timed(() => {
   for (let id = 0; id < 10_000; id++) {
     const item = collection.item(String((id * 7919) % items)) as Item
     const value = { ...item.value, timestamp: timestampOf(items + id), mac: `changed ${id % 50}` }
-    collection.put(new Item(item.id, Document.of(value), item.revision + 1, item.position))
+    writer.put({ ...value, id: item.id })
   }
 })
 process.stdout.write(`\nA write that changes two of ${indexes.list().length} indexed fields: ${ms(writeMs / 10_000)}\n`)

@@ -43,6 +43,28 @@ export const RUNS = {
     all: { DISK_ROUNDS: 3 },
     full: { DISK_ROUNDS: 50 },
   },
+  'store-kills': {
+    about: 'killed while large edits are put into the store, and while it is built: all or nothing of each is served',
+    file: 'test/store/kills.long.test.ts',
+    full: { STORE_KILLS: 200, STORE_KILL_ITEMS: 20_000 },
+  },
+  'store-damage': {
+    about: 'pages of the store overwritten while the server is stopped, and forgotten by the medium: never served',
+    file: 'test/store/damage.long.test.ts',
+    all: { STORE_DAMAGES: 12 },
+    full: { STORE_DAMAGES: 2000 },
+  },
+  'store-power': {
+    about: 'power lost with any subset of the pages of the store that were not synced: it is built again',
+    file: 'test/store/power.test.ts',
+    all: { STORE_POWER_LOSSES: 50, STORE_ENDS: 20 },
+    full: { STORE_POWER_LOSSES: 5000, STORE_ENDS: 1000 },
+  },
+  'store-disk': {
+    about: 'the disk of the store filled up and freed again while the journal has room; needs root',
+    file: 'test/store/full-disk.long.test.ts',
+    full: { STORE_DISK_ROUNDS: 200 },
+  },
   syncs: {
     about: 'a real durable write fails; needs strace',
     file: 'test/faults/syncs.test.ts',
@@ -140,6 +162,27 @@ export const RUNS = {
     test: 'what was planned',
     all: { INDEX_ROUNDS: 120 },
     full: { INDEX_ROUNDS: 10_000 },
+  },
+  collections: {
+    about: 'random events in a store, through failures, large writes and restarts: as a naive model has them',
+    file: 'test/collections/collection-model.test.ts',
+    test: '^collections',
+    all: { COLLECTION_RUNS: 10 },
+    full: { COLLECTION_RUNS: 500, COLLECTION_WRITES: 200 },
+  },
+  versions: {
+    about: 'rows of a store, pinned and released at random: each pinned position reads as it was',
+    file: 'test/store/store.test.ts',
+    test: '^versions',
+    all: { STORE_RUNS: 200 },
+    full: { STORE_RUNS: 20_000 },
+  },
+  overlay: {
+    about: 'random writes above a collection of which any part is durable: as one that has them all',
+    file: 'test/collections/overlay.test.ts',
+    test: '^the overlay',
+    all: { OVERLAY_ROUNDS: 300 },
+    full: { OVERLAY_ROUNDS: 10_000 },
   },
   queries: {
     about: 'random queries of random items, paged through by next: as a naive model answers them',

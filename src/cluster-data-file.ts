@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
-import { type Journal, lastPosition, type Origin, type Recorded } from './events/journal.ts'
+import type { Journal, Origin } from './events/journal.ts'
 import { directoryOf, replace } from './files/files.ts'
-import type { FollowingFile } from './projected.ts'
-import type { Kept, Piece } from './projections/checkpoint/kept.ts'
-import { DATA_FILE_ACTOR, type DataFileStatus, isTakenIn } from './projections/data-file/account.ts'
+import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
 import type { Connection, Merged, TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import { readState } from './projections/data-file/state.ts'
@@ -23,12 +21,11 @@ export interface ClusterDataFileOptions {
  * The data file of one node of a cluster: written and taken in while the node decides, and left alone while it does
  * not. The first items come from it only where the journal is empty.
  */
-export class ClusterDataFile implements FollowingFile {
+export class ClusterDataFile {
   readonly #options: ClusterDataFileOptions
   readonly #path: string
   /** What this file's edits are known by among those of other nodes' files. */
   readonly #door: string
-  #lastTakenIn: Piece | undefined
   #open: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
@@ -57,28 +54,8 @@ export class ClusterDataFile implements FollowingFile {
     return this.#trouble ?? this.#open?.status
   }
 
-  /** What a checkpoint holds of it: the last edit of this file that was taken in. */
-  get kept(): Kept {
-    return {
-      save: () => (this.#lastTakenIn ? [this.#lastTakenIn] : []),
-      restore: (piece) => {
-        this.#lastTakenIn = piece
-      },
-      clear: () => {
-        this.#lastTakenIn = undefined
-      },
-    }
-  }
-
-  replay(recorded: Recorded): void {
-    this.changed(recorded)
-  }
-
-  changed(recorded: Recorded): void {
-    if (isTakenIn(recorded, this.#door)) {
-      this.#lastTakenIn = { fields: { position: lastPosition(recorded), hash: recorded.key } }
-    }
-    this.#open?.changed(recorded)
+  changed(): void {
+    this.#open?.changed()
   }
 
   /** Takes in what was edited, and writes the file from now on. */
@@ -109,7 +86,6 @@ export class ClusterDataFile implements FollowingFile {
         door: this.#door,
       })
       await file.prepare()
-      if (this.#lastTakenIn) file.kept.restore(this.#lastTakenIn)
       await file.start({
         journal,
         takeIn: (edit, hash) => takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: this.#door, key: hash }),

@@ -14,8 +14,8 @@ import { Recent } from './cluster/recent.ts'
 import { tokensIn } from './cluster/secrets.ts'
 import { ClusterDataFile } from './cluster-data-file.ts'
 import { type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
+import { lockDirectory } from './events/directory.ts'
 import { Projected } from './projected.ts'
-import { Views } from './projections/views.ts'
 import { textOf } from './settings/urls.ts'
 import type { ClusterSettings, Settings } from './settings.ts'
 
@@ -30,7 +30,6 @@ export async function openClusterEngine(
   const { files, now, newId, elapsedMs, log, failed } = surroundings
   const id = newId()
   const rules = await rulesOf(settings)
-  const views = new Views()
   const figures = new ClusterFigures()
   const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
@@ -42,13 +41,17 @@ export async function openClusterEngine(
     const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
     const bucket = await patiently(log, () => Bucket.open(nc, cluster.stream, cluster.replicas))
     const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log, figures)
+    const lock = await lockDirectory(files, settings.journal)
+    ends.push(() => lock.release())
+    const projected = await Projected.open({ settings, surroundings })
+    ends.push(() => projected.close())
+    const { views } = projected
     const dataFile = await ClusterDataFile.prepare({
       settings,
       surroundings,
       views,
       takeIn: (edit, origin) => handler.takeIn(edit, origin),
     })
-    const projected = new Projected({ settings, surroundings, views, dataFile })
     const journal = await ClusterJournal.open({
       stream,
       files,
@@ -58,9 +61,8 @@ export async function openClusterEngine(
       now,
       newId,
       figures,
-      locked: async () => {},
+      lock,
       ...projected.opening,
-      prepare: (recorded) => projected.bus.prepare(recorded),
       lost: () => node.lost(),
       failed,
     })
@@ -68,6 +70,7 @@ export async function openClusterEngine(
     if (journal.replica.cut)
       log.warn(journal.replica.cut, 'a crash left the end of the copy torn; it was cut off and kept')
     const handler = projected.decide(journal, rules, now)
+    projected.bus.subscribe(() => dataFile.changed())
     const recent = new Recent(journal)
     journal.follow((recorded) => recent.settle(recorded))
     const election = new Election({ register: bucket.register('decider'), node: id, elapsedMs })
@@ -93,22 +96,15 @@ export async function openClusterEngine(
       journal,
       position: () => views.position,
     })
-    projected.begin({
-      get head() {
-        return journal.head
-      },
-      // The copy may be written to while another node decides.
-      writable: true,
-      mark: () => journal.mark(),
-    })
+    await projected.catchUp(journal)
+    projected.begin()
     await journal.begin()
     await journal.caughtUp()
     exchange.serve(id, (question) => clusterHandler.answer(question))
     await node.start()
-    ends.push(() => projected.checkpoints.close())
     ends.push(async () => exchange.close())
     ends.push(() => node.close())
-    const { history, bus, checkpoints } = projected
+    const { history, bus } = projected
     return {
       journal,
       views,
@@ -125,11 +121,10 @@ export async function openClusterEngine(
       health() {
         const { decider, isDeciding, isDecided, lag, peers } = node
         const { isConnected } = exchange
-        const isQuick = checkpoints.status.state !== 'failing'
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
         const writable = isConnected && isDecided
         return {
-          status: !writable ? 'unavailable' : isKept && isQuick ? 'ok' : 'degraded',
+          status: !writable ? 'unavailable' : isKept && projected.status.state === 'current' ? 'ok' : 'degraded',
           journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
           cluster: {
             role: isDeciding ? 'decider' : 'follower',
@@ -140,7 +135,7 @@ export async function openClusterEngine(
             peers,
           },
           ...(dataFile.status && { dataFile: dataFile.status }),
-          checkpoint: checkpoints.status,
+          store: projected.status,
         }
       },
       close: end,

@@ -1,4 +1,4 @@
-/** Descriptors for the program itself, the journal, the data file, checkpoints and searches. */
+/** Descriptors for the program itself, the journal, the data file, the store and searches. */
 const RESERVED = 48
 const LEAST = 8
 

@@ -6,23 +6,22 @@ import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import { takingIn } from './commands/take-in.ts'
 import type { EventBus } from './events/bus.ts'
-import { journalExists } from './events/directory.ts'
+import { journalExists, lockDirectory } from './events/directory.ts'
 import type { Position } from './events/event.ts'
 import { FileJournal } from './events/file-journal.ts'
 import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import type { TokenKeeping } from './open-gate.ts'
-import { Projected } from './projected.ts'
-import type { CheckpointStatus, Checkpoints } from './projections/checkpoint/checkpoints.ts'
+import { Ended, Projected, type StoreStatus } from './projected.ts'
 import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
 import { noFile } from './projections/data-file/adapter.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
-import { DataFile } from './projections/data-file/data-file.ts'
+import { checkFirstItems, checkNoJournalIsMissing, DataFile } from './projections/data-file/data-file.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
 import type { Past } from './projections/past.ts'
-import { Views } from './projections/views.ts'
+import type { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
 export interface EngineSurroundings {
@@ -39,6 +38,9 @@ export interface EngineSurroundings {
   readonly failed: (error: unknown) => void
 }
 
+/** A start waits so long for its store; then it serves what needs none. */
+const PATIENCE_MS = 5000
+
 /** Everything but the network: commands in, durable events out, projections kept. */
 export interface Engine {
   readonly journal: Journal
@@ -53,6 +55,8 @@ export interface Engine {
   readonly clusterFigures?: ClusterFigures
   /** Where nothing can be written: what those are told who try. */
   readonly readOnly?: string
+  /** How far the store is built from the journal; undefined when it is. Until then only the journal can be read. */
+  building?(): { readonly position: Position; readonly of: Position } | undefined
   /** The present that is served. */
   now(): Date
   /** Where what tokens need is kept; undefined: in the journal's directory. */
@@ -75,7 +79,7 @@ export interface EngineHealth {
   readonly cluster?: ClusterHealth
   readonly dataFile?: DataFileStatus
   readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
-  readonly checkpoint?: CheckpointStatus
+  readonly store?: StoreStatus
 }
 
 /** How a node of a cluster sees itself and the others. */
@@ -95,7 +99,7 @@ export interface FileEngine extends Engine {
   readonly journal: FileJournal
   readonly handler: CommandHandler
   readonly dataFile: DataFile
-  readonly checkpoints: Checkpoints
+  readonly projected: Projected
 }
 
 /** Opens journal and data file. What it throws has changed nothing that matters. */
@@ -103,45 +107,61 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   const { files, now, newId, schedule, log, failed } = surroundings
   const rules = await rulesOf(settings)
   const path = await prepareFile(settings, surroundings)
-  const views = new Views()
-  const dataFile = new DataFile({
-    files,
-    path,
-    journal: settings.journal,
-    views,
-    log,
-    schedule,
-    eager: settings.common.eagerDataReload,
-    acceptJournal: settings.acceptJournal,
-  })
-  const isThere = await journalExists(files, settings.journal)
-  await dataFile.checkJournalIsThere(isThere)
-  if (!isThere) {
+  if (!(await journalExists(files, settings.journal))) {
+    if (!settings.acceptJournal) await checkNoJournalIsMissing(files, path, settings.journal)
     const nothing = new Overlay(() => undefined, 0)
-    await dataFile.checkFirstItems((file) => takingIn({ file, base: new Map() }, nothing, rules))
+    await checkFirstItems(files, path, (file) => takingIn({ file, base: new Map() }, nothing, rules))
   }
-
-  const projected = new Projected({ settings, surroundings, views, dataFile })
-  const journal = await FileJournal.open({
-    files,
-    directory: settings.journal,
-    now,
-    newId,
-    segmentBytes: settings.segmentBytes,
-    locked: () => dataFile.prepare(),
-    ...projected.opening,
-    failed,
-    prepare: (recorded) => projected.bus.prepare(recorded),
-  })
+  const lock = await lockDirectory(files, settings.journal)
+  const ends: (() => Promise<unknown>)[] = [() => lock.release()]
   try {
+    const projected = await Projected.open({ settings, surroundings })
+    ends.push(() => projected.close())
+    const { views, history, bus } = projected
+    const dataFile = new DataFile({
+      files,
+      path,
+      journal: settings.journal,
+      views,
+      log,
+      schedule,
+      eager: settings.common.eagerDataReload,
+      acceptJournal: settings.acceptJournal,
+    })
+    await dataFile.prepare()
+    const journal = await FileJournal.open({
+      files,
+      directory: settings.journal,
+      now,
+      newId,
+      segmentBytes: settings.segmentBytes,
+      lock,
+      ...projected.opening,
+      failed,
+    })
+    ends.push(() => journal.close())
     if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
     const handler = projected.decide(journal, rules, now)
-    await dataFile.start({
-      journal,
-      takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
+    bus.subscribe(() => dataFile.changed())
+    let isStarted = false
+    const caughtUp = projected.catchUp(journal)
+    const begin = async (): Promise<void> => {
+      await caughtUp
+      await dataFile.start({
+        journal,
+        takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
+      })
+      isStarted = true
+      projected.begin()
+    }
+    const beginning = begin()
+    beginning.catch(() => {})
+    // What takes longer, as a store does that is built from a long journal, goes on while what can be read is read.
+    await Promise.race([caughtUp, new Promise<void>((resolve) => schedule(resolve, PATIENCE_MS))])
+    if (projected.isBuilt) await beginning
+    const begun = beginning.catch((error) => {
+      if (!(error instanceof Ended)) failed(error)
     })
-    projected.begin(journal)
-    const { history, bus, checkpoints } = projected
     return {
       journal,
       views,
@@ -149,17 +169,22 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       past: projected.past(journal),
       handler,
       dataFile,
-      checkpoints,
+      projected,
       bus,
       journalFigures: journal.figures,
       now,
       verify: (rest) => journal.verify(rest),
+      building: () => (isStarted ? undefined : { position: projected.status.position, of: journal.head }),
       reload: () => dataFile.reload(),
       health() {
         const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
-        const isQuick = checkpoints.status.state !== 'failing'
         return {
-          status: !journal.writable ? 'unavailable' : isKept && isQuick ? 'ok' : 'degraded',
+          status:
+            !journal.writable || !projected.isBuilt
+              ? 'unavailable'
+              : isKept && projected.status.state === 'current'
+                ? 'ok'
+                : 'degraded',
           journal: {
             id: journal.id,
             writable: journal.writable,
@@ -167,20 +192,22 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
             ...(journal.cut && { cut: journal.cut }),
           },
           dataFile: dataFile.status,
-          checkpoint: checkpoints.status,
+          store: projected.status,
         }
       },
       async close() {
+        projected.end()
+        await begun
         try {
-          await dataFile.close()
+          if (isStarted) await dataFile.close()
         } finally {
-          await checkpoints.close()
           await journal.close()
+          await projected.close()
         }
       },
     }
   } catch (error) {
-    await journal.close()
+    for (const end of ends.reverse()) await end().catch(() => {})
     throw error
   }
 }

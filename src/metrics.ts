@@ -28,6 +28,7 @@ interface Value {
 
 type Tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => void
 
+const STORE_STATES = ['current', 'building', 'full'] as const
 const ROLES = ['decider', 'follower'] as const
 const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] as const
 
@@ -95,6 +96,15 @@ export function metricsOf({ engine, requests, connections, sockets, indexes, ver
     gauge('data_file_position', 'Of the event that the data file shows the state after.', () =>
       Number(engine.health().dataFile?.position ?? 0),
     )
+  }
+
+  if (engine.health().store) {
+    tell('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
+      const now = engine.health().store?.state
+      return STORE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
+    })
+    gauge('store_position', 'Of the last event that is in the store.', () => engine.health().store?.position ?? 0)
+    gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
   }
 
   const ofIndexes = (figure: 'entries' | 'bytes' | 'uses') => () =>

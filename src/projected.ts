@@ -2,101 +2,285 @@ import { Answered } from './commands/answered.ts'
 import { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import type { EngineSurroundings } from './engine.ts'
+import { Corruption, JournalMismatch } from './errors.ts'
 import { EventBus } from './events/bus.ts'
 import type { DirectoryOptions } from './events/directory.ts'
+import type { Position } from './events/event.ts'
 import type { Journal, Recorded } from './events/journal.ts'
-import { Checkpoints, type MarkedJournal } from './projections/checkpoint/checkpoints.ts'
-import type { Kept } from './projections/checkpoint/kept.ts'
-import { keptViews } from './projections/checkpoint/kept-views.ts'
+import { checkUpTo, type Mark, whyNotMarked } from './events/mark.ts'
+import { type Walk, walk } from './events/walk.ts'
 import { History } from './projections/history.ts'
 import { Past } from './projections/past.ts'
-import type { Views } from './projections/views.ts'
+import { StoredMark } from './projections/stored-mark.ts'
+import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
-
-/** A data file that follows the journal. */
-export interface FollowingFile {
-  /** What a checkpoint holds of it. */
-  readonly kept: Kept
-  /** A write that the journal held when it was opened. */
-  replay(recorded: Recorded): void
-  /** A write that became durable since, and that the views have. */
-  changed(recorded: Recorded): void
-}
+import { TAG, tableKey } from './store/keys.ts'
+import { StoreDirectory } from './store/opening.ts'
+import type { Store } from './store/store.ts'
 
 export interface ProjectedOptions {
-  readonly settings: Pick<Settings, 'journal' | 'checkpointEvents'>
+  readonly settings: Pick<Settings, 'journal' | 'store' | 'acceptJournal'>
   readonly surroundings: Pick<EngineSurroundings, 'files' | 'schedule' | 'log' | 'failed'>
-  readonly views: Views
-  readonly dataFile: FollowingFile
 }
 
+/** What the store needs of the journal once it is open. */
+export interface MarkedJournal {
+  readonly head: Position
+  mark(): Mark | undefined
+}
+
+export interface StoreStatus {
+  readonly state: 'current' | 'building' | 'full'
+  /** Of the last event that it has. */
+  readonly position: Position
+  readonly bytes: number
+  readonly detail?: string
+}
+
+/** How often the log is told how far the store is built. */
+const TOLD_MS = 5000
+/** Writes that are read from the journal and put into the store together. */
+const BUILT_TOGETHER = 256
+
+/** What an event takes in the store beside its item, at most, about. */
+const ROWS_AN_EVENT = 8
+const ROW_BYTES = 1024
+/** What a transaction puts into the store, at most, about. */
+const EVENTS_AT_ONCE = 256
+const BYTES_AT_ONCE = 1024 * 1024
+
+/** A process that lives so long is not ended by a damaged store. */
+const SETTLED_MS = 60_000
+
+/** So long the store may be ahead of the disk. */
+const SYNC_MS = 5000
+
 /**
- * What an engine makes of its journal, wherever that is kept, and the order in which each gets to see a write:
- * `opening` is for the journal that is opened, then `decide` for the one that is open, and `begin` when it is followed.
+ * What an engine makes of its journal, wherever that is kept: the store, and what is read from it. `opening` is for the
+ * journal that is opened, then `decide` for the one that is open, and `begin` when it is followed.
  */
 export class Projected {
   readonly bus = new EventBus()
+  readonly views: Views
   readonly history: History
-  readonly checkpoints: Checkpoints
   readonly #options: ProjectedOptions
-  readonly #answered = new Answered()
+  readonly #directory: StoreDirectory
+  readonly #store: Store
+  readonly #mark: StoredMark
+  /** What the store was at when it was opened. */
+  readonly #opened: Mark | undefined
+  readonly #answered: Answered
+  #journal: MarkedJournal | undefined
+  readonly #settling: { cancel(): void }
+  #syncTimer: { cancel(): void } | undefined
+  #syncing: Promise<void> | undefined
+  #checking: Promise<void> | undefined
+  #isClosed = false
+  #isBuilt = false
 
-  constructor(options: ProjectedOptions) {
-    const { settings, surroundings, views, dataFile } = options
-    const { files, schedule, log } = surroundings
+  private constructor(options: ProjectedOptions, directory: StoreDirectory, store: Store) {
     this.#options = options
-    this.history = new History(views)
-    this.checkpoints = new Checkpoints({
-      files,
-      directory: settings.journal,
-      kept: { views: keptViews(views), history: this.history, dataFile: dataFile.kept, answered: this.#answered },
-      every: settings.checkpointEvents,
-      items: () => views.counts().items,
-      schedule,
-      log,
+    this.#directory = directory
+    this.#store = store
+    this.#mark = new StoredMark(store)
+    this.#opened = this.#mark.load()
+    store.damaged = (error) => {
+      directory.doubt(`it is damaged: ${error.message}`)
+      options.surroundings.failed(error)
+    }
+    this.#settling = options.surroundings.schedule(() => directory.settle(), SETTLED_MS)
+    this.views = new Views(store)
+    this.history = new History(this.views)
+    this.#answered = new Answered(store)
+    this.views.keep(this.#answered)
+    this.views.saveWith(({ visible }) => {
+      const mark = this.#journal?.mark()
+      if (mark?.next.position === visible + 1) this.#mark.save(mark)
     })
   }
 
-  /** From a checkpoint, and on with what the journal holds beyond it. */
-  get opening(): Required<Pick<DirectoryOptions, 'resume' | 'replay'>> {
-    const { views, dataFile } = this.#options
+  /**
+   * Opens the store of a journal that this process has locked. One that cannot be relied upon is set aside, and built again
+   * from the journal; a journal that lost its end, or went on differently, is refused.
+   */
+  static async open(options: ProjectedOptions): Promise<Projected> {
+    const { settings, surroundings } = options
+    const directory = new StoreDirectory(settings.store)
+    let store = directory.open()
+    const { whyNot } = directory
+    if (whyNot !== undefined) surroundings.log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
+    const mark = new StoredMark(store).load()
+    const why = mark && (await whyNotMarked(surroundings.files, settings.journal, mark))
+    if (mark && why !== undefined) {
+      await directory.close(store)
+      // A journal that is damaged is refused for that.
+      const found = await walk(surroundings.files, settings.journal, () => {})
+      const mismatch = otherJournal(settings, mark, { ...found, why })
+      if (!settings.acceptJournal) throw mismatch
+      surroundings.log.warn(`${mismatch.message} It is accepted.`)
+      directory.setAside()
+      store = directory.open()
+    }
+    return new Projected(options, directory, store)
+  }
+
+  get status(): StoreStatus {
+    const position = this.views.applied
+    const bytes = this.#directory.bytes
+    if (this.views.isFull) return { state: 'full', position, bytes, detail: 'The disk is full.' }
+    return { state: this.#isBuilt ? 'current' : 'building', position, bytes }
+  }
+
+  /** Whether the store has all that the journal had when it was opened. */
+  get isBuilt(): boolean {
+    return this.#isBuilt
+  }
+
+  /** From what the store has. */
+  get opening(): Required<Pick<DirectoryOptions, 'resume' | 'replay'>> & {
+    readonly hasRoom: (events: number, bytes: number) => boolean
+    readonly project: (batch: readonly Recorded[]) => void | Promise<void>
+  } {
     return {
-      resume: (whyNot) => this.checkpoints.load(whyNot),
-      replay: (recorded) => {
-        views.apply(recorded)
-        this.history.apply(recorded)
-        dataFile.replay(recorded)
-        this.#answered.apply(recorded)
+      resume: async () => this.#opened,
+      replay: () => {},
+      hasRoom: (events, bytes) => {
+        // A large write takes many transactions, and waits for room between them.
+        const rows = ROWS_AN_EVENT * (1 + Math.min(events, EVENTS_AT_ONCE))
+        return !this.views.isFull && this.#store.hasRoom(rows, ROW_BYTES * rows + Math.min(bytes, BYTES_AT_ONCE))
+      },
+      project: (batch) => {
+        const put = this.views.put(batch)
+        this.#syncSoon()
+        return put
       },
     }
   }
 
-  /** Decides for an open journal, whose writes are seen here in this order, and after that by whoever follows the bus. */
-  decide(journal: Journal, rules: Rules, now: () => Date): CommandHandler {
-    const { views, dataFile } = this.#options
-    const handler = new CommandHandler({ journal, durable: views.any, rules, now, answered: this.#answered })
-    this.bus.subscribe(
-      (recorded) => views.apply(recorded),
-      (recorded) => views.prepare(recorded),
-    )
-    this.bus.subscribe(
-      (recorded) => this.history.apply(recorded),
-      (recorded) => this.history.prepare(recorded),
-    )
+  /** Decides for an open journal, whose writes are seen here first, and after that by whoever follows the bus. */
+  decide(journal: Journal & MarkedJournal, rules: Rules, now: () => Date): CommandHandler {
+    this.#journal = journal
+    const handler = new CommandHandler({ journal, durable: this.views.any, rules, now, answered: this.#answered })
+    this.bus.subscribe(() => this.views.show())
     this.bus.subscribe((recorded) => handler.settle(recorded))
-    this.bus.subscribe((recorded) => dataFile.changed(recorded))
-    this.bus.subscribe(() => this.checkpoints.changed())
     journal.follow((recorded) => this.bus.publish(recorded))
     return handler
   }
 
-  past(journal: Journal): Past {
-    return new Past(journal, this.#options.views, this.history)
+  /** Puts into the store what the journal holds beyond it; what was put in stays there when it is interrupted. */
+  async catchUp(journal: Journal & MarkedJournal): Promise<void> {
+    const { log } = this.#options.surroundings
+    this.#checkJournal(journal)
+    let toldMs = performance.now()
+    let batch: Recorded[] = []
+    const put = async (): Promise<void> => {
+      await this.views.build(batch)
+      batch = []
+      if (this.#isClosed) throw new Ended()
+      if (performance.now() - toldMs < TOLD_MS) return
+      toldMs = performance.now()
+      log.info({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
+    }
+    for await (const recorded of journal.read(this.views.position + 1)) {
+      batch.push(recorded)
+      if (batch.length === BUILT_TOGETHER) await put()
+    }
+    if (batch.length > 0) await put()
+    const mark = journal.mark()
+    if (mark && mark.next.position !== this.#opened?.next.position) {
+      this.#store.transaction(() => this.#mark.save(mark))
+    }
+    this.#isBuilt = true
   }
 
-  /** Checkpoints are written from now on, and the one that it all began with is looked at again. */
-  begin(journal: MarkedJournal): void {
-    this.checkpoints.begin(journal)
-    this.checkpoints.check().catch(this.#options.surroundings.failed)
+  /** Refuses to go on with a store that another journal began. */
+  #checkJournal({ id, head }: Journal): void {
+    const key = tableKey(TAG.state, 1)
+    const known = this.#store.newest(key)?.toString()
+    const { settings } = this.#options
+    if (known !== undefined && (known !== id || head < this.views.applied)) {
+      throw new JournalMismatch(
+        `The store ${settings.store} has position ${this.views.applied} of the journal ${known}, and ` +
+          `${settings.journal} holds ${id} up to position ${head}. Remove the store to build it from this journal.`,
+      )
+    }
+    if (known === undefined) this.#store.transaction(() => this.#store.set(key, Buffer.from(id)))
   }
+
+  past(journal: Journal): Past {
+    return new Past(journal, this.views, this.history)
+  }
+
+  /** What was not read as the start went on from the store is checked behind the answers, at most a quarter of the time. */
+  begin(): void {
+    this.check().catch(this.#options.surroundings.failed)
+  }
+
+  /** Rejects with what is wrong with the journal; then no start is to begin with the store. */
+  check(): Promise<void> {
+    this.#checking ??= this.#check()
+    return this.#checking
+  }
+
+  /** Whatever goes on behind the answers ends soon. */
+  end(): void {
+    this.#isClosed = true
+    this.views.end()
+  }
+
+  async close(): Promise<void> {
+    this.end()
+    this.#settling.cancel()
+    this.#syncTimer?.cancel()
+    await this.#syncing
+    await this.#directory.close(this.#store)
+  }
+
+  async #check(): Promise<void> {
+    const { files, schedule, log } = this.#options.surroundings
+    const mark = this.#opened
+    if (!mark) return
+    let began = performance.now()
+    try {
+      await checkUpTo(files, this.#options.settings.journal, mark, async () => {
+        const restMs = 3 * (performance.now() - began)
+        await new Promise<void>((resolve) => schedule(resolve, restMs))
+        if (this.#isClosed) throw new Ended()
+        began = performance.now()
+      })
+      log.debug({ position: mark.next.position - 1 }, 'what lies before the position of the store was checked')
+    } catch (error) {
+      if (error instanceof Ended) return
+      if (error instanceof Corruption) this.#directory.doubt('the journal was found damaged')
+      throw error
+    }
+  }
+
+  #syncSoon(): void {
+    if (this.#syncTimer || this.#isClosed) return
+    this.#syncTimer = this.#options.surroundings.schedule(() => {
+      this.#syncTimer = undefined
+      this.#syncing = this.#directory.sync(this.#store)
+    }, SYNC_MS)
+  }
+}
+
+/** The end of the process came first. */
+export class Ended extends Error {}
+
+function otherJournal(
+  { store }: ProjectedOptions['settings'],
+  { journal, next }: Mark,
+  { id, next: end, why }: Pick<Walk, 'id' | 'next'> & { readonly why: string },
+): JournalMismatch {
+  const [last, head] = [next.position - 1, end.position - 1]
+  const what =
+    id !== journal
+      ? `was built from the journal ${journal}, and this one is ${id ?? 'empty'}`
+      : head < last
+        ? `has position ${last}, and the journal ends at ${head}: it has lost the events ${head + 1} to ${last}`
+        : `was built up to position ${last} of a journal that went on differently: ${why}`
+  return new JournalMismatch(
+    `The store ${store} ${what}. Put the right journal back, or start with --accept-journal to go on with this one.`,
+  )
 }

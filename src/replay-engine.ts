@@ -2,6 +2,7 @@ import { parseUntil, upTo } from './cli/fold.ts'
 import type { Engine, EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
 import { EventBus } from './events/bus.ts'
+import type { Recorded } from './events/journal.ts'
 import { PlayedJournal } from './events/played-journal.ts'
 import { walk } from './events/walk.ts'
 import { History } from './projections/history.ts'
@@ -32,14 +33,13 @@ export async function openReplayEngine(
   if (!begin) {
     throw new Refusal('Invalid', `--from must be a position or an ISO 8601 date-time, not ${JSON.stringify(from)}.`)
   }
-  const views = new Views()
+  const views = Views.temporary()
   const history = new History(views)
   let first: string | undefined
   let last: string | undefined
   let latestMs = Number.NEGATIVE_INFINITY
   const fold = upTo(begin, (recorded) => {
-    views.apply(recorded)
-    history.apply(recorded)
+    views.replay(recorded)
     last = recorded.time
   })
   const { id, segments, next } = await walk(files, settings.journal, (recorded) => {
@@ -47,6 +47,7 @@ export async function openReplayEngine(
     latestMs = Date.parse(recorded.time)
     fold(recorded)
   })
+  views.replayed()
   if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${settings.journal}.`)
   // Where the clock was set back, what was recorded is later than now.
   const presentMs = (): number => Math.max(now().getTime(), latestMs)
@@ -56,10 +57,10 @@ export async function openReplayEngine(
     throw new Refusal('Invalid', `Position ${begin.position} is beyond the journal's end, ${end}.`)
   }
 
-  const journal = new PlayedJournal({ files, id, segments, head: views.position, end })
+  const project = (batch: readonly Recorded[]) => views.put(batch)
+  const journal = new PlayedJournal({ files, id, segments, head: views.position, end, project })
   const bus = new EventBus()
-  bus.subscribe((recorded) => views.apply(recorded))
-  bus.subscribe((recorded) => history.apply(recorded))
+  bus.subscribe(() => views.show())
   journal.follow((recorded) => bus.publish(recorded))
   const start = views.position
   // Before the first event there is no time to wait for.

@@ -9,6 +9,7 @@ import { Connections } from './http/connections.ts'
 import { FileStreams } from './http/file-streams.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
+import { onceBuilt } from './http/once-built.ts'
 import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
 import { destroyStalled } from './http/stalls.ts'
@@ -87,7 +88,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const { bodyBytes } = limits
     const all = apiResources({ views, past, indexes, handler, journal, now, bodyBytes, limits: query })
     const position = () => views.position
-    const api = waitingForPosition(readOnly === undefined ? all : readable(all), {
+    const building = () => engine.building?.()
+    const api = waitingForPosition(onceBuilt(readOnly === undefined ? all : readable(all), building), {
       position,
       arrivals,
       seconds: limits.waitSeconds,
@@ -99,7 +101,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       position,
       events: {
         journal,
-        history,
+        history: () => (building() ? undefined : history),
         arrivals,
         gate,
         limits: query,
@@ -112,6 +114,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         health,
         schemes: gate.access?.schemes ?? [],
         warnings,
+        building,
         reload: () => engine.reload(),
         verify: engine.verify?.bind(engine),
         handler,
@@ -172,6 +175,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     http.on('checkExpectation', (request, response) => http.emit('request', request, response))
     const sockets = new Sockets(http, {
       gate,
+      isReady: () => building() === undefined,
       perAddress: limits.socketsPerAddress,
       corsCredentials: cors.credentials,
       connections,

@@ -55,8 +55,8 @@ export interface Settings {
     readonly trustedProxies: readonly string[]
   }
   readonly segmentBytes: number
-  /** A checkpoint is written after so many; 0 for never. */
-  readonly checkpointEvents: number
+  /** The directory of the store that is built from the journal. */
+  readonly store: string
   /** The journal is in a stream; undefined: it is in the directory. */
   readonly cluster: ClusterSettings | undefined
   readonly logLevel: string
@@ -164,12 +164,14 @@ export function readSettings(surroundings: Surroundings): Invocation {
 
   const named = flags.named.get('file')
   const file = absolute(named ?? DEFAULT_FILE)
+  const journal = absolute(flags.named.get('journal') ?? journalOf(file))
   return {
     type: 'serve',
     settings: deepFreeze({
       file,
       isSample: named === undefined,
-      journal: absolute(flags.named.get('journal') ?? journalOf(file)),
+      journal,
+      store: `${journal}/store`,
       acceptJournal: flags.switches.has('accept-journal'),
       urls,
       common: { eagerDataReload: get('Common.EagerDataReload') },
@@ -204,7 +206,6 @@ export function readSettings(surroundings: Surroundings): Invocation {
         trustedProxies,
       },
       segmentBytes: get('Journal.SegmentBytes'),
-      checkpointEvents: get('Journal.CheckpointEvents'),
       cluster,
       logLevel: get('Log.Level'),
     }),

@@ -58,6 +58,8 @@ class Session {
   readonly directory: string
   #server: ChildProcess | undefined
   #past: ChildProcess | undefined
+  /** What each wrote. */
+  readonly #said = new WeakMap<ChildProcess, () => string>()
   #address = ''
   #pastAddress = ''
 
@@ -92,6 +94,7 @@ class Session {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let output = ''
+    this.#said.set(server, () => output)
     const said = new Promise<string | undefined>((resolve) => {
       const listen = (bytes: Buffer) => {
         output += bytes
@@ -115,7 +118,7 @@ class Session {
       if (!server) continue
       const ended = once(server, 'close')
       server.kill('SIGINT')
-      assert.deepEqual(await ended, [0, null])
+      assert.deepEqual(await ended, [0, null], this.#said.get(server)?.())
     }
   }
 

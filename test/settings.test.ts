@@ -53,7 +53,6 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Limits.PageSize', 10_000, '20', ({ limits }) => limits.pageSize],
   ['Limits.QueryParameters', 1000, '7', ({ limits }) => limits.queryParameters],
   ['Limits.PatchOperations', 1000, '3', ({ limits }) => limits.patchOperations],
-  ['Journal.CheckpointEvents', 100_000, '0', ({ checkpointEvents }) => checkpointEvents],
   ['Journal.SegmentBytes', 64 * 1024 * 1024, '2048', ({ segmentBytes }) => segmentBytes],
 ]
 

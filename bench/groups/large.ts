@@ -4,7 +4,7 @@ import { told } from '../harness/ask.ts'
 import type { Bench, Group } from '../harness/bench.ts'
 import { limit, type Row, times } from '../harness/figures.ts'
 import { bodies, COLLECTION, timestampOf } from '../harness/readings.ts'
-import { checkpointed, type Server, settled } from '../harness/servers.ts'
+import { type Server, settled } from '../harness/servers.ts'
 import { itemsOf } from './get.ts'
 import { parsedBytes } from './starts.ts'
 
@@ -26,12 +26,11 @@ export const large: Group = {
     )
     await server.held()
     await settled(server)
-    if (items >= 200_000) await checkpointed(server)
     const first = await server.held()
     const memory = await memoryOf(bench, server)
     const holds = [...(await holdsOf(bench, server)), ...(await holdsOfEdits(bench, server, file))]
     await server.stop()
-    return [memory, holdRow('data file and checkpoint are written after the start', [first]), ...holds]
+    return [memory, holdRow('data file and store are written after the start', [first]), ...holds]
   },
 }
 

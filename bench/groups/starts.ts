@@ -1,43 +1,44 @@
-import { copyFile, readdir, rm } from 'node:fs/promises'
+import { cp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Bench, type Contestants, type Group, interleaved } from '../harness/bench.ts'
 import { type Series, times } from '../harness/figures.ts'
 import { run } from '../harness/load.ts'
-import { checkpointed } from '../harness/servers.ts'
+import { settled } from '../harness/servers.ts'
 
 const FLOOR = fileURLToPath(new URL('../harness/floor.mjs', import.meta.url))
-const FEWEST_CHECKPOINTED = 200_000
 const IS_JOURNAL = /^(?:\d{20}\.ndjson|lock)$/
 
 export const starts: Group = {
   name: 'starts',
-  about: 'the start with a million events, with and without a checkpoint',
+  about: 'the start with a million events, with and without a store',
   async measure(bench) {
     const { fixtures, servers, items } = bench
     const directory = await fixtures.ownJournal(items)
     const file = join(await fixtures.directory(), 'db.json')
     const whole = await servers.recollect({ file, journal: directory })
-    // Of few items none is made.
-    if (items >= FEWEST_CHECKPOINTED) await checkpointed(whole)
+    await settled(whole)
     await whole.stop()
     const kept = await fixtures.directory()
-    const checkpoints = await beside(directory)
-    for (const name of checkpoints) await copyFile(join(directory, name), join(kept, name))
+    const stores = await beside(directory)
+    for (const name of stores) await cp(join(directory, name), join(kept, name), { recursive: true })
     const start = async (): Promise<number> => {
+      const began = performance.now()
       const server = await servers.recollect({ file, journal: directory }, { settle: false })
+      await settled(server)
+      const seconds = (performance.now() - began) / 1000
       await server.stop()
-      return server.startedMs / 1000
+      return seconds
     }
     const contestants: Contestants = {
       'read + crc + JSON.parse + Map.set': () => floorSeconds(directory),
-      'without a checkpoint': async () => {
+      'without a store': async () => {
         await forget(directory)
         return start()
       },
-      'with a checkpoint': async () => {
+      'with a store': async () => {
         await forget(directory)
-        for (const name of checkpoints) await copyFile(join(kept, name), join(directory, name))
+        for (const name of stores) await cp(join(kept, name), join(directory, name), { recursive: true })
         return start()
       },
     }
@@ -48,20 +49,19 @@ export const starts: Group = {
     const note = 'The server is up, its data file looked at; the other is one thread that reads the same segments.'
     return [
       {
-        work: `start with ${count} events, no checkpoint`,
-        ours: of('without a checkpoint'),
+        work: `start with ${count} events, no store`,
+        ours: of('without a store'),
         better: 'less',
         goals: [times(floor, 1.2, 'at most')],
         others: [floor],
         note,
       },
       {
-        work: `start with a checkpoint, ${count} items`,
-        ours: of('with a checkpoint'),
+        work: `start with a store, ${count} items`,
+        ours: of('with a store'),
         better: 'less',
         goals: [times(floor, 0.6, 'at most')],
         others: [floor],
-        ...(checkpoints.length === 0 && { note: 'There was no checkpoint.' }),
       },
     ]
   },

@@ -66,7 +66,7 @@ export const subscriptions: Group = {
 async function inProcess(count: number): Promise<() => Promise<number>> {
   const now = () => new Date()
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
-  const views = new Views()
+  const views = Views.temporary()
   const past = new Past(journal, views, new History(views))
   const indexes = new Indexes({ bytes: 2 ** 20 })
   const clock = { elapsedMs: () => 0, schedule: () => ({ cancel: () => {} }) }

@@ -12,7 +12,6 @@ const journal = await FileJournal.open({
   now: () => new Date(),
   newId: randomUUID,
   segmentBytes: 64 * 1024 * 1024,
-  locked: async () => {},
   replay: () => {},
   failed: (error) => {
     throw error

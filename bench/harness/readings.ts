@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 
 /** Readings as in data/sensors.json, of about 330 bytes; the same seed, the same readings. */
-export interface Reading {
+export type Reading = {
   readonly id: number
   readonly mac: string
   readonly data: Readonly<Record<string, number>>

@@ -154,17 +154,12 @@ export class Servers {
 
 interface Health {
   readonly dataFile?: { readonly state: string }
-  readonly checkpoint?: { readonly state: string }
+  readonly store?: { readonly state: string }
 }
 
 /** Waits until the data file is written, and nothing goes on by itself. */
 export function settled(server: Pick<Server, 'url'>): Promise<void> {
-  return healthy(server, ({ dataFile }) => dataFile?.state === 'current')
-}
-
-/** Waits until there is a checkpoint, where the server makes any. */
-export function checkpointed(server: Pick<Server, 'url'>): Promise<void> {
-  return healthy(server, ({ checkpoint }) => checkpoint === undefined || checkpoint.state === 'written')
+  return healthy(server, ({ dataFile, store }) => dataFile?.state === 'current' && store?.state !== 'building')
 }
 
 async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean): Promise<void> {

@@ -24,16 +24,15 @@ export async function fold(
   until: Until,
   progress: Progress,
 ): Promise<{ readonly views: Views; readonly walked: Walk }> {
-  const views = new Views()
-  return {
-    walked: await walk(
-      files,
-      directory,
-      upTo(until, (recorded) => views.apply(recorded)),
-      progress,
-    ),
-    views,
-  }
+  const views = Views.temporary()
+  const walked = await walk(
+    files,
+    directory,
+    upTo(until, (recorded) => views.replay(recorded)),
+    progress,
+  )
+  views.replayed()
+  return { views, walked }
 }
 
 /** Hands on what lies up to a point, and of a write that goes beyond it the part that does not. */

@@ -2,9 +2,20 @@ import minimist from 'minimist'
 import { BadSettings, clusterOf, DEFAULT_FILE, journalOf } from '../settings.ts'
 import type { Migration } from './migrate.ts'
 
-/** A command beside serving. All but migrate only read the journal, also one that a running server holds. */
+/**
+ * A command beside serving. All but migrate only read the journal, also one that a running server holds; what is about the
+ * store needs a server that has ended.
+ */
 export type CliCommand =
-  | { readonly type: 'verify'; readonly file: string; readonly journal: string; readonly json: boolean }
+  | {
+      readonly type: 'verify'
+      readonly file: string
+      readonly journal: string
+      readonly json: boolean
+      /** The store is compared with the journal, too. */
+      readonly store: boolean
+    }
+  | { readonly type: 'compact'; readonly journal: string }
   | {
       readonly type: 'replay'
       readonly file: string
@@ -17,6 +28,7 @@ export type CliCommand =
 
 const FLAGS: Readonly<Record<CliCommand['type'], readonly string[]>> = {
   verify: ['file', 'journal'],
+  compact: ['file', 'journal'],
   replay: ['file', 'journal', 'to', 'out'],
   backup: ['file', 'journal', 'out'],
   migrate: ['from', 'to', 'stream', 'replicas', 'credentials'],
@@ -35,7 +47,7 @@ export function parseCliCommand(
 ): CliCommand {
   const mistakes: string[] = []
   const flags = FLAGS[type]
-  const switches = type === 'verify' ? ['json'] : []
+  const switches = type === 'verify' ? ['json', 'store'] : []
   const unknown = (argument: string): false => {
     const known = [...flags, ...switches].map((flag) => `--${flag}`).join(', ')
     mistakes.push(`recollect ${type} does not know ${argument}; it takes ${known}.`)
@@ -62,7 +74,9 @@ export function parseCliCommand(
   const journal = parsed.journal === undefined ? journalOf(file) : absolute(String(parsed.journal))
   switch (type) {
     case 'verify':
-      return { type, file, journal, json: parsed.json === true }
+      return { type, file, journal, json: parsed.json === true, store: parsed.store === true }
+    case 'compact':
+      return { type, journal }
     case 'replay':
       return { type, file, journal, to: String(parsed.to), out: absolute(String(parsed.out)) }
     case 'backup':

@@ -3,6 +3,7 @@ import { backup } from './backup.ts'
 import type { Progress } from './fold.ts'
 import type { CliCommand } from './invocation.ts'
 import { replay } from './replay.ts'
+import { compact, compareStore } from './store.ts'
 import { verify } from './verify.ts'
 
 export interface Terminal {
@@ -16,7 +17,10 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
   const progress = bar(terminal.progress, 'segments')
   switch (command.type) {
     case 'verify': {
-      const verified = await verify(files, command.journal, command.file, progress)
+      const found = await verify(files, command.journal, command.file, progress)
+      const differences = command.store && found.ok ? await compareStore(files, command.journal, progress) : []
+      const isSame = differences.length === 0
+      const verified = { ...found, ok: found.ok && isSame, problems: [...found.problems, ...differences] }
       if (command.json) terminal.out(`${JSON.stringify(verified)}\n`)
       else {
         const { head, segments, id, unfinishedBytes, dataFile } = verified
@@ -29,6 +33,11 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
         if (unfinishedBytes) terminal.out(`Its last ${unfinishedBytes} bytes are no whole write, or not yet.\n`)
       }
       return verified.ok ? 0 : 1
+    }
+    case 'compact': {
+      const { before, after } = await compact(files, command.journal)
+      terminal.out(`The store had ${before} bytes, and has ${after}.\n`)
+      return 0
     }
     case 'replay': {
       const { position, collections, items } = await replay(files, command.journal, command.to, command.out, progress)

@@ -53,7 +53,7 @@ export async function verify(files: Files, journal: string, file: string, progre
       problems.push(`${file} is no data file: ${why}`)
       return 'invalid'
     }
-    if (!shows(known.pieces, folded.views.copies())) {
+    if (!shows(known.pieces, folded.views.picture())) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
     }
@@ -101,7 +101,7 @@ function shows(pieces: readonly Buffer[], collections: Base): boolean {
     const collection = collections.get(name)
     if (items.length !== collection?.size) return false
     let index = 0
-    for (const item of collection.items()) if (items.at(index++) !== item) return false
+    for (const item of collection.items()) if (items.at(index++)?.text !== item.text) return false
   }
   return true
 }

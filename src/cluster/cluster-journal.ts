@@ -19,8 +19,8 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly now: () => Date
   readonly newId: () => string
   readonly figures: ClusterFigures
-  /** Waited for when a large write is taken in, before anybody is shown anything of it. */
-  readonly prepare?: (recorded: Recorded) => Promise<void>
+  /** Waited for when writes are taken in, before anybody is told of them. */
+  readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
   /** It decides no longer: another node does, or nobody knows what came of a write. */
   readonly lost: () => void
   /** The stream is not what it was, or the copy of it cannot be written: the process must end. */
@@ -63,7 +63,7 @@ export class ClusterJournal implements Journal {
       replica,
       place,
       coming: (sequence, message) => this.#sender.coming(sequence, message),
-      prepare: options.prepare,
+      project: options.project,
       succeeded: (succession) => this.#succeed(succession),
       failed: (error, unusable) => {
         options.failed(error)
@@ -91,9 +91,9 @@ export class ClusterJournal implements Journal {
     }
   }
 
-  /** The place in the copy behind the last event that the followers had. */
+  /** The place in the copy behind its last event. */
   mark(): Mark | undefined {
-    return this.replica.next.position === this.head + 1 ? this.replica.mark() : undefined
+    return this.replica.mark()
   }
 
   get head(): Position {

@@ -103,7 +103,6 @@ export async function moveToDirectory(
     now: () => new Date(),
     newId: () => '',
     figures: new ClusterFigures(),
-    locked: async () => {},
     replay: () => {},
     lost: () => {},
     failed: (error) => {

@@ -1,6 +1,6 @@
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import { isLarge, lastPosition, type Recorded } from '../events/journal.ts'
+import { lastPosition, type Recorded } from '../events/journal.ts'
 import type { Replica } from '../events/replica.ts'
 import { Intake } from './intake.ts'
 import { type CheckedLine, decodeContent, type Message, type Sequence, type Succession } from './message.ts'
@@ -17,7 +17,7 @@ export interface TailOptions {
   /** Called with a succession, and waited for, before anything that follows it is taken in. */
   readonly succeeded: (succession: Succession) => Promise<void> | undefined
   /** Called with a large write, and waited for, before anybody is shown anything of it. */
-  readonly prepare?: ((recorded: Recorded) => Promise<void>) | undefined
+  readonly project?: ((batch: readonly Recorded[]) => void | Promise<void>) | undefined
   /** The stream is not what it was, or the copy of it cannot be written: nothing more is taken in. */
   readonly failed: (error: unknown, unusable: Refusal) => void
 }
@@ -153,8 +153,9 @@ export class Tail {
       next: whole.next,
       time: whole.writes.at(-1)?.time ?? '',
     })
+    const projected = this.#options.project?.(whole.writes)
+    if (projected) await projected
     for (const recorded of whole.writes) {
-      if (isLarge(recorded.events)) await this.#options.prepare?.(recorded)
       this.#time = recorded.time
       this.#head = lastPosition(recorded)
       for (const follower of this.#followers) follower(recorded)

@@ -1,9 +1,11 @@
 import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
-import { atOnce, type Steps } from '../slices.ts'
+import { positionOf } from '../store/bytes.ts'
+import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import type { Pin, Store } from '../store/store.ts'
+import { BLOCK, blockOf, Gaps } from './gaps.ts'
 import { type Gone, Item, integerOf, keyOf } from './item.ts'
-import { KeyMap } from './key-map.ts'
-import { Keys } from './keys.ts'
-import { PLACES, Places } from './places.ts'
+import { isGone } from './item-record.ts'
+import { Table } from './table.ts'
 
 /** A collection as it may be asked. */
 export interface CollectionState {
@@ -22,35 +24,42 @@ export interface CollectionState {
   items(): Iterable<Item>
 }
 
+/** When an event happened, and which event of the item came before it. */
+export interface Moment {
+  readonly prior: Position
+  /** Milliseconds since 1970. */
+  readonly timeMs: number
+}
+
 /** What the fold needs in order to write. */
-export interface FoldTarget extends CollectionState {
+export interface FoldTarget {
   exists: boolean
   nextId: number
   textIds: number
   position: Position
-  put(item: Item): void
-  remove(key: string, gone: Gone): void
-  order(keys: readonly string[]): void
+  /** The id of the item that has this key, if there is one. */
+  idOf(key: string): ItemId | undefined
+  put(item: Item, moment: Moment): void
+  remove(id: ItemId, gone: Gone, moment: Moment): void
 }
 
 export function isItem(entry: Item | Gone | undefined): entry is Item {
   return entry instanceof Item
 }
 
-/** The one fold, for commands and projections alike: what an event makes of its collection. */
-export function evolve(target: FoldTarget, event: DomainEvent, position: Position): void {
+/** The one fold, for commands and projections alike: what an event makes of its collection, but for its order. */
+export function evolve(target: FoldTarget, event: DomainEvent, position: Position, timeMs: number): void {
   target.position = position
   if (isItemEvent(event)) {
-    const key = keyOf(event.id)
-    const before = target.get(key)
-    if (isItem(before) && typeof before.id === 'string') target.textIds--
+    const { id, revision, prior } = event
+    if (typeof target.idOf(keyOf(id)) === 'string') target.textIds--
     if (event.type === 'ItemDeleted') {
-      target.remove(key, { revision: event.revision, position })
+      target.remove(id, { revision, position }, { prior, timeMs })
       return
     }
-    if (typeof event.id === 'string') target.textIds++
-    target.nextId = Math.max(target.nextId, (integerOf(event.id) ?? -1) + 1)
-    target.put(new Item(event.id, event.item, event.revision, position))
+    if (typeof id === 'string') target.textIds++
+    target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
+    target.put(new Item(id, event.item, revision, position), { prior, timeMs })
     return
   }
   switch (event.type) {
@@ -61,7 +70,7 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
       target.exists = false
       return
     case 'CollectionOrdered':
-      target.order(event.ids.map(keyOf))
+      // The order is not a matter of one item.
       return
     default:
       event satisfies never
@@ -77,61 +86,166 @@ export interface CollectionObserver {
   reordered(): void
 }
 
-/** A collection in memory: durable state, one per name. Its items stand at places, in the collection's order. */
-export class Collection implements FoldTarget {
+/** What is kept of a collection beside its items. */
+export interface CollectionFacts {
   readonly name: string
-  exists = false
-  nextId = 0
-  textIds = 0
-  position: Position = 0
-  #placeOf = new Keys()
-  #items = new Places<Item>()
-  #gone = new KeyMap<Gone>()
-  #observer: CollectionObserver | undefined
-
-  constructor(name: string) {
-    this.name = name
-  }
-
-  get size(): number {
-    return this.#items.size
-  }
-
+  readonly exists: boolean
+  readonly nextId: number
+  readonly textIds: number
+  readonly position: Position
+  /** How many items it has. */
+  readonly size: number
   /** Above the places of all items. */
-  get places(): number {
-    return this.#items.next
+  readonly places: number
+  /** Where its items are in the store. */
+  readonly table: number
+}
+
+/** The items of a collection as they were at one position, whatever comes later, until it is released. */
+export class PinnedCollection {
+  readonly name: string
+  readonly size: number
+  /** Above the places of all items. */
+  readonly places: number
+  readonly #table: Table
+  readonly #pin: Pin
+
+  constructor({ name, size, places, table }: CollectionFacts, store: Store, pin: Pin) {
+    this.name = name
+    this.size = size
+    this.places = places
+    this.#table = new Table(store, table)
+    this.#pin = pin
   }
 
   get(key: string): Item | Gone | undefined {
-    return this.item(key) ?? this.#gone.get(key)
+    return this.#table.entryOf(key, this.#pin.position)
   }
 
   item(key: string): Item | undefined {
-    const place = this.#placeOf.get(key)
-    return place === undefined ? undefined : this.#items.get(place)
+    return this.#table.itemOf(key, this.#pin.position)
   }
 
-  items(): IterableIterator<Item> {
-    return this.#items.values()
+  itemAt(place: number): Item | undefined {
+    return place < this.places ? this.#table.itemAt(place, this.#pin.position) : undefined
   }
 
-  /** The items from the nth on, the first being 0; it costs the same wherever they stand. */
-  slice(offset: number, size: number): Item[] {
-    return this.#items.slice(offset, size)
+  placeOf(id: ItemId): number | undefined {
+    return this.#table.placeOfItem(id, this.#pin.position)
+  }
+
+  seek(place: number): number {
+    return this.#table.seek(place, this.places, this.#pin.position)
+  }
+
+  *items(): Generator<Item> {
+    for (const [, item] of this.#table.items(0, this.places, () => this.#pin.position)) yield item
+  }
+}
+
+/** A collection as the events up to the position that readers see have made it. Its items stand at places, in its order. */
+export class Collection implements CollectionState {
+  readonly name: string
+  readonly #store: Store
+  readonly #at: () => Position
+  #facts: CollectionFacts
+  #table: Table
+  #gaps: Gaps
+  #observer: CollectionObserver | undefined
+
+  /** `at` is the position that readers see. */
+  constructor(store: Store, facts: CollectionFacts, at: () => Position) {
+    this.name = facts.name
+    this.#store = store
+    this.#at = at
+    this.#facts = facts
+    this.#table = new Table(store, facts.table)
+    this.#gaps = gapsOf(store, facts.table)
+  }
+
+  get facts(): CollectionFacts {
+    return this.#facts
+  }
+
+  get gaps(): Gaps {
+    return this.#gaps
+  }
+
+  get exists(): boolean {
+    return this.#facts.exists
+  }
+
+  get nextId(): number {
+    return this.#facts.nextId
+  }
+
+  get textIds(): number {
+    return this.#facts.textIds
+  }
+
+  get position(): Position {
+    return this.#facts.position
+  }
+
+  get size(): number {
+    return this.#facts.size
+  }
+
+  get places(): number {
+    return this.#facts.places
+  }
+
+  get(key: string): Item | Gone | undefined {
+    return this.#table.entryOf(key, this.#at())
+  }
+
+  item(key: string): Item | undefined {
+    return this.#table.itemOf(key, this.#at())
+  }
+
+  itemAt(place: number): Item | undefined {
+    return place < this.places ? this.#table.itemAt(place, this.#at()) : undefined
+  }
+
+  /** Of the last event of the item at a place. */
+  positionAt(place: number): Position | undefined {
+    const record = this.#table.recordAt(place, this.#at())
+    return record && !isGone(record) ? positionOf(record) : undefined
   }
 
   /** Where an item stands. */
   placeOf(id: ItemId): number | undefined {
-    return this.#placeOf.of(id)
+    return this.#table.placeOfItem(id, this.#at())
   }
 
-  itemAt(place: number): Item | undefined {
-    return this.#items.get(place)
+  *items(): Generator<Item> {
+    for (const [, item] of this.#table.items(0, this.places, this.#at)) yield item
+  }
+
+  /** The items from the nth on, the first being 0. */
+  slice(offset: number, size: number): Item[] {
+    const found: Item[] = []
+    if (offset >= this.size || size <= 0) return found
+    const { block, before } = this.#gaps.blockOf(offset, this.places)
+    let place = block * BLOCK
+    if (this.#gaps.of(block) === 0) place += offset - before
+    else for (let passed = before; passed <= offset; passed++) place = this.seek(passed === before ? place : place + 1)
+    for (; place < this.places && found.length < size; place = this.seek(place + 1)) {
+      found.push(this.itemAt(place) as Item)
+    }
+    return found
   }
 
   /** The first place from here on that has an item; `places` when there is none. */
   seek(place: number): number {
-    return this.#items.seek(place)
+    const { places } = this
+    if (place < places && this.#gaps.of(blockOf(place)) === 0) return place
+    return this.#table.seek(place, places, this.#at())
+  }
+
+  /** The items as they are now, whatever comes later, until the pin of now is released. */
+  pinned(pin: Pin): PinnedCollection {
+    return new PinnedCollection(this.#facts, this.#store, pin)
   }
 
   /** From now on one observer hears of the changes. */
@@ -139,84 +253,35 @@ export class Collection implements FoldTarget {
     this.#observer = observer
   }
 
-  /** The items as they are now, in their order; what comes later changes nothing of it. */
-  snapshot(): Iterable<Item> {
-    return this.#items.snapshot()
-  }
-
-  /** What is left of the items that were deleted, by key; what comes later may be seen or not. */
-  gone(): Iterable<readonly [string, Gone]> {
-    return this.#gone
-  }
-
-  put(item: Item): void {
-    let place = this.#placeOf.of(item.id)
-    if (place === undefined) {
-      if (this.#items.next === PLACES) this.order([])
-      place = this.#items.add(item)
-      this.#placeOf.set(item.id, place)
-      if (this.#gone.size > 0) this.#gone.delete(item.key)
-    } else this.#items.replace(place, item)
-    this.#observer?.put(place, item)
-  }
-
-  remove(key: string, gone: Gone): void {
-    this.#gone.set(key, gone)
-    const place = this.#placeOf.get(key)
-    if (place === undefined) return
-    this.#placeOf.delete(key)
-    this.#items.remove(place)
-    this.#observer?.removed(place)
-  }
-
-  /** Another collection in the same state; what is folded into one is not seen in the other. It costs next to nothing. */
-  copy(): Collection {
-    const copy = new Collection(this.name)
-    copy.exists = this.exists
-    copy.nextId = this.nextId
-    copy.textIds = this.textIds
-    copy.position = this.position
-    copy.#items = this.#items.copy()
-    copy.#placeOf = this.#placeOf.copy()
-    copy.#gone = this.#gone.copy()
-    return copy
-  }
-
-  /** Takes over the state of another, which is not to be used any more. */
-  become(other: Collection): void {
-    this.exists = other.exists
-    this.nextId = other.nextId
-    this.textIds = other.textIds
-    this.position = other.position
-    this.#items = other.#items
-    this.#placeOf = other.#placeOf
-    this.#gone = other.#gone
-    this.#observer?.reordered()
-  }
-
-  /** The named items in this order, then any others as they were. */
-  order(keys: readonly string[]): void {
-    atOnce(this.ordering(keys))
-    this.#observer?.reordered()
-  }
-
-  /** The same in steps, of a copy that nobody looks at yet. */
-  *ordering(keys: Iterable<string>): Steps<void> {
-    const before = this.#items
-    const placeBefore = this.#placeOf
-    this.#items = new Places()
-    this.#placeOf = new Keys()
-    for (const key of keys) {
-      const place = placeBefore.get(key)
-      const item = place === undefined ? undefined : before.get(place)
-      if (!item || place === undefined) continue
-      before.remove(place)
-      this.#placeOf.set(item.id, this.#items.add(item))
-      yield
-    }
-    for (const item of before.values()) {
-      this.#placeOf.set(item.id, this.#items.add(item))
-      yield
+  /** Readers see what was written to the store; `changes` are the places, undefined when these are too many. */
+  show(facts: CollectionFacts, gaps: ReadonlyMap<number, number>, changes: Iterable<Change> | undefined): void {
+    if (facts.table !== this.#facts.table) {
+      this.#table = new Table(this.#store, facts.table)
+      this.#gaps = gapsOf(this.#store, facts.table)
+    } else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
+    this.#facts = facts
+    if (!this.#observer) return
+    if (!changes) this.#observer.reordered()
+    else {
+      for (const { place, item } of changes) {
+        if (item) this.#observer.put(place, item)
+        else this.#observer.removed(place)
+      }
     }
   }
+}
+
+/** There is another item at a place, or none any more. */
+export interface Change {
+  readonly place: number
+  readonly item: Item | undefined
+}
+
+function gapsOf(store: Store, table: number): Gaps {
+  const gaps = new Gaps()
+  const prefix = tableKey(TAG.gaps, table)
+  for (const { key, value } of store.rows(prefix, prefixEnd(prefix))) {
+    gaps.set(positionOf(key, prefix.length), value.readUInt16BE(0))
+  }
+  return gaps
 }

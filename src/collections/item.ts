@@ -14,7 +14,7 @@ export class Item {
   readonly position: Position
   #tag: string | undefined
 
-  constructor(id: ItemId, { text }: Document, revision: number, position: Position) {
+  constructor(id: ItemId, { text }: Pick<Document, 'text'>, revision: number, position: Position) {
     this.id = id
     this.text = text
     this.revision = revision

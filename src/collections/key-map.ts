@@ -12,8 +12,6 @@ const HASHED_CHARACTERS = 48
 export class KeyMap<Value> {
   #parts: Map<string, Value>[] = [new Map()]
   #size = 0
-  /** Of the parts that no copy has, too; undefined while there is no copy. */
-  #own: Set<number> | undefined
 
   get size(): number {
     return this.#size
@@ -24,53 +22,20 @@ export class KeyMap<Value> {
   }
 
   set(key: string, value: Value): void {
-    const part = this.#toChange(key)
+    const part = this.#parts[this.#indexOf(key)] as Map<string, Value>
     const before = part.size
     part.set(key, value)
     this.#size += part.size - before
     if (this.#size > FEW && this.#parts.length === 1) this.#divide()
   }
 
-  delete(key: string): boolean {
-    if (!this.#parts[this.#indexOf(key)]?.has(key)) return false
-    this.#size--
-    return this.#toChange(key).delete(key)
-  }
-
-  /** In no particular order; what comes or goes meanwhile is seen or not. */
-  *[Symbol.iterator](): Generator<[string, Value]> {
-    for (const part of this.#parts) yield* part
-  }
-
-  /** Another with the same values; what changes in one is not seen in the other. What changes later is copied before, a part at a time. */
-  copy(): KeyMap<Value> {
-    const copy = new KeyMap<Value>()
-    copy.#parts = this.#parts.slice()
-    copy.#size = this.#size
-    copy.#own = new Set()
-    this.#own = new Set()
-    return copy
-  }
-
   #indexOf(key: string): number {
     return this.#parts.length === 1 ? 0 : hashOf(key)
-  }
-
-  /** The part of a key, which no copy has, too. */
-  #toChange(key: string): Map<string, Value> {
-    const at = this.#indexOf(key)
-    const part = this.#parts[at] as Map<string, Value>
-    if (!this.#own || this.#own.has(at)) return part
-    const own = new Map(part)
-    this.#parts[at] = own
-    this.#own.add(at)
-    return own
   }
 
   #divide(): void {
     const [all] = this.#parts
     this.#parts = Array.from({ length: PARTS }, () => new Map())
-    this.#own = undefined
     for (const [key, value] of all ?? []) this.#parts[hashOf(key)]?.set(key, value)
   }
 }

@@ -17,11 +17,9 @@ const SPARSE = 1024
  */
 export class Keys {
   /** By integer, one more than the place; 0 where there is none. */
-  #pages = new Map<number, Uint32Array>()
-  #others = new KeyMap<number>()
+  readonly #pages = new Map<number, Uint32Array>()
+  readonly #others = new KeyMap<number>()
   #inPages = 0
-  /** Of the pages that no copy has, too; undefined while there is no copy. */
-  #own: Set<number> | undefined
 
   get(key: string): number | undefined {
     const integer = integerOfKey(key)
@@ -45,42 +43,18 @@ export class Keys {
     page[integer & MASK] = place + 1
   }
 
-  delete(key: string): void {
-    const integer = integerOfKey(key)
-    if (integer >= 0 && this.#paged(integer) !== undefined) {
-      this.#pageWith(integer)[integer & MASK] = 0
-      this.#inPages--
-    } else this.#others.delete(key)
-  }
-
-  /**
-   * Another with the same keys; what changes in one is not seen in the other. It costs next to nothing: what changes later
-   * is copied before, a page at a time.
-   */
-  copy(): Keys {
-    const copy = new Keys()
-    copy.#inPages = this.#inPages
-    copy.#pages = new Map(this.#pages)
-    copy.#others = this.#others.copy()
-    copy.#own = new Set()
-    this.#own = new Set()
-    return copy
-  }
-
-  /** The page that an integer stands in, with room for it, to be changed. */
+  /** The page that an integer stands in, with room for it. */
   #pageWith(integer: number): Uint32Array {
     const at = integer >>> BITS
     const index = integer & MASK
     const page = this.#pages.get(at)
-    const isOwn = this.#own?.has(at) ?? true
-    if (page && isOwn && index < page.length) return page
+    if (page && index < page.length) return page
     let size = page?.length ?? SMALLEST_PAGE
     while (size <= index) size *= 2
-    const own = new Uint32Array(size)
-    if (page) own.set(page)
-    this.#pages.set(at, own)
-    this.#own?.add(at)
-    return own
+    const larger = new Uint32Array(size)
+    if (page) larger.set(page)
+    this.#pages.set(at, larger)
+    return larger
   }
 
   #other(id: number): number | undefined {

@@ -1,5 +1,5 @@
-import { type DomainEvent, isItemEvent, type Position } from '../events/event.ts'
-import { Collection, type CollectionState, evolve, type FoldTarget } from './collection.ts'
+import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
 import { type Gone, type Item, keyOf } from './item.ts'
 
 /** Where the durable collections are looked up. */
@@ -65,7 +65,7 @@ export class Overlay {
 }
 
 /** A collection with changes that are not durable yet above the durable one. */
-class Layer implements FoldTarget {
+class Layer implements CollectionState, FoldTarget {
   readonly name: string
   position: Position
   // The counters never make a refusal, so that nothing rests on them.
@@ -91,7 +91,7 @@ class Layer implements FoldTarget {
   }
 
   accept(event: DomainEvent, position: Position): void {
-    evolve(this, event, position)
+    evolve(this, event, position, 0)
     this.#pending.push({ event, position })
   }
 
@@ -120,25 +120,23 @@ class Layer implements FoldTarget {
     return entry
   }
 
-  /** Rarely asked, so that their order is computed only then. */
+  /** To be asked for only while nothing is being flushed. */
   items(): Iterable<Item> {
-    const below = this.#below()?.items() ?? []
-    if (this.#pending.length === 0) return below
-    this.#rely(this.position)
-    const whole = new Collection(this.name)
-    for (const item of below) whole.put(item)
-    for (const { event, position } of this.#pending) evolve(whole, event, position)
-    return whole.items()
+    if (this.#pending.length > 0)
+      throw new Error(`the items of ${this.name} are asked for while some are being flushed`)
+    return this.#below()?.items() ?? []
+  }
+
+  idOf(key: string): ItemId | undefined {
+    const entry = this.get(key)
+    return isItem(entry) ? entry.id : undefined
   }
 
   put(item: Item): void {
     this.#changed.set(item.key, item)
   }
 
-  remove(key: string, gone: Gone): void {
-    this.#changed.set(key, gone)
+  remove(id: ItemId, gone: Gone): void {
+    this.#changed.set(keyOf(id), gone)
   }
-
-  /** The order shows in `items()` alone. */
-  order(): void {}
 }

@@ -13,7 +13,7 @@ import type { Keys } from './keys.ts'
 export type Snapshot = ReadonlyMap<string, readonly JsonObject[]>
 
 /** The same, as the texts of the items, in `JSON.stringify`'s own form: it costs little to have. */
-export type Picture = ReadonlyMap<string, Iterable<{ readonly text: string }>>
+export type Texts = ReadonlyMap<string, { items(): Iterable<{ readonly text: string }> }>
 
 /** An item as a data file has it; one without an id is yet to get it. */
 export interface FileItem {
@@ -25,7 +25,7 @@ export interface FileItem {
 export interface FileItems {
   readonly items: List<FileItem>
   /** Where those that have an id stand, by its key. */
-  readonly indexes: Pick<Keys, 'of' | 'copy'>
+  readonly indexes: Pick<Keys, 'of'>
 }
 
 /** What a data file holds: its collections, in order. */

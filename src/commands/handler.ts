@@ -7,7 +7,7 @@ import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '..
 import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
 import type { List } from '../long-list.ts'
 import { Slices } from '../slices.ts'
-import { Answered, type AnsweredRequest, nameOf } from './answered.ts'
+import { type Answered, type AnsweredRequest, nameOf } from './answered.ts'
 import type { Command } from './command.ts'
 import { decide } from './decide.ts'
 import { type Restoration, restoring } from './restore.ts'
@@ -40,14 +40,17 @@ export interface RestoreOutcome {
   readonly events: List<DomainEvent>
 }
 
+/** Nothing was answered before. */
+const NOTHING_ANSWERED: Pick<Answered, 'find'> = { find: () => undefined }
+
 export interface HandlerOptions {
   readonly journal: Journal
   /** The durable collections. */
   readonly durable: FindCollection
   readonly rules: Rules
   readonly now: () => Date
-  /** The requests whose writes the journal held already when it was opened. */
-  readonly answered?: Answered
+  /** The requests whose writes are durable. */
+  readonly answered?: Pick<Answered, 'find'>
 }
 
 interface InFlight {
@@ -64,7 +67,7 @@ export class CommandHandler {
   readonly #durable: FindCollection
   readonly #rules: Rules
   readonly #now: () => Date
-  readonly #answered: Answered
+  readonly #answered: Pick<Answered, 'find'>
   readonly #beingAnswered = new Map<string, { readonly request: string; readonly outcome: Promise<Outcome> }>()
   #overlay: Overlay
   #inFlight: InFlight[] = []
@@ -72,7 +75,7 @@ export class CommandHandler {
   /** While something is decided in slices: until it may go on with the others. */
   #alone: Promise<void> | undefined
 
-  constructor({ journal, durable, rules, now, answered = new Answered() }: HandlerOptions) {
+  constructor({ journal, durable, rules, now, answered = NOTHING_ANSWERED }: HandlerOptions) {
     this.#journal = journal
     this.#durable = durable
     this.#rules = rules
@@ -83,7 +86,6 @@ export class CommandHandler {
 
   /** A write became durable, and the projections have it. */
   settle(recorded: Recorded): void {
-    this.#answered.apply(recorded)
     const last = lastPosition(recorded)
     if (last <= this.#overlay.head) this.#overlay.settle(recorded.events, last)
     else {

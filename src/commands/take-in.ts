@@ -17,10 +17,7 @@ import type { Rules } from './rules.ts'
 /** A collection before it was edited. */
 export type Before = Pick<CollectionState, 'get' | 'items'>
 
-/**
- * A data file as somebody left it, and the state that it was edited from. What was not edited is the very same item
- * in both.
- */
+/** A data file as somebody left it, and the state that it was edited from. What was not edited has the same text in both. */
 export interface Edit {
   readonly file: FileContents
   readonly base: ReadonlyMap<string, Before>
@@ -48,7 +45,7 @@ export interface Sameness {
 
 /** To an editor the order of an item's members says nothing. */
 const AS_EDITED: Sameness = {
-  isUnedited: (item, base) => item === base,
+  isUnedited: (item, base) => item.text === base.text,
   *isSame(a, b) {
     return a.text === b.text || (yield* equalSteps(yield* parseSteps(a.text), yield* parseSteps(b.text)))
   },
@@ -168,17 +165,19 @@ class CollectionMerge {
       else unnamed.set(text, [item.id])
     }
     const items = new LongList<FileItem>()
-    const indexes = file.indexes.copy()
+    const indexes = new Keys()
     for (const item of file.items) {
       yield
       const index = items.length
       if (item.id !== undefined) {
+        indexes.set(item.id, index)
         items.push(item)
         continue
       }
       let id = unnamed.get(item.text)?.shift()
       if (id === undefined) {
-        while (indexes.of(next) !== undefined || this.#ours.get(keyOf(next))) next++
+        while (file.indexes.of(next) !== undefined || indexes.of(next) !== undefined || this.#ours.get(keyOf(next)))
+          next++
         id = assignedId(next++)
       }
       indexes.set(id, index)
@@ -207,7 +206,7 @@ class CollectionMerge {
     const ours = this.#ours.get(keyOf(id))
     const now = isItem(ours) ? ours : undefined
     // An edited item is no longer the base's, so that it need not be compared with that again.
-    if (now !== base && (yield* this.#isSame(now, item))) return
+    if (now?.text !== base?.text && (yield* this.#isSame(now, item))) return
     yield* this.#checkSchema(item, index)
     if (!(yield* this.#isSame(now, base))) this.#conflict(id)
     const type = now ? 'ItemReplaced' : 'ItemCreated'

@@ -10,8 +10,8 @@ export interface DirectoryOptions {
   readonly directory: string
   /** The UUID of a journal that is begun here. */
   readonly newId: () => string
-  /** Called when the journal is this process's, before anything is read. */
-  readonly locked: () => Promise<void>
+  /** Taken already, and let go of where opening fails. */
+  readonly lock?: JournalLock
   /** Says, after that, from which mark of this journal on it is to be replayed, if not from its beginning. */
   readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>
   /** Gets every whole write that the journal already holds, in order, while it is opened. */
@@ -35,7 +35,7 @@ export async function journalExists(files: Files, directory: string): Promise<bo
 /** A directory of segments that is this process's, read to its end. */
 export interface Opened {
   readonly id: string
-  readonly lock: { release(): Promise<void> }
+  readonly lock: JournalLock
   readonly segments: Segment[]
   readonly file: OpenFile
   readonly next: Expected
@@ -44,14 +44,29 @@ export interface Opened {
   readonly cut: Cut | undefined
 }
 
-/** Locks, checks and replays a directory; begins it when it is empty. */
-export async function openDirectory(options: DirectoryOptions): Promise<Opened> {
-  const { files, directory, newId, locked, resume, replay } = options
+export interface JournalLock {
+  release(): Promise<void>
+}
+
+/** Makes a journal's directory this process's. */
+export async function lockDirectory(files: Files, directory: string): Promise<JournalLock> {
   await files.makeDirectory(directory)
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
+  let released: Promise<void> | undefined
+  return {
+    release: () => {
+      released ??= lock.release()
+      return released
+    },
+  }
+}
+
+/** Locks, checks and replays a directory; begins it when it is empty. */
+export async function openDirectory(options: DirectoryOptions): Promise<Opened> {
+  const { files, directory, newId, resume, replay } = options
+  const lock = options.lock ?? (await lockDirectory(files, directory))
   try {
-    await locked()
     const mark = await resume?.((one) => whyNotMarked(files, directory, one))
     const walked = await walk(files, directory, replay, undefined, mark)
     const id = walked.id ?? newId()

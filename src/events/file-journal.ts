@@ -16,8 +16,10 @@ export interface FileJournalOptions extends DirectoryOptions {
   readonly segmentBytes: number
   /** The journal can no longer tell what the disk holds: the process must end. */
   readonly failed: (error: unknown) => void
-  /** Waited for when a large write is durable, before anybody is shown anything of it. */
-  readonly prepare?: (recorded: Recorded) => Promise<void>
+  /** Whether so many events, of so many bytes together, have room where they are read from; else they are refused as on a full disk. */
+  readonly hasRoom?: (events: number, bytes: number) => boolean
+  /** Waited for when writes are durable, before anybody is told of them. */
+  readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
 }
 
 interface Waiting extends Write {
@@ -94,6 +96,11 @@ export class FileJournal implements Journal {
    */
   append(draft: Draft): Promise<Recorded> {
     if (this.#unusable) return Promise.reject(this.#unusable)
+    if (!this.#hasRoom(draft.events.length, 0)) {
+      this.#fullUntil = performance.now() + FULL_MS
+      this.figures.refusedForSpace++
+      return Promise.reject(new Refusal('DiskFull', DISK_FULL))
+    }
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
@@ -114,7 +121,7 @@ export class FileJournal implements Journal {
       const writes = this.#take()
       // The disk has something to do while those before are told of.
       const flushing = writes.length > 0 ? this.#flush(writes) : undefined
-      if (flushed) this.#publish(flushed)
+      if (flushed) await this.#publish(flushed)
       flushed = await flushing
     }
     this.#flushing = undefined
@@ -129,6 +136,7 @@ export class FileJournal implements Journal {
   /** Undefined when they were refused. */
   async #flush(writes: readonly Waiting[]): Promise<Flushed | undefined> {
     try {
+      this.#checkRoom(writes)
       if (this.#segment.size >= this.#options.segmentBytes) await this.#beginSegment()
       const { size } = this.#segment
       const time = nextTime(this.#time, this.#options.now())
@@ -141,12 +149,27 @@ export class FileJournal implements Journal {
       figures.flushWrites.note(writes.length)
       figures.events += batch.next.position - batch.next.flush
       figures.bytes += batch.end - size
-      if (batch.isLarge) for (const recorded of batch.recorded) await this.#options.prepare?.(recorded)
       return { writes, batch }
     } catch (error) {
       await this.#refuse(writes, error)
       return undefined
     }
+  }
+
+  #hasRoom(events: number, bytes: number): boolean {
+    return this.#options.hasRoom?.(events, bytes) ?? true
+  }
+
+  /** What is durable must be readable, too. */
+  #checkRoom(writes: readonly Waiting[]): void {
+    let events = 0
+    let bytes = 0
+    for (const { draft, texts } of writes) {
+      events += draft.events.length
+      for (const text of texts ?? []) bytes += text.length
+    }
+    if (this.#hasRoom(events, bytes)) return
+    throw Object.assign(new Error('There is no room for what the journal is read from.'), { code: 'ENOSPC' })
   }
 
   /** The next batch follows this one. */
@@ -159,7 +182,7 @@ export class FileJournal implements Journal {
     this.#time = batch.time
   }
 
-  #publish({ writes, batch: { recorded } }: Flushed): void {
+  async #publish({ writes, batch: { recorded } }: Flushed): Promise<void> {
     if (this.#unusable) {
       // While they were flushed, those before could not be told of.
       for (const { reject } of writes) reject(this.#unusable)
@@ -167,12 +190,15 @@ export class FileJournal implements Journal {
     }
     this.#fullUntil = 0
     try {
+      const projected = this.#options.project?.(recorded)
+      if (projected) await projected
       for (const write of recorded) {
         this.#head = lastPosition(write)
         for (const follower of this.#followers) follower(write)
       }
     } catch (error) {
-      this.#fail(writes, error)
+      if (error instanceof Refusal) this.#refuseAll(writes, error)
+      else this.#fail(writes, error)
       return
     }
     for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
@@ -201,17 +227,24 @@ export class FileJournal implements Journal {
     const refusal = isShortOfFiles ? new Refusal('Unavailable', TOO_MANY_FILES) : new Refusal('DiskFull', DISK_FULL)
     const refused = [...batch, ...this.#queue]
     this.#queue = []
-    this.#accepted = this.#head
+    this.#accepted = this.#next.position - 1
     if (!isShortOfFiles) this.figures.refusedForSpace += refused.length
     for (const waiting of refused) waiting.reject(refusal)
   }
 
   #fail(batch: readonly Waiting[], error: unknown): void {
-    this.#unusable = new Refusal('Unavailable', 'The journal cannot be written to any more; the server is ending.')
+    this.#options.failed(error)
+    this.#refuseAll(
+      batch,
+      new Refusal('Unavailable', 'The journal cannot be written to any more; the server is ending.'),
+    )
+  }
+
+  #refuseAll(batch: readonly Waiting[], why: Refusal): void {
+    this.#unusable = why
     const refused = [...batch, ...this.#queue]
     this.#queue = []
-    this.#options.failed(error)
-    for (const waiting of refused) waiting.reject(this.#unusable)
+    for (const waiting of refused) waiting.reject(why)
   }
 
   async #beginSegment(): Promise<void> {
@@ -241,7 +274,7 @@ export class FileJournal implements Journal {
   }
 
   /**
-   * Checks every durable record as a start without a checkpoint does; `rest` is told how far it came and waited for in
+   * Checks every durable record as a start without a store does; `rest` is told how far it came and waited for in
    * between. Damage is thrown as Corruption that names the place.
    */
   async verify(rest: (checked: Position) => Promise<void>): Promise<void> {

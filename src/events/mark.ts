@@ -29,18 +29,16 @@ export interface Mark {
   readonly segments: readonly MarkedSegment[]
 }
 
-/** The mark behind the last record of segments that are written to; undefined when the last one has no record yet. */
+/**
+ * The mark behind the last record of segments that are written to, to be used at once; undefined when the last one has no
+ * record yet.
+ */
 export function markOf(
   segments: readonly MarkedSegment[],
   { lastOffset, ...place }: Omit<Mark, 'segments' | 'lastOffset'> & { readonly lastOffset: number | undefined },
 ): Mark | undefined {
   if (lastOffset === undefined) return undefined
-  const marked = segments.map(({ first, size, index }, at): MarkedSegment => {
-    if (at < segments.length - 1) return { first, size, index }
-    // Only the last one is still written to.
-    return { first, size, index: { positions: [...index.positions], offsets: [...index.offsets] } }
-  })
-  return { ...place, lastOffset, segments: marked }
+  return { ...place, lastOffset, segments }
 }
 
 const HEADER_BYTES = 4096

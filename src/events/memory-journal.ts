@@ -2,7 +2,11 @@ import { Refusal } from '../errors.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf, slice } from './journal.ts'
 
 /** A journal that lives as long as the process: for tests and for trying things out. */
-export function memoryJournal(id: string, now: () => Date): Journal {
+export function memoryJournal(
+  id: string,
+  now: () => Date,
+  project: (batch: readonly Recorded[]) => void | Promise<void> = () => {},
+): Journal {
   const records: Recorded[] = []
   const followers: ((recorded: Recorded) => void)[] = []
   let next = 1
@@ -28,6 +32,8 @@ export function memoryJournal(id: string, now: () => Date): Journal {
       const appended = settled.then(async () => {
         await new Promise<void>((resolve) => setImmediate(resolve))
         records.push(recorded)
+        const projected = project([recorded])
+        if (projected) await projected
         head = lastPosition(recorded)
         for (const follower of followers) follower(recorded)
         return recorded

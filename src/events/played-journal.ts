@@ -14,6 +14,8 @@ export interface PlayedJournalOptions {
   readonly head: Position
   /** The last position that there will be. */
   readonly end: Position
+  /** Waited for before anybody is told of writes. */
+  readonly project: (batch: readonly Recorded[]) => void | Promise<void>
 }
 
 /**
@@ -46,6 +48,8 @@ export class PlayedJournal implements Journal {
     for await (const write of readWrites(files, segments, this.#head + 1, this.end)) {
       await reach(write.time)
       if (this.#isClosed) return
+      const projected = this.#options.project([write])
+      if (projected) await projected
       this.#head = lastPosition(write)
       for (const follower of this.#followers) follower(write)
     }

@@ -15,6 +15,7 @@ import { Slices } from '../slices.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
 import { bodySource, JSON_TYPE, readBody } from './bodies.ts'
 import { principalOf } from './guard.ts'
+import { type Building, checkBuilt } from './once-built.ts'
 import { authorOf } from './requests.ts'
 import { resource } from './resource.ts'
 import { Verification, type Verify } from './verification.ts'
@@ -30,6 +31,7 @@ export interface AdminOptions {
   readonly schemes: readonly string[]
   /** What only admins are shown of it. */
   readonly warnings: readonly string[]
+  readonly building: () => Building
   readonly reload: () => Promise<TakenInEdit>
   /** Undefined where the journal is not this process's own. */
   readonly verify: Verify | undefined
@@ -42,7 +44,7 @@ export interface AdminOptions {
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, schemes, warnings, reload, verify, handler, views, past, journal, now, bodyBytes } = options
+  const { health, schemes, warnings, building, reload, verify, handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const bodyOf = bodySource(bodyBytes)
   const slices = new Slices()
@@ -60,6 +62,7 @@ export function adminRoutes(options: AdminOptions): Router {
 
   resource(router, '/admin/reload', {
     POST: async (ctx) => {
+      checkBuilt(building())
       const { basis, events, conflicts, basedOn } = await reload()
       ctx.set('Journal-Position', String(basis + events))
       sendJson(ctx, JSON.stringify({ position: basis + events, events, basedOn, conflicts }))
@@ -81,6 +84,7 @@ export function adminRoutes(options: AdminOptions): Router {
     POST: async (ctx) => {
       const { json } = await readBody(bodyOf(ctx), { types: [JSON_TYPE], limitBytes: bodyBytes, slices })
       const wanted = await parseRestore(json, { journal, now })
+      checkBuilt(building())
       const { position, events } = await handler.restore(await restorationOf(wanted), authorOf(ctx), wanted.dryRun)
       ctx.set('Journal-Position', String(position))
       const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({

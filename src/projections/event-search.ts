@@ -22,7 +22,8 @@ export interface Wanted {
 
 export interface Source {
   readonly journal: Pick<Journal, 'head' | 'read'>
-  readonly history: History
+  /** Undefined while it is being built: then the journal itself is gone through. */
+  readonly history: () => History | undefined
   /** The searches of all requests read the journal in these turns. */
   readonly turns: Turns
 }
@@ -164,11 +165,16 @@ export async function timeRange(
 
 /** An item's events are found by its history, a collection's lie between its first and its last. */
 async function* candidates(
-  { journal, history }: Source,
+  { journal, ...source }: Source,
   { from, collection, id }: Wanted,
   head: Position,
 ): AsyncGenerator<Recorded> {
   const first = Math.max(1, from)
+  const history = source.history()
+  if (!history) {
+    yield* journal.read(first, head)
+    return
+  }
   if (id !== undefined) {
     const collections = collection === undefined ? history.collectionsOf(id) : [collection]
     const [only, ...others] = collections

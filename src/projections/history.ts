@@ -1,99 +1,55 @@
-import { KeyMap } from '../collections/key-map.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
-import { type Steps as InSteps, Slices } from '../slices.ts'
-import { gathered, type Kept, type Piece } from './checkpoint/kept.ts'
+import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
+import type { StoredProjection } from './folding.ts'
 import type { Views } from './views.ts'
 
 /** Every so many events of an item the position of one is kept: at most so many are read to find any of them. */
 export const STRIDE = 8
 
+const NOTHING = Buffer.alloc(0)
+/** Beyond all positions. */
+const NEVER = 2 ** 48 - 1
+const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
+
 /**
  * Where in the journal each item's events are, and when each collection existed. An event names its item's event
- * before, so that a chain leads from an item's last event to its first; kept in memory are only steps along it.
+ * before, so that a chain leads from an item's last event to its first; kept in the store are only steps along it.
  */
-export class History implements Kept {
+export class History implements StoredProjection {
   readonly #views: Views
-  /** Of each collection's items, the positions of every STRIDE-th event. */
-  readonly #steps = new Map<string, KeyMap<Position[]>>()
-  /** Creations and removals by turns. */
-  readonly #lives = new Map<string, Position[]>()
-  readonly #slices = new Slices()
-  #prepared: Recorded | undefined
 
-  /** To be fed after the views. */
   constructor(views: Views) {
     this.#views = views
+    views.keep(this)
   }
 
-  apply(recorded: Recorded): void {
-    const prepared = this.#prepared
-    this.#prepared = undefined
-    if (prepared === recorded) return
-    let position = recorded.position
-    for (const event of recorded.events) this.#noteEvent(event, position++)
-  }
-
-  /** Notes a large write beforehand, in slices: what comes after the views' last event is not seen. */
-  async prepare(recorded: Recorded): Promise<void> {
-    await this.#slices.run(() => this.#noting(recorded))
-    this.#prepared = recorded
-  }
-
-  *#noting(recorded: Recorded): InSteps<void> {
-    let position = recorded.position
-    for (const event of recorded.events) {
-      this.#noteEvent(event, position++)
-      yield
-    }
-  }
-
-  #noteEvent(event: DomainEvent, position: Position): void {
+  event(event: DomainEvent, position: Position): void {
+    const { store } = this.#views
+    const number = this.#views.numberOf(event.collection) as number
     if (isItemEvent(event)) {
-      if (event.revision % STRIDE === 0) this.#note(event.collection, String(event.id), position)
+      if (event.revision % STRIDE === 0) store.set(stepKey(number, String(event.id), position), NOTHING)
     } else if (event.type !== 'CollectionOrdered') {
-      const lives = this.#lives.get(event.collection)
-      if (lives) lives.push(position)
-      else this.#lives.set(event.collection, [position])
+      const life = event.type === 'CollectionCreated' ? LIFE.created : LIFE.removed
+      store.set(numberedKey(TAG.life, number, position), life)
     }
-  }
-
-  *save(position: Position): Generator<Piece> {
-    for (const [collection, lives] of this.#lives) {
-      yield { fields: { collection, lives: lives.slice(0, countUpTo(lives, position)) } }
-    }
-    for (const [collection, items] of this.#steps) {
-      const lengthOf = ([key, ...steps]: Steps) => key.length + 8 * steps.length
-      yield* gathered(stretchesOf(items, position), lengthOf, (steps) => ({ fields: { collection, steps } }))
-    }
-  }
-
-  restore({ fields }: Piece): void {
-    const { collection, lives, steps } = fields as {
-      readonly collection: string
-      readonly lives?: Position[]
-      readonly steps?: readonly Steps[]
-    }
-    if (lives) this.#lives.set(collection, lives)
-    for (const [key, ...positions] of steps ?? []) {
-      for (const position of positions) this.#note(collection, key, position)
-    }
-  }
-
-  clear(): void {
-    this.#lives.clear()
-    this.#steps.clear()
   }
 
   existed(collection: string, at: Position): boolean {
-    return (countUpTo(this.#lives.get(collection) ?? [], at) & 1) === 1
+    const number = this.#views.numberOf(collection)
+    if (number === undefined) return false
+    const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, at), { reverse: true, limit: 1 })
+    return life?.value.equals(LIFE.created) === true
   }
 
   /** The positions of a collection's first and last event; undefined when there never was such a collection. */
   reachOf(collection: string): { readonly first: Position; readonly last: Position } | undefined {
-    const [first] = this.#lives.get(collection) ?? []
+    const number = this.#views.numberOf(collection)
     const last = this.#views.any(collection)?.position
-    return first === undefined || last === undefined ? undefined : { first, last }
+    if (number === undefined || last === undefined) return undefined
+    const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, NEVER), { limit: 1 })
+    return life && { first: positionOf(life.key, life.key.length - POSITION_BYTES), last }
   }
 
   /** The collections that ever had an item of this key. */
@@ -109,10 +65,9 @@ export class History implements Kept {
     from: Position,
     to: Position,
   ): AsyncGenerator<Recorded> {
-    const steps = this.#stepsOf(collection, key)
-    let after = Math.max(0, from - 1)
-    for (let index = countUpTo(steps, after); index < steps.length && after < to; index++) {
-      const step = steps[index] as Position
+    for (let after = Math.max(0, from - 1); after < to; ) {
+      const step = this.#stepFrom(collection, key, after + 1)
+      if (step === undefined) return
       const run: Recorded[] = []
       for await (const found of chain(journal, step)) {
         if (found.position <= after) break
@@ -130,8 +85,7 @@ export class History implements Kept {
     key: string,
     at: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
-    const steps = this.#stepsOf(collection, key)
-    const from = steps[countUpTo(steps, at - 1)] ?? steps.at(-1)
+    const from = this.#stepFrom(collection, key, at) ?? this.#lastOf(collection, key)
     if (from === undefined) return undefined
     for await (const { position, events } of chain(journal, from)) {
       if (position <= at) return { event: events.at(0) as ItemEvent, position }
@@ -139,39 +93,34 @@ export class History implements Kept {
     return undefined
   }
 
-  /** Steps along the item's chain, ascending; the last one is its last event. */
-  #stepsOf(collection: string, key: string): readonly Position[] {
-    const last = this.#views.any(collection)?.get(key)?.position
-    if (last === undefined) return []
-    const kept = this.#steps.get(collection)?.get(key) ?? []
-    const latest = kept.at(-1) ?? 0
-    if (latest === last) return kept
-    return [...(latest < last ? kept : kept.slice(0, countUpTo(kept, last - 1))), last]
+  #lastOf(collection: string, key: string): Position | undefined {
+    return this.#views.any(collection)?.get(key)?.position
   }
 
-  #note(collection: string, key: string, position: Position): void {
-    let items = this.#steps.get(collection)
-    if (!items) {
-      items = new KeyMap()
-      this.#steps.set(collection, items)
-    }
-    const positions = items.get(key)
-    if (positions) positions.push(position)
-    else items.set(key, [position])
+  /** The first kept step along an item's chain from a position on; its last event is one. */
+  #stepFrom(collection: string, key: string, from: Position): Position | undefined {
+    const number = this.#views.numberOf(collection)
+    const last = this.#lastOf(collection, key)
+    if (number === undefined || last === undefined || last < from) return undefined
+    const [step] = this.#views.store.rows(stepKey(number, key, from), stepKey(number, key, last), { limit: 1 })
+    return step ? positionOf(step.key, step.key.length - POSITION_BYTES) : last
   }
 }
 
-/** An item's key, and some of the steps along its chain. */
-type Steps = readonly [string, ...Position[]]
+function stepKey(collection: number, key: string, position: Position): Buffer {
+  const prefix = keyedKey(TAG.step, collection, key)
+  const step = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
+  prefix.copy(step)
+  putPosition(step, prefix.length, position)
+  return step
+}
 
-const STRETCH = 4096
-
-/** Up to a position; an item with very many has them in several stretches, lest one of them hold everybody. */
-function* stretchesOf(items: Iterable<readonly [string, readonly Position[]]>, last: Position): Generator<Steps> {
-  for (const [key, steps] of items) {
-    const count = countUpTo(steps, last)
-    for (let from = 0; from < count; from += STRETCH) yield [key, ...steps.slice(from, Math.min(count, from + STRETCH))]
-  }
+function lifeKey(collection: number, position: Position): Buffer {
+  const prefix = tableKey(TAG.life, collection)
+  const key = Buffer.allocUnsafe(prefix.length + POSITION_BYTES)
+  prefix.copy(key)
+  putPosition(key, prefix.length, position)
+  return key
 }
 
 /** The events of an item from one on backwards. */
@@ -190,16 +139,4 @@ async function eventAt(journal: Pick<Journal, 'read'>, position: Position): Prom
 
 function priorOf(event: DomainEvent | undefined): Position {
   return event && isItemEvent(event) ? event.prior : 0
-}
-
-/** How many of the ascending positions are not beyond another. */
-function countUpTo(ascending: readonly Position[], last: Position): number {
-  let low = 0
-  let high = ascending.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((ascending[middle] as Position) <= last) low = middle + 1
-    else high = middle
-  }
-  return low
 }

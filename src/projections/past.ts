@@ -1,19 +1,20 @@
-import { Collection, evolve, isItem } from '../collections/collection.ts'
+import { type Collection, isItem } from '../collections/collection.ts'
 import { Item } from '../collections/item.ts'
-import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { Corruption, Refusal } from '../errors.ts'
+import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import { Document } from '../json/document.ts'
+import { isOutOfSpace } from '../files/files.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type Asker, abandoned, Slices, type Steps } from '../slices.ts'
 import { Turns } from '../turns.ts'
 import type { History } from './history.ts'
-import type { Views } from './views.ts'
+import { Views } from './views.ts'
 
-/** Bytes that past states may hold in memory together, beside what the present holds; the last one asked for is kept in any case. */
-const KEPT_BYTES = 64 * 1024 * 1024
+/** Bytes that past states may have on disk together; the last one asked for is kept in any case. */
+const KEPT_BYTES = 512 * 1024 * 1024
 /** Of an item beside its text, about. */
-const ITEM_BYTES = 80
+const ITEM_BYTES = 120
 /** So many states are folded at a time, as each reads the journal and holds what it has so far. */
 const FOLDS_AT_ONCE = 2
 
@@ -31,7 +32,7 @@ interface KeptState {
 
 interface Folded {
   readonly collection: Collection
-  /** What it holds alone: texts that the present has, too, are not counted. */
+  /** On disk, about. */
   readonly bytes: number
 }
 
@@ -105,9 +106,9 @@ export class Past {
   }
 
   /** The same, to be read as slowly as one likes. */
-  async former(name: string, at: Position): Promise<Collection> {
+  async former(name: string, at: Position): Promise<Pick<Collection, 'items'>> {
     const then = await this.collection(name, at)
-    return then === this.#views.any(name) ? then.copy() : then
+    return (then === this.#views.any(name) && this.#views.picture().get(name)) || then
   }
 
   /**
@@ -153,35 +154,34 @@ export class Past {
     return { name, at, state, askers, folded: undefined }
   }
 
-  /** From the nearest state before, if one is kept; `checkAsked` throws when it is to be given up. */
+  /** In a store of its own; `checkAsked` throws when it is to be given up. */
   async #fold(name: string, at: Position, checkAsked: () => void): Promise<Folded> {
-    let nearest: KeptState | undefined
-    for (const kept of this.#states.values()) {
-      if (kept.folded && kept.name === name && kept.at <= at && kept.at >= (nearest?.at ?? 0)) nearest = kept
-    }
-    const before = nearest?.folded
-    const collection = before?.collection.copy() ?? new Collection(name)
-    let bytes = before?.bytes ?? 0
-    for await (const recorded of this.#journal.read((nearest?.at ?? 0) + 1, at)) {
-      checkAsked()
-      let position = recorded.position
-      for (const event of recorded.events) {
-        if (event.collection === name) {
-          const shared = this.#shared(event, position)
-          evolve(collection, shared ?? event, position)
-          if ('item' in event) bytes += ITEM_BYTES + (shared ? 0 : event.item.text.length)
-        }
-        position++
+    try {
+      return await this.#folded(name, at, checkAsked)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+        throw new Corruption(`The directory ${this.#views.store.directory} was removed.`)
       }
+      if (!isOutOfSpace(error)) throw error
+      throw new Refusal('DiskFull', 'The disk is full: there is no room to put a past state together.')
     }
-    return { collection, bytes }
   }
 
-  /** The event with the text that the present holds already, where it is still the item's last. */
-  #shared(event: DomainEvent, position: Position): DomainEvent | undefined {
-    if (!('item' in event)) return undefined
-    const now = this.#views.any(event.collection)?.get(String(event.id))
-    return isItem(now) && now.position === position ? { ...event, item: new Document(now.text) } : undefined
+  async #folded(name: string, at: Position, checkAsked: () => void): Promise<Folded> {
+    const past = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
+    let bytes = 0
+    const journal = this.#journal
+    const asked = async function* () {
+      for await (const recorded of journal.read(1, at)) {
+        checkAsked()
+        for (const event of recorded.events) {
+          if (event.collection === name && 'item' in event) bytes += ITEM_BYTES + event.item.text.length
+        }
+        yield recorded
+      }
+    }
+    await past.buildAll(asked())
+    return { collection: past.any(name) as Collection, bytes }
   }
 
   #forgetOldest(): void {

@@ -1,99 +1,180 @@
-import { Collection, evolve } from '../collections/collection.ts'
-import { keyOf } from '../collections/item.ts'
-import type { Picture, Snapshot } from '../collections/snapshot.ts'
-import type { ItemId, Position } from '../events/event.ts'
-import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
-import { Slices, type Steps } from '../slices.ts'
+import { Collection, type CollectionFacts, type PinnedCollection } from '../collections/collection.ts'
+import { type Draft, storedCollections } from '../collections/draft.ts'
+import type { Snapshot } from '../collections/snapshot.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent, Position } from '../events/event.ts'
+import type { Journal, Recorded } from '../events/journal.ts'
+import { isOutOfSpace } from '../files/files.ts'
+import { TAG, tableKey } from '../store/keys.ts'
+import { type Pin, Store } from '../store/store.ts'
+import { Folding, type StoredProjection, type StoredState } from './folding.ts'
 
-/** What a large write makes of the collections that it concerns. */
-interface Prepared {
-  readonly recorded: Recorded
-  readonly collections: ReadonlyMap<string, Collection>
-  /** Of its last event that creates or removes a collection, 0 for none. */
-  readonly namesPosition: Position
+/** The collections as they were at one position, by name, whatever comes later, until it is closed. */
+export class Picture extends Map<string, PinnedCollection> {
+  readonly position: Position
+  readonly #pin: Pin
+
+  constructor(pin: Pin, collections: Iterable<readonly [string, PinnedCollection]>) {
+    super(collections)
+    this.position = pin.position
+    this.#pin = pin
+  }
+
+  close(): void {
+    this.#pin.release()
+  }
 }
 
-/** The collections as GET reads them: the fold of every durable event. */
+/** While the disk is full, the store is tried again after so many milliseconds. */
+const FULL_MS = 500
+
+/** Writes that are put into the store together while a journal is read. */
+const REPLAYED_TOGETHER = 256
+
+/** The collections as GET reads them: the fold of every durable event, in the store. */
 export class Views {
-  readonly #collections = new Map<string, Collection>()
-  readonly #slices = new Slices()
-  #prepared: Prepared | undefined
-  #position: Position = 0
-  /** Of the last event that created or removed a collection. */
-  #namesPosition: Position = 0
+  readonly store: Store
+  readonly #projections: StoredProjection[] = []
+  readonly #folding: Folding
+  /** By number, in the order of their first creation, with those that are no more. */
+  readonly #collections = new Map<number, Collection>()
+  readonly #byName = new Map<string, Collection>()
+  #shown: StoredState
+  #replayed: Recorded[] = []
+  #saveMark: (state: StoredState) => void = () => {}
+  #isFull = false
+  #isEnding = false
 
-  /** Of the last event that the views hold. */
+  /** `wants` says which events are of interest; without it all are. */
+  constructor(store: Store, wants?: (event: DomainEvent) => boolean) {
+    this.store = store
+    this.#folding = new Folding({
+      store,
+      projections: this.#projections,
+      save: (state) => this.#saveMark(state),
+      show: (drafts) => this.#show(drafts),
+      wants,
+    })
+    this.#shown = this.#folding.state
+    const tables = new Set<number>()
+    for (const [number, facts] of storedCollections(store)) {
+      this.#add(number, facts)
+      tables.add(facts.table)
+    }
+    void this.#tidy(tables)
+  }
+
+  /** Removes what a process left behind that ended while it wrote or read. */
+  async #tidy(tables: ReadonlySet<number>): Promise<void> {
+    const { next } = this.#folding.state
+    this.store.sweepSoon()
+    for (let table = 1; table < next; table++) {
+      if (!tables.has(table)) await this.#clearTable(table)
+    }
+  }
+
+  /** The collections in a store of their own, which ends with the last who can look at them. */
+  static temporary(directory?: string, wants?: (event: DomainEvent) => boolean): Views {
+    return new Views(Store.temporary(directory), wants)
+  }
+
+  /** The number by which the store knows a collection; undefined when there never was one. */
+  numberOf(name: string): number | undefined {
+    return this.#folding.numberOf(name)
+  }
+
+  /** Of the last event that readers see. */
   get position(): Position {
-    return this.#position
+    return this.#shown.visible
   }
 
+  /** Of the last event that the store has; what readers see may be less while a large write is put into it. */
+  get applied(): Position {
+    return this.#folding.state.applied
+  }
+
+  /** Of the last event that created or removed a collection. */
   get namesPosition(): Position {
-    return this.#namesPosition
+    return this.#shown.names
   }
 
-  /** Folds a large write into copies of its collections, in slices; `apply` then puts them in place. */
-  async prepare(recorded: Recorded): Promise<void> {
-    this.#prepared = await this.#slices.run(() => this.#folding(recorded))
+  /** Whether the store waits for room on the disk. */
+  get isFull(): boolean {
+    return this.#isFull
   }
 
-  *#folding(recorded: Recorded): Steps<Prepared> {
-    const copies = new Map<string, Collection>()
-    let namesPosition = 0
-    let position = recorded.position
-    for (const event of recorded.events) {
-      let copy = copies.get(event.collection)
-      if (!copy) {
-        const now = this.#collections.get(event.collection)
-        copy = now?.copy() ?? new Collection(event.collection)
-        copies.set(event.collection, copy)
-      }
-      if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') namesPosition = position
-      if (event.type === 'CollectionOrdered') {
-        copy.position = position++
-        yield* copy.ordering(keysOf(event.ids))
-      } else evolve(copy, event, position++)
-      yield
+  /** Also keeps this in the store, in the same transactions. */
+  keep(projection: StoredProjection): void {
+    this.#projections.push(projection)
+  }
+
+  /** Called in each transaction, to keep what belongs to the state that is committed. */
+  saveWith(save: (state: StoredState) => void): void {
+    this.#saveMark = save
+  }
+
+  /** Puts durable writes into the store, where readers see them from `show` on. What comes next must wait for the promise. */
+  put(batch: readonly Recorded[]): void | Promise<void> {
+    const folding = this.#folding.folding(batch, true)
+    try {
+      if (folding.next().done) return
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error
+      return this.#putLater(batch, true)
     }
-    return { recorded, collections: copies, namesPosition }
+    return this.#goOn(folding, batch, true)
   }
 
-  apply(recorded: Recorded): void {
-    const prepared = this.#prepared
-    this.#prepared = undefined
-    if (prepared?.recorded === recorded) {
-      for (const [name, copy] of prepared.collections) this.made(name).become(copy)
-      this.#namesPosition = Math.max(this.#namesPosition, prepared.namesPosition)
-      this.#position = lastPosition(recorded)
-      return
+  /** Readers see all that was put, at once. */
+  show(): void {
+    this.#folding.show()
+  }
+
+  /** Nothing waits for room on the disk any more. */
+  end(): void {
+    this.#isEnding = true
+  }
+
+  /** The same in one, for whoever has nobody else to tell. */
+  apply(batch: readonly Recorded[]): void | Promise<void> {
+    const put = this.put(batch)
+    if (put) return put.then(() => this.show())
+    this.show()
+  }
+
+  /** The same while there are no readers yet. */
+  async build(batch: readonly Recorded[]): Promise<void> {
+    await this.#goOn(this.#folding.folding(batch, false), batch, false)
+    this.show()
+  }
+
+  /** The same of what a journal holds, some writes at a time; fails where there is no room. */
+  async buildAll(writes: AsyncIterable<Recorded>): Promise<void> {
+    let batch: Recorded[] = []
+    const put = async (): Promise<void> => {
+      const folding = this.#folding.folding(batch, false)
+      while (!folding.next().done) await new Promise<void>((resolve) => setImmediate(resolve))
+      batch = []
     }
-    let position = recorded.position
-    for (const event of recorded.events) {
-      const collection = this.made(event.collection)
-      if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') this.#namesPosition = position
-      evolve(collection, event, position++)
+    for await (const recorded of writes) {
+      batch.push(recorded)
+      if (batch.length === REPLAYED_TOGETHER) await put()
     }
-    this.#position = lastPosition(recorded)
+    await put()
+    this.show()
   }
 
-  /** The collection, which is made when there never was one. */
-  made(name: string): Collection {
-    let collection = this.#collections.get(name)
-    if (!collection) {
-      collection = new Collection(name)
-      this.#collections.set(name, collection)
-    }
-    return collection
+  /** The same, blocking the event loop; `replayed` is to be called after the last. */
+  replay(recorded: Recorded): void {
+    this.#replayed.push(recorded)
+    if (this.#replayed.length >= REPLAYED_TOGETHER) this.replayed()
   }
 
-  /** What was put into the collections is the state right after an event; `names` is the names' position. */
-  goOnFrom(position: Position, names: Position): void {
-    this.#position = position
-    this.#namesPosition = names
-  }
-
-  clear(): void {
-    this.#collections.clear()
-    this.goOnFrom(0, 0)
+  replayed(): void {
+    const batch = this.#replayed
+    this.#replayed = []
+    for (const _ of this.#folding.folding(batch, false));
+    this.show()
   }
 
   /** The collections in the order of their first creation, with those that are no more. */
@@ -102,11 +183,11 @@ export class Views {
   }
 
   /** The collection, also when it was removed: its ids are remembered. */
-  readonly any = (name: string): Collection | undefined => this.#collections.get(name)
+  readonly any = (name: string): Collection | undefined => this.#byName.get(name)
 
   /** The collection, unless there is none or no longer. */
   find(name: string): Collection | undefined {
-    const collection = this.#collections.get(name)
+    const collection = this.#byName.get(name)
     return collection?.exists ? collection : undefined
   }
 
@@ -117,7 +198,7 @@ export class Views {
 
   /** The same, with those that are no more. */
   namesEver(): string[] {
-    return [...this.#collections.keys()]
+    return Array.from(this.#collections.values(), ({ name }) => name)
   }
 
   /** How many collections there are, and items in all of them. */
@@ -131,17 +212,16 @@ export class Views {
     return { collections, items }
   }
 
-  /** The items of now, to be gone through; later events leave it as it is. */
+  /** The collections of now; later events leave them as they are until the picture is closed. */
   picture(): Picture {
-    return new Map(Array.from(this.#existing(), (collection) => [collection.name, collection.snapshot()]))
+    const pin = this.store.pin(this.position)
+    return new Picture(
+      pin,
+      Array.from(this.#existing(), (collection) => [collection.name, collection.pinned(pin)]),
+    )
   }
 
-  /** The collections of now, by name; later events leave them as they are. */
-  copies(): ReadonlyMap<string, Collection> {
-    return new Map(Array.from(this.#existing(), (collection) => [collection.name, collection.copy()]))
-  }
-
-  /** The items of now; later events leave it as it is. */
+  /** The items of now, parsed. */
   snapshot(): Snapshot {
     return new Map(
       Array.from(this.#existing(), (collection) => [
@@ -151,25 +231,84 @@ export class Views {
     )
   }
 
+  async #goOn(folding: Generator<undefined, void>, batch: readonly Recorded[], isRead: boolean): Promise<void> {
+    try {
+      do await new Promise<void>((resolve) => setImmediate(resolve))
+      while (!folding.next().done)
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error
+      await this.#putLater(batch, isRead)
+    }
+  }
+
+  /** The events are durable in the journal: they are shown as soon as there is room for them. */
+  async #putLater(batch: readonly Recorded[], isRead: boolean): Promise<void> {
+    this.#isFull = true
+    await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
+    if (this.#isEnding) {
+      throw new Refusal('OutcomeUnknown', 'The server ends while its disk is full; the journal has what was written.')
+    }
+    await this.#goOn(this.#folding.folding(batch, isRead), batch, isRead)
+    this.#isFull = false
+  }
+
+  #show(drafts: Iterable<readonly [number, Draft]>): void {
+    this.#shown = this.#folding.state
+    for (const [number, draft] of drafts) {
+      const known = this.#collections.get(number)
+      if (!known) this.#add(number, draft.facts)
+      else {
+        if (known.facts.table !== draft.facts.table) this.#clearSoon(known.facts.table)
+        known.show(draft.facts, draft.gaps, draft.changes)
+      }
+    }
+  }
+
+  #add(number: number, facts: CollectionFacts): void {
+    const collection = new Collection(this.store, facts, () => this.#shown.visible)
+    this.#collections.set(number, collection)
+    this.#byName.set(facts.name, collection)
+  }
+
+  /** Items that stand elsewhere now are removed where they stood, when nobody reads there any more. */
+  #clearSoon(table: number): void {
+    void this.#clear(table)
+  }
+
+  async #clear(table: number): Promise<void> {
+    const until = this.position
+    for (;;) {
+      const pinned = [...this.store.pinned]
+      if (pinned.every((position) => position >= until)) break
+      await new Promise<void>((resolve) => setTimeout(resolve, 1000).unref())
+    }
+    await this.#clearTable(table)
+  }
+
+  async #clearTable(table: number): Promise<void> {
+    for (const tag of [TAG.item, TAG.place, TAG.gaps]) await this.store.clear(tableKey(tag, table))
+  }
+
   *#existing(): Generator<Collection> {
     for (const collection of this.#collections.values()) if (collection.exists) yield collection
   }
 }
 
-function* keysOf(ids: readonly ItemId[]): Generator<string> {
-  for (const id of ids) yield keyOf(id)
-}
-
 /** The collections as they were right after an event, and of what came later, up to another, only what `later` says. */
 export async function collectionsAt(
+  directory: string,
   journal: Pick<Journal, 'read'>,
   position: Position,
   until: Position,
   later: (recorded: Recorded) => boolean,
-): Promise<ReadonlyMap<string, Collection>> {
-  const past = new Views()
-  for await (const recorded of journal.read(1, position)) past.apply(recorded)
-  if (position >= until) return past.copies()
-  for await (const recorded of journal.read(position + 1, until)) if (later(recorded)) past.apply(recorded)
-  return past.copies()
+): Promise<Picture> {
+  const past = Views.temporary(directory)
+  await past.buildAll(wanted())
+  return past.picture()
+
+  async function* wanted(): AsyncGenerator<Recorded> {
+    yield* journal.read(1, position)
+    if (position === until) return
+    for await (const recorded of journal.read(position + 1, until)) if (later(recorded)) yield recorded
+  }
 }

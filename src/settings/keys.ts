@@ -164,11 +164,6 @@ export const KEYS = {
     ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],
     'what is logged; debug has a line a request',
   ),
-  'Journal.CheckpointEvents': integer(
-    100_000,
-    0,
-    'events after which the state is written down for the next start; 0 for never',
-  ),
   'Journal.Type': choice(
     'file',
     ['file', 'jetstream'],

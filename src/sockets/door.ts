@@ -11,6 +11,7 @@ export type Opened =
 export type Identified = { readonly principal: Principal } | { readonly error: 'Unauthenticated' | 'TooManySockets' }
 
 const MISDIRECTED: Opened = { type: 'refused', status: '421 Misdirected Request', reason: 'Misdirected' }
+const UNAVAILABLE: Opened = { type: 'refused', status: '503 Service Unavailable', reason: 'Unavailable' }
 const FORBIDDEN: Opened = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
 const FULL: Opened = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
 
@@ -20,18 +21,21 @@ const STRANGERS_PER_ADDRESS = 32
 /** Decides over sockets, before the upgrade: whose page asks, who is asking, and how many an address holds. */
 export class Door {
   readonly #gate: Gate
+  readonly #isReady: () => boolean
   readonly #known: PerAddress
   readonly #strangers = new PerAddress(STRANGERS_PER_ADDRESS)
   readonly #admitted = new WeakMap<IncomingMessage, PerAddress>()
   readonly #places = new WeakMap<IncomingMessage, Place>()
 
-  constructor(gate: Gate, perAddress: number) {
+  constructor(gate: Gate, perAddress: number, isReady: () => boolean) {
     this.#gate = gate
+    this.#isReady = isReady
     this.#known = new PerAddress(perAddress)
   }
 
   async open(request: IncomingMessage): Promise<Opened> {
     const { headers } = request
+    if (!this.#isReady()) return UNAVAILABLE
     if (!this.#gate.hosts.accepts(headers.host)) return MISDIRECTED
     if (this.#gate.origins.isForeign(headers)) return FORBIDDEN
     const address = this.#addressOf(request)

@@ -47,6 +47,8 @@ export interface SocketFigures extends SubscriptionFigures {
 
 export interface SocketsOptions {
   readonly gate: Gate
+  /** False while there are no collections to subscribe to yet. */
+  readonly isReady: () => boolean
   /** Sockets that one address may hold open. */
   readonly perAddress: number
   readonly corsCredentials: boolean
@@ -87,11 +89,11 @@ export class Sockets {
   #dropped = 0
 
   constructor(http: HttpServer, options: SocketsOptions) {
-    const { gate, perAddress, corsCredentials, connections, subscriptions } = options
+    const { gate, isReady, perAddress, corsCredentials, connections, subscriptions } = options
     this.#gate = gate
     this.#stalls = new Stalls(options.stallSeconds * 1000)
     this.#subscriptions = new Subscriptions(subscriptions)
-    this.#door = new Door(gate, perAddress)
+    this.#door = new Door(gate, perAddress, isReady)
     this.#io = new Server(http, {
       serveClient: true,
       maxHttpBufferSize: RECEIVED_BYTES,

@@ -317,14 +317,14 @@ test('a stream that lets go of messages is refused, and left as it is', { skip }
   assert.equal((await jsm.streams.info('ephemeral')).state.messages, 0)
 })
 
-test('a node begins with its checkpoint, takes in the rest of its copy, and then what the stream has beyond it', {
+test('a node goes on from its store, takes in the rest of its copy, and then what the stream has beyond it', {
   skip,
 }, async (t) => {
   const { nodes, start } = await startCluster(t, {
     servers: 1,
     nodes: 2,
     data: { things: [] },
-    flags: ['--Journal.CheckpointEvents', '40', '--Log.Level', 'debug'],
+    flags: ['--Log.Level', 'debug'],
   })
   const { decider, followers } = await rolesOf(nodes)
   const [follower] = followers as [RunningServer]
@@ -332,16 +332,13 @@ test('a node begins with its checkpoint, takes in the rest of its copy, and then
     for (let n = 0; n < count; n++) await decider.fetch('/api/things', json('POST', { n }))
   }
   await add(60)
-  await until(
-    'the follower has written a checkpoint',
-    async () => (await healthOf(follower)).checkpoint?.state === 'written',
-  )
+  await until('the follower has them in its store', async () => (await healthOf(follower)).store?.position === 61)
   await add(5)
   await follower.stop('SIGKILL')
   await add(5)
   const again = await start(follower.directory)
-  await until('it has begun with the checkpoint', () =>
-    /what lies before the checkpoint was checked/.test(again.stderr()),
+  await until('it has gone on from the store', () =>
+    /what lies before the position of the store was checked/.test(again.stderr()),
   )
   const { position } = await healthOf(decider)
   const states = await Promise.all(
@@ -349,7 +346,7 @@ test('a node begins with its checkpoint, takes in the rest of its copy, and then
   )
   assert.equal(states[0], states[1])
   assert.equal((JSON.parse(states[0] as string) as unknown[]).length, 70)
-  // Ids go on, and what was answered before is known, also by the one that began with a checkpoint.
+  // Ids go on, and what was answered before is known, also by the one that went on from its store.
   await decider.stop()
   const written = await until('the other one decides', async () => {
     const answer = await again.fetch('/api/things', json('POST', {}))

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { canonicalInteger, faultOfId } from '../../src/collections/item.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
-import { begun, created, deleted, patched, replaced, stateOf } from '../support/decider.ts'
+import { viewsOf } from '../support/collections.ts'
+import { begun, created, deleted, patched, replaced } from '../support/decider.ts'
 
 function things(...events: readonly DomainEvent[]) {
-  const collection = stateOf(events).get('things')
+  const collection = viewsOf(events).any('things')
   assert.ok(collection)
   return collection
 }

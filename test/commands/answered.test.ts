@@ -2,18 +2,36 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Answered } from '../../src/commands/answered.ts'
 import type { Recorded } from '../../src/events/journal.ts'
+import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
+import { Store } from '../../src/store/store.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
-const MANY = 20_000
+const MANY = 5000
 
 test('keys whose day ends together are forgotten a hundred at a time, and are of no use from then on', () => {
-  const answered = new Answered()
-  for (let position = 1; position <= MANY; position++) answered.apply(recorded(position, 0))
-  answered.apply(recorded(MANY + 1, DAY_MS))
-  assert.equal(remembered(answered), MANY + 1 - 100)
+  const store = Store.temporary()
+  const answered = new Answered(store)
+  const write = (...writes: readonly Recorded[]): void =>
+    store.transaction(() => {
+      for (const recorded of writes) answered.write(recorded)
+    })
+  write(...Array.from({ length: MANY }, (_, index) => recorded(index + 1, 0)))
+  write(recorded(MANY + 1, DAY_MS))
+  assert.equal(remembered(store), MANY + 1 - 100)
   assert.equal(answered.find({ actor: 'a', requestId: '', key: `key${MANY}` }, new Date(DAY_MS)), undefined)
-  for (let more = 2; more <= MANY / 100; more++) answered.apply(recorded(MANY + more, DAY_MS))
-  assert.equal(remembered(answered), MANY / 100)
+  for (let more = 2; more <= MANY / 100; more++) write(recorded(MANY + more, DAY_MS))
+  assert.equal(remembered(store), MANY / 100)
+})
+
+test('a key that is used again after its day is known for another one', () => {
+  const store = Store.temporary()
+  const answered = new Answered(store)
+  const at = (position: number, ms: number) => ({ ...recorded(position, ms), key: 'k', request: `at ${ms}` })
+  store.transaction(() => answered.write(at(1, 0)))
+  store.transaction(() => answered.write(at(2, DAY_MS)))
+  store.transaction(() => answered.write(recorded(3, DAY_MS + 1)))
+  const found = answered.find({ actor: 'a', requestId: '', key: 'k' }, new Date(2 * DAY_MS - 1))
+  assert.deepEqual(found, { request: `at ${DAY_MS}`, position: 2 })
 })
 
 function recorded(position: number, ms: number): Recorded {
@@ -22,8 +40,11 @@ function recorded(position: number, ms: number): Recorded {
   return { position, time, actor: 'a', requestId: '', key: `key${position}`, request: 'hash', events: [event] }
 }
 
-function remembered(answered: Answered): number {
-  let count = 0
-  for (const { fields } of answered.save(Number.MAX_SAFE_INTEGER)) count += (fields.requests as unknown[]).length
-  return count
+function remembered(store: Store): number {
+  const [keys, times] = [TAG.answered, TAG.answeredAt].map((tag) => {
+    const prefix = tableKey(tag, 0)
+    return store.rows(prefix, prefixEnd(prefix)).length
+  })
+  assert.equal(keys, times)
+  return keys as number
 }

@@ -6,7 +6,8 @@ import type { DomainEvent } from '../../src/events/event.ts'
 import { parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { atOnce } from '../../src/slices.ts'
-import { accepted, begun, created, deleted, given, patched, RULES, replaced, stateOf } from '../support/decider.ts'
+import { viewsOf } from '../support/collections.ts'
+import { accepted, begun, created, deleted, given, patched, RULES, replaced } from '../support/decider.ts'
 
 const create = (item: JsonObject): Command => ({ type: 'CreateItem', collection: 'things', item })
 const replace = (key: string, item: JsonObject, conditions: object = {}): Command => ({
@@ -37,7 +38,7 @@ const remove = (key: string, conditions: object = {}): Command => ({
 })
 
 function tagOf(...events: readonly DomainEvent[]): string {
-  const item = stateOf(events).get('things')?.item('1')
+  const item = viewsOf(events).any('things')?.item('1')
   assert.ok(item)
   return item.tag
 }

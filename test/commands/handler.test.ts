@@ -15,6 +15,7 @@ import {
 } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Views } from '../../src/projections/views.ts'
+import { project } from '../support/collections.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
 import { longObjects } from '../support/long-json.ts'
@@ -76,15 +77,18 @@ class HeldJournal implements Journal {
 }
 
 function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, now = () => NOW) {
-  const views = new Views()
+  const views = Views.temporary()
+  const answered = new Answered(views.store)
+  views.keep(answered)
   const handler = new CommandHandler({
     journal,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now,
+    answered,
   })
   journal.follow((recorded) => {
-    views.apply(recorded)
+    project(views, recorded)
     handler.settle(recorded)
   })
   return { journal, views, handler, handle: (command: Command, origin = ORIGIN) => handler.handle(command, origin) }
@@ -250,11 +254,13 @@ test('a handler knows the keys that were answered before it began', async () => 
   const { handle, journal, views } = handlerOn(memoryJournal('memory', () => NOW))
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
   const first = await handle(create(1), origin)
-  const answered = new Answered()
-  for await (const recorded of journal.read(1)) answered.apply(recorded)
+  const again = Views.temporary()
+  const answered = new Answered(again.store)
+  again.keep(answered)
+  for await (const recorded of journal.read(1)) project(again, recorded)
   const restarted = new CommandHandler({ journal, durable: views.any, rules: RULES, now: () => NOW, answered })
-  const again = await restarted.handle(create(1), origin)
-  assert.deepEqual([again.position, again.event], [first.position, first.event])
+  const second = await restarted.handle(create(1), origin)
+  assert.deepEqual([second.position, second.event], [first.position, first.event])
 })
 
 test('an edit of the data file is one write, decided when what was being flushed is durable', async () => {

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Collection } from '../../src/collections/collection.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import { takingIn } from '../../src/commands/take-in.ts'
 import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
+import { Views } from '../../src/projections/views.ts'
 import { atOnce } from '../../src/slices.ts'
-import { accepted, begun, created, deleted, fold, RULES, replaced, stateOf } from '../support/decider.ts'
+import { project, recordOf, viewsOf } from '../support/collections.ts'
+import { accepted, begun, created, deleted, RULES, replaced } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
 import { Random, seedFor } from '../support/random.ts'
 
@@ -24,7 +25,7 @@ function journal(
   { shown = events.length, base }: { shown?: number; base?: File } = {},
 ) {
   const edited = (file: File) => {
-    const shownState = base ? mapOf(base) : snapshotOf(stateOf(events.slice(0, shown)))
+    const shownState = base ? mapOf(base) : viewsOf(events.slice(0, shown)).snapshot()
     return takeIn(editOf(mapOf(file), shownState), accepted(events), RULES)
   }
   return {
@@ -44,11 +45,6 @@ function journal(
       },
     }),
   }
-}
-
-function snapshotOf(collections: ReadonlyMap<string, Collection>): Map<string, readonly JsonObject[]> {
-  const existing = [...collections.values()].filter(({ exists }) => exists)
-  return new Map(existing.map((collection) => [collection.name, Array.from(collection.items(), ({ value }) => value)]))
 }
 
 const ANN = { id: 0, name: 'Ann' }
@@ -214,20 +210,19 @@ test('an edit of what is current makes exactly the edited file', () => {
   const seed = seedFor('take_in')
   for (let round = 0; round < 500; round++) {
     const random = new Random(seed + round)
-    const collections = new Map<string, Collection>()
-    const acceptedNow = new Overlay((name) => collections.get(name), 0)
-    let head = 0
+    const views = Views.temporary()
+    const acceptedNow = new Overlay(views.any, 0)
     for (let edit = 0; edit < 6; edit++) {
-      const base = snapshotOf(collections)
+      const base = views.snapshot()
       const file = new Map(
         ['a', 'b', 'c']
           .filter(() => random.chance(0.8))
           .map((name) => [name, anyItems(random, base.get(name) ?? [])] as const),
       )
       const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
-      for (const event of events) fold(collections, event, ++head)
+      if (events.length > 0) project(views, recordOf(views.position + 1, [...events]))
       const context = `TAKE_IN_SEED=${seed + round}`
-      const after = snapshotOf(collections)
+      const after = views.snapshot()
       assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
       for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
       assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0, context)

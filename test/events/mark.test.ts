@@ -28,7 +28,7 @@ async function marked(random: Random): Promise<{ readonly disk: SimulatedDisk; r
       return appended
     })
     await Promise.all(batch)
-    marks.push(journal.mark() as Mark)
+    marks.push(kept(journal.mark() as Mark))
   }
   await journal.close()
   assert.ok((marks.at(-1) as Mark).segments.length > 2)

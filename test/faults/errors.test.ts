@@ -232,10 +232,10 @@ test('a data file that cannot be written never stops the service, which says so 
   assert.equal(engine.dataFile.status.state, 'failing')
   assert.deepEqual(failures, [])
   disarm()
+  const served = Object.fromEntries(engine.views.snapshot())
   await engine.close()
   assert.equal(engine.dataFile.status.state, 'current')
-  const items = JSON.parse((disk.bytes(DATA_FILE) as Buffer).toString())
-  assert.deepEqual(items, Object.fromEntries(engine.views.snapshot()))
+  assert.deepEqual(JSON.parse((disk.bytes(DATA_FILE) as Buffer).toString()), served)
 })
 
 test('on a disk that lies about syncs it opens, or refuses with what is missing; it never serves damage', async () => {

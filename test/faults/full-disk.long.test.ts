@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { open, readFile, rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import type { Scope } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
+import { fill, mountSmallDisk } from '../support/small-disk.ts'
 import { until } from '../support/until.ts'
 import { History } from './history.ts'
 import { Load } from './load.ts'
@@ -21,7 +21,8 @@ interface Health {
 }
 
 test('on a full disk reads go on, writes are 507, nothing is damaged, and with space again it resumes by itself', async (t) => {
-  const disk = await mountSmallDisk(t)
+  // With room for what the rounds leave in the journal.
+  const disk = await mountSmallDisk(t, 3000 + 300 * ROUNDS)
   if ('missing' in disk) return t.skip(disk.missing)
   try {
     await fillAndFree(t, disk.directory)
@@ -144,36 +145,4 @@ function readOn(server: RunningServer): { end(): Promise<number> } {
       return reading
     },
   }
-}
-
-/** Takes all the space that is left. */
-async function fill(path: string): Promise<void> {
-  const file = await open(path, 'a')
-  try {
-    const page = Buffer.alloc(4096, 'f')
-    for (;;) await file.write(page)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-  } finally {
-    await file.close()
-  }
-}
-
-/** A disk with room for what the rounds leave in the journal; only root may mount one. */
-async function mountSmallDisk(
-  t: Scope,
-): Promise<{ readonly directory: string; unmount(): void } | { readonly missing: string }> {
-  const directory = await temporaryDirectory(t)
-  const size = `size=${3000 + 300 * ROUNDS}k`
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory], { encoding: 'utf8' })
-  if (mounted.status === 0) {
-    return {
-      directory,
-      // Lazily: a server that is to be killed at the end of the test may still have it open.
-      unmount: () => void spawnSync('umount', ['-l', directory]),
-    }
-  }
-  const missing = `a small disk cannot be mounted (it takes root): ${mounted.stderr || mounted.error?.message}`.trim()
-  if (process.env.CI === 'true') throw new Error(missing)
-  return { missing }
 }

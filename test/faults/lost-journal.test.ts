@@ -63,7 +63,7 @@ test('when the journal was removed with its directory, reading it is a 503', asy
   await rm(journal, { recursive: true })
   await assertRefused(server)
   // What ends now finds its directory again.
-  await mkdir(journal)
+  await mkdir(journal, { recursive: true })
 })
 
 test('when the journal was truncated, reading it is a 503 and goes on nowhere for ever', async (t) => {

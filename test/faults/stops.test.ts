@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import type { Settings } from '../../src/settings.ts'
+import { directoryUntilExit } from '../support/directory.ts'
+import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { checkKept, newRun, type Run, work } from './workload.ts'
 
-/** So few that many of the calls are a checkpoint's. */
-const CHECKPOINT_EVENTS = 15
 const FIRST = Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] }))
 
 /** Runs a workload until it is done or a fault stops it; resolves with what was acknowledged by then. */
@@ -15,13 +15,14 @@ async function runUntil(
   seed: number,
   operations: number,
   fault: (operation: Operation, path: string, call: number) => Fault | undefined,
+  settings: Partial<Settings> = {},
 ): Promise<{ run: Run; calls: number; done: boolean; failures: readonly unknown[] }> {
   const files = disk.files(fault)
   const random = new Random(seed)
   const run = newRun()
   let failures: readonly unknown[] = []
   const finished = (async () => {
-    const opened = await openTestEngine(files, { checkpointEvents: CHECKPOINT_EVENTS })
+    const opened = await openTestEngine(files, settings)
     failures = opened.failures
     await work(opened.engine, random, operations, 1 + random.integer(4), run)
     await opened.engine.close()
@@ -31,17 +32,23 @@ async function runUntil(
   return { run, calls: files.calls(), done, failures }
 }
 
-async function checkAfter(disk: SimulatedDisk, run: Run, context: string): Promise<void> {
-  const { engine } = await openTestEngine(disk.files(), { checkpointEvents: CHECKPOINT_EVENTS })
+async function checkAfter(
+  disk: SimulatedDisk,
+  run: Run,
+  context: string,
+  settings: Partial<Settings> = {},
+): Promise<void> {
+  const { engine } = await openTestEngine(disk.files(), settings)
   await checkKept(engine, [run], context)
   await engine.handler.handle(
     { type: 'CreateItem', collection: 'a', item: {} },
     { actor: 'client', requestId: 'after' },
   )
+  const served = engine.views.snapshot()
   await engine.close()
   assert.equal(engine.dataFile.status.state, 'current', `${context}: ${JSON.stringify(engine.dataFile.status)}`)
-  const again = await openTestEngine(disk.files())
-  assert.deepEqual(again.engine.views.snapshot(), engine.views.snapshot(), context)
+  const again = await openTestEngine(disk.files(), settings)
+  assert.deepEqual(again.engine.views.snapshot(), served, context)
   await again.engine.close()
 }
 
@@ -55,13 +62,22 @@ test('stopped at any system call, it recovers to a prefix that holds every ackno
   const seed = seedFor('stops')
   const operations = Number(process.env.STOPS_OPERATIONS ?? 15)
   const { calls, done } = await runUntil(newDisk(), seed, operations, () => undefined)
-  assert.ok(done && calls > 100, `${calls} calls`)
+  assert.ok(done && calls > 50, `${calls} calls`)
   for (let stop = 1; stop <= calls; stop++) {
     const disk = newDisk()
-    const { run } = await runUntil(disk, seed, operations, (_operation, _path, call) =>
-      call === stop ? { type: 'stop' } : undefined,
+    const store = directoryUntilExit()
+    const { run } = await runUntil(
+      disk,
+      seed,
+      operations,
+      (_operation, _path, call) => (call === stop ? { type: 'stop' } : undefined),
+      { store: store.path },
     )
-    await checkAfter(disk.killed(), run, `STOPS_SEED=${seed}, stopped at call ${stop}`)
+    // Half of the starts go on from the store.
+    const left = stop % 2 === 0 ? storeLeftIn(store.path) : directoryUntilExit()
+    await store.remove()
+    await checkAfter(disk.killed(), run, `STOPS_SEED=${seed}, stopped at call ${stop}`, { store: left.path })
+    await left.remove()
   }
 })
 
@@ -98,17 +114,27 @@ test('power can fail again and again, also while it recovers', async () => {
   const random = new Random(seed)
   for (let round = 0; round < rounds; round++) {
     let disk = newDisk()
+    let store = directoryUntilExit()
     const runs: Run[] = []
     for (let loss = 0; loss < 6; loss++) {
       const stop = 3 + random.integer(120)
-      const { run } = await runUntil(disk, random.integer(2 ** 30), 40, (_operation, _path, call) =>
-        call === stop ? { type: 'stop' } : undefined,
+      const { run } = await runUntil(
+        disk,
+        random.integer(2 ** 30),
+        40,
+        (_operation, _path, call) => (call === stop ? { type: 'stop' } : undefined),
+        { store: store.path },
       )
       runs.push(run)
-      disk = random.chance(0.3) ? disk.killed() : disk.powerLost(random)
+      const isKilled = random.chance(0.3)
+      disk = isKilled ? disk.killed() : disk.powerLost(random)
+      const left = isKilled ? storeLeftIn(store.path) : directoryUntilExit()
+      await store.remove()
+      store = left
     }
-    const { engine } = await openTestEngine(disk.files(), { checkpointEvents: CHECKPOINT_EVENTS })
+    const { engine } = await openTestEngine(disk.files(), { store: store.path })
     await checkKept(engine, runs, `AGAIN_SEED=${seed}, round ${round}`)
     await engine.close()
+    await store.remove()
   }
 })

@@ -68,13 +68,14 @@ function command(random: Random): Command {
 /** Every acknowledged event is there, unchanged; nothing is there that nobody sent; the views are the fold of it. */
 export async function checkKept(engine: Engine, runs: readonly Run[], context: string): Promise<void> {
   const events = new Map<Position, DomainEvent>()
-  const folded = new Views()
+  const folded = Views.temporary()
   let imports = 0
   for await (const recorded of engine.journal.read(1)) {
     for (const [position, event] of positioned(recorded)) events.set(position, event)
     if (recorded.actor === 'data-file') imports++
-    folded.apply(recorded)
+    folded.replay(recorded)
   }
+  folded.replayed()
   assert.deepEqual(
     [...events.keys()],
     Array.from({ length: engine.journal.head }, (_, index) => index + 1),

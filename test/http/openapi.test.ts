@@ -389,7 +389,7 @@ function decodedName(path: string): string | undefined {
 /** Paths and methods of every router of the app; what answers 405 for all methods is no route. */
 function registeredRoutes(): ReadonlyMap<string, string> {
   const now = () => new Date()
-  const views = new Views()
+  const views = Views.temporary()
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
@@ -409,7 +409,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     position: () => 0,
     events: {
       journal,
-      history: new History(views),
+      history: () => undefined,
       arrivals: new Arrivals(),
       gate: openToAll(),
       limits,
@@ -428,6 +428,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
       now,
       bodyBytes: 1,
       verify: undefined,
+      building: () => undefined,
       reload: async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 }),
     },
     docs: { version: '0', views, swaggerAssets: '', schemes: [], streams: new FileStreams(1) },

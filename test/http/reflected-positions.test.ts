@@ -9,6 +9,7 @@ import { Past } from '../../src/projections/past.ts'
 import { Indexes } from '../../src/projections/query/indexes.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Slices } from '../../src/slices.ts'
+import { project, recordOf } from '../support/collections.ts'
 import { whole } from '../support/whole.ts'
 
 const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100 }
@@ -16,7 +17,7 @@ const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100 }
 /** The routes over views of one collection with one item, whose `n` is the position that it came from. */
 function served(slices = new Slices()) {
   const now = () => new Date()
-  const views = new Views()
+  const views = Views.temporary()
   const history = new History(views)
   const journal = {
     id: '00000000-0000-4000-8000-000000000000',
@@ -26,8 +27,7 @@ function served(slices = new Slices()) {
     async *read() {},
   }
   const apply = (event: DomainEvent): void => {
-    const origin = { actor: 'ada', requestId: 'r' }
-    views.apply({ position: views.position + 1, time: now().toISOString(), ...origin, events: [event] })
+    project(views, recordOf(views.position + 1, [event], now().getTime()))
   }
   const write = (): void => {
     const position = views.position + 1

@@ -1,4 +1,4 @@
-import { Collection, type CollectionState, isItem } from '../../src/collections/collection.ts'
+import { type CollectionState, isItem } from '../../src/collections/collection.ts'
 import { Item } from '../../src/collections/item.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { Command } from '../../src/commands/command.ts'
@@ -131,7 +131,7 @@ class FaultyDoors implements Doors {
   }
 
   #durable(): CollectionState {
-    return this.#engine.views.any(COLLECTION) ?? new Collection(COLLECTION)
+    return this.#engine.views.any(COLLECTION) ?? this.#nothingPending().collection(COLLECTION)
   }
 
   #nothingPending(): Overlay {

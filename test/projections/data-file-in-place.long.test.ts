@@ -78,8 +78,9 @@ for (const [what, faults] of [
     await write(again.engine, { n: 11 })
     await current(again.engine)
     assert.equal(again.engine.health().status, 'ok')
+    const served = Object.fromEntries(again.engine.views.snapshot())
     await again.engine.close()
-    assert.deepEqual(fileOf(disk), Object.fromEntries(again.engine.views.snapshot()))
+    assert.deepEqual(fileOf(disk), served)
   })
 }
 
@@ -116,9 +117,10 @@ test('stopped at any system call while it is written in place, it is written aga
     const { engine } = await openTestEngine(after.files(mounted), SETTINGS)
     assert.equal(await byHand(engine), 2, `stopped at call ${stop}: an edit that nobody made`)
     await write(engine, { n: 5 })
+    const served = Object.fromEntries(engine.views.snapshot())
     await engine.close()
     assert.equal(engine.dataFile.status.state, 'current', `stopped at call ${stop}`)
-    assert.deepEqual(fileOf(after), Object.fromEntries(engine.views.snapshot()))
+    assert.deepEqual(fileOf(after), served)
   }
   assert.ok(torn > 3, `${torn} torn files`)
 })
@@ -168,10 +170,11 @@ test('an end with a data file that cannot be written at all fails with the reaso
   isReadOnly = true
   await write(engine, { n: 2 })
   await until('the data file to fail', async () => engine.dataFile.status.state === 'failing')
+  const served = Object.fromEntries(engine.views.snapshot())
   await assert.rejects(engine.close(), /data file \/data\/db\.json could not be written: EROFS/)
   const again = await openTestEngine(disk.files(mounted), SETTINGS)
   await again.engine.close()
-  assert.deepEqual(fileOf(disk), Object.fromEntries(engine.views.snapshot()))
+  assert.deepEqual(fileOf(disk), served)
   assert.equal(await byHand(again.engine), 2)
 })
 
@@ -190,12 +193,12 @@ test('a file that a crash cut short and somebody then repaired by hand is an edi
   assert.equal(after.bytes(DATA_FILE)?.length, 0)
   after.put(DATA_FILE, Buffer.from('{"things":[{"id":0,"n":77},{"id":1,"n":1},{"id":2,"n":2}]}'))
   const again = await openTestEngine(after.files(mounted), SETTINGS)
-  await again.engine.close()
   assert.deepEqual(again.engine.views.snapshot().get('things'), [
     { id: 0, n: 77 },
     { id: 1, n: 1 },
     { id: 2, n: 2 },
   ])
+  await again.engine.close()
 })
 
 test('a file that is bound into a directory of its own namespace is kept up to date, also through SIGKILL', async (t) => {

@@ -32,9 +32,11 @@ async function idOf(server: RunningServer): Promise<string> {
 }
 
 /** Every file below a directory with its bytes: what a refused start must leave as it was. */
+/** All files but those of the store, which can be built again. */
 async function contents(directory: string): Promise<Map<string, string>> {
   const files = (await readdir(directory, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
-  const paths = files.map(({ parentPath, name }) => join(parentPath, name)).sort()
+  const all = files.map(({ parentPath, name }) => join(parentPath, name)).sort()
+  const paths = all.filter((path) => !path.includes('/db.journal/store/'))
   return new Map(await Promise.all(paths.map(async (path) => [path, await readFile(path, 'latin1')] as const)))
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const ROUNDS = Number(process.env.DATA_FILE_KILLS ?? 4)
 const KEYS = Array.from({ length: 8 }, (_, index) => `k${index}`)
@@ -30,6 +31,7 @@ test('killed at any moment while the file is written, it sees the edits that wer
   for (let round = 0; round <= ROUNDS; round++) {
     const server = await startServer(t, { directory, data: FIRST })
     const get = async <T>(path: string) => (await (await server.fetch(path)).json()) as T
+    await until('it has merged the edit', async () => (await server.fetch('/api/edited')).status === 200)
     const byHand = await get<{ type: string; id?: string; item?: Item }[]>('/events?actor=data-file&collection=edited')
     assert.equal(byHand.length, 2 + edits, `round ${round}`)
     assert.deepEqual(await get('/api/edited'), [{ id: 'e', n: edited }])

@@ -112,8 +112,8 @@ class Work {
   async check(): Promise<void> {
     const { engine } = await openTestEngine(this.disk.files())
     await engine.dataFile.reload()
-    await engine.close()
     const things = (engine.views.snapshot().get('things') ?? []) as readonly Item[]
+    await engine.close()
     this.checkSaved(things)
     this.checkSaved(itemsIn(this.disk.bytes(DATA_FILE)))
     for (const [key, possible] of this.possible) {

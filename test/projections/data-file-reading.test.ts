@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Collection } from '../../src/collections/collection.ts'
 import type { FileContents } from '../../src/collections/snapshot.ts'
 import { Refusal } from '../../src/errors.ts'
 import { parseText } from '../../src/json/parse-text.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import { whereMalformed } from '../../src/json/where-malformed.ts'
-import { collectionsOf, FileReading, readingOf } from '../../src/projections/data-file/reading.ts'
+import { type Base, collectionsOf, FileReading, readingOf } from '../../src/projections/data-file/reading.ts'
 import { atOnce, Slices } from '../../src/slices.ts'
 import { Random, seedFor } from '../support/random.ts'
 
-const NOTHING: ReadonlyMap<string, Collection> = new Map()
+const NOTHING: Base = new Map()
 const read = (text: string, base = NOTHING) => atOnce(readingOf([Buffer.from(text)], base))
 
 function valuesOf(text: string, base = NOTHING): Record<string, JsonValue[]> {

@@ -9,6 +9,7 @@ import { newestFirst, search, timeRange, type Wanted } from '../../src/projectio
 import { History } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Turns } from '../../src/turns.ts'
+import { project } from '../support/collections.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const ASKER = { isGone: () => false }
@@ -16,8 +17,9 @@ const ASKER = { isGone: () => false }
 /** A journal in which every read is counted, by the events that it gave. */
 class Counted {
   readonly journal: Journal
-  readonly views = new Views()
-  readonly history = new History(this.views)
+  readonly views = Views.temporary()
+  readonly #history = new History(this.views)
+  readonly history = () => this.#history
   readonly turns = new Turns(2)
   readonly times: string[] = []
   read = 0
@@ -28,8 +30,7 @@ class Counted {
     const journal = memoryJournal('00000000-0000-4000-8000-000000000000', () => new Date(this.ms))
     const counted = this
     journal.follow((recorded) => {
-      this.views.apply(recorded)
-      this.history.apply(recorded)
+      project(this.views, recorded)
       for (const _ of recorded.events) this.times.push(recorded.time)
     })
     this.journal = {

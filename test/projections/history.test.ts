@@ -5,6 +5,7 @@ import { lastPosition } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { History, STRIDE } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
+import { project } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
 import { Random, seedFor } from '../support/random.ts'
 
@@ -18,14 +19,11 @@ interface Told {
 
 async function told(events: number, random: Random) {
   const journal = memoryJournal('a journal', () => new Date(0))
-  const views = new Views()
+  const views = Views.temporary()
   const history = new History(views)
   const reads: Position[] = []
   const items = Array.from({ length: KEYS }, (): Told => ({ positions: [], exists: false }))
-  journal.follow((recorded) => {
-    views.apply(recorded)
-    history.apply(recorded)
-  })
+  journal.follow((recorded) => project(views, recorded))
   let head = 0
   const append = async (...drafted: DomainEvent[]) => {
     const appended = await journal.append({ expected: head + 1, actor: 'a', requestId: 'r', events: drafted })

@@ -7,16 +7,17 @@ import { Document } from '../../src/json/document.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
+import { project } from '../support/collections.ts'
 
 /** A collection with one item, replaced `writes` times, whose journal is read no faster than it is let. */
 function recorded(writes: number) {
   const records: Recorded[] = []
-  const views = new Views()
+  const views = Views.temporary()
   const apply = (event: DomainEvent): void => {
     const origin = { actor: 'ada', requestId: 'r' }
     const one = { position: views.position + 1, time: '2026-11-21T12:00:00.000Z', ...origin, events: [event] }
     records.push(one)
-    views.apply(one)
+    project(views, one)
   }
   apply({ type: 'CollectionCreated', collection: 'things' })
   for (let n = 0; n < writes; n++) {

@@ -17,6 +17,7 @@ import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
 import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
+import { project } from '../support/collections.ts'
 import type { Scope } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
@@ -34,7 +35,7 @@ interface Told {
 /** Subscriptions over a journal whose events have the times that a test gives them. */
 class World {
   readonly clock = new SimulatedClock()
-  readonly views = new Views()
+  readonly views = Views.temporary()
   readonly journal: Journal
   readonly subscriptions: Subscriptions
   /** What the subscriptions were told up to. */
@@ -70,8 +71,7 @@ class World {
       pause: turn,
     })
     this.journal.follow((recorded) => {
-      this.views.apply(recorded)
-      history.apply(recorded)
+      project(this.views, recorded)
       inParts.give(recorded)
     })
   }

@@ -41,7 +41,6 @@ export async function openClusterJournal(
     newId: randomUUID,
     figures: new ClusterFigures(),
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
-    locked: async () => {},
     replay: (recorded) => seen.push(recorded),
     lost: () => lost++,
     failed: (error) => failures.push(error),
@@ -117,7 +116,7 @@ export interface ClusterHealth {
     readonly peers: readonly { readonly node: string }[]
   }
   readonly dataFile?: { readonly state: string; readonly position: number }
-  readonly checkpoint?: { readonly state: string; readonly position: number }
+  readonly store?: { readonly state: string; readonly position: number }
 }
 
 export async function healthOf(server: RunningServer): Promise<ClusterHealth> {

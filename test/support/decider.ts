@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { Collection, evolve } from '../../src/collections/collection.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { type Accepted, decide } from '../../src/commands/decide.ts'
@@ -7,8 +6,8 @@ import type { Rules } from '../../src/commands/rules.ts'
 import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
-import type { JsonObject } from '../../src/json/value.ts'
 import { atOnce } from '../../src/slices.ts'
+import { viewsOf, type WithId } from './collections.ts'
 
 export const RULES: Rules = {
   upsertOnPut: false,
@@ -18,22 +17,8 @@ export const RULES: Rules = {
   faultsOf: () => [],
 }
 
-/** The collections that events make, the first having position 1. */
-export function stateOf(events: readonly DomainEvent[]): Map<string, Collection> {
-  const collections = new Map<string, Collection>()
-  for (const [index, event] of events.entries()) fold(collections, event, index + 1)
-  return collections
-}
-
-export function fold(collections: Map<string, Collection>, event: DomainEvent, position: Position): void {
-  const collection = collections.get(event.collection) ?? new Collection(event.collection)
-  collections.set(event.collection, collection)
-  evolve(collection, event, position)
-}
-
 export function accepted(events: readonly DomainEvent[]): Accepted {
-  const collections = stateOf(events)
-  return new Overlay((name) => collections.get(name), events.length)
+  return new Overlay(viewsOf(events).any, events.length)
 }
 
 /** `given(events).when(command, rules).then(events)`, or `.refused(code)`. */
@@ -74,15 +59,15 @@ interface Stamp {
 
 const FIRST: Stamp = { revision: 1, prior: 0 }
 
-export function created(item: JsonObject & { readonly id: ItemId }, stamp = FIRST): DomainEvent {
+export function created(item: WithId, stamp = FIRST): DomainEvent {
   return { type: 'ItemCreated', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
 }
 
-export function replaced(item: JsonObject & { readonly id: ItemId }, stamp: Stamp): DomainEvent {
+export function replaced(item: WithId, stamp: Stamp): DomainEvent {
   return { type: 'ItemReplaced', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
 }
 
-export function patched(item: JsonObject & { readonly id: ItemId }, stamp: Stamp): DomainEvent {
+export function patched(item: WithId, stamp: Stamp): DomainEvent {
   return { type: 'ItemPatched', collection: 'things', id: item.id, ...stamp, item: Document.of(item) }
 }
 

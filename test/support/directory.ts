@@ -1,5 +1,5 @@
-import { rmSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -7,6 +7,14 @@ import { join } from 'node:path'
 export interface Scope {
   after(end: () => Promise<unknown>): void
 }
+
+/** A directory of a test's. */
+export interface Directory {
+  readonly path: string
+  remove(): Promise<void>
+}
+
+const PREFIX = join(tmpdir(), 'recollect-')
 
 const left = new Set<string>()
 process.on('exit', () => {
@@ -18,13 +26,19 @@ process.on('exit', () => {
  * which they were set and a server of the test's may still be writing when this one's turn comes.
  */
 export async function temporaryDirectory(t: Scope): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'recollect-'))
-  left.add(path)
-  t.after(() =>
-    rm(path, { recursive: true, force: true }).then(
-      () => left.delete(path),
-      () => {},
-    ),
-  )
+  const { path, remove } = directoryUntilExit()
+  t.after(remove)
   return path
+}
+
+/** The same for what knows of no test; whoever made it may remove it earlier. */
+export function directoryUntilExit(): Directory {
+  const path = mkdtempSync(PREFIX)
+  left.add(path)
+  const remove = (): Promise<void> =>
+    rm(path, { recursive: true, force: true }).then(
+      () => void left.delete(path),
+      () => {},
+    )
+  return { path, remove }
 }

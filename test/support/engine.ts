@@ -1,13 +1,15 @@
+import { cpSync } from 'node:fs'
 import { pino } from 'pino'
 import { type FileEngine, openEngine } from '../../src/engine.ts'
 import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/projections/data-file/writing.ts'
 import type { Settings } from '../../src/settings.ts'
+import { type Directory, directoryUntilExit } from './directory.ts'
 
 export const DATA_FILE = '/data/db.json'
 export const JOURNAL = '/data/db.journal'
 
-export const SETTINGS: Settings = {
+export const SETTINGS: Omit<Settings, 'store'> = {
   file: DATA_FILE,
   isSample: false,
   journal: JOURNAL,
@@ -47,7 +49,6 @@ export const SETTINGS: Settings = {
     trustedProxies: [],
   },
   segmentBytes: 16 * 1024,
-  checkpointEvents: 0,
   cluster: undefined,
   logLevel: 'silent',
 }
@@ -58,30 +59,68 @@ export interface OpenedEngine {
   readonly failures: readonly unknown[]
 }
 
-/** The engine on any files: time stands still unless told otherwise, and what is scheduled happens soon. */
+/** What is scheduled for later than this is not waited for by any test. */
+const LATER_MS = 1000
+
+/**
+ * The engine on any files: time stands still unless told otherwise, and what is scheduled happens soon. Its store is a
+ * new one on the real disk, unless the settings name it.
+ */
 export async function openTestEngine(
-  files: Files,
+  files: Files & { readonly stopped?: Promise<void> },
   settings: Partial<Settings> = {},
   now: () => Date = () => new Date('2026-11-20T12:00:00.000Z'),
-  schedule: Schedule = (work) => {
-    const timer = setImmediate(work)
-    return { cancel: () => clearImmediate(timer) }
-  },
+  schedule: Schedule = soon,
 ): Promise<OpenedEngine> {
   const failures: unknown[] = []
   let ids = 0
+  const temporary = settings.store === undefined ? directoryUntilExit() : undefined
+  let isStopped = false
+  files.stopped?.then(() => {
+    isStopped = true
+    return temporary?.remove()
+  })
+  let isOpening = true
   const engine = await openEngine(
-    { ...SETTINGS, ...settings },
+    { ...SETTINGS, store: temporary?.path ?? '', ...settings },
     {
       files,
       now,
       newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
-      schedule,
+      schedule: (work, ms) => (ms > LATER_MS || (isOpening && ms === LATER_MS) ? later : schedule)(work, ms),
       elapsedMs: () => performance.now(),
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',
       failed: (error) => failures.push(error),
     },
-  )
-  return { engine, failures }
+  ).finally(() => {
+    isOpening = false
+  })
+  while (engine.building?.() && failures.length === 0 && !isStopped)
+    await new Promise((resolve) => setImmediate(resolve))
+  const close = async (): Promise<void> => {
+    try {
+      await engine.close()
+    } finally {
+      await temporary?.remove()
+    }
+  }
+  return { engine: { ...engine, close }, failures }
+}
+
+/** What a process leaves of its store when it is killed, for another start. */
+export function storeLeftIn(path: string): Directory {
+  const copy = directoryUntilExit()
+  cpSync(path, copy.path, { recursive: true, preserveTimestamps: true })
+  return copy
+}
+
+const soon: Schedule = (work) => {
+  const timer = setImmediate(work)
+  return { cancel: () => clearImmediate(timer) }
+}
+
+const later: Schedule = (work, ms) => {
+  const timer = setTimeout(work, ms).unref()
+  return { cancel: () => clearTimeout(timer) }
 }

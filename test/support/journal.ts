@@ -24,7 +24,6 @@ export async function openJournal(
     now: options.now ?? (() => new Date('2026-11-20T12:00:00.000Z')),
     newId: options.newId ?? randomUUID,
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
-    locked: async () => {},
     ...(options.resume && { resume: options.resume }),
     replay: (recorded) => replayed.push(recorded),
     failed: (error) => failures.push(error),

@@ -23,7 +23,7 @@ import { Turns } from '../../src/turns.ts'
 /** The paths of every router of an app in which all schemes are in use, as they were registered. */
 export async function registeredPaths(): Promise<readonly string[]> {
   const now = () => new Date()
-  const views = new Views()
+  const views = Views.temporary()
   const history = new History(views)
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const past = new Past(journal, views, history)
@@ -46,7 +46,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
     position: () => 0,
     events: {
       journal,
-      history,
+      history: () => history,
       arrivals: new Arrivals(),
       gate,
       limits,
@@ -58,6 +58,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
       health: () => ({ status: 'ok' }),
       schemes: [],
       warnings: [],
+      building: () => undefined,
       reload,
       verify: async () => {},
       handler,

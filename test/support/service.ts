@@ -29,12 +29,16 @@ export interface OwnServiceOptions {
   readonly now?: () => Date
   /** Its `wwwroot`; default: the packaged one. */
   readonly wwwroot?: string
+  /** Where data file and journal are; default: a new one. */
+  readonly directory?: string
+  /** After how many milliseconds it calls back; default: as it is asked to. */
+  readonly delay?: (delayMs: number) => number
 }
 
 /** Starts it on a free port, with the settings that the flags make; it ends with the test. */
 export async function startHere(t: Scope, options: OwnServiceOptions = {}): Promise<OwnService> {
   const ends: (() => Promise<unknown>)[] = []
-  const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
+  const directory = options.directory ?? (await temporaryDirectory({ after: (end) => void ends.push(end) }))
   const file = join(directory, 'db.json')
   if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
   const invoked = readSettings({
@@ -52,7 +56,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     now: options.now ?? (() => new Date()),
     newId: randomUUID,
     schedule: (work, delayMs) => {
-      const timer = setTimeout(work, delayMs).unref()
+      const timer = setTimeout(work, options.delay?.(delayMs) ?? delayMs).unref()
       return { cancel: () => clearTimeout(timer) }
     },
     elapsedMs: () => performance.now(),

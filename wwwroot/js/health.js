@@ -25,14 +25,14 @@ export function healthCard(place) {
     if (server.state === 'gone') return
     const { body } = await server.ask('/health').catch(() => ({ body: undefined }))
     if (!body) return
-    const { status, position, journal, dataFile, checkpoint, cluster } = body
+    const { status, position, journal, dataFile, store, cluster } = body
     const lag = dataFile ? Math.max(0, position - (dataFile.position ?? position)) : 0
     /** @type {[string, Node | string | undefined][]} */
     const all = [
       ['State', el('span', { className: `badge ${status}` }, status)],
       ['Position', count(position)],
       ['Data file', dataFile && `${dataFile.state}${lag > 0 ? `, ${counted(lag, 'event')} behind` : ''}`],
-      ['Checkpoint', checkpoint && checkpoint.position > 0 && `at ${count(checkpoint.position)}`],
+      ['Store', store && `${store.state} at ${count(store.position)}`],
       ['Cluster', cluster && `${cluster.role}${cluster.lag ? `, ${counted(cluster.lag, 'event')} behind` : ''}`],
       ['Writes', journal.writable ? 'taken' : 'refused'],
       ['Identity', el('span.mono.break', null, journal.id)],

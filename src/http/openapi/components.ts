@@ -81,7 +81,7 @@ export const schemas = {
       journal: { type: 'object' },
       cluster: { type: 'object', description: 'Of a node of a cluster: its role, its lag and the other nodes.' },
       dataFile: { type: 'object' },
-      checkpoint: { type: 'object' },
+      store: { type: 'object' },
       replay: { type: 'object', description: 'Of a server that plays what was recorded.' },
       access: object({
         schemes: { type: 'array', items: { enum: ['token', 'basic', 'apikey'] }, description: 'None: it is off.' },

@@ -1,7 +1,8 @@
 import type { Position } from '../../events/event.ts'
 import { lastPosition, type Recorded } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
-import type { Kept, Piece } from '../checkpoint/kept.ts'
+import { TAG, tableKey } from '../../store/keys.ts'
+import { Picture, type Views } from '../views.ts'
 import { type Content, contentOf } from './adapter.ts'
 import type { Base } from './reading.ts'
 import { remembered, type Shown } from './shown.ts'
@@ -14,6 +15,8 @@ import {
   temporaryPath,
   writeState,
 } from './state.ts'
+
+const TAKEN_IN = tableKey(TAG.takenIn, 0)
 
 /** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
 export const DATA_FILE_ACTOR = 'data-file'
@@ -29,7 +32,7 @@ export interface DataFileStatus {
  * What is known of the file on disk: which contents are accounted for, from which state an edit of it was made,
  * and what stands in the way of writing it.
  */
-export class Account implements Kept {
+export class Account {
   readonly #files: Files
   readonly #path: string
   readonly #place: StatePlace
@@ -42,8 +45,6 @@ export class Account implements Kept {
   known: Mark | undefined
   /** The last content on disk that was a state of the journal's; an edited file was edited from it. */
   origin: Mark | undefined
-  /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
-  base: Base | undefined
   /** The contents that the file has had, in order: an edit may have been made from any of them. */
   shown: readonly Shown[] = []
   trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
@@ -51,13 +52,25 @@ export class Account implements Kept {
   isInPlace = false
   isTorn = false
   #isKeptInPlace = false
-  #lastTakenIn: Mark | undefined
+  #base: Base | undefined
+  readonly #views: Views
 
-  constructor(files: Files, place: StatePlace, door: string | undefined) {
+  constructor(files: Files, place: StatePlace, views: Views, door: string | undefined) {
+    this.#views = views
+    views.keep(this)
     this.#files = files
     this.#path = place.dataFile
     this.#place = place
     this.#door = door
+  }
+
+  /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
+  get base(): Base | undefined {
+    return this.#base
+  }
+  set base(base: Base | undefined) {
+    if (this.#base instanceof Picture && base !== this.#base) this.#base.close()
+    this.#base = base
   }
 
   statusAt(position: Position): DataFileStatus {
@@ -79,21 +92,16 @@ export class Account implements Kept {
     this.shown = remembered(this.shown, { position, edits })
   }
 
-  /** A durable write, also one that the journal held when it was opened. */
-  apply(recorded: Recorded): void {
-    if (isTakenIn(recorded, this.#door)) this.#lastTakenIn = { position: lastPosition(recorded), hash: recorded.key }
+  /** Keeps in the store which edit was taken in last. */
+  write(recorded: Recorded): void {
+    if (!isTakenIn(recorded, this.#door)) return
+    const taken: Mark = { position: lastPosition(recorded), hash: recorded.key }
+    this.#views.store.set(TAKEN_IN, Buffer.from(JSON.stringify(taken)))
   }
 
-  save(): readonly Piece[] {
-    return this.#lastTakenIn ? [{ fields: { ...this.#lastTakenIn } }] : []
-  }
-
-  restore({ fields: { position, hash } }: Piece): void {
-    this.#lastTakenIn = { position: position as Position, hash: hash as string }
-  }
-
-  clear(): void {
-    this.#lastTakenIn = undefined
+  get #lastTakenIn(): Mark | undefined {
+    const found = this.#views.store.newest(TAKEN_IN)
+    return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Mark)
   }
 
   /** The content of the file on disk, when that is untouched since it was written and confirmed; else it must be read. */
@@ -106,8 +114,9 @@ export class Account implements Kept {
 
   /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */
   async recognise(hash: string | undefined): Promise<void> {
-    const known = this.#written(hash)
-    this.origin = known && known !== this.#lastTakenIn ? known : await this.#editedFrom()
+    const taken = this.#lastTakenIn
+    const known = this.#written(hash, taken)
+    this.origin = known && known !== taken ? known : await this.#editedFrom()
     if (this.origin) this.show(this.origin.position)
     // What --accept-journal goes on with is compared, whatever it is.
     this.known = this.base ? undefined : known
@@ -152,9 +161,8 @@ export class Account implements Kept {
    * The mark of this content. An edit that was taken in, when the state file does not know of it because of a crash,
    * came after what it knows: who brings that back has edited the file again.
    */
-  #written(hash: string | undefined): Mark | undefined {
+  #written(hash: string | undefined, taken: Mark | undefined): Mark | undefined {
     const { confirmed, pending } = this.state ?? {}
-    const taken = this.#lastTakenIn
     if (!taken || taken.position <= (confirmed?.position ?? 0)) {
       return [confirmed, pending].find((mark) => mark?.hash === hash)
     }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
-import type { Picture } from '../../collections/snapshot.ts'
+import type { Texts } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNew } from '../../files/files.ts'
 import { indented } from '../../json/indented.ts'
@@ -44,7 +44,7 @@ const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
  * whole: temporary file → fsync → rename → directory fsync; the file's mode is kept. A file that cannot be replaced is
  * written in place: truncate → fsync → bytes → fsync, and after a crash again.
  */
-export class DataFileAdapter implements Adapter<Picture> {
+export class DataFileAdapter implements Adapter<Texts> {
   readonly #options: AdapterOptions
   #isInPlace = false
 
@@ -57,7 +57,7 @@ export class DataFileAdapter implements Adapter<Picture> {
     return null
   }
 
-  async write(picture: Picture): Promise<void> {
+  async write(picture: Texts): Promise<void> {
     if (this.#isInPlace || this.#options.isTorn()) return this.#overwrite(picture)
     try {
       await this.#replace(picture)
@@ -70,7 +70,7 @@ export class DataFileAdapter implements Adapter<Picture> {
     }
   }
 
-  async #replace(picture: Picture): Promise<void> {
+  async #replace(picture: Texts): Promise<void> {
     const { files, path, beforeReplace, replaced } = this.#options
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
@@ -83,7 +83,7 @@ export class DataFileAdapter implements Adapter<Picture> {
     await files.syncDirectory(directoryOf(path))
   }
 
-  async #overwrite(picture: Picture): Promise<void> {
+  async #overwrite(picture: Texts): Promise<void> {
     const { files, path, beforeOverwrite, replaced, torn, isTorn } = this.#options
     const file = await files.open(path, 'edit')
     try {
@@ -117,7 +117,7 @@ async function empty(file: OpenFile): Promise<void> {
 }
 
 /** Whether a file is what a crash may leave of a state that was written in place: its first bytes, some of them zero. */
-export async function isBeginningOf(files: Files, path: string, picture: Picture): Promise<boolean> {
+export async function isBeginningOf(files: Files, path: string, picture: Texts): Promise<boolean> {
   const file = await files.open(path, 'read')
   try {
     const size = await file.size()
@@ -136,7 +136,7 @@ export async function isBeginningOf(files: Files, path: string, picture: Picture
 }
 
 /** Writes a state as a new data file, synced; resolves with its SHA-256. */
-export async function writePicture(files: Files, path: string, picture: Picture, mode?: number): Promise<string> {
+export async function writePicture(files: Files, path: string, picture: Texts, mode?: number): Promise<string> {
   const hash = createHash('sha256')
   await writeNew(files, path, hashing(chunksOf(picture), hash), mode)
   return hash.digest('hex')
@@ -254,13 +254,13 @@ function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): u
 const CHUNK_CHARACTERS = 64 * 1024
 
 /** The same text as `JSON.stringify(…, null, 2)` of the whole, in pieces: it may be longer than a string can be. */
-function* chunksOf(picture: Picture): Generator<Buffer> {
+function* chunksOf(picture: Texts): Generator<Buffer> {
   let text = '{'
   let collections = 0
-  for (const [name, items] of picture) {
+  for (const [name, collection] of picture) {
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: [`
     let count = 0
-    for (const item of items) {
+    for (const item of collection.items()) {
       text += `${count++ ? ',' : ''}\n    `
       for (const piece of indented(item.text, '    ')) {
         text += piece

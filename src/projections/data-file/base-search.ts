@@ -99,7 +99,7 @@ function* editedItems({ file, base, lastChange }: SearchOptions, oldest: Positio
         const members = Object.keys((yield* parseSteps(item.text)) as JsonObject).length
         edited.others += members
         unnamed.set(item.text, members)
-      } else if (before?.item(keyOf(item.id)) !== item) note(name, item.id)
+      } else if (before?.item(keyOf(item.id))?.text !== item.text) note(name, item.id)
     }
     if (unnamed.size > 0) edited.unnamed.set(name, unnamed)
   }

@@ -1,11 +1,9 @@
 import type { Logger } from 'pino'
 import type { FileContents } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
-import type { Recorded } from '../../events/journal.ts'
 import { directoryOf, type Files, isOutOfSpace } from '../../files/files.ts'
 import { Slices, type Steps } from '../../slices.ts'
-import type { Kept } from '../checkpoint/kept.ts'
-import { collectionsAt, type Views } from '../views.ts'
+import { collectionsAt, Picture, type Views } from '../views.ts'
 import { Account, type DataFileStatus } from './account.ts'
 import { contentOf, isBeginningOf } from './adapter.ts'
 import type { Doubtful } from './base-search.ts'
@@ -50,7 +48,7 @@ export class DataFile {
   constructor(options: DataFileOptions) {
     this.#options = options
     const { files, path, journal, views, log, schedule, eager, door } = options
-    this.#account = new Account(files, { dataFile: path, journal }, door)
+    this.#account = new Account(files, { dataFile: path, journal }, views, door)
     this.#edits = new Edits({
       files,
       path,
@@ -85,31 +83,6 @@ export class DataFile {
     return this.#account.prepare()
   }
 
-  /** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
-  async checkJournalIsThere(exists: boolean): Promise<void> {
-    const { files, path, journal, acceptJournal } = this.#options
-    const kept = await readState(files, { dataFile: path, journal })
-    if (kept && !exists && !acceptJournal) throw missingJournal(path, kept.state)
-  }
-
-  /** Refuses first items that are not valid. Touches nothing. */
-  async checkFirstItems(check: (file: FileContents) => Steps<unknown>): Promise<void> {
-    const bytes = await this.#options.files.read(this.#options.path)
-    if (!bytes) return
-    const file = await this.#slices.run(() => readingOf([bytes], new Map()))
-    await this.#slices.run(() => check(file))
-  }
-
-  /** A write that the journal held when it was opened; the views have it. */
-  replay(recorded: Recorded): void {
-    this.#account.apply(recorded)
-  }
-
-  /** What a checkpoint holds of it. */
-  get kept(): Kept {
-    return this.#account
-  }
-
   /** Takes in what was edited while nothing ran, and from now on keeps the file up to date. */
   start(connection: Connection): Promise<void> {
     this.#connection = connection
@@ -124,7 +97,7 @@ export class DataFile {
       if (!acceptJournal) throw mismatch
       log.warn(`${mismatch.message} It is accepted.`)
       account.state = undefined
-      account.base = views.copies()
+      account.base = views.picture()
       account.shown = []
     }
     const content = (await account.untouched()) ?? (await contentOf(files, path))
@@ -157,14 +130,19 @@ export class DataFile {
     const pending = this.#account.state?.pending
     if (!pending?.inPlace) return false
     const { position } = pending
-    if (position === views.position) return isBeginningOf(files, path, views.picture())
-    const then = await collectionsAt(this.#connected.journal, position, position, () => false)
-    return isBeginningOf(files, path, new Map(Array.from(then, ([name, items]) => [name, items.snapshot()])))
+    const then =
+      position === views.position
+        ? views.picture()
+        : await collectionsAt(views.store.directory, this.#connected.journal, position, position, () => false)
+    try {
+      return await isBeginningOf(files, path, then)
+    } finally {
+      then.close()
+    }
   }
 
   /** The views have another write. */
-  changed(recorded: Recorded): void {
-    this.#account.apply(recorded)
+  changed(): void {
     this.#writing.soon()
   }
 
@@ -207,7 +185,7 @@ export class DataFile {
   async #takeIn(): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
     const account = this.#account
-    let edit: Edit
+    let edit: Edit | undefined
     let taken: Merged
     try {
       edit = await this.#edits.find()
@@ -217,6 +195,9 @@ export class DataFile {
         account.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
       }
       throw error
+    } finally {
+      const { base } = edit ?? {}
+      if (base instanceof Picture && base !== account.base) base.close()
     }
     const { file, content, origin } = edit
     const { basis, events } = taken
@@ -274,6 +255,25 @@ export class DataFile {
       }
     }, QUIET_MS)
   }
+}
+
+/** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
+export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
+  const kept = await readState(files, { dataFile: path, journal })
+  if (kept) throw missingJournal(path, kept.state)
+}
+
+/** Refuses first items that are not valid. Touches nothing. */
+export async function checkFirstItems(
+  files: Files,
+  path: string,
+  check: (file: FileContents) => Steps<unknown>,
+): Promise<void> {
+  const bytes = await files.read(path)
+  if (!bytes) return
+  const slices = new Slices()
+  const file = await slices.run(() => readingOf([bytes], new Map()))
+  await slices.run(() => check(file))
 }
 
 /** The conflicts, and what an edit may have replaced unseen, each once. */

@@ -4,7 +4,7 @@ import type { Position } from '../../events/event.ts'
 import { type Journal, lastPosition } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
 import type { Slices } from '../../slices.ts'
-import { collectionsAt, type Views } from '../views.ts'
+import { collectionsAt, Picture, type Views } from '../views.ts'
 import { type Account, isTakenIn } from './account.ts'
 import { alwaysWritten, type Content, contentOf, readContent } from './adapter.ts'
 import { type Doubtful, findOrigin } from './base-search.ts'
@@ -50,10 +50,10 @@ export class Edits {
   async baseOf(origin: Position): Promise<Base> {
     if (this.#options.account.base) return this.#options.account.base
     const { views, door } = this.#options
-    if (origin === views.position) return views.copies()
+    if (origin === views.position) return views.picture()
     const edits: [Position, Position][] = []
     const journal = this.#options.journal()
-    const base = await collectionsAt(journal, origin, journal.head, (recorded) => {
+    const base = await collectionsAt(views.store.directory, journal, origin, journal.head, (recorded) => {
       if (!isTakenIn(recorded, door)) return false
       edits.push([recorded.position, lastPosition(recorded)])
       return true
@@ -64,10 +64,19 @@ export class Edits {
 
   /** The edited file, and the content that it was edited from. */
   async find(): Promise<Edit> {
-    const account = this.#options.account
-    const { views, path } = this.#options
+    const last = await this.baseOf(this.#options.account.origin?.position ?? 0)
+    let edit: Edit | undefined
+    try {
+      edit = await this.#findFrom(last)
+      return edit
+    } finally {
+      if (edit?.base !== last) this.#release(last)
+    }
+  }
+
+  async #findFrom(last: Base): Promise<Edit> {
+    const { account, views, path } = this.#options
     const journal = this.#options.journal()
-    const last = await this.baseOf(account.origin?.position ?? 0)
     const shown = recent(account.shown)
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const read = await this.#read(last)
@@ -80,13 +89,28 @@ export class Edits {
         lastChange: (collection, key) => views.any(collection)?.get(key)?.position ?? 0,
       })
       if (!origin) return { ...read, base: last, origin: shown.at(-1) ?? NOTHING_SHOWN, isLast: true, doubtful }
-      const base = await collectionsAt(journal, origin.position, lastOf(origin), ({ position }) =>
-        holds(origin, position),
+      const base = await collectionsAt(
+        views.store.directory,
+        journal,
+        origin.position,
+        lastOf(origin),
+        ({ position }) => holds(origin, position),
       )
-      const again = await this.#read(base)
-      if (again.content.hash === read.content.hash) return { ...again, base, origin, isLast: false, doubtful }
+      let isFound = false
+      try {
+        const again = await this.#read(base)
+        isFound = again.content.hash === read.content.hash
+        if (isFound) return { ...again, base, origin, isLast: false, doubtful }
+      } finally {
+        if (!isFound) base.close()
+      }
     }
     throw alwaysWritten(path)
+  }
+
+  /** What the store keeps for it is removed. */
+  #release(base: Base): void {
+    if (base instanceof Picture && base !== this.#options.account.base) base.close()
   }
 
   /** The file as it is now; only of one that is not valid all bytes are held at once, to say what is wrong with it. */

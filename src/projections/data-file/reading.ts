@@ -1,4 +1,4 @@
-import { Collection } from '../../collections/collection.ts'
+import type { PinnedCollection } from '../../collections/collection.ts'
 import { Item, keyOf } from '../../collections/item.ts'
 import { Keys } from '../../collections/keys.ts'
 import {
@@ -14,7 +14,6 @@ import {
 } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import type { ItemId } from '../../events/event.ts'
-import { Document } from '../../json/document.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import { pointer } from '../../json/pointer.ts'
 import { own } from '../../json/value.ts'
@@ -25,7 +24,10 @@ import type { Slices, Steps } from '../../slices.ts'
 import { JsonScan, MORE, type Scanning } from './json-scan.ts'
 
 /** The state that a file was edited from. */
-export type Base = ReadonlyMap<string, Collection>
+export type Base = ReadonlyMap<string, BaseCollection>
+
+/** The items that a collection had then. */
+export type BaseCollection = Pick<PinnedCollection, 'size' | 'get' | 'item' | 'itemAt' | 'placeOf' | 'seek' | 'items'>
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
@@ -119,7 +121,7 @@ function* contentsOf(scan: JsonScan, base: Base): Scanning<FileContents> {
   return inOrder(contents)
 }
 
-function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): Scanning<FileItems> {
+function* itemsOf(scan: JsonScan, name: string, base: BaseCollection | undefined): Scanning<FileItems> {
   const items = new LongList<FileItem>()
   const indexes = new Keys()
   scan.place = () => [name, items.length]
@@ -151,16 +153,56 @@ function* itemsOf(scan: JsonScan, name: string, base: Collection | undefined): S
 
 /** The collections of a file that has all ids, for another edit to be made from. */
 export function* collectionsOf(file: FileContents): Steps<Base> {
-  const collections = new Map<string, Collection>()
-  for (const [name, { items }] of file) {
-    const collection = new Collection(name)
+  const collections = new Map<string, BaseCollection>()
+  for (const [name, { items, indexes }] of file) {
+    const all = new LongList<Item>()
     for (const item of items) {
-      collection.put(item instanceof Item ? item : new Item(item.id as ItemId, new Document(item.text), 0, 0))
+      all.push(item instanceof Item ? item : new Item(item.id as ItemId, item, 0, 0))
       yield
     }
-    collections.set(name, collection)
+    collections.set(name, new FileCollection(all, indexes))
   }
   return collections
+}
+
+/** The items of a collection as a file has them: the places are their indexes. */
+class FileCollection implements BaseCollection {
+  readonly #items: LongList<Item>
+  readonly #indexes: FileItems['indexes']
+
+  constructor(items: LongList<Item>, indexes: FileItems['indexes']) {
+    this.#items = items
+    this.#indexes = indexes
+  }
+
+  get size(): number {
+    return this.#items.length
+  }
+
+  get(key: string): Item | undefined {
+    return this.item(key)
+  }
+
+  item(key: string): Item | undefined {
+    const place = this.placeOf(key)
+    return place === undefined ? undefined : this.itemAt(place)
+  }
+
+  itemAt(place: number): Item | undefined {
+    return this.#items.at(place)
+  }
+
+  placeOf(id: ItemId): number | undefined {
+    return this.#indexes.of(id)
+  }
+
+  seek(place: number): number {
+    return Math.min(place, this.size)
+  }
+
+  *items(): Generator<Item> {
+    yield* this.#items
+  }
 }
 
 /** As JavaScript orders the members of an object. */

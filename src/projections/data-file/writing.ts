@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import type { Logger } from 'pino'
-import type { Picture } from '../../collections/snapshot.ts'
+import type { Texts } from '../../collections/snapshot.ts'
 import type { Position } from '../../events/event.ts'
 import type { Files } from '../../files/files.ts'
 import type { Views } from '../views.ts'
@@ -35,7 +35,7 @@ const REST_FACTOR = 9
 export class Writing {
   readonly #options: WritingOptions
   readonly #account: Account
-  readonly #low: Low<Picture>
+  readonly #low: Low<Texts>
   #timer: ReturnType<Schedule> | undefined
   #notBefore = 0
   /** The position of the snapshot that is being written. */
@@ -68,7 +68,7 @@ export class Writing {
       torn: (content) => account.tear(content),
       isTorn: () => account.isTorn,
     })
-    this.#low = new Low<Picture>(adapter, new Map())
+    this.#low = new Low<Texts>(adapter, new Map())
   }
 
   /** Writes the file after so many milliseconds, or later when it was written just now. */
@@ -110,10 +110,15 @@ export class Writing {
       }
       // The file may be what is pending: that must be known after a crash, too.
       if (account.state?.pending && !account.isTorn) await this.#note(account.origin, undefined)
-      const { position } = views
-      this.#low.data = views.picture()
+      const picture = views.picture()
+      const { position } = picture
+      this.#low.data = picture
       this.#position = position
-      await this.#low.write()
+      try {
+        await this.#low.write()
+      } finally {
+        picture.close()
+      }
       account.base = undefined
       account.known = { position, hash: '', ...account.content }
       account.trouble = undefined

@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Collection } from '../../../src/collections/collection.ts'
-import { Item } from '../../../src/collections/item.ts'
-import { Places } from '../../../src/collections/places.ts'
-import { Document } from '../../../src/json/document.ts'
+import type { Collection } from '../../../src/collections/collection.ts'
 import type { JsonObject } from '../../../src/json/value.ts'
 import { PlaceSet } from '../../../src/projections/query/indexes/place-set.ts'
 import { Ranking } from '../../../src/projections/query/indexes/ranking.ts'
 import { Indexes } from '../../../src/projections/query/indexes.ts'
 import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
+import { collectionOf as writerOf } from '../../support/collections.ts'
 import { Random, seedFor } from '../../support/random.ts'
 import { scan } from './scan.ts'
 
@@ -21,40 +19,7 @@ function queryOf(search: string) {
   return parseQuery(parseParameters(search, 100), { parameters: 100, pageSize: 10_000 })
 }
 
-function collectionOf(bodies: readonly JsonObject[]): Collection {
-  const collection = new Collection('things')
-  for (const [id, body] of bodies.entries()) collection.put(new Item(id, Document.of({ id, ...body }), 1, id + 1))
-  return collection
-}
-
-test('places give the nth of what is left, whatever came and went', () => {
-  const places = new Places<number>()
-  let model: { readonly place: number; readonly thing: number }[] = []
-  for (let round = 0; round < 60; round++) {
-    for (let count = random.integer(400); count > 0; count--) {
-      const thing = random.integer(1000)
-      model.push({ place: places.add(thing), thing })
-    }
-    const goes = random.pick([0.02, 0.5, 0.98])
-    for (const { place } of model.filter(() => random.chance(goes))) {
-      places.remove(place)
-      places.remove(place)
-      model = model.filter((one) => one.place !== place)
-    }
-    assert.equal(places.size, model.length)
-    const offset = random.integer(model.length + 3)
-    assert.deepEqual(
-      places.slice(offset, 10),
-      model.slice(offset, offset + 10).map(({ thing }) => thing),
-    )
-    const from = random.integer(places.next + 1)
-    assert.equal(places.seek(from), model.find(({ place }) => place >= from)?.place ?? places.next)
-    assert.deepEqual(
-      [...places.values()],
-      model.map(({ thing }) => thing),
-    )
-  }
-})
+const collectionOf = (bodies: readonly JsonObject[]): Collection => writerOf(bodies).collection
 
 test('a ranking knows every rank while places come and go', () => {
   const keys = Array.from({ length: 50_000 }, () => random.integer(500))
@@ -193,7 +158,8 @@ test('an index holds about thirteen bytes an item, and a text that many have onc
 
 test('what was planned for a query is planned anew after every change', async () => {
   const size = 3000
-  const collection = collectionOf(Array.from({ length: size }, (_, n) => ({ n, kind: n % 7 })))
+  const writer = writerOf(Array.from({ length: size }, (_, n) => ({ n, kind: n % 7 })))
+  const { collection } = writer
   const indexes = new Indexes({ bytes: ROOM })
   const searches = ['n_gt=1000&sort=-n&pageSize=5&page=3', 'kind=3&pageSize=4', 'n=1500', 'kind_in=1,2&n_lt=90']
   const queries = searches.map((search) => ({ ...queryOf(search), isShared: true }))
@@ -204,12 +170,12 @@ test('what was planned for a query is planned anew after every change', async ()
       assert.deepEqual([text, total], [wanted.text, wanted.total])
     }
     if (round % 50 === 49) {
-      collection.order(['2999', '7'])
+      writer.order(2999, 7)
       continue
     }
     const id = random.integer(size)
     const isThere = collection.item(String(id)) !== undefined
-    if (isThere && random.chance(0.3)) collection.remove(String(id), { revision: 1, position: round })
-    else collection.put(new Item(id, Document.of({ id, n: random.integer(size), kind: random.integer(7) }), 1, round))
+    if (isThere && random.chance(0.3)) writer.remove(id)
+    else writer.put({ id, n: random.integer(size), kind: random.integer(7) })
   }
 })

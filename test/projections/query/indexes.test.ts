@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Collection } from '../../../src/collections/collection.ts'
-import { Item } from '../../../src/collections/item.ts'
-import { Document } from '../../../src/json/document.ts'
+import type { Collection } from '../../../src/collections/collection.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../../../src/json/value.ts'
 import { Indexes } from '../../../src/projections/query/indexes.ts'
 import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
 import { Slices } from '../../../src/slices.ts'
+import { CollectionWriter, type WithId } from '../../support/collections.ts'
 import { Random, seedFor } from '../../support/random.ts'
 import { whole } from '../../support/whole.ts'
 import { ORDER } from './order.ts'
@@ -35,7 +34,8 @@ const OPERATORS = ['eq', 'ne', 'gt', 'gte', 'lt', 'lte', 'in', 'startswith', 'co
 /** A collection that is written to, and queries over it. */
 class World {
   readonly random: Random
-  readonly collection = new Collection('things')
+  readonly #writer = new CollectionWriter()
+  readonly collection: Collection = this.#writer.collection
   /** How many of the items are long. */
   readonly longs: number
   #made = 0
@@ -90,14 +90,14 @@ class World {
   }
 
   put(id: number): void {
-    const { collection } = this
-    collection.position++
-    collection.put(new Item(id, Document.of({ id, ...this.body() }), 1, collection.position))
+    this.#writer.put({ id, ...this.body() })
     this.#made = Math.max(this.#made, id + 1)
   }
 
   grow(size: number): void {
-    while (this.collection.size < size) this.put(this.#made)
+    const items: WithId[] = []
+    while (this.#made < size) items.push({ id: this.#made++, ...this.body() })
+    this.#writer.putAll(items)
   }
 
   /** What clients and hand edits do. */
@@ -105,9 +105,9 @@ class World {
     const { random, collection } = this
     const id = random.integer(this.#made + 1)
     if (random.chance(0.3)) {
-      if (collection.item(String(id))) collection.remove(String(id), { revision: 2, position: ++collection.position })
+      if (collection.item(String(id))) this.#writer.remove(id)
     } else if (random.chance(0.0005)) {
-      collection.order([id, id + 1, random.integer(this.#made), id].map(String))
+      this.#writer.order(id, id + 1, random.integer(this.#made), id)
     } else this.put(id)
   }
 
@@ -215,10 +215,9 @@ describe('an answer found by indexes is byte for byte that of a scan', () => {
 })
 
 test('a query finds all that match though an item comes to have too many values for an index meanwhile', async () => {
-  const collection = new Collection('things')
-  const put = (id: number, body: JsonObject): void =>
-    collection.put(new Item(id, Document.of({ id, ...body }), 1, ++collection.position))
-  for (let id = 0; id < 6000; id++) put(id, { n: id % 20, tags: ['one', 'common'], text: 'abc' })
+  const writer = new CollectionWriter()
+  const { collection } = writer
+  writer.putAll(Array.from({ length: 6000 }, (_, id) => ({ id, n: id % 20, tags: ['one', 'common'], text: 'abc' })))
   const tooMany = Array.from({ length: 60_000 }, (_, index) => index)
   let isToWrite = false
   let time = 0
@@ -226,7 +225,7 @@ test('a query finds all that match though an item comes to have too many values 
     () => (time += 10),
     (slice) =>
       setImmediate(() => {
-        if (isToWrite) put(6000, { n: 1, tags: tooMany })
+        if (isToWrite) writer.put({ id: 6000, n: 1, tags: tooMany })
         isToWrite = false
         slice()
       }),

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Collection } from '../../../src/collections/collection.ts'
-import { Item } from '../../../src/collections/item.ts'
-import { Document } from '../../../src/json/document.ts'
+import type { Collection } from '../../../src/collections/collection.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { Indexes } from '../../../src/projections/query/indexes.ts'
 import { pageLinks, parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
+import { collectionOf } from '../../support/collections.ts'
 import { seedFor } from '../../support/random.ts'
 import { whole } from '../../support/whole.ts'
 import { ORDER } from './order.ts'
@@ -212,12 +211,6 @@ function searchFor(filtered: readonly Asked[], sorted: readonly Sorted[]): strin
   return spelledSort.length > 0 ? [...parameters, `sort=${spelledSort.join(',')}`] : parameters
 }
 
-function collectionOf(from: readonly JsonObject[]): Collection {
-  const collection = new Collection('things')
-  for (const value of from) collection.put(new Item(value.id as number, Document.of(value), 1, 1))
-  return collection
-}
-
 /** What is asked for again is found by an index, where one can help. */
 async function ask(from: Collection, search: string) {
   const parameters = parseParameters(search, LIMITS.parameters)
@@ -242,7 +235,7 @@ test('filter, sort and page answer as a naive model of them does', async () => {
         ...searchFor(filtered, sorted),
         `${length}=${size}`,
       ].join('&')
-      const given = await ask(collectionOf(all), search)
+      const given = await ask(collectionOf(all).collection, search)
       assert.equal(given.total, expected.length, search)
       assert.deepEqual(given.items, expected.slice(offset, offset + size), search)
     }),
@@ -254,7 +247,7 @@ test('following next, from the first page on, brings every matching item once an
   await fc.assert(
     fc.asyncProperty(items, filters, sort, paging, async (all, filtered, sorted, { family, size }) => {
       const others = searchFor(filtered, sorted)
-      const from = collectionOf(all)
+      const from = collectionOf(all).collection
       const [, length] = family.split('/')
       const walked: JsonObject[] = []
       let search: string | undefined = [...others, `${length}=${size}`].join('&')

@@ -1,4 +1,5 @@
 import type { Collection } from '../../../collections/collection.ts'
+import type { Item } from '../../../collections/item.ts'
 import { parseSteps } from '../../../json/parse-steps.ts'
 import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
@@ -15,12 +16,17 @@ export function* putting(indexes: Iterable<FieldIndex>, collection: Collection, 
   const value = item && ((yield* parseSteps(item.text)) as JsonObject)
   for (const index of indexes) {
     const entries = value && (yield* entriesOf(value, index.path))
-    if (collection.itemAt(place) !== item) return false
+    if (!isStill(collection, place, item)) return false
     if (entries) index.put(place, entries)
     else index.remove(place)
     if (entries && (entries.others?.length ?? MANY) >= MANY) yield
   }
-  return collection.itemAt(place) === item
+  return isStill(collection, place, item)
+}
+
+/** Whether the item that was read at a place is there yet. */
+export function isStill(collection: Collection, place: number, item: Item | undefined): boolean {
+  return collection.positionAt(place) === item?.position
 }
 
 export function firstOf(places: ReadonlySet<number>): number | undefined {

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../json/value.ts'
 import { atOnce, type Steps } from '../../../slices.ts'
 import { type Conditions, passing } from '../filter.ts'
 import type { Query } from '../query.ts'
-import { firstOf } from './build.ts'
+import { firstOf, isStill } from './build.ts'
 import { type CollectionIndexes, type Follower, nameOf } from './collection-indexes.ts'
 import { isIn } from './intervals.ts'
 import { PlaceSet } from './place-set.ts'
@@ -185,7 +185,7 @@ class Changes implements Follower {
       const item = this.#collection.itemAt(place)
       const value = item && ((yield* parseSteps(item.text)) as JsonObject)
       const passes = value !== undefined && (yield* passing(value, this.#conditions))
-      if (this.#collection.itemAt(place) !== item || !this.#again.delete(place)) continue
+      if (!isStill(this.#collection, place, item) || !this.#again.delete(place)) continue
       if (passes) this.#set.add(place)
     }
   }

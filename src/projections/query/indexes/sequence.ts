@@ -4,6 +4,7 @@ import type { Sort } from '../../../json/order.ts'
 import { parseSteps } from '../../../json/parse-steps.ts'
 import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
+import { isStill } from './build.ts'
 import type { Column } from './column.ts'
 import { compareKeys, type Entry, firstEntry, SECTION, SECTIONS } from './entries.ts'
 import type { FieldIndex } from './field-index.ts'
@@ -49,7 +50,7 @@ export class Sequence {
   /** The places of a set that are to be read before it can be put in order: none when there is an index for each level. */
   unreadOf(set: PlaceSet): readonly number[] {
     if (!this.readsItems) return []
-    return set.slice(0, set.size).filter((place) => this.#read.get(place)?.item !== this.#collection.itemAt(place))
+    return set.slice(0, set.size).filter((place) => !isStill(this.#collection, place, this.#read.get(place)?.item))
   }
 
   *reading(place: number): Steps<void> {

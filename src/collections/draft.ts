@@ -1,0 +1,203 @@
+import type { ItemId, Position } from '../events/event.ts'
+import { positionOf } from '../store/bytes.ts'
+import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import type { Store } from '../store/store.ts'
+import type { Change, CollectionFacts, FoldTarget, Moment } from './collection.ts'
+import { blockOf } from './gaps.ts'
+import { type Gone, type Item, keyOf } from './item.ts'
+import { encodeGone, encodeItem, idOf, isGone, moved, standingOf } from './item-record.ts'
+import { Table } from './table.ts'
+
+/** Where an item of a key stands, or stood. */
+interface Found {
+  readonly key: string
+  readonly place: number | undefined
+  readonly isThere: boolean
+  readonly since: Position
+}
+
+/** Above all positions. */
+const NEWEST = Number.MAX_SAFE_INTEGER
+
+/** Of more changes than so many nobody is told each. */
+const MOST_CHANGES = 4096
+
+/**
+ * A collection as it is written: the fold puts what events make of it into the store, where readers do not look before
+ * the position that they see has passed it. In transactions.
+ */
+export class Draft implements FoldTarget {
+  readonly name: string
+  exists: boolean
+  nextId: number
+  textIds: number
+  position: Position
+  #size: number
+  #places: number
+  readonly #store: Store
+  #table: Table
+  #gaps = new Map<number, number>()
+  #changes: Change[] | undefined = []
+  #found: Found | undefined
+
+  constructor(store: Store, facts: CollectionFacts) {
+    this.#store = store
+    this.name = facts.name
+    this.exists = facts.exists
+    this.nextId = facts.nextId
+    this.textIds = facts.textIds
+    this.position = facts.position
+    this.#size = facts.size
+    this.#places = facts.places
+    this.#table = new Table(store, facts.table)
+  }
+
+  get facts(): CollectionFacts {
+    const { name, exists, nextId, textIds, position } = this
+    return {
+      name,
+      exists,
+      nextId,
+      textIds,
+      position,
+      size: this.#size,
+      places: this.#places,
+      table: this.#table.number,
+    }
+  }
+
+  /** The blocks of which another number of places is empty. */
+  get gaps(): ReadonlyMap<number, number> {
+    return this.#gaps
+  }
+
+  get changes(): readonly Change[] | undefined {
+    return this.#changes
+  }
+
+  /** Readers see all that was put so far. */
+  shown(): void {
+    this.#gaps = new Map()
+    this.#changes = []
+  }
+
+  /** A draft that goes on with a write of which some was put before: nobody knows which places that were. */
+  unknown(): this {
+    this.#changes = undefined
+    return this
+  }
+
+  idOf(key: string): ItemId | undefined {
+    const place = this.#table.placeOf(key, NEWEST)
+    const record = place === undefined ? undefined : this.#table.recordOf(key, place, NEWEST)
+    const isThere = record !== undefined && !isGone(record)
+    this.#found = { key, place, isThere, since: record ? standingOf(record).since : 0 }
+    return isThere ? idOf(record) : undefined
+  }
+
+  put(item: Item, moment: Moment): void {
+    const { key } = item
+    const found = this.#find(key)
+    const place = found.isThere ? (found.place as number) : this.#places++
+    const since = found.isThere ? found.since : item.position
+    this.#table.putRecord(place, encodeItem(item, { since, ...moment }))
+    if (!found.isThere) {
+      this.#size++
+      this.#table.putPlace(key, place, item.position)
+    }
+    this.#note({ place, item })
+  }
+
+  remove(id: ItemId, gone: Gone, moment: Moment): void {
+    const { place, isThere, since } = this.#find(keyOf(id))
+    if (!isThere || place === undefined) return
+    this.#table.putRecord(place, encodeGone(id, gone, { since, ...moment }))
+    this.#size--
+    this.#isEmpty(place)
+    this.#note({ place, item: undefined })
+  }
+
+  /**
+   * Puts the named items in this order, then any others as they were, into a table of their own, which the collection has
+   * from the last step on. Each step writes little, in the transaction that the caller has opened for it.
+   */
+  *ordering(keys: Iterable<string>, number: number, position: Position): Generator<undefined, void> {
+    const before = this.#table
+    const table = new Table(this.#store, number)
+    const gaps = new Map<number, number>()
+    let places = 0
+    const move = (key: string, record: Buffer): void => {
+      const place = places++
+      if (isGone(record)) gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
+      table.putRecord(place, moved(record, position))
+      table.putPlace(key, place, position)
+    }
+    const isMoved = (key: string): boolean => table.placeOf(key, NEWEST) !== undefined
+    for (const key of keys) {
+      const place = isMoved(key) ? undefined : before.placeOf(key, NEWEST)
+      const record = place === undefined ? undefined : before.copyAt(place, NEWEST)
+      if (!record || isGone(record)) continue
+      move(key, record)
+      yield
+    }
+    // What is left of those that were deleted stands behind all items.
+    for (const areGone of [false, true]) {
+      for (let place = 0; place < this.#places; place++, yield) {
+        const record = before.copyAt(place, NEWEST)
+        if (isGone(record) !== areGone) continue
+        const key = keyOf(idOf(record))
+        if (before.placeOf(key, NEWEST) === place && !isMoved(key)) move(key, record)
+      }
+    }
+    this.#table = table
+    this.#gaps = gaps
+    this.#places = places
+    this.#changes = undefined
+  }
+
+  /** Writes what is not in the items' own rows. */
+  save(number: number): void {
+    const key = numberedKey(TAG.collection, 0, number)
+    this.#store.set(key, Buffer.from(JSON.stringify(this.facts)))
+    for (const [block, empty] of this.#gaps) {
+      const value = Buffer.allocUnsafe(2)
+      value.writeUInt16BE(empty)
+      this.#store.set(numberedKey(TAG.gaps, this.#table.number, block), value)
+    }
+  }
+
+  #find(key: string): Found {
+    if (this.#found?.key !== key) this.idOf(key)
+    const found = this.#found as Found
+    this.#found = undefined
+    return found
+  }
+
+  #isEmpty(place: number): void {
+    const block = blockOf(place)
+    this.#gaps.set(block, this.#emptyIn(block) + 1)
+  }
+
+  #emptyIn(block: number): number {
+    const known = this.#gaps.get(block)
+    if (known !== undefined) return known
+    const value = this.#store.newest(numberedKey(TAG.gaps, this.#table.number, block))
+    return value ? value.readUInt16BE(0) : 0
+  }
+
+  #note(change: Change): void {
+    if (!this.#changes) return
+    this.#changes.push(change)
+    if (this.#changes.length > MOST_CHANGES) this.#changes = undefined
+  }
+}
+
+/** The collections that the store holds, by their numbers, which have the order of their first creation. */
+export function storedCollections(store: Store): Map<number, CollectionFacts> {
+  const prefix = tableKey(TAG.collection, 0)
+  const found = new Map<number, CollectionFacts>()
+  for (const { key, value } of store.rows(prefix, prefixEnd(prefix))) {
+    found.set(positionOf(key, prefix.length), JSON.parse(value.toString()) as CollectionFacts)
+  }
+  return found
+}

@@ -1,0 +1,52 @@
+/** Places of a block: one of which some are empty is read through to find the nth item in it. */
+export const BLOCK = 512
+
+export function blockOf(place: number): number {
+  return Math.floor(place / BLOCK)
+}
+
+/** How many places of each block have no item, so that the nth item is found without passing those before it. */
+export class Gaps {
+  readonly #empty: number[] = []
+  /** Items before each block, right up to `#counted` blocks. */
+  readonly #before: number[] = [0]
+  #counted = 1
+  #total = 0
+
+  /** Empty places in all blocks. */
+  get total(): number {
+    return this.#total
+  }
+
+  of(block: number): number {
+    return this.#empty[block] ?? 0
+  }
+
+  set(block: number, empty: number): void {
+    while (this.#empty.length <= block) this.#empty.push(0)
+    this.#total += empty - (this.#empty[block] as number)
+    this.#empty[block] = empty
+    this.#counted = Math.min(this.#counted, block + 1)
+  }
+
+  /** The block that the nth item stands in, and how many items stand before it; `places` is above the places of all. */
+  blockOf(nth: number, places: number): { readonly block: number; readonly before: number } {
+    if (this.#total === 0) {
+      const block = Math.floor(nth / BLOCK)
+      return { block, before: block * BLOCK }
+    }
+    const blocks = Math.ceil(places / BLOCK)
+    for (; this.#counted < blocks; this.#counted++) {
+      const last = this.#counted - 1
+      this.#before[this.#counted] = (this.#before[last] as number) + BLOCK - this.of(last)
+    }
+    let low = 0
+    let high = blocks - 1
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1
+      if ((this.#before[middle] as number) <= nth) low = middle
+      else high = middle - 1
+    }
+    return { block: low, before: this.#before[low] as number }
+  }
+}

@@ -1,0 +1,128 @@
+import { crc32 } from 'node:zlib'
+import { Corruption } from '../errors.ts'
+import type { ItemId, Position } from '../events/event.ts'
+import { positionOf, putPosition } from '../store/bytes.ts'
+import { type Gone, Item } from './item.ts'
+
+/**
+ * What the store holds of an item, or of one that was deleted, at its place:
+ *
+ * | Bytes | |
+ * |---|---|
+ * | 6 | the position of its last event |
+ * | 4 | CRC-32 of the rest, begun with the position |
+ * | 6 | since which position it stands at this place |
+ * | 6 | the position of its event before, 0 for none |
+ * | 6 | when its last event happened, in milliseconds since 1970 |
+ * | 4 | its revision |
+ * | 1 | flags |
+ * | 4 | bytes of the id; a number has 8 |
+ * | … | the id, then the item as JSON |
+ */
+const AT = {
+  position: 0,
+  crc: 6,
+  since: 10,
+  prior: 16,
+  time: 22,
+  revision: 28,
+  flags: 32,
+  idBytes: 33,
+  id: 37,
+} as const
+/** No record is shorter. */
+export const RECORD_BYTES = AT.id
+const FLAG = { gone: 1, textId: 2, ascii: 4 } as const
+const NUMBER_BYTES = 8
+
+/** What is known of an item beside what readers see. */
+export interface Standing {
+  /** Since which position the item stands at its place. */
+  readonly since: Position
+  /** Of its event before, 0 for none. */
+  readonly prior: Position
+  /** Of its last event, in milliseconds since 1970. */
+  readonly timeMs: number
+}
+
+export function encodeItem({ id, text, revision, position }: Item, standing: Standing): Buffer {
+  const bytes = Buffer.byteLength(text)
+  const isAscii = bytes === text.length
+  const record = begun(id, bytes, isAscii ? FLAG.ascii : 0)
+  const from = record.length - bytes
+  if (isAscii) record.write(text, from, 'latin1')
+  else record.write(text, from)
+  return finished(record, position, revision, standing)
+}
+
+export function encodeGone(id: ItemId, { revision, position }: Gone, standing: Standing): Buffer {
+  return finished(begun(id, 0, FLAG.gone), position, revision, standing)
+}
+
+function begun(id: ItemId, textBytes: number, flags: number): Buffer {
+  const isText = typeof id === 'string'
+  const idBytes = isText ? Buffer.byteLength(id) : NUMBER_BYTES
+  const record = Buffer.allocUnsafe(AT.id + idBytes + textBytes)
+  record[AT.flags] = flags | (isText ? FLAG.textId : 0)
+  record.writeUInt32BE(idBytes, AT.idBytes)
+  if (isText) record.write(id, AT.id)
+  else record.writeDoubleBE(id, AT.id)
+  return record
+}
+
+function finished(record: Buffer, position: Position, revision: number, { since, prior, timeMs }: Standing): Buffer {
+  putPosition(record, AT.position, position)
+  putPosition(record, AT.since, since)
+  putPosition(record, AT.prior, prior)
+  putPosition(record, AT.time, timeMs)
+  record.writeUInt32BE(revision, AT.revision)
+  record.writeUInt32BE(checksum(record, record.length), AT.crc)
+  return record
+}
+
+function checksum(record: Buffer, length: number): number {
+  return crc32(record.subarray(AT.since, length), positionOf(record) >>> 0)
+}
+
+/** @throws {Corruption} */
+export function decodeItem(record: Buffer): Item | Gone {
+  const { length } = record
+  if (record.readUInt32BE(AT.crc) !== checksum(record, length)) {
+    throw new Corruption(`The store holds a damaged item, as of position ${positionOf(record)}.`)
+  }
+  const position = positionOf(record, AT.position)
+  const revision = record.readUInt32BE(AT.revision)
+  const flags = record[AT.flags] as number
+  if (flags & FLAG.gone) return { revision, position }
+  const from = AT.id + idBytesOf(record)
+  const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
+  return new Item(idOf(record), { text }, revision, position)
+}
+
+export function isGone(record: Buffer): boolean {
+  return ((record[AT.flags] as number) & FLAG.gone) !== 0
+}
+
+export function idOf(record: Buffer): ItemId {
+  if (!((record[AT.flags] as number) & FLAG.textId)) return record.readDoubleBE(AT.id)
+  return record.toString('utf8', AT.id, AT.id + idBytesOf(record))
+}
+
+export function standingOf(record: Buffer): Standing {
+  return {
+    since: positionOf(record, AT.since),
+    prior: positionOf(record, AT.prior),
+    timeMs: positionOf(record, AT.time),
+  }
+}
+
+/** Makes of a record that of an item which stands at its place since another position. */
+export function moved(record: Buffer, since: Position): Buffer {
+  putPosition(record, AT.since, since)
+  record.writeUInt32BE(checksum(record, record.length), AT.crc)
+  return record
+}
+
+function idBytesOf(record: Buffer): number {
+  return record.readUInt32BE(AT.idBytes)
+}

@@ -1,0 +1,28 @@
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import type { ApiResource, ApiRoute } from './api.ts'
+
+/** How far the store is built from the journal; undefined when it is. */
+export type Building = { readonly position: Position; readonly of: Position } | undefined
+
+/** The same resources, which are unavailable while the store is being built from the journal. */
+export function onceBuilt(resources: readonly ApiResource[], building: () => Building): readonly ApiResource[] {
+  const once =
+    (route: ApiRoute): ApiRoute =>
+    (request, reply) => {
+      checkBuilt(building())
+      return route(request, reply)
+    }
+  return resources.map(({ path, routes }) => ({
+    path,
+    routes: Object.fromEntries(
+      Object.entries(routes).map(([method, route]) => [method, once(route)]),
+    ) as ApiResource['routes'],
+  }))
+}
+
+export function checkBuilt(building: Building): void {
+  if (!building) return
+  const { position, of } = building
+  throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${of} events.`)
+}

@@ -1,0 +1,64 @@
+import { statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+const PAGE_BYTES = 4096
+/** What a transaction writes beside its rows: the list of free pages, the roots of the trees. */
+const LEAST_BYTES = 64 * 1024
+/** For so long a disk with so much room is not looked at again. */
+const MUCH_BYTES = 2 ** 30
+const LOOK_MS = 1000
+
+/**
+ * Whether a transaction fits on the disk, asked before it is committed: where a write of lmdb 3.5.6 finds no space, it
+ * formats a message into memory that is too small for it (`mdb_page_flush`), and the process may end with SIGABRT.
+ */
+export class Room {
+  readonly #path: string
+  readonly #directory: string
+  #rows = 0
+  #bytes = 0
+  #lookedMs = Number.NEGATIVE_INFINITY
+  #left = 0
+
+  constructor(path: string) {
+    this.#path = path
+    this.#directory = dirname(path)
+  }
+
+  begin(): void {
+    this.#rows = 0
+    this.#bytes = 0
+  }
+
+  /** A row is put or removed. */
+  takes(bytes: number): void {
+    this.#rows++
+    this.#bytes += bytes
+  }
+
+  /** @throws ENOSPC */
+  check(): void {
+    if (!this.has(this.#rows, this.#bytes)) {
+      throw Object.assign(new Error('There is no room for the store.'), { code: 'ENOSPC' })
+    }
+  }
+
+  /** Whether so many rows fit that have so many bytes together. */
+  has(rows: number, bytes: number): boolean {
+    const most = LEAST_BYTES + 2 * bytes + 2 * rows * PAGE_BYTES
+    if (this.#left > MUCH_BYTES + most && performance.now() - this.#lookedMs < LOOK_MS) return true
+    this.#left = roomIn(this.#directory)
+    this.#lookedMs = performance.now()
+    if (this.#left >= most) return true
+    // Pages are copied before they are changed, and there are no more of them than the file has.
+    const copied = statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0
+    return this.#left >= LEAST_BYTES + 2 * bytes + Math.min(copied, 2 * rows * PAGE_BYTES)
+  }
+}
+
+/** Of a directory that was removed nobody knows; what is written to its files is gone with the process. */
+function roomIn(directory: string): number {
+  if (!statSync(directory, { throwIfNoEntry: false })) return Number.POSITIVE_INFINITY
+  const { bavail, bsize } = statfsSync(directory)
+  return bavail * bsize
+}

@@ -1,0 +1,347 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync, statfsSync, statSync, unlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
+import { Corruption, Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
+import { prefixEnd, TAG, versionKey } from './keys.ts'
+import { Room } from './room.ts'
+
+/**
+ * Virtual memory that is reserved for the file; lmdb reserves more when the file has grown to it. With 2 ** 40 a process
+ * of 47-bit addresses crashed when it opened about a hundred stores.
+ */
+const MAP_BYTES = 2 ** 34
+
+/** A part of what is written does not fit when so little room is left. */
+const LITTLE_ROOM = 16 * 1024 * 1024
+/** What LMDB tells by the system's number, by the name that Node gives it. */
+const CODES: Readonly<Record<number, string>> = {
+  5: 'EIO',
+  23: 'ENFILE',
+  24: 'EMFILE',
+  27: 'EFBIG',
+  28: 'ENOSPC',
+  122: 'EDQUOT',
+}
+
+/** Old versions that are looked at, or rows that are removed, in one transaction. */
+const SWEPT_AT_ONCE = 256
+/** While the disk is full, they are tried again after so many milliseconds. */
+const FULL_MS = 500
+
+/** A position that somebody reads at; the versions of then are kept until it is released. */
+export interface Pin {
+  readonly position: Position
+  release(): void
+}
+
+export interface Row {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+/**
+ * Rows by key, in the order of their keys, on disk. The value of a versioned row begins with the position of the event
+ * that it came from, and readers ask for the row as it was at a position: what is replaced is kept as long as somebody
+ * reads at a position before. There is one writer.
+ */
+export class Store {
+  readonly #db: RootDatabase<Buffer, Buffer>
+  readonly #room: Room
+  readonly #pins = new Map<Position, number>()
+  /** Up to this position what is replaced may still be asked for; -1 for nothing. */
+  #keptUpTo: Position = -1
+  #sweeping: Promise<void> | undefined
+  #isToBeSwept = false
+  /** Told once of damage that was found: what is in the store cannot be relied upon any more. */
+  damaged: (error: Error) => void = () => {}
+  #isEnding = false
+  #isClosed = false
+
+  /** Where temporary stores may stand beside it. */
+  readonly directory: string
+
+  private constructor(path: string) {
+    this.directory = dirname(path)
+    this.#room = new Room(path)
+    const options: RootDatabaseOptionsWithPath & { readonly permissionsMode: number } = {
+      path,
+      noSubdir: true,
+      keyEncoding: 'binary',
+      encoding: 'binary',
+      cache: false,
+      mapSize: MAP_BYTES,
+      // The journal is what is durable; see docs/design.md for how the store reaches the disk.
+      noSync: true,
+      overlappingSync: false,
+      noMemInit: true,
+      eventTurnBatching: false,
+      permissionsMode: 0o600,
+    }
+    // The lock file is written through a memory map: a full disk would end the process with SIGBUS.
+    if (!existsSync(`${path}-lock`)) this.#room.check()
+    try {
+      this.#db = open<Buffer, Buffer>(options)
+    } catch (error) {
+      throw named(error)
+    }
+    forgottenStores.register(this, this.#db, this)
+  }
+
+  static open(path: string): Store {
+    return new Store(path)
+  }
+
+  /** One that ends with the process, or when nobody knows it any more: its file has no name. */
+  static temporary(directory = tmpdir()): Store {
+    // lmdb would make a directory that was removed.
+    statSync(directory)
+    const path = join(directory, `recollect-${randomUUID()}.mdb`)
+    const store = new Store(path)
+    for (const file of [path, `${path}-lock`]) unlinkSync(file)
+    return store
+  }
+
+  /** A row's value as it was at a position; undefined where there was none. The bytes are there until the next call only. */
+  read(key: Buffer, at: Position): Buffer | undefined {
+    const found = this.newest(key)
+    if (found === undefined) return undefined
+    if (found.length < POSITION_BYTES) throw this.damage(new Corruption('A row of the store is too short.'))
+    return positionOf(found) <= at ? found : this.#versionOf(key, at)
+  }
+
+  /** The newest value, or the one of a row without versions; as `read` gives it. */
+  newest(key: Buffer): Buffer | undefined {
+    try {
+      // Its `length` is not that of its memory.
+      const found = this.#db.getBinaryFast(key)
+      return found?.subarray(0, found.length)
+    } catch (error) {
+      throw this.damage(error as Error)
+    }
+  }
+
+  /** Tells of damage, and gives what whoever found it is to throw. */
+  damage(error: Error): Refusal {
+    if (this.#isClosed) return new Refusal('Unavailable', 'The store is closed.')
+    this.damaged(error)
+    this.damaged = () => {}
+    return new Refusal('Unavailable', 'The store is damaged. The server ends, and builds it again when it is started.')
+  }
+
+  /** The newest rows from a key on and before another, in order. */
+  rows(start: Buffer, end: Buffer, options: { readonly limit?: number; readonly reverse?: boolean } = {}): Row[] {
+    const range = options.reverse ? { start: end, end: start } : { start, end }
+    try {
+      return Array.from(this.#db.getRange({ ...range, ...options }))
+    } catch (error) {
+      throw this.damage(error as Error)
+    }
+  }
+
+  /** The same, each as it was at a position. Rows that came later, and have no value of then, are left out. */
+  rowsAt(start: Buffer, end: Buffer, at: Position): Row[] {
+    const found: Row[] = []
+    for (const row of this.rows(start, end)) {
+      if (positionOf(row.value) <= at) found.push(row)
+      else {
+        const value = this.#versionOf(row.key, at)
+        if (value) found.push({ key: row.key, value: Buffer.from(value) })
+      }
+    }
+    return found
+  }
+
+  /** All or nothing of what is written meanwhile; it must not last long, as everybody waits. */
+  transaction<Result>(work: () => Result): Result {
+    try {
+      return this.#db.transactionSync(() => {
+        this.#room.begin()
+        const result = work()
+        this.#room.check()
+        return result
+      })
+    } catch (error) {
+      const known = named(error)
+      // Of what does not fit as a whole a part is taken, and that is told as EIO.
+      if (known.code === 'EIO' && this.#hasLittleRoom()) known.code = 'ENOSPC'
+      throw known
+    }
+  }
+
+  /** Whether there is room on the disk for so many rows that have so many bytes together. */
+  hasRoom(rows: number, bytes: number): boolean {
+    return this.#room.has(rows, bytes)
+  }
+
+  /** Puts a versioned row, whose value begins with its position. In a transaction. */
+  write(key: Buffer, value: Buffer): void {
+    if (this.#keptUpTo >= 0) this.#keep(key, positionOf(value))
+    this.set(key, value)
+  }
+
+  /** Puts a row that has no versions. In a transaction. */
+  set(key: Buffer, value: Buffer): void {
+    this.#room.takes(key.length + value.length)
+    this.#db.put(key, value)
+  }
+
+  /** In a transaction. */
+  remove(key: Buffer): void {
+    this.#room.takes(key.length)
+    this.#db.remove(key)
+  }
+
+  /** From now on, until it is released, rows can be read as they were at this position. */
+  pin(position: Position): Pin {
+    this.#pins.set(position, (this.#pins.get(position) ?? 0) + 1)
+    this.#keptUpTo = Math.max(this.#keptUpTo, position)
+    let isReleased = false
+    const release = (): void => {
+      if (isReleased) return
+      isReleased = true
+      const left = (this.#pins.get(position) ?? 1) - 1
+      if (left > 0) this.#pins.set(position, left)
+      else this.#pins.delete(position)
+      this.#keptUpTo = Math.max(-1, ...this.#pins.keys())
+      if (left === 0) this.sweepSoon()
+    }
+    const pin: Pin = { position, release }
+    forgottenPins.register(pin, release)
+    return pin
+  }
+
+  /** The positions that somebody reads at. */
+  get pinned(): Iterable<Position> {
+    return this.#pins.keys()
+  }
+
+  /** Removes, a few at a time, the rows whose keys begin so. */
+  async clear(prefix: Buffer): Promise<void> {
+    while (!this.#isEnding) {
+      const rows = this.rows(prefix, prefixEnd(prefix), { limit: SWEPT_AT_ONCE })
+      if (rows.length === 0) return
+      await this.#removeAll(rows)
+      await turn()
+    }
+  }
+
+  /** Removes the versions that nobody can ask for any more, a few at a time. */
+  sweepSoon(): void {
+    this.#isToBeSwept = true
+    this.#sweeping ??= this.#sweepAll().finally(() => {
+      this.#sweeping = undefined
+    })
+  }
+
+  /** Resolves when all that was committed is on the disk. */
+  async sync(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const { env } = this.#db as unknown as { env: { sync(done: (error?: Error) => void): void } }
+      env.sync((error) => (error ? reject(error) : resolve()))
+    })
+  }
+
+  /** Writes all rows, and nothing else, to another file. */
+  async copyTo(path: string): Promise<void> {
+    await this.#db.backup(path, true)
+  }
+
+  /** Nothing is removed behind the answers any more: what that committed after a last sync could be lost in parts. */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    await this.#sweeping
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.end()
+    forgottenStores.unregister(this)
+    await this.#db.close()
+  }
+
+  #hasLittleRoom(): boolean {
+    const { bavail, bsize } = statfsSync(this.directory)
+    return bavail * bsize < LITTLE_ROOM
+  }
+
+  #versionOf(key: Buffer, at: Position): Buffer | undefined {
+    const [row] = this.rows(versionKey(key, 0), versionKey(key, at), { reverse: true, limit: 1 })
+    return row?.value.subarray(POSITION_BYTES)
+  }
+
+  /** Keeps the row as it is, if somebody reads at a position at which it is so. */
+  #keep(key: Buffer, replacedAt: Position): void {
+    const before = this.newest(key)
+    if (!before) return
+    const since = positionOf(before)
+    if (since > this.#keptUpTo) return
+    const version = Buffer.allocUnsafe(POSITION_BYTES + before.length)
+    putPosition(version, 0, replacedAt)
+    before.copy(version, POSITION_BYTES)
+    this.set(versionKey(key, since), version)
+  }
+
+  /** What nobody asks for any more since it has begun is removed, too. */
+  async #sweepAll(): Promise<void> {
+    while (this.#isToBeSwept && !this.#isEnding) {
+      this.#isToBeSwept = false
+      await this.#sweep()
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    let from = Buffer.from([TAG.version])
+    const end = prefixEnd(from)
+    for (;;) {
+      await turn()
+      if (this.#isEnding) return
+      const rows = this.rows(from, end, { limit: SWEPT_AT_ONCE })
+      const unneeded = rows.filter(
+        ({ key, value }) => !this.#isNeeded(positionOf(key, key.length - POSITION_BYTES), positionOf(value)),
+      )
+      await this.#removeAll(unneeded)
+      const last = rows.at(-1)
+      if (!last || rows.length < SWEPT_AT_ONCE) return
+      from = Buffer.concat([last.key, Buffer.alloc(1)])
+    }
+  }
+
+  #isNeeded(since: Position, replacedAt: Position): boolean {
+    for (const position of this.#pins.keys()) if (position >= since && position < replacedAt) return true
+    return false
+  }
+
+  /** Waits while the disk is full: a page is copied before a row is removed from it. */
+  async #removeAll(rows: readonly Row[]): Promise<void> {
+    while (rows.length > 0 && !this.#isEnding) {
+      try {
+        this.transaction(() => {
+          for (const { key } of rows) this.remove(key)
+        })
+        return
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS).unref())
+      }
+    }
+  }
+}
+
+/** Whoever forgets to release or close them wastes room, but not for ever. */
+const forgottenPins = new FinalizationRegistry<() => void>((release) => release())
+const forgottenStores = new FinalizationRegistry<RootDatabase<Buffer, Buffer>>((db) => void db.close())
+
+function named(error: unknown): NodeJS.ErrnoException {
+  const known = error as Error & { code?: unknown }
+  if (typeof known.code === 'number') known.code = CODES[known.code]
+  return known as NodeJS.ErrnoException
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

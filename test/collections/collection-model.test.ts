@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict'
+import { copyFileSync } from 'node:fs'
+import { type TestContext, test } from 'node:test'
+import type { Collection, PinnedCollection } from '../../src/collections/collection.ts'
+import { Item, keyOf } from '../../src/collections/item.ts'
+import type { Recorded } from '../../src/events/journal.ts'
+import { type Picture, Views } from '../../src/projections/views.ts'
+import { Store } from '../../src/store/store.ts'
+import { recordOf } from '../support/collections.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { EventMaker, IDS, type NaiveCollection, NaiveState } from './naive-collections.ts'
+
+const WRITES = Number(process.env.COLLECTION_WRITES ?? 25)
+const RUNS = Number(process.env.COLLECTION_RUNS ?? 2)
+/** Of a write that takes several transactions. */
+const LARGE = 300
+
+/** So many items are looked at after each write; of more, less often. */
+const SMALL = 100
+
+const NAMES = ['a', 'b', 'ab']
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** What both kinds of collections can be asked. */
+function checkItems(
+  found: Collection | PinnedCollection,
+  model: NaiveCollection,
+  random: Random,
+  context: string,
+): void {
+  assert.equal(found.size, model.items.length, context)
+  const told = ({ key, id, text, revision, position }: Item) => ({ key, id, text, revision, position })
+  assert.deepEqual(Array.from(found.items(), told), model.items, context)
+  // -0 and 0 are the same for `deepEqual` of an item's key, and not for that of its id.
+  const first = random.integer(Math.max(1, model.items.length - SMALL))
+  let place = first === 0 ? -1 : (found.placeOf(model.items[first - 1]?.id ?? '') ?? Number.NaN)
+  for (const item of model.items.slice(first, first + SMALL)) {
+    place = found.seek(place + 1)
+    assert.equal(found.itemAt(place)?.text, item.text, context)
+    assert.equal(found.placeOf(item.id), place, context)
+    if (random.chance(0.2)) assert.equal(found.seek(place), place, context)
+  }
+  if (model.items.length <= SMALL) assert.equal(found.seek(place + 1), found.places, context)
+  assert.equal(found.itemAt(found.places), undefined, context)
+  for (const id of [...IDS, random.integer(1000)]) {
+    const entry = found.get(keyOf(id))
+    const item = model.find(keyOf(id))
+    assert.deepEqual(entry instanceof Item ? told(entry) : undefined, item, context)
+    assert.equal(found.item(keyOf(id))?.text, item?.text, context)
+    if (!item) {
+      assert.deepEqual(entry, model.last.get(keyOf(id)), context)
+      assert.equal(found.placeOf(id), undefined, context)
+    }
+  }
+}
+
+function check(views: Views, state: NaiveState, random: Random, context: string): void {
+  const all = [...state.collections.values()].filter(({ position }) => position > 0)
+  assert.equal(views.position, state.head, context)
+  assert.equal(views.namesPosition, state.namesPosition, context)
+  const existing = all.filter(({ exists }) => exists)
+  assert.deepEqual(views.names().sort(), existing.map(({ name }) => name).sort(), context)
+  const items = existing.reduce((sum, one) => sum + one.items.length, 0)
+  assert.deepEqual(views.counts(), { collections: existing.length, items }, context)
+  for (const model of all) {
+    const collection = views.any(model.name)
+    assert.ok(collection, context)
+    const { exists, nextId, textIds, position } = collection
+    const { exists: isThere, nextId: next, textIds: texts, position: last } = model
+    assert.deepEqual(
+      { exists, nextId, textIds, position },
+      { exists: isThere, nextId: next, textIds: texts, position: last },
+    )
+    checkItems(collection, model, random, `${context}, ${model.name}`)
+    const size = model.items.length
+    const isEach = size < 60 && random.chance(0.2)
+    const offsets = isEach
+      ? Array.from({ length: size + 2 }, (_, offset) => offset)
+      : [0, random.integer(size), Math.max(0, size - 1)]
+    for (const offset of offsets) {
+      for (const length of [0, 1, 3, random.chance(0.1) ? size + 1 : 20]) {
+        const slice: string[] = collection.slice(offset, length).map(({ text }) => text)
+        const expected = model.items.slice(offset, offset + length).map(({ text }) => text)
+        assert.deepEqual(slice, expected, `${context}, ${model.name}, ${length} from ${offset}`)
+      }
+    }
+  }
+}
+
+interface Taken {
+  readonly picture: Picture
+  readonly state: NaiveState
+}
+
+function checkPicture({ picture, state }: Taken, random: Random, context: string): void {
+  assert.equal(picture.position, state.head, context)
+  const existing = [...state.collections.values()].filter(({ exists }) => exists)
+  assert.deepEqual([...picture.keys()].sort(), existing.map(({ name }) => name).sort(), context)
+  for (const model of existing) {
+    checkItems(picture.get(model.name) as PinnedCollection, model, random, `${context}, ${model.name} at ${state.head}`)
+  }
+}
+
+/** Collections in a store that has a file, and what they are to be. */
+class World {
+  readonly random: Random
+  readonly path: string
+  readonly context: string
+  readonly state = new NaiveState()
+  readonly maker: EventMaker
+  views: Views
+  #taken: Taken[] = []
+  /** The next event at which a transaction fails. */
+  #failAfter = Number.POSITIVE_INFINITY
+
+  constructor(seed: number, path: string, integers: number) {
+    this.random = new Random(seed)
+    this.path = path
+    this.context = `COLLECTION_SEED=${seed}`
+    this.maker = new EventMaker(this.random, this.state, { names: NAMES, integers })
+    this.views = this.#open()
+  }
+
+  /** Applies writes, and looks at what can be seen meanwhile. */
+  async apply(writes: readonly Recorded[], before: NaiveState): Promise<void> {
+    const context = `${this.context}, position ${this.state.head}`
+    const applied = this.views.apply(writes)
+    let isDone = applied === undefined
+    const done = Promise.resolve(applied).finally(() => {
+      isDone = true
+    })
+    done.catch(() => {})
+    for (;;) {
+      await turn()
+      if (isDone) break
+      assert.equal(this.views.position, before.head, context)
+      if (this.random.chance(0.1)) check(this.views, before, this.random, `${context}, before its end`)
+      if (this.random.chance(0.1)) this.take(before)
+    }
+    await done
+  }
+
+  take(state: NaiveState): void {
+    this.#taken.push({ picture: this.views.picture(), state: state.copy() })
+  }
+
+  check(): void {
+    if (this.random.chance(1 - SMALL / this.state.size)) return
+    const context = `${this.context}, position ${this.state.head}`
+    check(this.views, this.state, this.random, context)
+    for (const one of this.#taken) if (this.random.chance(0.2)) checkPicture(one, this.random, context)
+    if (this.#taken.length > 5 || this.random.chance(0.1)) this.#release(this.random.integer(this.#taken.length))
+  }
+
+  /** The same writes, of which the first attempt fails in the middle. */
+  async failingFirst(writes: readonly Recorded[], before: NaiveState): Promise<void> {
+    const events = writes.reduce((sum, one) => sum + one.events.length, 0)
+    this.#failAfter = 1 + this.random.integer(events)
+    const attempt = async () => this.apply(writes, before)
+    await assert.rejects(attempt, { message: 'in the middle' }, this.context)
+    check(this.views, before, this.random, `${this.context}, position ${before.head}, after a failure`)
+    await this.apply(writes, before)
+  }
+
+  async reopen(): Promise<void> {
+    for (const one of this.#taken) checkPicture(one, this.random, this.context)
+    while (this.#taken.length > 0) this.#release(0)
+    await this.views.store.close()
+    this.views = this.#open()
+  }
+
+  async close(): Promise<void> {
+    for (const one of this.#taken) checkPicture(one, this.random, this.context)
+    await this.views.store.close()
+  }
+
+  #release(index: number): void {
+    this.#taken.splice(index, 1)[0]?.picture.close()
+  }
+
+  #open(): Views {
+    const views = new Views(Store.open(this.path))
+    views.keep({
+      event: () => {
+        if (--this.#failAfter > 0) return
+        this.#failAfter = Number.POSITIVE_INFINITY
+        throw new Error('in the middle')
+      },
+    })
+    return views
+  }
+}
+
+async function worldOf(t: TestContext, seed: number, integers: number): Promise<World> {
+  const world = new World(seed, `${await temporaryDirectory(t)}/store.mdb`, integers)
+  t.after(() => world.close())
+  return world
+}
+
+test('collections are what a naive model makes of the events, now and in every picture, through failures and restarts', async (t) => {
+  const seed = seedFor('collection')
+  for (let run = 0; run < RUNS; run++) {
+    const world = await worldOf(t, seed + run, run % 2 === 0 ? 30 : 1200)
+    const { random, state, maker } = world
+    for (let write = 0; write < WRITES; write++) {
+      const before = state.copy()
+      const writes = Array.from({ length: random.chance(0.2) ? 5 : 1 }, () => {
+        const isLarge = random.chance(0.08)
+        return recordOf(
+          state.head + 1,
+          maker.write(isLarge ? LARGE + random.integer(3 * LARGE) : 1 + random.integer(20)),
+        )
+      })
+      if (random.chance(0.1)) await world.failingFirst(writes, before)
+      else await world.apply(writes, before)
+      world.check()
+      if (random.chance(0.1)) world.take(state)
+      if (random.chance(0.05)) await world.reopen()
+    }
+  }
+})
+
+test('a large write that a process leaves half done is completed by the next one', async (t) => {
+  const seed = seedFor('collection_half')
+  const world = await worldOf(t, seed, 1500)
+  const { random, state, maker, path } = world
+  await world.apply([recordOf(1, maker.write(1000))], new NaiveState())
+  for (let half = 0; half < 3; half++) {
+    const write = recordOf(state.head + 1, [...maker.write(LARGE), maker.order(), ...maker.write(LARGE)])
+    const applied = world.views.apply([write])
+    assert.ok(applied, 'it takes several transactions')
+    for (let turns = random.integer(8); turns > 0; turns--) await turn()
+    const copy = `${path}.${half}`
+    copyFileSync(path, copy)
+    await applied
+    world.check()
+    const views = new Views(Store.open(copy))
+    await views.apply([write])
+    check(views, state, random, `COLLECTION_HALF_SEED=${seed}, ${half}`)
+    await views.store.close()
+  }
+})
+
+test('while the disk is full readers see what was before, and the write is put when there is room', async () => {
+  const random = new Random(seedFor('collection_full'))
+  const state = new NaiveState()
+  const maker = new EventMaker(random, state, { names: NAMES, integers: 30 })
+  const views = Views.temporary()
+  let left = 0
+  views.keep({
+    event: () => {
+      if (left-- === 1) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
+    },
+  })
+  for (const events of [5, 2 * LARGE]) {
+    const before = state.copy()
+    const write = recordOf(state.head + 1, maker.write(events))
+    left = events - 1
+    const applied = views.apply([write])
+    for (let turns = 0; turns < 5; turns++) await turn()
+    assert.equal(views.isFull, true)
+    check(views, before, random, 'before there is room')
+    await applied
+    assert.equal(views.isFull, false)
+    check(views, state, random, 'with room')
+  }
+})

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { DomainEvent } from '../../src/events/event.ts'
+import { FileJournal } from '../../src/events/file-journal.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { Document } from '../../src/json/document.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { startHere } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const WRITES = 60
+const EVENTS = 1000
+
+/** A journal that no store was built from. */
+async function writeJournal(directory: string): Promise<void> {
+  const journal = await FileJournal.open({
+    files: nodeFiles,
+    directory,
+    now: () => new Date(),
+    newId: randomUUID,
+    segmentBytes: 2 ** 20,
+    replay: () => {},
+    failed: (error) => assert.fail(error as Error),
+  })
+  const author = { actor: 'a', requestId: 'r' }
+  await journal.append({ expected: 1, ...author, events: [{ type: 'CollectionCreated', collection: 'c' }] })
+  for (let write = 0; write < WRITES; write++) {
+    const events = Array.from({ length: EVENTS }, (_, index): DomainEvent => {
+      const id = write * EVENTS + index
+      return { type: 'ItemCreated', collection: 'c', id, revision: 1, prior: 0, item: Document.of({ id }) }
+    })
+    await journal.append({ expected: 2 + write * EVENTS, ...author, events })
+  }
+  await journal.close()
+}
+
+test('while the store is built, the journal can be read and nothing else; then everything can', async (t) => {
+  const ends: (() => Promise<unknown>)[] = []
+  const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
+  await writeJournal(join(directory, 'db.journal'))
+  // A start does not wait for it.
+  const { url, failures } = await startHere(t, { directory, delay: (delayMs) => (delayMs === 5000 ? 0 : delayMs) })
+  for (const end of ends) t.after(end)
+  const json = { 'Content-Type': 'application/json' }
+  const refused = [
+    await fetch(`${url}/api/c?id=5`),
+    await fetch(`${url}/api/c/5`),
+    await fetch(`${url}/api/c`, { method: 'POST', headers: json, body: '{}' }),
+    await fetch(`${url}/admin/reload`, { method: 'POST' }),
+    await fetch(`${url}/admin/restore`, { method: 'POST', headers: json, body: '{"to":1}' }),
+    await fetch(`${url}/socket.io/?EIO=4&transport=polling`),
+  ]
+  const health = (await (await fetch(`${url}/health`)).json()) as { status: string; store: { state: string } }
+  const events = await fetch(`${url}/events?collection=c&id=7`)
+  const found = (await events.json()) as unknown
+  assert.deepEqual(
+    refused.map(({ status }) => status),
+    [503, 503, 503, 503, 503, 403],
+  )
+  assert.equal(refused[0]?.headers.get('Retry-After'), '1')
+  assert.match(
+    await (refused[0] as Response).text(),
+    /The store is being built from the journal; it has \d+ of 60001 events/,
+  )
+  assert.deepEqual([health.status, health.store.state], ['unavailable', 'building'])
+  assert.equal(events.status, 200)
+  assert.match(JSON.stringify(found), /"id":7/)
+
+  await until('the store to be built', async () => (await fetch(`${url}/api/c/5`)).status === 200)
+  const page = await fetch(`${url}/api/c?skip=59999`)
+  assert.equal(page.headers.get('X-Total-Count'), '60000')
+  assert.deepEqual(await page.json(), [{ id: 59_999 }])
+  assert.equal((await fetch(`${url}/api/c`, { method: 'POST', headers: json, body: '{}' })).status, 201)
+  assert.deepEqual(failures, [])
+})

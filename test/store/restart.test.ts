@@ -1,0 +1,277 @@
+import assert from 'node:assert/strict'
+import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { type TestContext, test } from 'node:test'
+import type { FileEngine } from '../../src/engine.ts'
+import { Corruption, JournalMismatch } from '../../src/errors.ts'
+import { segmentName } from '../../src/events/walk.ts'
+import type { Settings } from '../../src/settings.ts'
+import { newRun, work } from '../faults/workload.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, storeLeftIn } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+const SETTINGS = { segmentBytes: 8 * 1024 }
+
+interface Service {
+  readonly disk: SimulatedDisk
+  /** The directory of its store. */
+  readonly store: string
+}
+
+function open({ disk, store }: Service, settings: Partial<Settings> = {}): Promise<OpenedEngine> {
+  return openTestEngine(disk.files(), { ...SETTINGS, store, ...settings })
+}
+
+/** The same, whose store nobody has yet. */
+async function withoutStore(t: TestContext, { disk }: Service): Promise<Service> {
+  return { disk: disk.killed(), store: await temporaryDirectory(t) }
+}
+
+function copyOf({ disk, store }: Service): Service {
+  return { disk: disk.killed(), store: storeLeftIn(store).path }
+}
+
+/** Everything that a projection of events can be: writes, retries, edits by hand that reorder and remove. */
+async function live(engine: FileEngine, disk: SimulatedDisk, random: Random): Promise<void> {
+  const { handler } = engine
+  await work(engine, random, 60, 3, newRun())
+  for (let time = 0; time < 5; time++) {
+    const key = `key ${random.integer(8)}`
+    const item = { n: random.integer(10) }
+    const origin = { actor: 'a', requestId: 'r', key, request: JSON.stringify(item) }
+    await handler.handle({ type: 'CreateItem', collection: 'a', item }, origin).catch(() => {})
+  }
+  await until('the data file to be written', async () => engine.dataFile.status.state === 'current')
+  const file = JSON.parse(String(disk.bytes(DATA_FILE))) as Record<string, unknown[]>
+  for (const [name, items] of Object.entries(file)) {
+    if (random.chance(0.5)) items.reverse()
+    if (random.chance(0.2)) delete file[name]
+  }
+  if (random.chance(0.5)) file[`c${random.integer(3)}`] = [{ id: 'ä', text: '😀"},{"texts":[' }, { n: 1 }]
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify(file)))
+  await engine.reload()
+  await work(engine, random, 20, 2, newRun())
+}
+
+/** A journal with a long past, and its store. */
+async function lived(t: TestContext, random: Random): Promise<Service> {
+  const service = { disk: new SimulatedDisk(), store: await temporaryDirectory(t) }
+  service.disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] })))
+  for (let time = 0; time < 2; time++) {
+    const { engine, failures } = await open(service)
+    await live(engine, service.disk, random)
+    await engine.close()
+    assert.deepEqual(failures, [])
+  }
+  return service
+}
+
+/** All that can be asked of the collections, their pasts and their items' histories. */
+async function told({ views, history, journal }: FileEngine): Promise<string> {
+  const collections: unknown[] = []
+  for (const collection of views.ever()) {
+    const { name, exists, nextId, textIds, position, size } = collection
+    const lives = Array.from({ length: journal.head + 1 }, (_, at) => (history.existed(name, at) ? 1 : 0)).join('')
+    const items: unknown[] = []
+    for (const { id, key, text, revision, position: last } of collection.items()) {
+      const positions: number[] = []
+      for await (const found of history.eventsOf(journal, name, key, 1, journal.head)) positions.push(found.position)
+      items.push({ id, text, revision, last, positions })
+    }
+    const reach = history.reachOf(name)
+    collections.push({ name, exists, nextId, textIds, position, size, reach, lives, items })
+  }
+  return JSON.stringify({ position: views.position, namesPosition: views.namesPosition, collections }, null, 1)
+}
+
+async function toldBy(service: Service): Promise<string> {
+  const { engine, failures } = await open(service)
+  const state = await told(engine)
+  await engine.close()
+  assert.deepEqual(failures, [])
+  return state
+}
+
+/** Opens it, goes on the same way each time, and tells what there is then. */
+async function toldAfter(service: Service, seed: number): Promise<{ state: string; journal: string }> {
+  const { engine, failures } = await open(service)
+  await live(engine, service.disk, new Random(seed))
+  const state = await told(engine)
+  await engine.close()
+  assert.deepEqual(failures, [])
+  const segments = service.disk.list(JOURNAL).filter((one) => one.endsWith('.ndjson'))
+  return { state, journal: segments.map((segment) => String(service.disk.bytes(`${JOURNAL}/${segment}`))).join('') }
+}
+
+test('what is served from a store, and what follows, is that without one', async (t) => {
+  const seed = seedFor('restart')
+  const service = await lived(t, new Random(seed))
+  const one = await toldAfter(copyOf(service), seed)
+  const other = await toldAfter(await withoutStore(t, service), seed)
+  assert.ok(one.state.length > 1000)
+  assert.equal(one.state, other.state, `RESTART_SEED=${seed}`)
+  assert.equal(one.journal, other.journal, `RESTART_SEED=${seed}`)
+})
+
+test('a start goes on from the store, killed at any moment, and reads what follows', async (t) => {
+  const seed = seedFor('restart_killed')
+  const random = new Random(seed)
+  const service = await lived(t, random)
+  const { engine } = await open(service)
+  for (let kill = 0; kill < 10; kill++) {
+    await work(engine, random, random.integer(10), 3, newRun())
+    const killed = copyOf(service)
+    const expected = await toldBy(await withoutStore(t, killed))
+    assert.equal(await toldBy(killed), expected, `RESTART_KILLED_SEED=${seed}, kill ${kill}`)
+  }
+  await engine.close()
+})
+
+test('a store that was set back to an earlier state goes on from there', async (t) => {
+  const seed = seedFor('restart_set_back')
+  const random = new Random(seed)
+  const service = await lived(t, random)
+  const earlier: string[] = []
+  for (let time = 0; time < 3; time++) {
+    earlier.push(storeLeftIn(service.store).path)
+    const { engine } = await open(service)
+    await live(engine, service.disk, random)
+    await engine.close()
+  }
+  const expected = await toldBy(copyOf(service))
+  for (const [time, store] of earlier.entries()) {
+    const state = await toldBy({ disk: service.disk.killed(), store })
+    assert.equal(state, expected, `RESTART_SET_BACK_SEED=${seed}, ${time}`)
+  }
+})
+
+test('a start with a store reads little of the journal before it answers', async (t) => {
+  const service = await lived(t, new Random(seedFor('restart_reads')))
+  const readsOf = async ({ disk, store }: Service): Promise<number> => {
+    let isOpening = true
+    let reads = 0
+    const files = disk.files((operation, path) => {
+      if (isOpening && operation === 'read' && path.endsWith('.ndjson')) reads++
+      return undefined
+    })
+    const opened = await openTestEngine(files, { ...SETTINGS, store })
+    isOpening = false
+    await opened.engine.close()
+    return reads
+  }
+  const segments = service.disk.list(JOURNAL).filter((one) => one.endsWith('.ndjson')).length
+  const from = await readsOf(copyOf(service))
+  const whole = await readsOf(await withoutStore(t, service))
+  assert.ok(segments > 3)
+  assert.ok(from < whole, `${from} reads with a store, ${whole} without, ${segments} segments`)
+})
+
+test('keys of requests that were answered are known to the next start', async (t) => {
+  const service = await lived(t, new Random(1))
+  const origin = { actor: 'a', requestId: 'r', key: 'once', request: 'hash' }
+  const create = { type: 'CreateItem', collection: 'a', item: { n: 1 } } as const
+  const { engine } = await open(service)
+  const first = await engine.handler.handle(create, origin)
+  await engine.close()
+  const again = await open(service)
+  const second = await again.engine.handler.handle(create, origin)
+  assert.deepEqual([second.position, second.event], [first.position, first.event])
+  await again.engine.close()
+})
+
+test('damage before the position of the store is found behind the answers, ends the service, and refuses the next start', async (t) => {
+  const seed = seedFor('restart_damage')
+  const random = new Random(seed)
+  const service = await lived(t, random)
+  for (let run = 0; run < 10; run++) {
+    const damaged = copyOf(service)
+    const path = `${JOURNAL}/${segmentName(1)}`
+    const bytes = Buffer.from(damaged.disk.bytes(path) as Buffer)
+    const header = bytes.indexOf('\n') + 1
+    const at = header + random.integer(bytes.length - header - 200)
+    bytes[at] = (bytes[at] as number) ^ (1 << random.integer(8))
+    damaged.disk.put(path, bytes)
+    const context = `RESTART_DAMAGE_SEED=${seed}, run ${run}`
+    const { engine, failures } = await open(damaged)
+    const read = (async () => {
+      for await (const { position, events } of engine.journal.read(1)) assert.ok(position > 0 && events.length > 0)
+    })()
+    await assert.rejects(read, Corruption, context)
+    await until('the damage to be found', async () => failures.length > 0)
+    assert.match((failures[0] as Error).message, new RegExp(`^${path}, offset \\d+, position \\d+: `), context)
+    await engine.close().catch(() => {})
+    await assert.rejects(open(damaged), Corruption, context)
+  }
+})
+
+test('a store of a journal that lost its end, or of another one, is refused until the journal is accepted', async (t) => {
+  const seed = seedFor('restart_other')
+  const random = new Random(seed)
+  const service = await lived(t, random)
+  const before = service.disk.killed()
+  const { engine } = await open(service)
+  await work(engine, random, 40, 2, newRun())
+  await engine.close()
+  const ahead: Service = { disk: before, store: service.store }
+  const refused = copyOf(ahead)
+  for (let again = 0; again < 4; again++) await assert.rejects(open(refused), JournalMismatch, 'it lost its end')
+  const other = await lived(t, random)
+  await assert.rejects(open({ disk: other.disk.killed(), store: copyOf(service).store }), JournalMismatch, 'another')
+
+  const expected = await toldBy(await withoutStore(t, ahead))
+  const accepted = await open(ahead, { acceptJournal: true })
+  assert.equal(await told(accepted.engine), expected)
+  await work(accepted.engine, random, 80, 2, newRun())
+  await accepted.engine.close()
+  assert.equal(await toldBy(copyOf(ahead)), await toldBy(await withoutStore(t, ahead)), `RESTART_OTHER_SEED=${seed}`)
+})
+
+test('a store that is missing, cut, of another format, or was open when the system ended is built again', async (t) => {
+  const service = await lived(t, new Random(seedFor('restart_again')))
+  const expected = await toldBy(copyOf(service))
+  const noted = async (store: string, changes: object): Promise<void> => {
+    const path = `${store}/store.json`
+    await writeFile(path, JSON.stringify({ ...JSON.parse(await readFile(path, 'utf8')), ...changes }))
+  }
+  const damages: Readonly<Record<string, (store: string) => Promise<void>>> = {
+    missing: (store) => rm(`${store}/store.mdb`),
+    cut: (store) => truncate(`${store}/store.mdb`, 8192),
+    empty: (store) => truncate(`${store}/store.mdb`, 0),
+    'no database': (store) => writeFile(`${store}/store.mdb`, Buffer.alloc(200_000, 'no database')),
+    'nothing noted': (store) => rm(`${store}/store.json`),
+    'written to': (store) => writeFile(`${store}/store.mdb`, 'x', { flag: 'a' }),
+    'another format': (store) => noted(store, { format: 1000 }),
+    'another boot': (store) => noted(store, { isOpen: true, boot: 'another' }),
+    doubted: (store) => noted(store, { doubt: 'it was found damaged' }),
+  }
+  for (const [damage, make] of Object.entries(damages)) {
+    const damaged = copyOf(service)
+    await make(damaged.store)
+    assert.equal(await toldBy(damaged), expected, damage)
+    assert.equal(await toldBy(damaged), expected, `${damage}, the start after`)
+  }
+})
+
+test('an item that is damaged in the store is never answered; it ends the service, and the next start builds it again', async (t) => {
+  const service = await lived(t, new Random(seedFor('restart_item')))
+  const { engine } = await open(service)
+  const origin = { actor: 'a', requestId: 'r' }
+  const text = 'a text that no other item has'
+  await engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key: 'damaged', item: { text } }, origin)
+  const expected = await told(engine)
+  await engine.close()
+  const path = `${service.store}/store.mdb`
+  const bytes = await readFile(path)
+  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) bytes[at] = 'A'.charCodeAt(0)
+  // As a medium does that forgets; a program that changes the file leaves another time.
+  const { atime, mtime } = await stat(path)
+  await writeFile(path, bytes)
+  await utimes(path, atime, mtime)
+  const damaged = await open(service)
+  assert.throws(() => damaged.engine.views.find('a')?.item('damaged'), { code: 'Unavailable' })
+  assert.match(String(damaged.failures[0]), /damaged item/)
+  await damaged.engine.close().catch(() => {})
+  assert.equal(await toldBy(service), expected)
+})

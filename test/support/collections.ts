@@ -1,0 +1,87 @@
+import type { Collection } from '../../src/collections/collection.ts'
+import { keyOf } from '../../src/collections/item.ts'
+import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
+import type { Recorded } from '../../src/events/journal.ts'
+import { Document } from '../../src/json/document.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { Views } from '../../src/projections/views.ts'
+
+export type WithId = JsonObject & { readonly id: ItemId }
+
+/** A write of these events, as a journal records it. */
+export function recordOf(position: Position, events: readonly DomainEvent[], timeMs = 0): Recorded {
+  return { position, time: new Date(timeMs).toISOString(), actor: 'ada', requestId: 'r', events }
+}
+
+/** Makes views of what a journal recorded; readers see it when this returns, however large it is. */
+export function project(views: Views, ...writes: readonly Recorded[]): void {
+  for (const recorded of writes) views.replay(recorded)
+  views.replayed()
+}
+
+/** The collections that events make, the first having position 1. */
+export function viewsOf(events: readonly DomainEvent[]): Views {
+  const views = Views.temporary()
+  project(views, ...events.map((event, index) => recordOf(index + 1, [event])))
+  return views
+}
+
+/** A collection whose items a test writes one by one; each write is an event with the revision and position that it has to have. */
+export class CollectionWriter {
+  readonly collection: Collection
+  readonly #views = Views.temporary()
+  readonly #entries = new Map<
+    string,
+    { readonly revision: number; readonly position: Position; readonly isThere: boolean }
+  >()
+  #head: Position = 0
+
+  constructor(name = 'things') {
+    project(this.#views, recordOf(++this.#head, [{ type: 'CollectionCreated', collection: name }]))
+    this.collection = this.#views.any(name) as Collection
+  }
+
+  /** Creates or replaces items. */
+  put(...items: readonly WithId[]): void {
+    this.putAll(items)
+  }
+
+  putAll(items: Iterable<WithId>): void {
+    for (const item of items) {
+      const type = this.#entries.get(keyOf(item.id))?.isThere ? 'ItemReplaced' : 'ItemCreated'
+      this.#views.replay(this.#write({ type, ...this.#stamp(item.id, true), item: Document.of(item) }))
+    }
+    this.#views.replayed()
+  }
+
+  remove(id: ItemId): void {
+    project(this.#views, this.#write({ type: 'ItemDeleted', ...this.#stamp(id, false) }))
+  }
+
+  order(...ids: readonly ItemId[]): void {
+    project(this.#views, this.#write({ type: 'CollectionOrdered', collection: this.collection.name, ids }))
+  }
+
+  #stamp(id: ItemId, isThere: boolean) {
+    const before = this.#entries.get(keyOf(id))
+    const stamp = {
+      collection: this.collection.name,
+      id,
+      revision: (before?.revision ?? 0) + 1,
+      prior: before?.position ?? 0,
+    }
+    this.#entries.set(keyOf(id), { revision: stamp.revision, position: this.#head + 1, isThere })
+    return stamp
+  }
+
+  #write(event: DomainEvent): Recorded {
+    return recordOf(++this.#head, [event])
+  }
+}
+
+/** A collection of these items, their ids being 0, 1, 2… where they name none. */
+export function collectionOf(bodies: readonly JsonObject[]): CollectionWriter {
+  const writer = new CollectionWriter()
+  writer.putAll(bodies.map((body, id) => ({ id, ...body })))
+  return writer
+}
