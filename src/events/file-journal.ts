@@ -34,7 +34,11 @@ interface Flushed {
 }
 
 const DISK_FULL = 'The disk is full. Nothing was stored; reading goes on.'
+const STORED_UNSEEN =
+  'The disk became full. The journal has the write, and it will be seen when there is room; a repetition may happen twice.'
 const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
+/** How often it is looked whether what waits has room. */
+const LOOK_MS = 500
 /** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
 const FULL_MS = 5000
 
@@ -54,6 +58,8 @@ export class FileJournal implements Journal {
   #head: Position
   #accepted: Position
   #queue: Waiting[] = []
+  /** What is being flushed, or was and is to be told of. */
+  #taken: readonly Waiting[] = []
   #flushing: Promise<void> | undefined
   /** When writes may be tried again after the disk was full or no file could be opened, as far as others are told; they always are. */
   #fullUntil = 0
@@ -119,6 +125,7 @@ export class FileJournal implements Journal {
     while (flushed || this.#queue.length > 0) {
       if (flushed) this.#keep(flushed)
       const writes = this.#take()
+      this.#taken = writes
       // The disk has something to do while those before are told of.
       const flushing = writes.length > 0 ? this.#flush(writes) : undefined
       if (flushed) await this.#publish(flushed)
@@ -153,6 +160,25 @@ export class FileJournal implements Journal {
     } catch (error) {
       await this.#refuse(writes, error)
       return undefined
+    }
+  }
+
+  /** Whoever wrote what is durable, and has no room to be read from, is told so: it may take long until there is some. */
+  async #withRoom(writes: readonly Waiting[], projected: Promise<void>): Promise<void> {
+    const looking = setInterval(() => {
+      if (this.#hasRoom(1, 0)) return
+      this.#fullUntil = performance.now() + FULL_MS
+      for (const { reject } of [...writes, ...this.#taken]) reject(new Refusal('OutcomeUnknown', STORED_UNSEEN))
+      const refused = this.#queue
+      this.#queue = []
+      const [first] = refused
+      if (first) this.#accepted = first.draft.expected - 1
+      for (const { reject } of refused) reject(new Refusal('DiskFull', DISK_FULL))
+    }, LOOK_MS)
+    try {
+      await projected
+    } finally {
+      clearInterval(looking)
     }
   }
 
@@ -191,7 +217,7 @@ export class FileJournal implements Journal {
     this.#fullUntil = 0
     try {
       const projected = this.#options.project?.(recorded)
-      if (projected) await projected
+      if (projected) await this.#withRoom(writes, projected)
       for (const write of recorded) {
         this.#head = lastPosition(write)
         for (const follower of this.#followers) follower(write)

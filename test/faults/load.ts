@@ -121,7 +121,8 @@ export class Load {
           this.answers.set(status, (this.answers.get(status) ?? 0) + 1)
           this.seen = Math.max(this.seen, position)
           if (status < 300) sent.acknowledged = { position, id: text && (JSON.parse(text) as JsonObject).id }
-          else sent.refused = status
+          // What the disk had no room to show has happened all the same.
+          else if (status !== 504) sent.refused = status
           resolve()
         })
       })
