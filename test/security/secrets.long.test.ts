@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { WebSocket } from 'ws'
 import { basic, login } from '../support/authentication.ts'
@@ -172,7 +172,12 @@ test('no secret that was set, sent or guessed is found where it does not belong'
   clean('/openapi.json', openApi.text, 'nothing')
   clean('/events', events.text)
   const journal = join(server.directory, 'db.journal')
-  const files = (await readdir(journal)).filter((name) => name !== 'token.secret')
+  const entries = await readdir(journal, { recursive: true, withFileTypes: true })
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(relative(journal, parentPath), name))
+  files.splice(files.indexOf('token.secret'), 1)
+  assert.ok(files.includes('store/store.mdb'))
   assert.ok(files.includes('revoked.json') && files.some((name) => name.endsWith('.ndjson')))
   for (const name of files) clean(name, await readFile(join(journal, name), 'utf8'))
   for (const name of await readdir(server.directory)) {
