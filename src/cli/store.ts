@@ -12,7 +12,7 @@ const ROWS_AT_ONCE = 256
 /** Problems that are named; a damaged store may have a million. */
 const MOST_PROBLEMS = 20
 
-/** Writes the store anew without the room that was let go of in it. The server must have ended. */
+/** Writes the store anew, without the pages that hold nothing any more. The server must have ended. */
 export async function compact(files: Files, journal: string): Promise<Compacted> {
   return whileStopped(files, journal, (directory) => directory.compact())
 }

@@ -86,7 +86,7 @@ export interface CollectionObserver {
   reordered(): void
 }
 
-/** What is kept of a collection beside its items. */
+/** What the store keeps of a collection, but for the items themselves. */
 export interface CollectionFacts {
   readonly name: string
   readonly exists: boolean
@@ -167,10 +167,6 @@ export class Collection implements CollectionState {
     return this.#facts
   }
 
-  get gaps(): Gaps {
-    return this.#gaps
-  }
-
   get exists(): boolean {
     return this.#facts.exists
   }
@@ -207,7 +203,7 @@ export class Collection implements CollectionState {
     return place < this.places ? this.#table.itemAt(place, this.#at()) : undefined
   }
 
-  /** Of the last event of the item at a place. */
+  /** The position of the last event of the item at a place; undefined where there is no item. */
   positionAt(place: number): Position | undefined {
     const record = this.#table.recordAt(place, this.#at())
     return record && !isGone(record) ? positionOf(record) : undefined
@@ -226,7 +222,7 @@ export class Collection implements CollectionState {
   slice(offset: number, size: number): Item[] {
     const found: Item[] = []
     if (offset >= this.size || size <= 0) return found
-    const { block, before } = this.#gaps.blockOf(offset, this.places)
+    const { block, before } = this.#gaps.blockWith(offset, this.places)
     let place = block * BLOCK
     if (this.#gaps.of(block) === 0) place += offset - before
     else for (let passed = before; passed <= offset; passed++) place = this.seek(passed === before ? place : place + 1)

@@ -19,7 +19,7 @@ interface Found {
 /** Above all positions. */
 const NEWEST = Number.MAX_SAFE_INTEGER
 
-/** Of more changes than so many nobody is told each. */
+/** After more changes than so many, observers are told that everything may have changed. */
 const MOST_CHANGES = 4096
 
 /**

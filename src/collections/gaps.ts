@@ -11,12 +11,8 @@ export class Gaps {
   /** Items before each block, right up to `#counted` blocks. */
   readonly #before: number[] = [0]
   #counted = 1
-  #total = 0
-
   /** Empty places in all blocks. */
-  get total(): number {
-    return this.#total
-  }
+  #total = 0
 
   of(block: number): number {
     return this.#empty[block] ?? 0
@@ -30,7 +26,7 @@ export class Gaps {
   }
 
   /** The block that the nth item stands in, and how many items stand before it; `places` is above the places of all. */
-  blockOf(nth: number, places: number): { readonly block: number; readonly before: number } {
+  blockWith(nth: number, places: number): { readonly block: number; readonly before: number } {
     if (this.#total === 0) {
       const block = Math.floor(nth / BLOCK)
       return { block, before: block * BLOCK }

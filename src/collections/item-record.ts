@@ -35,13 +35,13 @@ export const RECORD_BYTES = AT.id
 const FLAG = { gone: 1, textId: 2, ascii: 4 } as const
 const NUMBER_BYTES = 8
 
-/** What is known of an item beside what readers see. */
+/** What the store keeps of an item for looking back; the readers of now do not see it. */
 export interface Standing {
   /** Since which position the item stands at its place. */
   readonly since: Position
-  /** Of its event before, 0 for none. */
+  /** The position of the event before its last one, 0 for none. */
   readonly prior: Position
-  /** Of its last event, in milliseconds since 1970. */
+  /** When its last event happened, in milliseconds since 1970. */
   readonly timeMs: number
 }
 

@@ -10,7 +10,7 @@ export interface DirectoryOptions {
   readonly directory: string
   /** The UUID of a journal that is begun here. */
   readonly newId: () => string
-  /** Taken already, and let go of where opening fails. */
+  /** The directory's lock, if the caller has taken it; it is released when opening fails. */
   readonly lock?: JournalLock
   /** Says, after that, from which mark of this journal on it is to be replayed, if not from its beginning. */
   readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>

@@ -35,9 +35,9 @@ interface Flushed {
 
 const DISK_FULL = 'The disk is full. Nothing was stored; reading goes on.'
 const STORED_UNSEEN =
-  'The disk became full. The journal has the write, and it will be seen when there is room; a repetition may happen twice.'
+  'The disk became full. The journal has the write, and it will be seen when there is room. Sent again without its Idempotency-Key, it would happen twice.'
 const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
-/** How often it is looked whether what waits has room. */
+/** How often it is asked, while writes wait for room, whether there is some. */
 const LOOK_MS = 500
 /** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
 const FULL_MS = 5000
@@ -58,7 +58,7 @@ export class FileJournal implements Journal {
   #head: Position
   #accepted: Position
   #queue: Waiting[] = []
-  /** What is being flushed, or was and is to be told of. */
+  /** The writes of the flush that is running, or ran last. */
   #taken: readonly Waiting[] = []
   #flushing: Promise<void> | undefined
   /** When writes may be tried again after the disk was full or no file could be opened, as far as others are told; they always are. */
@@ -163,7 +163,10 @@ export class FileJournal implements Journal {
     }
   }
 
-  /** Whoever wrote what is durable, and has no room to be read from, is told so: it may take long until there is some. */
+  /**
+   * Waits until readers see a batch. While the disk is too full for that, its writers are answered with 504 and those
+   * behind them with 507, instead of waiting for room.
+   */
   async #withRoom(writes: readonly Waiting[], projected: Promise<void>): Promise<void> {
     const looking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return

@@ -7,52 +7,65 @@ import type { Store } from '../store/store.ts'
 /** A record in an index: its position, and where it begins. */
 const RECORD_BYTES = 2 * POSITION_BYTES
 
+/** A mark without its segments, and the last of these, without its index. */
+interface Stored extends Omit<Mark, 'segments'>, Omit<MarkedSegment, 'index'> {
+  /** How many of the records in its index are stored. */
+  readonly records: number
+}
+
 /** What the store knows of the journal at its own position, so that a start reads on from there. */
 export class StoredMark {
   readonly #store: Store
-  /** Records of the last segment's index that are stored. */
-  #stored = { first: 0, records: 0 }
 
   constructor(store: Store) {
     this.#store = store
   }
 
-  /** In a transaction. What the store has of the segments already is not written again. */
+  /**
+   * In a transaction. What the store has of the segments already is not written again; it is asked for that each time, as
+   * the transaction before may have been given up.
+   */
   save({ segments, ...place }: Mark): void {
     const last = segments.at(-1) as MarkedSegment
-    const from = segments.findLastIndex(({ first }) => first === this.#stored.first)
+    const stored = this.#stored()
+    const from = segments.findLastIndex(({ first }) => first === stored?.first)
     if (from !== segments.length - 1) {
       for (const segment of segments.slice(Math.max(0, from), -1)) this.#saveWhole(segment)
-      this.#stored = { first: last.first, records: 0 }
     }
     const { positions, offsets } = last.index
-    for (; this.#stored.records < positions.length; this.#stored.records++) {
-      const at = this.#stored.records
-      const record = recordOf(positions[at] as Position, offsets[at] as number)
-      this.#store.set(numberedKey(TAG.record, 0, positions[at] as Position), record)
+    for (let at = last.first === stored?.first ? stored.records : 0; at < positions.length; at++) {
+      const position = positions[at] as Position
+      this.#store.set(numberedKey(TAG.record, 0, position), recordOf(position, offsets[at] as number))
     }
-    const stored = { ...place, first: last.first, size: last.size }
-    this.#store.set(tableKey(TAG.segment, 0), Buffer.from(JSON.stringify(stored)))
+    const text = JSON.stringify({
+      ...place,
+      first: last.first,
+      size: last.size,
+      records: positions.length,
+    } satisfies Stored)
+    this.#store.set(tableKey(TAG.segment, 0), Buffer.from(text))
   }
 
   load(): Mark | undefined {
-    const found = this.#store.newest(tableKey(TAG.segment, 0))
-    if (!found) return undefined
-    const { first, size, ...place } = JSON.parse(found.toString('utf8', 0, found.length)) as Omit<Mark, 'segments'> &
-      MarkedSegment
+    const stored = this.#stored()
+    if (!stored) return undefined
+    const { first, size, records: _, ...place } = stored
     const prefix = tableKey(TAG.segment, 1)
     const segments: MarkedSegment[] = []
     for (const { key, value } of this.#store.rows(prefix, prefixEnd(prefix))) {
       segments.push(wholeSegment(positionOf(key, prefix.length), value))
     }
     const records = this.#store.rows(Buffer.from(numberedKey(TAG.record, 0, first)), prefixEnd(tableKey(TAG.record, 0)))
-    this.#stored = { first, records: records.length }
-    const all = records.map(({ value }) => ({ position: positionOf(value), offset: positionOf(value, POSITION_BYTES) }))
     const index = {
-      positions: all.map(({ position }) => position),
-      offsets: all.map(({ offset }) => offset),
+      positions: records.map(({ value }) => positionOf(value)),
+      offsets: records.map(({ value }) => positionOf(value, POSITION_BYTES)),
     }
-    return { ...place, segments: [...segments.filter((one) => one.first < first), { first, size, index }] }
+    return { ...place, segments: [...segments, { first, size, index }] }
+  }
+
+  #stored(): Stored | undefined {
+    const found = this.#store.newest(tableKey(TAG.segment, 0))
+    return found && (JSON.parse(found.toString()) as Stored)
   }
 
   #saveWhole({ first, size, index: { positions, offsets } }: MarkedSegment): void {

@@ -106,7 +106,7 @@ export class StoreDirectory {
     }
   }
 
-  /** Writes the store anew without the room that was let go of in it. */
+  /** Writes the store anew, without the pages that hold nothing any more. */
   async compact(): Promise<Compacted> {
     const before = bytesOf(this.#file) ?? 0
     const copy = `${this.#file}.compact`
