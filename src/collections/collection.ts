@@ -249,12 +249,16 @@ export class Collection implements CollectionState {
     this.#observer = observer
   }
 
-  /** Readers see what was written to the store; `changes` are the places, undefined when these are too many. */
-  show(facts: CollectionFacts, gaps: ReadonlyMap<number, number>, changes: Iterable<Change> | undefined): void {
-    if (facts.table !== this.#facts.table) {
-      this.#table = new Table(this.#store, facts.table)
-      this.#gaps = gapsOf(this.#store, facts.table)
-    } else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
+  /** Readers see what was written to the store; what is undefined of the blocks and places may be any of them. */
+  show(
+    facts: CollectionFacts,
+    gaps: ReadonlyMap<number, number> | undefined,
+    changes: Iterable<Change> | undefined,
+  ): void {
+    const isOther = facts.table !== this.#facts.table
+    if (isOther) this.#table = new Table(this.#store, facts.table)
+    if (isOther || !gaps) this.#gaps = gapsOf(this.#store, facts.table)
+    else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
     this.#facts = facts
     if (!this.#observer) return
     if (!changes) this.#observer.reordered()

@@ -36,7 +36,12 @@ export class Draft implements FoldTarget {
   #places: number
   readonly #store: Store
   #table: Table
+  /** The blocks of which another number of places is empty since readers saw it. */
   #gaps = new Map<number, number>()
+  /** Whether those are all of them. */
+  #hasAllGaps = true
+  /** Those that are not in the store yet. */
+  readonly #unsaved = new Set<number>()
   #changes: Change[] | undefined = []
   #found: Found | undefined
 
@@ -66,9 +71,9 @@ export class Draft implements FoldTarget {
     }
   }
 
-  /** The blocks of which another number of places is empty. */
-  get gaps(): ReadonlyMap<number, number> {
-    return this.#gaps
+  /** How many places are empty in the blocks where that changed; undefined when it may have changed in any. */
+  get gaps(): ReadonlyMap<number, number> | undefined {
+    return this.#hasAllGaps ? this.#gaps : undefined
   }
 
   get changes(): readonly Change[] | undefined {
@@ -78,11 +83,13 @@ export class Draft implements FoldTarget {
   /** Readers see all that was put so far. */
   shown(): void {
     this.#gaps = new Map()
+    this.#hasAllGaps = true
     this.#changes = []
   }
 
-  /** A draft that goes on with a write of which some was put before: nobody knows which places that were. */
+  /** A draft that goes on with a write of which some was put before: nobody knows which places and blocks that were. */
   unknown(): this {
+    this.#hasAllGaps = false
     this.#changes = undefined
     return this
   }
@@ -151,6 +158,8 @@ export class Draft implements FoldTarget {
     }
     this.#table = table
     this.#gaps = gaps
+    this.#unsaved.clear()
+    for (const block of gaps.keys()) this.#unsaved.add(block)
     this.#places = places
     this.#changes = undefined
   }
@@ -159,11 +168,12 @@ export class Draft implements FoldTarget {
   save(number: number): void {
     const key = numberedKey(TAG.collection, 0, number)
     this.#store.set(key, Buffer.from(JSON.stringify(this.facts)))
-    for (const [block, empty] of this.#gaps) {
+    for (const block of this.#unsaved) {
       const value = Buffer.allocUnsafe(2)
-      value.writeUInt16BE(empty)
+      value.writeUInt16BE(this.#gaps.get(block) as number)
       this.#store.set(numberedKey(TAG.gaps, this.#table.number, block), value)
     }
+    this.#unsaved.clear()
   }
 
   #find(key: string): Found {
@@ -176,6 +186,7 @@ export class Draft implements FoldTarget {
   #isEmpty(place: number): void {
     const block = blockOf(place)
     this.#gaps.set(block, this.#emptyIn(block) + 1)
+    this.#unsaved.add(block)
   }
 
   #emptyIn(block: number): number {

@@ -7,6 +7,7 @@ import type { Recorded } from '../../src/events/journal.ts'
 import { type Picture, Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
 import { recordOf } from '../support/collections.ts'
+import { begun, created, deleted } from '../support/decider.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { EventMaker, IDS, type NaiveCollection, NaiveState } from './naive-collections.ts'
@@ -267,4 +268,30 @@ test('while the disk is full readers see what was before, and the write is put w
     assert.equal(views.isFull, false)
     check(views, state, random, 'with room')
   }
+})
+
+test('the places that a write emptied before the disk was full are known when it is put at last', async () => {
+  const items = 1000
+  const names = Array.from({ length: items }, (_, id) => id)
+  const views = Views.temporary()
+  let left = Number.POSITIVE_INFINITY
+  views.keep({
+    event: () => {
+      if (--left === 0) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
+    },
+  })
+  const made = recordOf(1, [begun, ...names.map((id) => created({ id }))])
+  const gone = recordOf(
+    items + 2,
+    names.filter((id) => id % 2 === 0).map((id) => deleted(id, { revision: 2, prior: id + 2 })),
+  )
+  await views.apply([made])
+  left = 400
+  const applied = views.apply([gone])
+  for (let turns = 0; turns < 1000 && !views.isFull; turns++) await turn()
+  assert.equal(views.isFull, true)
+  await applied
+  const things = views.any('things')
+  for (const offset of [0, 1, 200, 499]) assert.equal(things?.slice(offset, 1)[0]?.id, 2 * offset + 1)
+  assert.equal(things?.itemAt(things.seek(0))?.id, 1)
 })
