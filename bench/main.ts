@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>] [--items <n>]`: Recollect and its peers, measured by turns; a table on
+ * `npm run bench -- [<name>…] [--rounds <n>] [--seconds <n>] [--items <n>] [--against <directory>]`: Recollect and its peers, measured by turns; a table on
  * standard output and in bench/results.md. Everything it starts it ends, and what it writes lies in one directory, which goes.
  */
 import { spawnSync } from 'node:child_process'
@@ -9,6 +9,7 @@ import { cpus, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import minimist from 'minimist'
+import { against } from './groups/against.ts'
 import { cluster } from './groups/cluster.ts'
 import { get } from './groups/get.ts'
 import { journal } from './groups/journal.ts'
@@ -26,6 +27,8 @@ import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
 const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large, cluster]
+/** Measured only when it is named. */
+const NAMED: readonly Group[] = [against]
 const MANY = 1_000_000
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 
@@ -34,11 +37,20 @@ interface Asked {
   readonly rounds: number
   readonly seconds: number
   readonly items: number
+  readonly against: string | undefined
 }
 
 function asked(argv: readonly string[]): Asked {
-  const { _: names, rounds = 3, seconds = 3, items = MANY, ...others } = minimist([...argv], { string: ['_'] })
-  const unknown = names.filter((name) => !GROUPS.some((group) => group.name === name))
+  const {
+    _: names,
+    rounds = 3,
+    seconds = 3,
+    items = MANY,
+    against: directory,
+    ...others
+  } = minimist([...argv], { string: ['_', 'against'] })
+  const known = [...GROUPS, ...NAMED]
+  const unknown = names.filter((name) => !known.some((group) => group.name === name))
   const isCount = (value: number, most = 60) => Number.isInteger(value) && value >= 1 && value <= most
   if (
     unknown.length > 0 ||
@@ -48,13 +60,13 @@ function asked(argv: readonly string[]): Asked {
     !isCount(items, MANY)
   ) {
     process.stderr.write(
-      `npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>] [--items <1 to ${MANY}>], with the names\n\n`,
+      `npm run bench -- [<name>…] [--rounds <1 to 60>] [--seconds <1 to 60>] [--items <1 to ${MANY}>] [--against <directory>], with the names\n\n`,
     )
-    for (const { name, about } of GROUPS) process.stderr.write(`  ${name.padEnd(14)} ${about}\n`)
+    for (const { name, about } of known) process.stderr.write(`  ${name.padEnd(14)} ${about}\n`)
     process.exit(2)
   }
-  const groups = names.length === 0 ? GROUPS : GROUPS.filter(({ name }) => names.includes(name))
-  return { groups, rounds, seconds, items }
+  const groups = names.length === 0 ? GROUPS : known.filter(({ name }) => names.includes(name))
+  return { groups, rounds, seconds, items, against: directory }
 }
 
 /** The peers have a lock of their own; they are installed when that is newer than what is there. */
@@ -73,7 +85,7 @@ function prepare(): void {
 }
 
 const argv = process.argv.slice(2)
-const { groups, rounds, seconds, items } = asked(argv)
+const { groups, rounds, seconds, items, against: directoryAgainst } = asked(argv)
 prepare()
 const directory = await mkdtemp(join(tmpdir(), 'recollect-bench-'))
 const servers = new Servers()
@@ -88,7 +100,15 @@ const began = performance.now()
 const say = (text: string): void => {
   process.stderr.write(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${text}\n`)
 }
-const bench: Bench = { rounds, seconds, items, fixtures: new Fixtures(directory), servers, say }
+const bench: Bench = {
+  rounds,
+  seconds,
+  items,
+  against: directoryAgainst,
+  fixtures: new Fixtures(directory),
+  servers,
+  say,
+}
 const all: Measured[] = []
 const latencyNs = [memoryLatencyNs()]
 for (const group of groups) {

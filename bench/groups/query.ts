@@ -21,7 +21,7 @@ function picked(below: number, pathOf: (index: number) => string): readonly Sent
 }
 
 /** The works of this table, as a server of so many readings is asked for them. */
-const QUERIES = {
+export const QUERIES = {
   'page of 20, the first': () => [{ path: `/api/readings?page=1&pageSize=${PAGE}` }],
   'page of 20, any': (count: number) =>
     picked(count / PAGE, (page) => `/api/readings?page=${page + 1}&pageSize=${PAGE}`),

@@ -10,8 +10,9 @@ import type { Server } from '../harness/servers.ts'
 const FEW = 1000
 const BODIES = bodies(FEW)
 
-const posts = (path: string): readonly Sent[] => BODIES.map((body) => ({ method: 'POST', path, body }))
-const puts = (prefix: string): readonly Sent[] => BODIES.map((body, id) => ({ method: 'PUT', path: prefix + id, body }))
+export const posts = (path: string): readonly Sent[] => BODIES.map((body) => ({ method: 'POST', path, body }))
+export const puts = (prefix: string): readonly Sent[] =>
+  BODIES.map((body, id) => ({ method: 'PUT', path: prefix + id, body }))
 
 const NAMES = ['Recollect', 'bare node:http', 'Koa + @koa/router', 'Fastify + better-sqlite3', 'json-server'] as const
 type Name = (typeof NAMES)[number]

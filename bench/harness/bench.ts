@@ -12,6 +12,8 @@ export interface Bench {
   readonly seconds: number
   /** Of the large collections: a million, unless it is only tried out. */
   readonly items: number
+  /** The directory of another build, which is compared with this one. */
+  readonly against?: string | undefined
   readonly fixtures: Fixtures
   readonly servers: Servers
   /** Says how far it is. */

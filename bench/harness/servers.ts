@@ -109,11 +109,15 @@ export class Servers {
       journal,
       flags = [],
     }: { readonly file: string; readonly journal?: string; readonly flags?: readonly string[] },
-    options: Pick<Started, 'isWatched'> & { readonly settle?: boolean } = {},
+    {
+      settle = true,
+      main = MAIN,
+      ...options
+    }: Pick<Started, 'isWatched'> & { readonly settle?: boolean; readonly main?: string } = {},
   ): Promise<Server> {
     const server = await this.start({
       args: [
-        MAIN,
+        main,
         ...['--file', file, '--urls', 'http://127.0.0.1:0', '--settings', join(ROOT, 'appsettings.json')],
         ...(journal === undefined ? [] : ['--journal', journal]),
         ...flags,
@@ -121,7 +125,7 @@ export class Servers {
       ready: /Recollect listens on (http:\/\/\S+)/,
       ...options,
     })
-    if (options.settle !== false) await settled(server)
+    if (settle) await settled(server)
     return server
   }
 
