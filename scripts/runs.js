@@ -54,6 +54,12 @@ export const RUNS = {
     all: { STORE_DAMAGES: 12 },
     full: { STORE_DAMAGES: 2000 },
   },
+  'store-cuts': {
+    about: 'the file of the store cut at random lengths, and its first pages damaged: set aside before it is opened',
+    file: 'test/store/short-file.test.ts',
+    all: { STORE_CUTS: 300 },
+    full: { STORE_CUTS: 20_000 },
+  },
   'store-power': {
     about: 'power lost with any subset of the pages of the store that were not synced: it is built again',
     file: 'test/store/power.test.ts',

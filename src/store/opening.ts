@@ -5,13 +5,13 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  readSync,
   renameSync,
   rmSync,
   statSync,
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
 /** Another one is not read. */
@@ -20,8 +20,6 @@ const STORE = 'store.mdb'
 const STATE = 'store.json'
 /** Of what is noted, with blanks at its end: one sector. */
 const NOTED_BYTES = 512
-/** Of the two pages that LMDB begins its file with: what is looked at, the magic number with the version, and the size of all pages. */
-const META = { bytes: 64, magicAt: 24, magic: Buffer.from('dec0efbe02000000', 'hex'), pageBytesAt: 48 } as const
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
 /** What is noted beside the store, durably, before it is opened and after it is closed. */
@@ -35,6 +33,8 @@ interface Noted {
   readonly bytes: number
   /** When it was last written to, in milliseconds since 1970, if it is closed. Another one: another program has changed it. */
   readonly writtenMs?: number | undefined
+  /** CRC-32 of what LMDB notes at the beginning of its file, if it is closed. */
+  readonly meta?: number | undefined
   /** How many processes in a row have ended, without closing it, soon after they had opened it. */
   readonly ended?: number
   /** Why it is not to be used again. */
@@ -152,7 +152,9 @@ export class StoreDirectory {
     }
     if (noted.isOpen && (noted.ended ?? 0) >= MOST_ENDED)
       return `${noted.ended} processes ended soon after they opened it`
-    if (!isDatabase(this.#file)) return 'it is no database'
+    const meta = metaOf(this.#file)
+    if (!meta || (!noted.isOpen && meta.crc !== noted.meta)) return 'its first pages are damaged'
+    if (bytes < meta.bytes) return `it has ${bytes} bytes, and should have ${meta.bytes}`
     return undefined
   }
 
@@ -167,22 +169,9 @@ export class StoreDirectory {
   #note(state: Pick<Noted, 'isOpen' | 'ended' | 'doubt'>): void {
     // The directory was removed on purpose.
     if (bytesOf(this.path) === undefined) return
-    const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file) }
+    const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
     const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state }
     writeDurably(`${this.path}/${STATE}`, JSON.stringify(noted))
-  }
-}
-
-/** Whether both meta pages of a file begin as those of LMDB. Where one does not, lmdb crashes the process. */
-function isDatabase(path: string): boolean {
-  const bytes = Buffer.alloc(META.bytes)
-  const file = openSync(path, 'r')
-  try {
-    const isMetaAt = (offset: number): boolean =>
-      readSync(file, bytes, 0, bytes.length, offset) === bytes.length && bytes.indexOf(META.magic) === META.magicAt
-    return isMetaAt(0) && isMetaAt(bytes.readUInt32LE(META.pageBytesAt))
-  } finally {
-    closeSync(file)
   }
 }
 

@@ -7,6 +7,7 @@ import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 import { prefixEnd, TAG, versionKey } from './keys.ts'
+import { lengthen } from './meta.ts'
 import { Room } from './room.ts'
 
 /**
@@ -14,6 +15,9 @@ import { Room } from './room.ts'
  * of 47-bit addresses crashed when it opened about a hundred stores.
  */
 const MAP_BYTES = 2 ** 34
+
+/** A value of fewer bytes has no pages of its own. */
+const LARGE_BYTES = 1700
 
 /** A part of what is written does not fit when so little room is left. */
 const LITTLE_ROOM = 16 * 1024 * 1024
@@ -51,6 +55,11 @@ export interface Row {
 export class Store {
   readonly #db: RootDatabase<Buffer, Buffer>
   readonly #room: Room
+  /** Undefined when the file has no name. */
+  readonly #path: string | undefined
+  /** Of the transaction: what is removed or replaced may free pages that it took itself. */
+  #hasRemoved = false
+  #largeValues = 0
   readonly #pins = new Map<Position, number>()
   /** Up to this position what is replaced may still be asked for; -1 for nothing. */
   #keptUpTo: Position = -1
@@ -64,8 +73,9 @@ export class Store {
   /** Where temporary stores may stand beside it. */
   readonly directory: string
 
-  private constructor(path: string) {
+  private constructor(path: string, isTemporary: boolean) {
     this.directory = dirname(path)
+    this.#path = isTemporary ? undefined : path
     this.#room = new Room(path)
     const options: RootDatabaseOptionsWithPath & { readonly permissionsMode: number } = {
       path,
@@ -92,7 +102,7 @@ export class Store {
   }
 
   static open(path: string): Store {
-    return new Store(path)
+    return new Store(path, false)
   }
 
   /** One that ends with the process, or when nobody knows it any more: its file has no name. */
@@ -100,7 +110,7 @@ export class Store {
     // lmdb would make a directory that was removed.
     statSync(directory)
     const path = join(directory, `recollect-${randomUUID()}.mdb`)
-    const store = new Store(path)
+    const store = new Store(path, true)
     for (const file of [path, `${path}-lock`]) unlinkSync(file)
     return store
   }
@@ -158,12 +168,16 @@ export class Store {
   /** All or nothing of what is written meanwhile; it must not last long, as everybody waits. */
   transaction<Result>(work: () => Result): Result {
     try {
-      return this.#db.transactionSync(() => {
+      this.#hasRemoved = false
+      this.#largeValues = 0
+      const result = this.#db.transactionSync(() => {
         this.#room.begin()
         const result = work()
         this.#room.check()
         return result
       })
+      if (this.#path && (this.#hasRemoved || this.#largeValues > 1)) lengthen(this.#path)
+      return result
     } catch (error) {
       const known = named(error)
       // Of what does not fit as a whole a part is taken, and that is told as EIO.
@@ -186,12 +200,14 @@ export class Store {
   /** Puts a row that has no versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#room.takes(key.length + value.length)
+    if (value.length >= LARGE_BYTES) this.#largeValues++
     this.#db.put(key, value)
   }
 
   /** In a transaction. */
   remove(key: Buffer): void {
     this.#room.takes(key.length)
+    this.#hasRemoved = true
     this.#db.remove(key)
   }
 
