@@ -3,10 +3,11 @@ import type { EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
 import type { Journal, Origin } from './events/journal.ts'
 import { directoryOf, replace } from './files/files.ts'
-import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
+import type { DataFileStatus } from './projections/data-file/account.ts'
 import type { Connection, Merged, TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import { readState } from './projections/data-file/state.ts'
+import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
 import type { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
@@ -26,6 +27,7 @@ export class ClusterDataFile {
   readonly #path: string
   /** What this file's edits are known by among those of other nodes' files. */
   readonly #door: string
+  readonly #takenIn: TakenIn
   #open: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
@@ -33,8 +35,10 @@ export class ClusterDataFile {
     this.#options = options
     this.#path = path
     this.#door = door
+    this.#takenIn = new TakenIn(options.views, door)
   }
 
+  /** To be called before the store is built. */
   static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
     const { settings, surroundings } = options
     const { files } = surroundings
@@ -83,7 +87,7 @@ export class ClusterDataFile {
         schedule,
         eager: settings.common.eagerDataReload,
         acceptJournal: settings.acceptJournal,
-        door: this.#door,
+        takenIn: this.#takenIn,
       })
       await file.prepare()
       await file.start({

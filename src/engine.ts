@@ -14,10 +14,11 @@ import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import type { TokenKeeping } from './open-gate.ts'
 import { Ended, Projected, type StoreStatus } from './projected.ts'
-import { DATA_FILE_ACTOR, type DataFileStatus } from './projections/data-file/account.ts'
+import type { DataFileStatus } from './projections/data-file/account.ts'
 import { noFile } from './projections/data-file/adapter.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
 import { checkFirstItems, checkNoJournalIsMissing, DataFile } from './projections/data-file/data-file.ts'
+import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
 import type { Past } from './projections/past.ts'
@@ -127,6 +128,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       schedule,
       eager: settings.common.eagerDataReload,
       acceptJournal: settings.acceptJournal,
+      takenIn: new TakenIn(views),
     })
     await dataFile.prepare()
     const journal = await FileJournal.open({

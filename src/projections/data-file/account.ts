@@ -1,8 +1,6 @@
 import type { Position } from '../../events/event.ts'
-import { lastPosition, type Recorded } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
-import { TAG, tableKey } from '../../store/keys.ts'
-import { Picture, type Views } from '../views.ts'
+import { Picture } from '../views.ts'
 import { type Content, contentOf } from './adapter.ts'
 import type { Base } from './reading.ts'
 import { remembered, type Shown } from './shown.ts'
@@ -15,11 +13,7 @@ import {
   temporaryPath,
   writeState,
 } from './state.ts'
-
-const TAKEN_IN = tableKey(TAG.takenIn, 0)
-
-/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
-export const DATA_FILE_ACTOR = 'data-file'
+import type { TakenIn } from './taken-in.ts'
 
 export interface DataFileStatus {
   readonly state: 'current' | 'behind' | 'edited' | 'invalid' | 'failing'
@@ -36,7 +30,6 @@ export class Account {
   readonly #files: Files
   readonly #path: string
   readonly #place: StatePlace
-  readonly #door: string | undefined
   /** What was last read or written; undefined while there is no file. */
   content: Content | undefined
   /** As the state file has it. */
@@ -53,15 +46,13 @@ export class Account {
   isTorn = false
   #isKeptInPlace = false
   #base: Base | undefined
-  readonly #views: Views
+  readonly #takenIn: TakenIn
 
-  constructor(files: Files, place: StatePlace, views: Views, door: string | undefined) {
-    this.#views = views
-    views.keep(this)
+  constructor(files: Files, place: StatePlace, takenIn: TakenIn) {
     this.#files = files
     this.#path = place.dataFile
     this.#place = place
-    this.#door = door
+    this.#takenIn = takenIn
   }
 
   /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
@@ -92,18 +83,6 @@ export class Account {
     this.shown = remembered(this.shown, { position, edits })
   }
 
-  /** Keeps in the store which edit was taken in last. */
-  write(recorded: Recorded): void {
-    if (!isTakenIn(recorded, this.#door)) return
-    const taken: Mark = { position: lastPosition(recorded), hash: recorded.key }
-    this.#views.store.set(TAKEN_IN, Buffer.from(JSON.stringify(taken)))
-  }
-
-  get #lastTakenIn(): Mark | undefined {
-    const found = this.#views.store.newest(TAKEN_IN)
-    return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Mark)
-  }
-
   /** The content of the file on disk, when that is untouched since it was written and confirmed; else it must be read. */
   async untouched(): Promise<Content | undefined> {
     const { hash, signature } = this.state?.confirmed ?? {}
@@ -114,7 +93,7 @@ export class Account {
 
   /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */
   async recognise(hash: string | undefined): Promise<void> {
-    const taken = this.#lastTakenIn
+    const taken = this.#takenIn.last
     const known = this.#written(hash, taken)
     this.origin = known && known !== taken ? known : await this.#editedFrom()
     if (this.origin) this.show(this.origin.position)
@@ -176,13 +155,4 @@ export class Account {
     const waiting = await contentOf(this.#files, temporaryPath(this.#path))
     return waiting?.hash === pending.hash ? confirmed : pending
   }
-}
-
-/**
- * Whether a write is an edit of this data file. In a cluster every node has a data file of its own; the `door` by
- * which an edit came tells them apart, as its request id.
- */
-export function isTakenIn(recorded: Recorded, door?: string): recorded is Recorded & { readonly key: string } {
-  if (recorded.actor !== DATA_FILE_ACTOR || recorded.key === undefined) return false
-  return door === undefined || recorded.requestId === door
 }

@@ -6,9 +6,9 @@ import { parseSteps } from '../../json/parse-steps.ts'
 import { type JsonObject, own } from '../../json/value.ts'
 import { equalSteps } from '../../json/value-steps.ts'
 import type { Slices, Steps } from '../../slices.ts'
-import { DATA_FILE_ACTOR } from './account.ts'
 import type { Base } from './reading.ts'
 import { holds, lastOf, type Shown } from './shown.ts'
+import { DATA_FILE_ACTOR } from './taken-in.ts'
 
 export interface SearchOptions {
   readonly journal: Pick<Journal, 'read'>

@@ -11,6 +11,7 @@ import type { Connection, Merged, TakenInEdit } from './connection.ts'
 import { type Edit, Edits } from './edits.ts'
 import { collectionsOf, readingOf } from './reading.ts'
 import { mismatchOf, missingJournal, readState } from './state.ts'
+import type { TakenIn } from './taken-in.ts'
 import { type Schedule, Writing } from './writing.ts'
 
 export interface DataFileOptions {
@@ -27,8 +28,7 @@ export interface DataFileOptions {
   readonly schedule: Schedule
   /** The data file is believed against the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
-  /** Where there are several data files: tells this one's edits from those of the others. */
-  readonly door?: string
+  readonly takenIn: TakenIn
 }
 
 const QUIET_MS = 200
@@ -47,8 +47,8 @@ export class DataFile {
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, journal, views, log, schedule, eager, door } = options
-    this.#account = new Account(files, { dataFile: path, journal }, views, door)
+    const { files, path, journal, views, log, schedule, eager, takenIn } = options
+    this.#account = new Account(files, { dataFile: path, journal }, takenIn)
     this.#edits = new Edits({
       files,
       path,
@@ -56,7 +56,7 @@ export class DataFile {
       account: this.#account,
       slices: this.#slices,
       journal: () => this.#connected.journal,
-      door,
+      door: takenIn.door,
     })
     this.#writing = new Writing({
       files,

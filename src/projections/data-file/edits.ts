@@ -5,11 +5,12 @@ import { type Journal, lastPosition } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
 import type { Slices } from '../../slices.ts'
 import { collectionsAt, Picture, type Views } from '../views.ts'
-import { type Account, isTakenIn } from './account.ts'
+import type { Account } from './account.ts'
 import { alwaysWritten, type Content, contentOf, readContent } from './adapter.ts'
 import { type Doubtful, findOrigin } from './base-search.ts'
 import { type Base, FileReading, readingOf } from './reading.ts'
 import { holds, lastOf, recent, type Shown } from './shown.ts'
+import { isTakenIn } from './taken-in.ts'
 
 export interface EditsOptions {
   readonly files: Files

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { pino } from 'pino'
+import { ClusterDataFile } from '../../src/cluster-data-file.ts'
+import type { DomainEvent } from '../../src/events/event.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import { Document } from '../../src/json/document.ts'
+import { Views } from '../../src/projections/views.ts'
+import { DATA_FILE, JOURNAL, SETTINGS } from '../support/engine.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { until } from '../support/until.ts'
+
+const DOOR = 'the file of this node'
+
+test('an edit that was merged before a crash is not merged again by a node whose store was built again', async (t) => {
+  const disk = new SimulatedDisk()
+  const edited = JSON.stringify({ a: [{ id: 1, n: 2 }] })
+  disk.put(DATA_FILE, Buffer.from(edited))
+  disk.put(`${JOURNAL}/data-file.id`, Buffer.from(DOOR))
+  const confirmed = { position: 1, hash: 'of what the file was before the edit' }
+  disk.put('/data/.db.json.recollect', Buffer.from(JSON.stringify({ journal: 'journal', confirmed, shown: [] })))
+
+  const now = (): Date => new Date('2026-11-20T12:00:00.000Z')
+  const journal = memoryJournal('journal', now)
+  const item = (n: number) => Document.of({ id: 1, n })
+  const writes: readonly (readonly [actor: string, event: DomainEvent])[] = [
+    ['client', { type: 'CollectionCreated', collection: 'a' }],
+    ['data-file', { type: 'ItemCreated', collection: 'a', id: 1, revision: 1, prior: 0, item: item(2) }],
+    ['client', { type: 'ItemReplaced', collection: 'a', id: 1, revision: 2, prior: 2, item: item(3) }],
+  ]
+  for (const [index, [actor, event]] of writes.entries()) {
+    const key = createHash('sha256').update(edited).digest('hex')
+    const origin = actor === 'data-file' ? { actor, requestId: DOOR, key } : { actor, requestId: 'r' }
+    await journal.append({ expected: index + 1, ...origin, events: [event] })
+  }
+
+  const views = Views.temporary()
+  const dataFile = await ClusterDataFile.prepare({
+    settings: { ...SETTINGS, store: '' },
+    surroundings: {
+      files: disk.files(),
+      now,
+      newId: () => 'id',
+      schedule: (work) => {
+        const timer = setImmediate(work)
+        return { cancel: () => clearImmediate(timer) }
+      },
+      elapsedMs: () => performance.now(),
+      log: pino({ level: 'silent' }),
+      sampleFile: '/nowhere',
+      failed: (error) => assert.fail(String(error)),
+    },
+    views,
+    takeIn: () => assert.fail('it was merged again'),
+  })
+  await views.buildAll(journal.read(1))
+  await dataFile.open(journal)
+  t.after(() => dataFile.close())
+  await until('the data file to show the later write', () => String(disk.bytes(DATA_FILE)).includes('"n": 3'))
+  assert.equal(dataFile.status?.state, 'current')
+})
