@@ -1,23 +1,51 @@
+import type { CollectionFacts } from '../collections/collection.ts'
 import { storedCollections } from '../collections/draft.ts'
+import { Answered } from '../commands/answered.ts'
 import { Refusal } from '../errors.ts'
 import { lockDirectory } from '../events/directory.ts'
+import type { Position } from '../events/event.ts'
+import { lastPosition, type Recorded, slice } from '../events/journal.ts'
+import { whyNotMarked } from '../events/mark.ts'
+import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
+import { TakenIn } from '../projections/data-file/taken-in.ts'
 import { storedState } from '../projections/folding.ts'
-import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import { History } from '../projections/history.ts'
+import { StoredMark } from '../projections/stored-mark.ts'
+import { Views } from '../projections/views.ts'
+import { prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
 import { type Compacted, StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
-import { fold, type Progress } from './fold.ts'
+import type { Progress } from './fold.ts'
 
-const ROWS_AT_ONCE = 256
+/** An item may have a MiB. */
+const ROWS_AT_ONCE = 32
 /** Problems that are named; a damaged store may have a million. */
 const MOST_PROBLEMS = 20
+
+/** Rows that belong to the table that a collection's items are in. */
+const OF_TABLE: readonly (readonly [Tag, string])[] = [
+  [TAG.item, 'an item'],
+  [TAG.place, 'the place of an item'],
+  [TAG.gaps, 'a count of empty places'],
+]
+/** Rows that belong to a collection, however often its items are put in another order. */
+const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
+  [TAG.step, "a step of an item's history"],
+  [TAG.life, 'a creation or removal'],
+]
+const OF_ALL: readonly (readonly [Tag, string])[] = [
+  [TAG.answered, 'an answered Idempotency-Key'],
+  [TAG.answeredAt, 'the time of an answered Idempotency-Key'],
+  [TAG.takenIn, 'the edit of the data file that was merged last'],
+]
 
 /** Writes the store anew, without the pages that hold nothing any more. The server must have ended. */
 export async function compact(files: Files, journal: string): Promise<Compacted> {
   return whileStopped(files, journal, (directory) => directory.compact())
 }
 
-/** How the store differs from what the events up to its position amount to, item by item. The server must have ended. */
+/** How the store differs from what the events up to its position amount to, row by row. The server must have ended. */
 export async function compareStore(files: Files, journal: string, progress: Progress): Promise<readonly string[]> {
   return whileStopped(files, journal, async (directory) => {
     const store = directory.open()
@@ -35,35 +63,115 @@ async function differences(
   journal: string,
   progress: Progress,
 ): Promise<readonly string[]> {
-  // A process that was killed may have put a part of a write into it.
-  const { applied: position } = storedState(store)
-  const { views } = await fold(files, journal, { position }, progress)
   const problems: string[] = []
-  const expected = new Map(Array.from(views.ever(), (collection) => [collection.name, collection.facts]))
-  for (const facts of storedCollections(store).values()) {
-    const wanted = expected.get(facts.name)
-    expected.delete(facts.name)
-    const quoted = JSON.stringify(facts.name)
-    const isSame = JSON.stringify({ ...wanted, table: 0 }) === JSON.stringify({ ...facts, table: 0 })
-    if (!wanted || !isSame) {
-      problems.push(`The store has another state of the collection ${quoted} at position ${position}.`)
-      continue
-    }
-    for (const tag of [TAG.item, TAG.place]) {
-      const what = tag === TAG.item ? 'an item' : 'the place of an item'
-      const rows = rowsOf(store, tableKey(tag, facts.table))
-      for (const row of rowsOf(views.store, tableKey(tag, wanted.table))) {
-        const found = rows.next().value
-        if (found?.equals(row)) continue
-        problems.push(`The store has ${what} of ${quoted} other than the journal does, or none.`)
-        break
-      }
-      if (!rows.next().done) problems.push(`The store has more of ${quoted} than the journal does.`)
-    }
-    if (problems.length >= MOST_PROBLEMS) return problems
+  try {
+    // A process that was killed may have put a part of a write into it.
+    const state = storedState(store)
+    const { views, id, whole } = await built(files, journal, state.applied, progress)
+    const comparison = new Comparison(store, views.store, state.applied, problems)
+    if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.differs('the id of the journal')
+    if (state.applied !== views.applied || state.visible !== whole) comparison.differs('the position that it is at')
+    if (state.names !== views.namesPosition) comparison.differs('the position at which collections changed last')
+    const mark = new StoredMark(store).load()
+    const why = mark && (await whyNotMarked(files, journal, mark))
+    if (why !== undefined) comparison.differs(`the place in the journal (${why})`)
+    comparison.collections(state.next)
+    for (const [tag, what] of OF_ALL) comparison.rows(tag, 0, 0, what)
+  } catch (error) {
+    if (!(error instanceof Refusal || error instanceof SyntaxError)) throw error
+    problems.push(`The store is damaged: ${error.message}`)
   }
-  for (const name of expected.keys()) problems.push(`The store lacks the collection ${JSON.stringify(name)}.`)
-  return problems
+  return problems.slice(0, MOST_PROBLEMS)
+}
+
+/**
+ * A temporary store with all that a server would put into one, up to a position, which may lie inside a write; `whole` is
+ * the position of the last write that does not go beyond it.
+ */
+async function built(
+  files: Files,
+  journal: string,
+  position: Position,
+  progress: Progress,
+): Promise<{ readonly views: Views; readonly id: Walk['id']; readonly whole: Position }> {
+  const views = Views.temporary()
+  new History(views)
+  views.keep(new Answered(views.store))
+  // A node of a cluster knows the edits of its own data file by this.
+  new TakenIn(views, (await files.read(`${journal}/data-file.id`))?.toString())
+  let whole = 0
+  const apply = (recorded: Recorded): void => {
+    if (lastPosition(recorded) <= position) {
+      views.replay(recorded)
+      whole = lastPosition(recorded)
+    } else if (recorded.position <= position) {
+      // Its key is stored with its last event.
+      const { key: _, request: __, ...part } = slice(recorded, recorded.position, position)
+      views.replay(part)
+    }
+  }
+  const { id } = await walk(files, journal, apply, progress)
+  views.replayed()
+  return { views, id, whole }
+}
+
+/**
+ * Compares the rows of two stores of one journal. The numbers of collections and tables may differ, as a process that was
+ * killed has used some up; what it left in tables that no collection refers to, and versions for readers that are gone, is
+ * not compared: nobody reads it, and the next start removes it.
+ */
+class Comparison {
+  readonly #problems: string[]
+  readonly #store: Store
+  readonly #expected: Store
+  readonly #position: Position
+
+  constructor(store: Store, expected: Store, position: Position, problems: string[]) {
+    this.#problems = problems
+    this.#store = store
+    this.#expected = expected
+    this.#position = position
+  }
+
+  differs(what: string): void {
+    this.#problems.push(`The store has ${what} other than the journal does at position ${this.#position}, or none.`)
+  }
+
+  /** `next` is above the numbers of all collections and tables. */
+  collections(next: number): void {
+    const expected = new Map(Array.from(storedCollections(this.#expected), (entry) => [entry[1].name, entry]))
+    for (const [number, facts] of storedCollections(this.#store)) {
+      const quoted = JSON.stringify(facts.name)
+      const wanted = expected.get(facts.name)
+      expected.delete(facts.name)
+      if (!wanted) this.#problems.push(`The store has the collection ${quoted}, and the journal has not.`)
+      else {
+        if (Math.max(number, facts.table) >= next) this.differs(`the number of ${quoted}`)
+        this.#facts(facts, wanted[1], quoted)
+        for (const [tag, what] of OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
+        for (const [tag, what] of OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
+      }
+      if (this.#problems.length >= MOST_PROBLEMS) return
+    }
+    for (const name of expected.keys()) this.#problems.push(`The store lacks the collection ${JSON.stringify(name)}.`)
+  }
+
+  /** The rows of a table of one store, and of one of the other. */
+  rows(tag: Tag, table: number, expectedTable: number, what: string): void {
+    const rows = rowsOf(this.#store, tableKey(tag, table))
+    for (const row of rowsOf(this.#expected, tableKey(tag, expectedTable))) {
+      if (rows.next().value?.equals(row)) continue
+      this.differs(what)
+      return
+    }
+    if (!rows.next().done) this.differs(what)
+  }
+
+  #facts(facts: CollectionFacts, expected: CollectionFacts, quoted: string): void {
+    for (const key of Object.keys(expected) as (keyof CollectionFacts)[]) {
+      if (key !== 'table' && facts[key] !== expected[key]) this.differs(`${key} of ${quoted}`)
+    }
+  }
 }
 
 /** Each row's key, without its table, and value. */

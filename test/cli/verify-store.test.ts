@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { compareStore } from '../../src/cli/store.ts'
+import { storedCollections } from '../../src/collections/draft.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { prefixEnd, TAG, type Tag } from '../../src/store/keys.ts'
+import { StoreDirectory } from '../../src/store/opening.ts'
+import type { Row, Store } from '../../src/store/store.ts'
+import { newRun, work } from '../faults/workload.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { openTestEngine } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+/** Each kind of row, and what is told when one is another one. */
+const KINDS: readonly (readonly [Tag, RegExp])[] = [
+  [TAG.state, /./],
+  [TAG.collection, /collection| of "|damaged/],
+  [TAG.item, /^The store has an item of /],
+  [TAG.place, /^The store has the place of an item of /],
+  [TAG.gaps, /^The store has a count of empty places of /],
+  [TAG.step, /^The store has a step of an item's history of /],
+  [TAG.life, /^The store has a creation or removal of /],
+  [TAG.answered, /^The store has an answered Idempotency-Key /],
+  [TAG.answeredAt, /^The store has the time of an answered Idempotency-Key /],
+  [TAG.takenIn, /^The store has the edit of the data file /],
+]
+
+/** A journal in which everything has happened that leaves a row, and its store. */
+async function lived(t: TestContext, seed: number): Promise<string> {
+  const directory = await temporaryDirectory(t)
+  const journal = join(directory, 'db.journal')
+  const file = join(directory, 'db.json')
+  writeFileSync(file, JSON.stringify({ a: [{ id: 0, n: 0 }], b: [], gone: [{ id: 'x' }] }))
+  const { engine, failures } = await openTestEngine(nodeFiles, { file, journal, store: `${journal}/store` })
+  const random = new Random(seed)
+  await work(engine, random, 80, 3, newRun())
+  for (let n = 0; n < 20; n++) {
+    const origin = { actor: 'a', requestId: 'r', ...(n % 5 === 0 && { key: `key ${n}`, request: `request ${n}` }) }
+    await engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key: 'often', item: { n } }, origin)
+  }
+  await engine.handler.handle({ type: 'DeleteItem', collection: 'a', key: 'often' }, { actor: 'a', requestId: 'r' })
+  await engine.close()
+  assert.deepEqual(failures, [])
+
+  const edited = JSON.parse(readFileSync(file, 'utf8')) as Record<string, JsonObject[]>
+  edited.a?.reverse()
+  delete edited.gone
+  writeFileSync(file, JSON.stringify(edited))
+  const again = await openTestEngine(nodeFiles, { file, journal, store: `${journal}/store` })
+  for (const key of ['k1', 'k2', 'k3']) {
+    const origin = { actor: 'a', requestId: 'r' }
+    await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key, item: {} }, origin)
+  }
+  await again.engine.handler.handle({ type: 'DeleteItem', collection: 'a', key: 'k2' }, { actor: 'a', requestId: 'r' })
+  await again.engine.close()
+  return directory
+}
+
+/** Without those that are left of tables that a collection has no more. */
+function rowsOf(store: Store, tag: Tag): readonly Row[] {
+  const tables = Array.from(storedCollections(store).values(), ({ table }) => table)
+  const numbers = [TAG.item, TAG.place, TAG.gaps].some((one) => one === tag) ? tables : undefined
+  const rows = store.rows(Buffer.from([tag]), prefixEnd(Buffer.from([tag])))
+  return rows.filter(({ key }) => numbers?.includes(key.readUInt32BE(1)) ?? true)
+}
+
+/** Compares a copy, after a change of its store. */
+async function compared(t: TestContext, lived: string, change: (store: Store) => void): Promise<readonly string[]> {
+  const directory = await temporaryDirectory(t)
+  cpSync(lived, directory, { recursive: true, preserveTimestamps: true })
+  const journal = join(directory, 'db.journal')
+  const opening = new StoreDirectory(`${journal}/store`)
+  const store = opening.open()
+  assert.equal(opening.whyNot, undefined)
+  store.transaction(() => change(store))
+  await opening.close(store)
+  return compareStore(nodeFiles, journal, () => {})
+}
+
+test('verify --store finds a row of any kind that is missing, changed or one too many', async (t) => {
+  const seed = seedFor('verify_store')
+  const random = new Random(seed)
+  const directory = await lived(t, seed)
+  assert.deepEqual(await compared(t, directory, () => {}), [], `VERIFY_STORE_SEED=${seed}`)
+
+  for (const [tag, expected] of KINDS) {
+    const damages: Readonly<Record<string, (store: Store) => void>> = {
+      missing: (store) => store.remove(random.pick(rowsOf(store, tag)).key),
+      changed: (store) => {
+        const { key, value } = random.pick(rowsOf(store, tag))
+        const digit = value.findIndex((byte) => byte >= 0x30 && byte <= 0x39)
+        const at = digit >= 0 ? digit : value.length - 1
+        if (at >= 0) value[at] = (value[at] as number) ^ 1
+        store.set(key, at >= 0 ? value : Buffer.from('x'))
+      },
+      'one too many': (store) => {
+        const { key, value } = random.pick(rowsOf(store, tag))
+        const other = Buffer.from(key)
+        other[other.length - 1] = (other.at(-1) as number) ^ 0x80
+        store.set(other, value)
+      },
+    }
+    for (const [how, damage] of Object.entries(damages)) {
+      const isOfOne = tag === TAG.state || tag === TAG.takenIn
+      if (how === 'one too many' && isOfOne) continue
+      const problems = await compared(t, directory, damage)
+      const context = `VERIFY_STORE_SEED=${seed}: row of kind ${tag}, ${how}: ${problems.join(' ')}`
+      assert.ok(problems.length > 0, context)
+      assert.match(problems.join('\n'), new RegExp(expected.source, 'm'), context)
+    }
+  }
+})
