@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ask } from './ask.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const MAIN = join(ROOT, 'dist', 'main.js')
@@ -169,7 +168,8 @@ export function settled(server: Pick<Server, 'url'>): Promise<void> {
 async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean): Promise<void> {
   const deadline = performance.now() + READY_MS
   for (;;) {
-    const health = (await (await ask(`${url}/health`)).json()) as Health
+    // While the store is built, it is 503 with the same document.
+    const health = (await (await fetch(`${url}/health`)).json()) as Health
     if (is(health)) return
     if (performance.now() > deadline) throw new Error(`${url} does not settle: ${JSON.stringify(health)}`)
     await new Promise((resolve) => setTimeout(resolve, 100))

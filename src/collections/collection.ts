@@ -3,7 +3,8 @@ import { positionOf } from '../store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
 import { BLOCK, blockOf, Gaps } from './gaps.ts'
-import { type Gone, Item, integerOf, keyOf } from './item.ts'
+import { canonicalInteger, type Gone, Item, integerOf, keyOf } from './item.ts'
+import type { ItemCache } from './item-cache.ts'
 import { isGone } from './item-record.ts'
 import { Table } from './table.ts'
 
@@ -108,13 +109,15 @@ export class PinnedCollection {
   /** Above the places of all items. */
   readonly places: number
   readonly #table: Table
+  readonly #gaps: Gaps
   readonly #pin: Pin
 
-  constructor({ name, size, places, table }: CollectionFacts, store: Store, pin: Pin) {
+  constructor({ name, size, places, table }: CollectionFacts, gaps: Gaps, store: Store, pin: Pin) {
     this.name = name
     this.size = size
     this.places = places
     this.#table = new Table(store, table)
+    this.#gaps = gaps
     this.#pin = pin
   }
 
@@ -135,11 +138,13 @@ export class PinnedCollection {
   }
 
   seek(place: number): number {
-    return this.#table.seek(place, this.places, this.#pin.position)
+    return seek(this.#table, this.#gaps, place, this.places, this.#pin.position)
   }
 
   *items(): Generator<Item> {
-    for (const [, item] of this.#table.items(0, this.places, () => this.#pin.position)) yield item
+    for (let place = this.seek(0); place < this.places; place = this.seek(place + 1)) {
+      yield this.itemAt(place) as Item
+    }
   }
 }
 
@@ -148,18 +153,20 @@ export class Collection implements CollectionState {
   readonly name: string
   readonly #store: Store
   readonly #at: () => Position
+  readonly #cache: ItemCache
   #facts: CollectionFacts
   #table: Table
   #gaps: Gaps
   #observer: CollectionObserver | undefined
 
   /** `at` is the position that readers see. */
-  constructor(store: Store, facts: CollectionFacts, at: () => Position) {
+  constructor(store: Store, facts: CollectionFacts, at: () => Position, cache: ItemCache) {
     this.name = facts.name
     this.#store = store
     this.#at = at
+    this.#cache = cache
     this.#facts = facts
-    this.#table = new Table(store, facts.table)
+    this.#table = new Table(store, facts.table, cache)
     this.#gaps = gapsOf(store, facts.table)
   }
 
@@ -192,7 +199,7 @@ export class Collection implements CollectionState {
   }
 
   get(key: string): Item | Gone | undefined {
-    return this.#table.entryOf(key, this.#at())
+    return isUnused(key, this.nextId) ? undefined : this.#table.entryOf(key, this.#at())
   }
 
   item(key: string): Item | undefined {
@@ -215,7 +222,9 @@ export class Collection implements CollectionState {
   }
 
   *items(): Generator<Item> {
-    for (const [, item] of this.#table.items(0, this.places, this.#at)) yield item
+    for (let place = this.seek(0); place < this.places; place = this.seek(place + 1)) {
+      yield this.#table.uncachedAt(place, this.#at()) as Item
+    }
   }
 
   /** The items from the nth on, the first being 0. */
@@ -234,14 +243,12 @@ export class Collection implements CollectionState {
 
   /** The first place from here on that has an item; `places` when there is none. */
   seek(place: number): number {
-    const { places } = this
-    if (place < places && this.#gaps.of(blockOf(place)) === 0) return place
-    return this.#table.seek(place, places, this.#at())
+    return seek(this.#table, this.#gaps, place, this.places, this.#at())
   }
 
   /** The items as they are now, whatever comes later, until the pin of now is released. */
   pinned(pin: Pin): PinnedCollection {
-    return new PinnedCollection(this.#facts, this.#store, pin)
+    return new PinnedCollection(this.#facts, this.#gaps.copy(), this.#store, pin)
   }
 
   /** From now on one observer hears of the changes. */
@@ -253,10 +260,12 @@ export class Collection implements CollectionState {
   show(
     facts: CollectionFacts,
     gaps: ReadonlyMap<number, number> | undefined,
-    changes: Iterable<Change> | undefined,
+    changes: readonly Change[] | undefined,
   ): void {
     const isOther = facts.table !== this.#facts.table
-    if (isOther) this.#table = new Table(this.#store, facts.table)
+    if (isOther) this.#table = new Table(this.#store, facts.table, this.#cache)
+    if (!changes) this.#cache.deleteTable(facts.table)
+    else for (const { place } of changes) this.#cache.delete(facts.table, place)
     if (isOther || !gaps) this.#gaps = gapsOf(this.#store, facts.table)
     else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
     this.#facts = facts
@@ -271,10 +280,29 @@ export class Collection implements CollectionState {
   }
 }
 
+/** Whether a key spells an integer that no item has had yet; `nextId` is above all that were. */
+export function isUnused(key: string, nextId: number): boolean {
+  return (canonicalInteger(key) ?? -1) >= nextId
+}
+
 /** There is another item at a place, or none any more. */
 export interface Change {
   readonly place: number
   readonly item: Item | undefined
+}
+
+/** The first place from one on that has an item, without a look at blocks that have none; `places` when there is none. */
+function seek(table: Table, gaps: Gaps, place: number, places: number, at: Position): number {
+  for (let from = place; from < places; ) {
+    const block = blockOf(from)
+    const empty = gaps.of(block)
+    if (empty === 0) return from
+    const end = Math.min(places, (block + 1) * BLOCK)
+    const found = empty === BLOCK ? end : table.seek(from, end, at)
+    if (found < end) return found
+    from = end
+  }
+  return places
 }
 
 function gapsOf(store: Store, table: number): Gaps {

@@ -2,7 +2,7 @@ import type { ItemId, Position } from '../events/event.ts'
 import { positionOf } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import type { Change, CollectionFacts, FoldTarget, Moment } from './collection.ts'
+import { type Change, type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
 import { blockOf } from './gaps.ts'
 import { type Gone, type Item, keyOf } from './item.ts'
 import { encodeGone, encodeItem, idOf, isGone, moved, standingOf } from './item-record.ts'
@@ -95,7 +95,7 @@ export class Draft implements FoldTarget {
   }
 
   idOf(key: string): ItemId | undefined {
-    const place = this.#table.placeOf(key, NEWEST)
+    const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, NEWEST)
     const record = place === undefined ? undefined : this.#table.recordOf(key, place, NEWEST)
     const isThere = record !== undefined && !isGone(record)
     this.#found = { key, place, isThere, since: record ? standingOf(record).since : 0 }

@@ -7,12 +7,20 @@ export function blockOf(place: number): number {
 
 /** How many places of each block have no item, so that the nth item is found without passing those before it. */
 export class Gaps {
-  readonly #empty: number[] = []
+  #empty: number[] = []
   /** Items before each block, right up to `#counted` blocks. */
   readonly #before: number[] = [0]
   #counted = 1
   /** Empty places in all blocks. */
   #total = 0
+
+  /** With the counts of now, whatever is set later. */
+  copy(): Gaps {
+    const copy = new Gaps()
+    copy.#empty = this.#empty.slice()
+    copy.#total = this.#total
+    return copy
+  }
 
   of(block: number): number {
     return this.#empty[block] ?? 0

@@ -2,25 +2,27 @@ import { Corruption, type Refusal } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
-import type { Row, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 import { canonicalInteger, type Gone, Item, keyOf } from './item.ts'
+import type { ItemCache } from './item-cache.ts'
 import { decodeItem, idOf, isGone, RECORD_BYTES } from './item-record.ts'
 
 /** Above all places. */
 const NEVER = 2 ** 48 - 1
-/** Rows that are read together when items are gone through. */
-const READ_TOGETHER = 64
 
 /** The rows of one collection in the store: what stands at which place, and where an item of a key stands. */
 export class Table {
   readonly store: Store
   readonly number: number
+  readonly #cache: ItemCache | undefined
   /** Integer ids mostly follow each other, as POST gives them: how much the last one was ahead of its place. */
   #ahead = 0
 
-  constructor(store: Store, number: number) {
+  /** A cache is of the position that readers see: items are then to be asked for at that one alone. */
+  constructor(store: Store, number: number, cache?: ItemCache) {
     this.store = store
     this.number = number
+    this.#cache = cache
   }
 
   /** Where the item of a key stands, or stood last. */
@@ -38,21 +40,35 @@ export class Table {
 
   /** The same of a place that has one, checked, to be kept or changed. */
   copyAt(place: number, at: Position): Buffer {
-    const record = this.recordAt(place, at)
-    if (!record) throw this.#lacking(place)
+    const record = this.#standingAt(place, at)
     this.#decoded(record)
     return Buffer.from(record)
   }
 
   itemAt(place: number, at: Position): Item | undefined {
-    const record = this.recordAt(place, at)
-    if (!record) throw this.#lacking(place)
-    return this.#isThere(record) ? (this.#decoded(record) as Item) : undefined
+    const cached = this.#cache?.get(this.number, place)
+    if (cached) return cached
+    return itemOrNothing(this.#entry(this.#standingAt(place, at), place))
+  }
+
+  /** The same for whoever goes through all items: the cache is for those that are asked for again. */
+  uncachedAt(place: number, at: Position): Item | undefined {
+    return itemOrNothing(this.#decoded(this.#standingAt(place, at)))
   }
 
   entryOf(key: string, at: Position): Item | Gone | undefined {
+    const integer = canonicalInteger(key)
+    const expected = integer === undefined ? undefined : this.#expected(integer, at)
+    if (expected) return expected
     const place = this.placeOf(key, at)
-    return place === undefined ? undefined : this.#decoded(this.recordOf(key, place, at))
+    if (place === undefined) return undefined
+    const record = this.recordOf(key, place, at)
+    if (integer !== undefined) this.#ahead = integer - place
+    return this.#entry(record, place)
+  }
+
+  itemOf(key: string, at: Position): Item | undefined {
+    return itemOrNothing(this.entryOf(key, at))
   }
 
   /** The record of a key, at the place that the key has. */
@@ -62,53 +78,36 @@ export class Table {
     throw this.#lacking(place)
   }
 
-  itemOf(key: string, at: Position): Item | undefined {
-    const integer = canonicalInteger(key)
-    const guessed = integer === undefined ? undefined : this.#guessed(integer, at)
-    if (guessed) return guessed
-    const place = this.placeOf(key, at)
-    if (place === undefined) return undefined
-    const record = this.recordOf(key, place, at)
-    if (!this.#isThere(record)) return undefined
-    if (integer !== undefined) this.#ahead = integer - place
-    return this.#decoded(record) as Item
+  /** The item of an integer, if it stands where the last one that was looked up would let expect it: no key is looked up then. */
+  #expected(id: number, at: Position): Item | undefined {
+    const place = id - this.#ahead
+    if (place < 0 || place > NEVER) return undefined
+    const cached = this.#cache?.get(this.number, place)
+    if (cached) return cached.id === id ? cached : undefined
+    const record = this.recordAt(place, at)
+    if (!record || isGone(record) || idOf(record) !== id) return undefined
+    return itemOrNothing(this.#entry(record, place))
   }
 
-  /** The item of an id, if it stands where the last one that was looked for would let expect it; then no key is looked up. */
-  #guessed(id: number, at: Position): Item | undefined {
-    const place = id - this.#ahead
-    const record = place < 0 || place > NEVER ? undefined : this.recordAt(place, at)
-    if (!record || isGone(record) || idOf(record) !== id) return undefined
-    const found = this.#decoded(record)
-    return found instanceof Item ? found : undefined
+  /** What a record says that stands at a place. */
+  #entry(record: Buffer, place: number): Item | Gone {
+    const entry = this.#decoded(record)
+    if (entry instanceof Item) this.#cache?.set(this.number, place, entry)
+    return entry
   }
 
   /** Where an item stands; undefined where there is none. */
   placeOfItem(id: ItemId, at: Position): number | undefined {
     const key = keyOf(id)
     const place = this.placeOf(key, at)
-    return place !== undefined && this.#isThere(this.recordOf(key, place, at)) ? place : undefined
-  }
-
-  /** The items at places from one on and below another, with their places. */
-  *items(from: number, below: number, at: () => Position): Generator<readonly [number, Item]> {
-    for (let start = from; start < below; start += READ_TOGETHER) {
-      for (const { key, value } of this.#rowsAt(start, Math.min(below, start + READ_TOGETHER), at())) {
-        if (this.#isThere(value)) yield [placeIn(key), this.#decoded(value) as Item]
-      }
-    }
+    return place !== undefined && this.#isItem(this.recordOf(key, place, at)) ? place : undefined
   }
 
   /** The first place from here on, and below another, that has an item; the other when there is none. */
   seek(from: number, below: number, at: Position): number {
-    const record = from < below ? this.recordAt(from, at) : undefined
-    if (record && this.#isThere(record)) return from
-    for (let start = from; start < below; start += READ_TOGETHER) {
-      for (const { key, value } of this.#rowsAt(start, Math.min(below, start + READ_TOGETHER), at)) {
-        if (this.#isThere(value)) return placeIn(key)
-      }
-    }
-    return below
+    let place = from
+    while (place < below && !this.#isItem(this.#standingAt(place, at))) place++
+    return place
   }
 
   putPlace(key: string, place: number, since: Position): void {
@@ -122,6 +121,18 @@ export class Table {
     this.store.write(numberedKey(TAG.item, this.number, place), record)
   }
 
+  /** Every place has a record: one that is missing was lost. */
+  #standingAt(place: number, at: Position): Buffer {
+    const record = this.recordAt(place, at)
+    if (!record) throw this.#lacking(place)
+    return record
+  }
+
+  /** Of one that is gone, nobody looks at the rest. */
+  #isItem(record: Buffer): boolean {
+    return !isGone(record) || this.#decoded(record) instanceof Item
+  }
+
   #decoded(record: Buffer): Item | Gone {
     try {
       return decodeItem(record)
@@ -130,28 +141,11 @@ export class Table {
     }
   }
 
-  /** Whether it is an item; of one that is gone nobody looks at the rest. */
-  #isThere(record: Buffer): boolean {
-    return !isGone(record) || this.#decoded(record) instanceof Item
-  }
-
   #lacking(place: number): Refusal {
     return this.store.damage(new Corruption(`The store lacks an item at place ${place}, or has another one.`))
   }
-
-  /** Every place has a record: one that is missing was lost. */
-  #rowsAt(from: number, below: number, at: Position): Row[] {
-    const start = Buffer.from(numberedKey(TAG.item, this.number, from))
-    const end = Buffer.from(numberedKey(TAG.item, this.number, below))
-    const rows = this.store.rowsAt(start, end, at)
-    const last = rows.at(-1)?.key
-    if (rows.length !== below - from || (last && placeIn(last) !== below - 1)) {
-      throw this.#lacking(from)
-    }
-    return rows
-  }
 }
 
-function placeIn(key: Buffer): number {
-  return positionOf(key, key.length - POSITION_BYTES)
+function itemOrNothing(entry: Item | Gone | undefined): Item | undefined {
+  return entry instanceof Item ? entry : undefined
 }

@@ -1,5 +1,4 @@
-import { isItem } from '../collections/collection.ts'
-import { Item, keyOf } from '../collections/item.ts'
+import { Item } from '../collections/item.ts'
 import { type FindCollection, Overlay } from '../collections/overlay.ts'
 import type { FileContents } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
@@ -221,17 +220,13 @@ export class CommandHandler {
     return appended
   }
 
-  /** What a write of one command was, when the durable collections have it. */
+  /** What a write of one command was. */
   outcomeOf(recorded: Recorded): Outcome {
     const position = lastPosition(recorded)
     const event = recorded.events.at(-1)
     if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
     if (event.type === 'ItemDeleted') return { position, event, item: undefined }
-    const now = this.#durable(event.collection)?.get(keyOf(event.id))
-    // The one that readers get, whose tag is made once, unless it was written again already.
-    const item =
-      isItem(now) && now.position === position ? now : new Item(event.id, event.item, event.revision, position)
-    return { position, event, item }
+    return { position, event, item: new Item(event.id, event.item, event.revision, position) }
   }
 
   async #answerAgain({ position }: AnsweredRequest): Promise<Outcome> {

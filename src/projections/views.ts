@@ -1,5 +1,6 @@
 import { Collection, type CollectionFacts, type PinnedCollection } from '../collections/collection.ts'
 import { type Draft, storedCollections } from '../collections/draft.ts'
+import { ItemCache } from '../collections/item-cache.ts'
 import type { Snapshot } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
@@ -39,6 +40,7 @@ export class Views {
   /** By number, in the order of their first creation, with those that are no more. */
   readonly #collections = new Map<number, Collection>()
   readonly #byName = new Map<string, Collection>()
+  readonly #cache = new ItemCache()
   #shown: StoredState
   #replayed: Recorded[] = []
   #saveMark: (state: StoredState) => void = () => {}
@@ -265,7 +267,7 @@ export class Views {
   }
 
   #add(number: number, facts: CollectionFacts): void {
-    const collection = new Collection(this.store, facts, () => this.#shown.visible)
+    const collection = new Collection(this.store, facts, () => this.#shown.visible, this.#cache)
     this.#collections.set(number, collection)
     this.#byName.set(facts.name, collection)
   }

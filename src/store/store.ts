@@ -152,19 +152,6 @@ export class Store {
     }
   }
 
-  /** The same, each as it was at a position. Rows that came later, and have no value of then, are left out. */
-  rowsAt(start: Buffer, end: Buffer, at: Position): Row[] {
-    const found: Row[] = []
-    for (const row of this.rows(start, end)) {
-      if (positionOf(row.value) <= at) found.push(row)
-      else {
-        const value = this.#versionOf(row.key, at)
-        if (value) found.push({ key: row.key, value: Buffer.from(value) })
-      }
-    }
-    return found
-  }
-
   /** All or nothing of what is written meanwhile; it must not last long, as everybody waits. */
   transaction<Result>(work: () => Result): Result {
     try {

@@ -121,9 +121,6 @@ describe('versions', () => {
     assert.deepEqual(told(1), ['one', undefined])
     assert.deepEqual(told(2), ['two', 'two'])
     assert.deepEqual(told(3), ['three', 'three'])
-    const rows = (at: Position) => store.rowsAt(keyOf(''), prefixEnd(keyOf('')), at).map(({ value }) => textOf(value))
-    assert.deepEqual(rows(1), ['one'])
-    assert.deepEqual(rows(2), ['two', 'two'])
     pin.release()
     later.release()
   })
@@ -177,13 +174,6 @@ describe('versions', () => {
       const now = new Map<string, string>()
       const pins: { readonly pin: Pin; readonly texts: ReadonlyMap<string, string> }[] = []
       const check = (at: Position, then: ReadonlyMap<string, string>, context: string): void => {
-        const rows = store.rowsAt(keyOf(''), prefixEnd(keyOf('')), at)
-        const found = rows.map(({ key, value }) => [String(key).slice(1), textOf(value)] as const)
-        assert.deepEqual(
-          found,
-          [...then].sort(([a], [b]) => (a < b ? -1 : 1)),
-          context,
-        )
         for (const key of now.keys()) assert.equal(textOf(store.read(keyOf(key), at)), then.get(key), context)
       }
       for (let position = 1; position < 60; position++) {

@@ -1,0 +1,46 @@
+import type { Item } from './item.ts'
+
+/** Characters of one generation. */
+const GENERATION_CHARACTERS = 24 * 1024 * 1024
+/** Memory of an item beside its text, in characters. */
+const OVERHEAD = 120
+
+/**
+ * The items that were read of late, by table and place, so that what is read again and again is decoded, checked and
+ * tagged once. When the younger of two generations is full, the older one is dropped. What changes is removed.
+ */
+export class ItemCache {
+  #young = new Map<number, Map<number, Item>>()
+  #old = new Map<number, Map<number, Item>>()
+  #characters = 0
+
+  get(table: number, place: number): Item | undefined {
+    const young = this.#young.get(table)?.get(place)
+    if (young) return young
+    const old = this.#old.get(table)?.get(place)
+    if (old) this.set(table, place, old)
+    return old
+  }
+
+  set(table: number, place: number, item: Item): void {
+    this.#characters += OVERHEAD + item.text.length
+    if (this.#characters > GENERATION_CHARACTERS) {
+      this.#old = this.#young
+      this.#young = new Map()
+      this.#characters = OVERHEAD + item.text.length
+    }
+    const items = this.#young.get(table)
+    if (items) items.set(place, item)
+    else this.#young.set(table, new Map([[place, item]]))
+  }
+
+  delete(table: number, place: number): void {
+    this.#young.get(table)?.delete(place)
+    this.#old.get(table)?.delete(place)
+  }
+
+  deleteTable(table: number): void {
+    this.#young.delete(table)
+    this.#old.delete(table)
+  }
+}
