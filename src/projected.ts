@@ -9,6 +9,7 @@ import type { Position } from './events/event.ts'
 import type { Journal, Recorded } from './events/journal.ts'
 import { checkUpTo, type Mark, whyNotMarked } from './events/mark.ts'
 import { type Walk, walk } from './events/walk.ts'
+import { isOutOfSpace } from './files/files.ts'
 import { History } from './projections/history.ts'
 import { Past } from './projections/past.ts'
 import { StoredMark } from './projections/stored-mark.ts'
@@ -51,6 +52,9 @@ const BYTES_AT_ONCE = 1024 * 1024
 
 /** A process that lives so long is not ended by a damaged store. */
 const SETTLED_MS = 60_000
+
+/** While the disk is full, the store is opened again after so many milliseconds. */
+const FULL_MS = 500
 
 /** So long the store may be ahead of the disk. */
 const SYNC_MS = 5000
@@ -106,7 +110,7 @@ export class Projected {
   static async open(options: ProjectedOptions): Promise<Projected> {
     const { settings, surroundings } = options
     const directory = new StoreDirectory(settings.store)
-    let store = directory.open()
+    let store = await openStore(directory, surroundings)
     const { whyNot } = directory
     if (whyNot !== undefined) surroundings.log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
     const mark = new StoredMark(store).load()
@@ -119,7 +123,7 @@ export class Projected {
       if (!settings.acceptJournal) throw mismatch
       surroundings.log.warn(`${mismatch.message} It is accepted.`)
       directory.setAside()
-      store = directory.open()
+      store = await openStore(directory, surroundings)
     }
     return new Projected(options, directory, store)
   }
@@ -167,10 +171,21 @@ export class Projected {
     return handler
   }
 
-  /** Puts into the store what the journal holds beyond it; what was put in stays there when it is interrupted. */
+  /**
+   * Puts into the store what the journal holds beyond it; what was put in stays there when it is interrupted. Waits while
+   * the disk is full.
+   */
   async catchUp(journal: Journal & MarkedJournal): Promise<void> {
+    try {
+      await this.#catchUp(journal)
+    } catch (error) {
+      throw this.#isClosed ? new Ended() : error
+    }
+  }
+
+  async #catchUp(journal: Journal & MarkedJournal): Promise<void> {
     const { log } = this.#options.surroundings
-    this.#checkJournal(journal)
+    await this.#checkJournal(journal)
     let toldMs = performance.now()
     let batch: Recorded[] = []
     const put = async (): Promise<void> => {
@@ -187,14 +202,21 @@ export class Projected {
     }
     if (batch.length > 0) await put()
     const mark = journal.mark()
-    if (mark && mark.next.position !== this.#opened?.next.position) {
-      this.#store.transaction(() => this.#mark.save(mark))
-    }
+    if (mark && mark.next.position !== this.#opened?.next.position) this.#saveMark(mark)
     this.#isBuilt = true
   }
 
+  /** Without room, the next write saves one, or the next start reads from an earlier one. */
+  #saveMark(mark: Mark): void {
+    try {
+      this.#store.transaction(() => this.#mark.save(mark))
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error
+    }
+  }
+
   /** Refuses to go on with a store that another journal began. */
-  #checkJournal({ id, head }: Journal): void {
+  async #checkJournal({ id, head }: Journal): Promise<void> {
     const key = tableKey(TAG.state, 1)
     const known = this.#store.newest(key)?.toString()
     const { settings } = this.#options
@@ -204,7 +226,8 @@ export class Projected {
           `${settings.journal} holds ${id} up to position ${head}. Remove the store to build it from this journal.`,
       )
     }
-    if (known === undefined) this.#store.transaction(() => this.#store.set(key, Buffer.from(id)))
+    if (known !== undefined) return
+    await this.views.onceRoom(() => this.#store.transaction(() => this.#store.set(key, Buffer.from(id))))
   }
 
   past(journal: Journal): Past {
@@ -262,6 +285,19 @@ export class Projected {
       this.#syncTimer = undefined
       this.#syncing = this.#directory.sync(this.#store)
     }, SYNC_MS)
+  }
+}
+
+/** A start without a store that can be opened has nothing to serve, so it waits for room on the disk. */
+async function openStore(directory: StoreDirectory, { log }: ProjectedOptions['surroundings']): Promise<Store> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return directory.open()
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error
+      if (attempt === 0) log.error(`The start waits: the disk has no room to open the store ${directory.path}.`)
+      await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
+    }
   }
 }
 

@@ -122,7 +122,7 @@ export class Views {
       if (folding.next().done) return
     } catch (error) {
       if (!isOutOfSpace(error)) throw error
-      return this.#putLater(batch, true)
+      return this.#putLater(batch)
     }
     return this.#goOn(folding, batch, true)
   }
@@ -148,6 +148,20 @@ export class Views {
   async build(batch: readonly Recorded[]): Promise<void> {
     await this.#goOn(this.#folding.folding(batch, false), batch, false)
     this.show()
+  }
+
+  /** Does it again until there is room on the disk for it. */
+  async onceRoom(work: () => void | Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        await work()
+        this.#isFull = false
+        return
+      } catch (error) {
+        if (!isOutOfSpace(error)) throw error
+      }
+      await this.#fullDisk()
+    }
   }
 
   /** The same of what a journal holds, some writes at a time; fails where there is no room. */
@@ -233,25 +247,29 @@ export class Views {
     )
   }
 
-  async #goOn(folding: Generator<undefined, void>, batch: readonly Recorded[], isRead: boolean): Promise<void> {
-    try {
+  #goOn(folding: Generator<undefined, void>, batch: readonly Recorded[], isRead: boolean): Promise<void> {
+    let begun: Generator<undefined, void> | undefined = folding
+    return this.onceRoom(async () => {
+      const steps = begun ?? this.#folding.folding(batch, isRead)
+      begun = undefined
       do await new Promise<void>((resolve) => setImmediate(resolve))
-      while (!folding.next().done)
-    } catch (error) {
-      if (!isOutOfSpace(error)) throw error
-      await this.#putLater(batch, isRead)
-    }
+      while (!steps.next().done)
+    })
   }
 
   /** The events are durable in the journal: they are shown as soon as there is room for them. */
-  async #putLater(batch: readonly Recorded[], isRead: boolean): Promise<void> {
+  async #putLater(batch: readonly Recorded[]): Promise<void> {
+    await this.#fullDisk()
+    await this.#goOn(this.#folding.folding(batch, true), batch, true)
+  }
+
+  /** Waits until it is worth another attempt. */
+  async #fullDisk(): Promise<void> {
     this.#isFull = true
     await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
     if (this.#isEnding) {
       throw new Refusal('OutcomeUnknown', 'The server ends while its disk is full; the journal has what was written.')
     }
-    await this.#goOn(this.#folding.folding(batch, isRead), batch, isRead)
-    this.#isFull = false
   }
 
   #show(drafts: Iterable<readonly [number, Draft]>): void {

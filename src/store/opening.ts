@@ -11,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { isOutOfSpace } from '../files/files.ts'
 import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
@@ -62,21 +63,36 @@ export class StoreDirectory {
     this.path = path
   }
 
-  /** The store as the last process left it, or an empty one where that cannot be relied upon. */
+  /**
+   * The store as the last process left it, or an empty one where that cannot be relied upon.
+   * @throws ENOSPC when an existing one cannot be opened without room on the disk.
+   */
   open(): Store {
-    mkdirSync(this.path, { recursive: true, mode: 0o700 })
     this.whyNot = bytesOf(this.#file) === undefined ? undefined : this.whyNotUsable()
     const { isOpen = false, ended = 0 } = this.#noted() ?? {}
     if (this.whyNot !== undefined) this.setAside()
-    this.#note({ isOpen: true, ended: isOpen && this.whyNot === undefined ? ended + 1 : 1 })
     try {
-      return Store.open(this.#file)
+      return this.#open(isOpen && this.whyNot === undefined ? ended + 1 : 1)
     } catch (error) {
+      if (isOutOfSpace(error)) throw error
       this.whyNot = (error as Error).message
       this.setAside()
-      this.#note({ isOpen: true, ended: 1 })
-      return Store.open(this.#file)
+      return this.#open(1)
     }
+  }
+
+  #open(ended: number): Store {
+    const store = Store.open(this.#file, () => {
+      mkdirSync(this.path, { recursive: true, mode: 0o700 })
+      this.#noteDurably({ isOpen: true, ended })
+    })
+    store.full = () => this.#makeRoom()
+    return store
+  }
+
+  /** What was set aside is not worth a full disk. */
+  #makeRoom(): void {
+    rmSync(`${this.#file}.aside`, { force: true })
   }
 
   /** A process has had it open for a while: if it ends now, the store is not why. */
@@ -166,9 +182,18 @@ export class StoreDirectory {
     }
   }
 
+  /** On a full disk nothing is noted: then the next start may build a store again that could be used. */
   #note(state: Pick<Noted, 'isOpen' | 'ended' | 'doubt'>): void {
-    // The directory was removed on purpose.
-    if (bytesOf(this.path) === undefined) return
+    try {
+      this.#noteDurably(state)
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error
+    }
+  }
+
+  #noteDurably(state: Pick<Noted, 'isOpen' | 'ended' | 'doubt'>): void {
+    // The directory was removed on purpose, or the disk never had room for the store.
+    if (bytesOf(state.isOpen ? this.path : this.#file) === undefined) return
     const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }
     const noted: Noted = { format: FORMAT, boot: bootId(), bytes: this.bytes, ...closed, ...state }
     writeDurably(`${this.path}/${STATE}`, JSON.stringify(noted))

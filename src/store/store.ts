@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
+import { isOutOfSpace } from '../files/files.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 import { prefixEnd, TAG, versionKey } from './keys.ts'
 import { lengthen } from './meta.ts'
@@ -53,7 +54,9 @@ export interface Row {
  * reads at a position before. There is one writer.
  */
 export class Store {
-  readonly #db: RootDatabase<Buffer, Buffer>
+  /** Undefined while the disk has no room for a new file: then it has no rows, and each transaction tries to open it. */
+  #db: RootDatabase<Buffer, Buffer> | undefined
+  readonly #open: () => RootDatabase<Buffer, Buffer>
   readonly #room: Room
   /** Undefined when the file has no name. */
   readonly #path: string | undefined
@@ -67,42 +70,42 @@ export class Store {
   #isToBeSwept = false
   /** Told once of damage that was found: what is in the store cannot be relied upon any more. */
   damaged: (error: Error) => void = () => {}
+  /** Told each time that a transaction finds no room on the disk. */
+  full: () => void = () => {}
   #isEnding = false
   #isClosed = false
 
   /** Where temporary stores may stand beside it. */
   readonly directory: string
 
-  private constructor(path: string, isTemporary: boolean) {
+  private constructor(path: string, isTemporary: boolean, begin: () => void) {
     this.directory = dirname(path)
     this.#path = isTemporary ? undefined : path
     this.#room = new Room(path)
-    const options: RootDatabaseOptionsWithPath & { readonly permissionsMode: number } = {
-      path,
-      noSubdir: true,
-      keyEncoding: 'binary',
-      encoding: 'binary',
-      cache: false,
-      mapSize: MAP_BYTES,
-      // The journal is what is durable; see docs/design.md for how the store reaches the disk.
-      noSync: true,
-      overlappingSync: false,
-      noMemInit: true,
-      eventTurnBatching: false,
-      permissionsMode: 0o600,
+    this.#open = () => {
+      // The lock file is written through a memory map: a full disk would end the process with SIGBUS.
+      if (!existsSync(`${path}-lock`)) this.#room.check()
+      begin()
+      try {
+        return open<Buffer, Buffer>(optionsFor(path))
+      } catch (error) {
+        throw named(error)
+      }
     }
-    // The lock file is written through a memory map: a full disk would end the process with SIGBUS.
-    if (!existsSync(`${path}-lock`)) this.#room.check()
+    const isNew = !isTemporary && !existsSync(path)
     try {
-      this.#db = open<Buffer, Buffer>(options)
+      this.#opened()
     } catch (error) {
-      throw named(error)
+      if (!isNew || !isOutOfSpace(error)) throw error
     }
-    forgottenStores.register(this, this.#db, this)
   }
 
-  static open(path: string): Store {
-    return new Store(path, false)
+  /**
+   * `begin` is called before the file is opened. A new file that the disk has no room for is opened when it has; for an
+   * existing one this fails with ENOSPC.
+   */
+  static open(path: string, begin: () => void = () => {}): Store {
+    return new Store(path, false, begin)
   }
 
   /** One that ends with the process, or when nobody knows it any more: its file has no name. */
@@ -110,7 +113,7 @@ export class Store {
     // lmdb would make a directory that was removed.
     statSync(directory)
     const path = join(directory, `recollect-${randomUUID()}.mdb`)
-    const store = new Store(path, true)
+    const store = new Store(path, true, () => {})
     for (const file of [path, `${path}-lock`]) unlinkSync(file)
     return store
   }
@@ -127,7 +130,7 @@ export class Store {
   newest(key: Buffer): Buffer | undefined {
     try {
       // Its `length` is not that of its memory.
-      const found = this.#db.getBinaryFast(key)
+      const found = this.#db?.getBinaryFast(key)
       return found?.subarray(0, found.length)
     } catch (error) {
       throw this.damage(error as Error)
@@ -146,7 +149,7 @@ export class Store {
   rows(start: Buffer, end: Buffer, options: { readonly limit?: number; readonly reverse?: boolean } = {}): Row[] {
     const range = options.reverse ? { start: end, end: start } : { start, end }
     try {
-      return Array.from(this.#db.getRange({ ...range, ...options }))
+      return this.#db ? Array.from(this.#db.getRange({ ...range, ...options })) : []
     } catch (error) {
       throw this.damage(error as Error)
     }
@@ -157,7 +160,7 @@ export class Store {
     try {
       this.#hasRemoved = false
       this.#largeValues = 0
-      const result = this.#db.transactionSync(() => {
+      const result = this.#opened().transactionSync(() => {
         this.#room.begin()
         const result = work()
         this.#room.check()
@@ -169,6 +172,7 @@ export class Store {
       const known = named(error)
       // Of what does not fit as a whole a part is taken, and that is told as EIO.
       if (known.code === 'EIO' && this.#hasLittleRoom()) known.code = 'ENOSPC'
+      if (isOutOfSpace(known)) this.full()
       throw known
     }
   }
@@ -188,14 +192,14 @@ export class Store {
   set(key: Buffer, value: Buffer): void {
     this.#room.takes(key.length + value.length)
     if (value.length >= LARGE_BYTES) this.#largeValues++
-    this.#db.put(key, value)
+    this.#db?.put(key, value)
   }
 
   /** In a transaction. */
   remove(key: Buffer): void {
     this.#room.takes(key.length)
     this.#hasRemoved = true
-    this.#db.remove(key)
+    this.#db?.remove(key)
   }
 
   /** From now on, until it is released, rows can be read as they were at this position. */
@@ -242,6 +246,7 @@ export class Store {
 
   /** Resolves when all that was committed is on the disk. */
   async sync(): Promise<void> {
+    if (!this.#db) return
     await new Promise<void>((resolve, reject) => {
       const { env } = this.#db as unknown as { env: { sync(done: (error?: Error) => void): void } }
       env.sync((error) => (error ? reject(error) : resolve()))
@@ -250,7 +255,7 @@ export class Store {
 
   /** Writes all rows, and nothing else, to another file. */
   async copyTo(path: string): Promise<void> {
-    await this.#db.backup(path, true)
+    await this.#opened().backup(path, true)
   }
 
   /** Nothing is removed behind the answers any more: what that committed after a last sync could be lost in parts. */
@@ -264,7 +269,16 @@ export class Store {
     this.#isClosed = true
     await this.end()
     forgottenStores.unregister(this)
-    await this.#db.close()
+    await this.#db?.close()
+  }
+
+  #opened(): RootDatabase<Buffer, Buffer> {
+    if (!this.#db) {
+      if (this.#isClosed) throw new Refusal('Unavailable', 'The store is closed.')
+      this.#db = this.#open()
+      forgottenStores.register(this, this.#db, this)
+    }
+    return this.#db
   }
 
   #hasLittleRoom(): boolean {
@@ -328,10 +342,27 @@ export class Store {
         })
         return
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+        if (!isOutOfSpace(error)) throw error
         await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS).unref())
       }
     }
+  }
+}
+
+function optionsFor(path: string): RootDatabaseOptionsWithPath & { readonly permissionsMode: number } {
+  return {
+    path,
+    noSubdir: true,
+    keyEncoding: 'binary',
+    encoding: 'binary',
+    cache: false,
+    mapSize: MAP_BYTES,
+    // The journal is what is durable; see docs/design.md for how the store reaches the disk.
+    noSync: true,
+    overlappingSync: false,
+    noMemInit: true,
+    eventTurnBatching: false,
+    permissionsMode: 0o600,
   }
 }
 

@@ -32,6 +32,9 @@ export interface DataFileOptions {
 }
 
 const QUIET_MS = 200
+/** While the disk is full, a start looks at the file again after so many milliseconds. */
+const FULL_MS = 1000
+
 /** The data file: the first items, then a projection like any other, and a door for edits by hand. */
 export class DataFile {
   readonly #options: DataFileOptions
@@ -41,6 +44,7 @@ export class DataFile {
   readonly #slices = new Slices()
   #connection: Connection | undefined
   #reloadTimer: ReturnType<Schedule> | undefined
+  #beginTimer: ReturnType<Schedule> | undefined
   #turn: Promise<unknown> = Promise.resolve()
   #watcher: { close(): void } | undefined
   #closed = false
@@ -89,7 +93,31 @@ export class DataFile {
     return this.#inTurn(() => this.#begin(connection.journal))
   }
 
+  /** While the disk is full, the file is left alone, and looked at again later. */
   async #begin(journal: Connection['journal']): Promise<void> {
+    const { log, schedule, path } = this.#options
+    try {
+      await this.#settle(journal)
+    } catch (error) {
+      const isFull = isOutOfSpace(error) || (error instanceof Refusal && error.code === 'DiskFull')
+      if (!isFull || journal.head === 0) throw error
+      const { message: detail } = error as Error
+      if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
+      this.#account.trouble = { state: 'failing', detail }
+      this.#beginTimer = schedule(() => {
+        this.#beginAgain(journal).catch((error) => log.error({ err: error }, 'the data file could not be read'))
+      }, FULL_MS)
+    }
+  }
+
+  #beginAgain(journal: Connection['journal']): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#closed) await this.#begin(journal)
+    })
+  }
+
+  /** Finds out what the file holds, merges an edit of it, and keeps it up to date from now on. */
+  async #settle(journal: Connection['journal']): Promise<void> {
     const { files, path, eager, log, acceptJournal, views } = this.#options
     const account = this.#account
     const mismatch = account.state && mismatchOf(path, account.state, journal)
@@ -112,7 +140,7 @@ export class DataFile {
       try {
         await this.#takeIn()
       } catch (error) {
-        if (journal.head === 0 || !(error instanceof Refusal)) throw error
+        if (journal.head === 0 || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
         log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
       }
     }
@@ -170,6 +198,7 @@ export class DataFile {
   async close(): Promise<void> {
     this.#watcher?.close()
     this.#reloadTimer?.cancel()
+    this.#beginTimer?.cancel()
     this.#writing.end()
     await this.#inTurn(() => this.#writing.write())
     this.#closed = true

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { cpSync, existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { TAG, tableKey } from '../../src/store/keys.ts'
+import { StoreDirectory } from '../../src/store/opening.ts'
+import { json, ofOneServer, type RunningServer, startServer } from '../support/server.ts'
+import { fill, mountSmallDisk } from '../support/small-disk.ts'
+import { until } from '../support/until.ts'
+
+const KIB = 6000
+const ITEMS = 200
+const skip = ofOneServer('it is about the store of one process')
+
+interface Health {
+  readonly status: string
+  readonly store: { readonly state: string }
+  readonly dataFile: { readonly state: string; readonly detail?: string }
+}
+
+/** A server whose data is on a small disk. It is stopped before the disk is filled. */
+interface OnSmallDisk {
+  readonly directory: string
+  readonly store: string
+  readonly file: string
+  start(): Promise<RunningServer>
+  fillDisk(): Promise<void>
+  freeDisk(): Promise<void>
+}
+
+async function onSmallDisk(t: TestContext, work: (disk: OnSmallDisk) => Promise<void>): Promise<void> {
+  const disk = await mountSmallDisk(t, KIB)
+  if ('missing' in disk) return t.skip(disk.missing)
+  const { directory } = disk
+  const filler = join(directory, 'filler')
+  const data = { a: Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(200) })) }
+  try {
+    await work({
+      directory,
+      store: join(directory, 'db.journal', 'store'),
+      file: join(directory, 'db.json'),
+      start: () => startServer(t, { directory, data }),
+      fillDisk: () => fill(filler),
+      freeDisk: () => rm(filler),
+    })
+  } finally {
+    disk.unmount()
+  }
+}
+
+async function healthOf(server: RunningServer): Promise<Health> {
+  return (await (await server.fetch('/health')).json()) as Health
+}
+
+async function post(server: RunningServer): Promise<number> {
+  return (await server.fetch('/api/a', json('POST', { n: 1 }))).status
+}
+
+async function countOf(server: RunningServer): Promise<number> {
+  const answer = await server.fetch('/api/a?take=1')
+  assert.equal(answer.status, 200)
+  await answer.arrayBuffer()
+  return Number(answer.headers.get('X-Total-Count'))
+}
+
+/** What is promised while the store has no room for what the journal has. */
+async function checkFull(server: RunningServer): Promise<void> {
+  const [api, events, health] = [
+    await server.fetch('/api/a'),
+    await server.fetch('/events?limit=1'),
+    await healthOf(server),
+  ]
+  assert.deepEqual([api.status, events.status, health.status, health.store.state], [503, 200, 'unavailable', 'full'])
+}
+
+async function allIsWell(server: RunningServer, items: number): Promise<void> {
+  await until('all to be well', async () => (await healthOf(server)).status === 'ok')
+  assert.equal(await countOf(server), items)
+  assert.equal(await post(server), 201)
+  assert.equal(await server.stop(), 0, server.stderr())
+}
+
+test(
+  'a start on a full disk with a store that has all, and no mark of the journal, serves reads and refuses writes',
+  {
+    skip,
+  },
+  (t) =>
+    onSmallDisk(t, async ({ store, start, fillDisk, freeDisk }) => {
+      await (await start()).stop()
+      const directory = new StoreDirectory(store)
+      const opened = directory.open()
+      opened.transaction(() => opened.remove(tableKey(TAG.segment, 0)))
+      await directory.close(opened)
+      await fillDisk()
+      const server = await start()
+      assert.equal(await countOf(server), ITEMS)
+      assert.equal(await post(server), 507)
+      await freeDisk()
+      await allIsWell(server, ITEMS)
+    }),
+)
+
+test(
+  'a start on a full disk with a store that is behind answers /api with 503, ends when told so, and goes on with room',
+  {
+    skip,
+  },
+  (t) =>
+    onSmallDisk(t, async ({ store, start, fillDisk, freeDisk }) => {
+      await (await start()).stop()
+      cpSync(store, `${store}.before`, { recursive: true, preserveTimestamps: true })
+      let server = await start()
+      for (let write = 0; write < ITEMS; write++) assert.equal(await post(server), 201)
+      await server.stop()
+      rmSync(store, { recursive: true })
+      renameSync(`${store}.before`, store)
+      await fillDisk()
+      server = await start()
+      await checkFull(server)
+      assert.equal(await server.stop(), 0, server.stderr())
+      await fillDisk()
+      server = await start()
+      await checkFull(server)
+      await freeDisk()
+      await allIsWell(server, 2 * ITEMS)
+    }),
+)
+
+test('a start on a full disk without a store answers /api with 503, and builds one when there is room', { skip }, (t) =>
+  onSmallDisk(t, async ({ store, start, fillDisk, freeDisk }) => {
+    await (await start()).stop()
+    rmSync(store, { recursive: true })
+    await fillDisk()
+    let server = await start()
+    await checkFull(server)
+    assert.equal(await server.stop(), 0, server.stderr())
+    server = await start()
+    await checkFull(server)
+    await freeDisk()
+    await allIsWell(server, ITEMS)
+  }),
+)
+
+test('a store that was set aside is removed when the disk has no room to build another one', { skip }, (t) =>
+  onSmallDisk(t, async ({ store, start, fillDisk }) => {
+    await (await start()).stop()
+    const file = join(store, 'store.mdb')
+    writeFileSync(file, Buffer.alloc(2 ** 21, 'x'))
+    await fillDisk()
+    const server = await start()
+    await until('the store to be built', async () => (await healthOf(server)).store.state === 'current')
+    assert.equal(await countOf(server), ITEMS)
+    assert.equal(existsSync(`${file}.aside`), false)
+    assert.equal(await server.stop(), 0, server.stderr())
+  }),
+)
+
+test('an edit of the data file that a start on a full disk finds is merged when there is room', { skip }, (t) =>
+  onSmallDisk(t, async ({ file, start, fillDisk, freeDisk }) => {
+    await (await start()).stop()
+    let server = await start()
+    assert.equal(await post(server), 201)
+    // The data file does not show the write yet.
+    await server.stop('SIGKILL')
+    const edited = JSON.parse(await readFile(file, 'utf8')) as { a: { n: number }[] }
+    for (const item of edited.a) item.n = 5
+    await writeFile(file, JSON.stringify(edited))
+    await fillDisk()
+    server = await start()
+    assert.equal(await countOf(server), ITEMS + 1)
+    const { dataFile } = await healthOf(server)
+    assert.match(dataFile.state, /failing|edited/)
+    assert.equal(await post(server), 507)
+    await freeDisk()
+    await until('the edit to be merged', async () => (await healthOf(server)).status === 'ok')
+    assert.equal(await (await server.fetch('/api/a?n=5&take=1')).headers.get('X-Total-Count'), String(ITEMS))
+    await allIsWell(server, ITEMS + 1)
+  }),
+)
