@@ -25,6 +25,8 @@ const NAME = 256
 /** Items of each that are looked at, unless all those before and this one have more characters together. */
 const ITEMS = 20
 const CHARACTERS = 64 * 1024
+/** No more are looked at when those before have so many characters together. */
+const READ_CHARACTERS = 1024 * 1024
 
 const DESCRIPTION = `The collections of a JSON file, and every change that was ever made to them.
 
@@ -86,7 +88,7 @@ function* describing({ version, views, schemes, isReadOnly = false }: OpenApiOpt
   const itemSchemas: string[] = []
   for (const name of views.names().slice(0, COLLECTIONS)) {
     if (name.length > NAME) continue
-    const collection = describe(name, views)
+    const collection = yield* describe(name, views)
     tags.push({ name: collection.path })
     paths.push(members(served(collection.paths)))
     itemSchemas.push(members({ [`Item${collection.name}`]: collection.schema }))
@@ -138,24 +140,27 @@ function readable(paths: JsonObject): JsonObject {
 }
 
 /** Its tag is its path: whatever the name, that is no other tag. */
-function describe(collection: string, views: OpenApiOptions['views']) {
+function* describe(collection: string, views: OpenApiOptions['views']) {
   const path = collectionPath(collection)
   const name = `_${componentName(collection)}`
   const item = ref('schemas', `Item${name}`)
   return {
     path,
     name,
-    schema: itemSchema(collection, views),
+    schema: yield* itemSchema(collection, views),
     paths: itemPaths({ path, tag: path, name, item, parameters: [] }),
   }
 }
 
-function itemSchema(collection: string, views: OpenApiOptions['views']): JsonObject {
+function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<JsonObject> {
   const values: JsonObject[] = []
   let left = CHARACTERS
   let seen = 0
+  let read = 0
   for (const item of views.find(collection)?.items() ?? []) {
-    if (seen++ === ITEMS) break
+    if (seen++ === ITEMS || read > READ_CHARACTERS) break
+    read += item.text.length
+    yield
     if (item.text.length > left) continue
     left -= item.text.length
     values.push(item.value)
