@@ -20,6 +20,8 @@ import { textOf } from './settings/urls.ts'
 import type { ClusterSettings, Settings } from './settings.ts'
 
 const SECRET_BYTES = 32
+/** On a full disk a start waits so long; then it serves what needs no room. */
+const PATIENCE_MS = 5000
 
 /** The engine of one node of a cluster: the journal is in a stream, and one of the nodes decides. */
 export async function openClusterEngine(
@@ -45,7 +47,9 @@ export async function openClusterEngine(
     ends.push(() => lock.release())
     const projected = await Projected.open({ settings, surroundings })
     ends.push(() => projected.close())
-    const { views } = projected
+    const { views, opening } = projected
+    const hasRoom = (): boolean => opening.hasRoom(1, 0)
+    let isEnding = false
     const dataFile = await ClusterDataFile.prepare({
       settings,
       surroundings,
@@ -62,9 +66,11 @@ export async function openClusterEngine(
       newId,
       figures,
       lock,
-      ...projected.opening,
+      ...opening,
       lost: () => node.lost(),
-      failed,
+      failed: (error) => {
+        if (!isEnding) failed(error)
+      },
     })
     ends.push(() => journal.close())
     if (journal.replica.cut)
@@ -82,6 +88,7 @@ export async function openClusterEngine(
       election,
       exchange,
       elapsedMs,
+      canDecide: hasRoom,
       log,
       elected: () => dataFile.open(journal),
       resigned: () => dataFile.close(),
@@ -95,15 +102,25 @@ export async function openClusterEngine(
       recent,
       journal,
       position: () => views.position,
+      hasRoom,
     })
-    await projected.catchUp(journal)
-    projected.begin()
-    await journal.begin()
-    await journal.caughtUp()
-    exchange.serve(id, (question) => clusterHandler.answer(question))
-    await node.start()
+    let isStarted = false
+    const start = async (): Promise<void> => {
+      await projected.catchUp(journal)
+      projected.begin()
+      await journal.begin()
+      await journal.caughtUp()
+      exchange.serve(id, (question) => clusterHandler.answer(question))
+      await node.start()
+      isStarted = true
+    }
+    const starting = start()
     ends.push(async () => exchange.close())
     ends.push(() => node.close())
+    await startedOrFull(starting, hasRoom)
+    starting.catch((error: unknown) => {
+      if (!isEnding) failed(error)
+    })
     const { history, bus } = projected
     return {
       journal,
@@ -117,6 +134,7 @@ export async function openClusterEngine(
       tokens: tokensIn(bucket, () => randomBytes(SECRET_BYTES).toString('base64url'), now),
       warnings,
       verify: (rest) => journal.replica.verify(rest),
+      building: () => (isStarted ? undefined : { position: projected.status.position, of: journal.head }),
       reload: () => clusterHandler.reload(),
       health() {
         const { decider, isDeciding, isDecided, lag, peers } = node
@@ -138,10 +156,29 @@ export async function openClusterEngine(
           store: projected.status,
         }
       },
-      close: end,
+      close() {
+        isEnding = true
+        projected.end()
+        return end()
+      },
     }
   } catch (error) {
     await end()
     throw error
+  }
+}
+
+/** Resolves when the node has started, or waits for room on the disk. */
+async function startedOrFull(starting: Promise<void>, hasRoom: () => boolean): Promise<void> {
+  let looking: NodeJS.Timeout | undefined
+  const full = new Promise<void>((resolve) => {
+    looking = setInterval(() => {
+      if (!hasRoom()) resolve()
+    }, PATIENCE_MS)
+  })
+  try {
+    await Promise.race([starting, full])
+  } finally {
+    clearInterval(looking)
   }
 }

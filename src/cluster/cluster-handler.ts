@@ -7,6 +7,7 @@ import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import type { JsonObject } from '../json/value.ts'
+import { diskFull } from './cluster-journal.ts'
 import type { Exchange } from './exchange.ts'
 import type { Node } from './node.ts'
 import type { Answer, Question, RestorationText } from './protocol.ts'
@@ -31,6 +32,8 @@ export interface ClusterHandlerOptions {
   readonly journal: Pick<Journal, 'read'>
   /** Of the last event that this node's views hold. */
   readonly position: () => Position
+  /** Whether this node has room for what is written. */
+  readonly hasRoom: () => boolean
 }
 
 /**
@@ -45,6 +48,7 @@ export class ClusterHandler {
   }
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {
+    this.#checkRoom()
     if (this.#options.node.isDeciding) return this.#decide(() => this.#options.local.handle(command, origin))
     const { position } = await this.#ask('stored', { type: 'handle', command, origin })
     return this.#options.local.outcomeOf(await this.#options.recent.endingAt(position))
@@ -53,6 +57,7 @@ export class ClusterHandler {
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
     const { local, node, recent, journal } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
+    this.#checkRoom()
     if (node.isDeciding) return this.#decide(() => local.restore(restoration, origin, false))
     const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
     const { position, events } = await this.#ask('stored', question)
@@ -67,10 +72,16 @@ export class ClusterHandler {
 
   async reload(): Promise<TakenIn> {
     const { node, reload, recent } = this.#options
+    this.#checkRoom()
     if (node.isDeciding) return this.#decide(reload)
     const taken = await this.#ask('taken-in', { type: 'reload' })
     await recent.reached(taken.basis + taken.events)
     return taken
+  }
+
+  /** What others store for this node, it could not show. */
+  #checkRoom(): void {
+    if (!this.#options.hasRoom()) throw diskFull()
   }
 
   /** What another node asks of this one. Never throws a Refusal. */

@@ -19,6 +19,8 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly now: () => Date
   readonly newId: () => string
   readonly figures: ClusterFigures
+  /** Whether so many events, of so many bytes together, have room where they are read from. */
+  readonly hasRoom?: (events: number, bytes: number) => boolean
   /** Waited for when writes are taken in, before anybody is told of them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
   /** It decides no longer: another node does, or nobody knows what came of a write. */
@@ -26,6 +28,9 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   /** The stream is not what it was, or the copy of it cannot be written: the process must end. */
   readonly failed: (error: unknown) => void
 }
+
+/** How often it is asked, while writes wait to be seen, whether there is room for them. */
+const LOOK_MS = 500
 
 /**
  * The journal of a cluster: messages of a stream, which every node follows, checks and copies to its own disk. Any
@@ -155,6 +160,7 @@ export class ClusterJournal implements Journal {
     if (draft.expected !== this.#accepted + 1) {
       return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
     }
+    if (!this.#hasRoom(draft.events.length)) return Promise.reject(diskFull())
     const texts = encodeEvents(draft.events)
     if (!this.#batches.fits(draft, texts)) {
       return Promise.reject(
@@ -200,7 +206,7 @@ export class ClusterJournal implements Journal {
       this.#options.figures.publishWrites.note(batch.writes.length)
       const taken = await this.#send(batch)
       await this.#answering
-      if (taken) this.#answering = answer(batch, taken)
+      if (taken) this.#answering = this.#answer(batch, taken)
     }
     this.#flushing = undefined
   }
@@ -226,6 +232,30 @@ export class ClusterJournal implements Journal {
       return undefined
     }
     return { isHere }
+  }
+
+  /**
+   * Answers a batch that the stream has, as soon as whoever asks next can see it. While the disk is too full for that, its
+   * writers are answered with 504, and another node may decide.
+   */
+  async #answer({ writes }: Batch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
+    let looking: NodeJS.Timeout | undefined
+    const isFull = new Promise<undefined>((resolve) => {
+      looking = setInterval(() => {
+        if (!this.#hasRoom(1)) resolve(undefined)
+      }, LOOK_MS)
+    })
+    const isSeen = await Promise.race([isHere, isFull])
+    clearInterval(looking)
+    if (isSeen === undefined) this.#refuse([], diskFull())
+    for (const { waiting, recorded } of writes) {
+      if (isSeen) waiting.resolve(recorded)
+      else waiting.reject(outcomeUnknown())
+    }
+  }
+
+  #hasRoom(events: number): boolean {
+    return this.#options.hasRoom?.(events, 0) ?? true
   }
 
   #isPointless(token: string | undefined): boolean {
@@ -259,13 +289,8 @@ export class ClusterJournal implements Journal {
   }
 }
 
-/** Answers a batch that the stream has, as soon as whoever asks next can see it. */
-async function answer({ writes }: Batch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
-  const isSeen = await isHere
-  for (const { waiting, recorded } of writes) {
-    if (isSeen) waiting.resolve(recorded)
-    else waiting.reject(outcomeUnknown())
-  }
+export function diskFull(): Refusal {
+  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reading goes on.')
 }
 
 function outcomeUnknown(): Refusal {

@@ -59,16 +59,23 @@ export class Election {
     return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEN_OVER_AFTER_MS + ROUNDS_MS
   }
 
-  /** Renews the lease, or sees whether it can be had. Throws when the register does not answer. */
-  async round(): Promise<void> {
+  /**
+   * Renews the lease, or sees whether it can be had; without `canDecide` it is another node's. Throws when the register does
+   * not answer.
+   */
+  async round(canDecide = true): Promise<void> {
     const { register, node, elapsedMs } = this.#options
+    if (!canDecide) await this.release()
     if (this.#revision !== undefined) {
       if (await this.#take(this.#revision)) return
       // It may be this node's all the same: a renewal whose answer was not heard.
     }
     const found = await register.get()
     const lease = found && (JSON.parse(found.text) as Lease)
-    if (!found || !lease) return void (await this.#take(0))
+    if (!found || !lease) {
+      if (canDecide) await this.#take(0)
+      return
+    }
     if (this.#revision !== undefined && lease.node === node && !lease.released) {
       this.#revision = found.revision
       await this.#take(found.revision)
@@ -78,7 +85,8 @@ export class Election {
     if (found.revision !== this.#seen?.revision) {
       this.#seen = { revision: found.revision, since: elapsedMs(), lease }
     }
-    if (lease.released || elapsedMs() - this.#seen.since >= TAKEN_OVER_AFTER_MS) await this.#take(found.revision)
+    const isFree = lease.released || elapsedMs() - this.#seen.since >= TAKEN_OVER_AFTER_MS
+    if (canDecide && isFree) await this.#take(found.revision)
   }
 
   /** Lets another node decide at once. */

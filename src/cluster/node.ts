@@ -16,6 +16,8 @@ export interface NodeOptions {
   readonly election: Election
   readonly exchange: Pick<Exchange, 'hear' | 'announce'>
   readonly elapsedMs: () => number
+  /** Whether this node has room for what it would decide. */
+  readonly canDecide: () => boolean
   readonly log: Logger
   /** This node decides from now on, until `resigned`. */
   readonly elected: () => Promise<void>
@@ -136,10 +138,10 @@ export class Node {
   }
 
   async #round(): Promise<void> {
-    const { election, id } = this.#options
+    const { election, id, canDecide } = this.#options
     let why: unknown
     try {
-      await election.round()
+      await election.round(canDecide())
     } catch (error) {
       why = error
     }

@@ -1,7 +1,8 @@
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded } from '../events/journal.ts'
-import type { Replica } from '../events/replica.ts'
+import type { Copied, Replica } from '../events/replica.ts'
+import { isOutOfSpace } from '../files/files.ts'
 import { Intake } from './intake.ts'
 import { type CheckedLine, decodeContent, type Message, type Sequence, type Succession } from './message.ts'
 import type { Place } from './place.ts'
@@ -21,6 +22,9 @@ export interface TailOptions {
   /** The stream is not what it was, or the copy of it cannot be written: nothing more is taken in. */
   readonly failed: (error: unknown, unusable: Refusal) => void
 }
+
+/** While the disk is full, the copy is written again after so many milliseconds. */
+const FULL_MS = 500
 
 /**
  * Takes in a stream, message by message, each once and in order, whoever brings it: checks it, copies it to the disk
@@ -148,7 +152,7 @@ export class Tail {
     const whole = this.#intake.take(lines, this.#replica.next)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined
-    await this.#replica.write({
+    await this.#copy({
       lines: whole.lines.map(({ bytes, record }) => ({ bytes, position: record.position })),
       next: whole.next,
       time: whole.writes.at(-1)?.time ?? '',
@@ -161,6 +165,20 @@ export class Tail {
       for (const follower of this.#followers) follower(recorded)
     }
     return undefined
+  }
+
+  /** Waits while the disk is full. */
+  async #copy(copied: Copied): Promise<void> {
+    for (;;) {
+      try {
+        await this.#replica.write(copied)
+        return
+      } catch (error) {
+        if (!isOutOfSpace(error)) throw error
+      }
+      await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
+      if (this.#unusable) throw this.#unusable
+    }
   }
 
   #endArrivals(why: Refusal): void {

@@ -101,6 +101,40 @@ test('only the node that took over last can append', async (t) => {
   assert.deepEqual(await all(first.journal), await all(second.journal))
 })
 
+test('without room for what it decides, a node refuses it, and answers what is stored already', async (t) => {
+  const stream = new SimulatedStream()
+  let isFull = false
+  let freed = (): void => {}
+  const project = (): Promise<void> | undefined => {
+    if (!isFull) return undefined
+    return new Promise((resolve) => {
+      freed = resolve
+    })
+  }
+  const opened = await openClusterJournal(stream, nodeFiles, await temporaryDirectory(t), {
+    hasRoom: () => !isFull,
+    project,
+  })
+  const { journal, lost, failures } = opened
+  t.after(() => journal.close())
+  await journal.lead()
+  await journal.append(draft(1, created(0)))
+  const waiting = journal.append(draft(2, created(1)))
+  isFull = true
+  await assert.rejects(waiting, { code: 'OutcomeUnknown' })
+  await assert.rejects(journal.append(draft(3, created(2))), { code: 'Unavailable' })
+  assert.equal(lost(), 1)
+  isFull = false
+  freed()
+  await journal.lead()
+  assert.equal(journal.head, 2)
+  isFull = true
+  await assert.rejects(journal.append(draft(3, created(2))), { code: 'DiskFull' })
+  isFull = false
+  await journal.append(draft(3, created(2)))
+  assert.deepEqual(failures, [])
+})
+
 test('what a node decided before it heard of its successor is refused, all of it', async (t) => {
   const stream = new SimulatedStream()
   const [first, second] = [await open(t, stream), await open(t, stream)]

@@ -90,6 +90,26 @@ test('a lease that is released can be had at once', async () => {
   assert.ok(b.isHeld)
 })
 
+test('a node that cannot decide lets go of the lease, and takes none', async () => {
+  const register = new SimulatedRegister()
+  const clock = { ms: 0 }
+  const [a, b] = [node(register, 'a', clock), node(register, 'b', clock)]
+  await b.round(false)
+  assert.equal(b.decider, undefined)
+  await a.round()
+  await b.round(false)
+  assert.deepEqual([a.decider, b.decider], ['a', 'a'])
+  await a.round(false)
+  assert.ok(!a.isHeld)
+  assert.equal(a.decider, undefined)
+  clock.ms += 2 * TAKEN_OVER_AFTER_MS
+  await b.round(false)
+  assert.ok(!b.isHeld)
+  await b.round()
+  await a.round(false)
+  assert.deepEqual([a.decider, b.decider], ['b', 'b'])
+})
+
 test('a renewal whose answer was not heard is still one', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }

@@ -28,6 +28,7 @@ test('the lease is renewed while what follows an election takes its time, and th
     election,
     exchange: { hear: () => {}, announce: () => {} },
     elapsedMs: () => performance.now(),
+    canDecide: () => true,
     log: SILENT,
     elected: () => {
       isTakingIn = true

@@ -27,7 +27,7 @@ export async function openClusterJournal(
   stream: RecordStream,
   files: Files,
   directory: string,
-  options: Partial<Pick<ClusterJournalOptions, 'now' | 'segmentBytes' | 'node'>> = {},
+  options: Partial<Pick<ClusterJournalOptions, 'now' | 'segmentBytes' | 'node' | 'hasRoom' | 'project'>> = {},
 ): Promise<OpenedClusterJournal> {
   const seen: Recorded[] = []
   const failures: unknown[] = []
@@ -41,6 +41,8 @@ export async function openClusterJournal(
     newId: randomUUID,
     figures: new ClusterFigures(),
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
+    ...(options.hasRoom && { hasRoom: options.hasRoom }),
+    ...(options.project && { project: options.project }),
     replay: (recorded) => seen.push(recorded),
     lost: () => lost++,
     failed: (error) => failures.push(error),
