@@ -66,6 +66,11 @@ export const RUNS = {
     all: { STORE_POWER_LOSSES: 50, STORE_ENDS: 20 },
     full: { STORE_POWER_LOSSES: 5000, STORE_ENDS: 1000 },
   },
+  compactions: {
+    about: 'killed while the store is compacted under writes: nothing lost, and no rebuild',
+    file: 'test/store/compaction.long.test.ts',
+    full: { COMPACTION_KILLS: 300, COMPACTION_ITEMS: 100_000 },
+  },
   'store-disk': {
     about: 'the disk of the store filled up and freed again while the journal has room; needs root',
     file: 'test/store/full-disk.long.test.ts',

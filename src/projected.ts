@@ -15,13 +15,14 @@ import { Past } from './projections/past.ts'
 import { StoredMark } from './projections/stored-mark.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
+import { IdleCompaction } from './store/idle-compaction.ts'
 import { TAG, tableKey } from './store/keys.ts'
 import { StoreDirectory } from './store/opening.ts'
 import type { Store } from './store/store.ts'
 
 export interface ProjectedOptions {
-  readonly settings: Pick<Settings, 'journal' | 'store' | 'acceptJournal'>
-  readonly surroundings: Pick<EngineSurroundings, 'files' | 'schedule' | 'log' | 'failed'>
+  readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal'>
+  readonly surroundings: Pick<EngineSurroundings, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
 }
 
 /** What the store needs of the journal once it is open. */
@@ -79,6 +80,7 @@ export class Projected {
   #syncTimer: { cancel(): void } | undefined
   #syncing: Promise<void> | undefined
   #checking: Promise<void> | undefined
+  #compaction: IdleCompaction | undefined
   #isClosed = false
   #isBuilt = false
 
@@ -236,7 +238,14 @@ export class Projected {
 
   /** What was not read as the start went on from the store is checked behind the answers, at most a quarter of the time. */
   begin(): void {
-    this.check().catch(this.#options.surroundings.failed)
+    const { settings, surroundings } = this.#options
+    this.check().catch(surroundings.failed)
+    const { compactAt: hours } = settings
+    if (!hours || this.#isClosed) return
+    const compacted = (): void => this.#syncSoon()
+    const [directory, store] = [this.#directory, this.#store]
+    this.#compaction = new IdleCompaction({ ...surroundings, directory, store, hours, compacted })
+    this.#compaction.begin()
   }
 
   /** Rejects with what is wrong with the journal; then no start is to begin with the store. */
@@ -254,6 +263,7 @@ export class Projected {
   async close(): Promise<void> {
     this.end()
     this.#settling.cancel()
+    await this.#compaction?.end()
     this.#syncTimer?.cancel()
     await this.#syncing
     await this.#directory.close(this.#store)

@@ -57,6 +57,8 @@ export interface Settings {
   readonly segmentBytes: number
   /** The directory of the store that is built from the journal. */
   readonly store: string
+  /** When the store is compacted, in minutes since midnight; undefined: never. */
+  readonly compactAt: { readonly from: number; readonly until: number } | undefined
   /** The journal is in a stream; undefined: it is in the directory. */
   readonly cluster: ClusterSettings | undefined
   readonly logLevel: string
@@ -172,6 +174,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
       isSample: named === undefined,
       journal,
       store: `${journal}/store`,
+      compactAt: get('Store.CompactAt'),
       acceptJournal: flags.switches.has('accept-journal'),
       urls,
       common: { eagerDataReload: get('Common.EagerDataReload') },

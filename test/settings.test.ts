@@ -94,6 +94,17 @@ test('a setting is taken from the flag, else the environment, else the file, els
   }
 })
 
+test('the hours to compact the store are times of a day, and may go over midnight', () => {
+  const hours = (text: string) => settings({ argv: ['--Store.CompactAt', text] }).compactAt
+  assert.equal(settings().compactAt, undefined)
+  assert.deepEqual(hours('03:00-05:30'), { from: 180, until: 330 })
+  assert.deepEqual(hours('23:00-01:00'), { from: 1380, until: 60 })
+  assert.deepEqual(hours('00:00-24:00'), { from: 0, until: 1440 })
+  for (const text of ['3-5', '03:00', '03:00-03:00', '03:60-04:00', '24:00-01:00', '03:00-24:01', '']) {
+    mistakes({ argv: [`--Store.CompactAt=${text}`] }, /Store\.CompactAt/)
+  }
+})
+
 test('a journal in JetStream needs servers, a name that NATS takes, and has three copies where there are three', () => {
   assert.equal(settings().cluster, undefined)
   assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).cluster, undefined)

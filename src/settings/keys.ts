@@ -103,6 +103,22 @@ function objects(about: string): Key<readonly JsonValue[]> {
   }
 }
 
+/** Hours of the day, from and until which minute; over midnight where the end is before the beginning. */
+function hours(about: string): Key<{ readonly from: number; readonly until: number } | undefined> {
+  return {
+    type: 'hours',
+    otherwise: undefined,
+    about,
+    expects: 'hours such as 03:00-05:00',
+    read: (value) => {
+      const [, ...numbers] = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)$/.exec(String(value)) ?? []
+      const [fromHour = 0, fromMinute = 0, untilHour = 0, untilMinute = 0] = numbers.map(Number)
+      const [from, until] = [60 * fromHour + fromMinute, 60 * untilHour + untilMinute]
+      return from === until || until > MINUTES_A_DAY ? undefined : { from, until }
+    },
+  }
+}
+
 function parsed(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue
@@ -110,6 +126,8 @@ function parsed(text: string): JsonValue | undefined {
     return undefined
   }
 }
+
+const MINUTES_A_DAY = 24 * 60
 
 export const KEYS = {
   'Common.EagerDataReload': boolean('take in edits of the data file as soon as it changes'),
@@ -175,6 +193,9 @@ export const KEYS = {
   'Journal.Credentials': text('', 'the path of a NATS credentials file'),
   'Limits.WaitSeconds': integer(5, 0, 'seconds that Wait-For-Position waits at most'),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
+  'Store.CompactAt': hours(
+    'hours of the day in local time, such as 03:00-05:00, in which a store that has grown is compacted; when not given, none',
+  ),
 } as const satisfies Readonly<Record<string, Key<unknown>>>
 
 export type KeyName = keyof typeof KEYS

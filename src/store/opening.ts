@@ -1,6 +1,7 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -10,8 +11,10 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { isOutOfSpace } from '../files/files.ts'
+import { copyStore } from './compaction.ts'
 import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
@@ -42,6 +45,8 @@ interface Noted {
   readonly doubt?: string
 }
 
+type NewlyNoted = Pick<Noted, 'isOpen' | 'ended' | 'doubt'> & { readonly bytes?: number }
+
 /** A store of which damage ends the process can only be told by how often that happens. */
 const MOST_ENDED = 2
 
@@ -58,6 +63,7 @@ export class StoreDirectory {
   whyNot: string | undefined
   /** Why the next start is not to use it either. */
   #doubt: string | undefined
+  #removing: Promise<unknown> = Promise.resolve()
 
   constructor(path: string) {
     this.path = path
@@ -71,6 +77,7 @@ export class StoreDirectory {
     this.whyNot = bytesOf(this.#file) === undefined ? undefined : this.whyNotUsable()
     const { isOpen = false, ended = 0 } = this.#noted() ?? {}
     if (this.whyNot !== undefined) this.setAside()
+    this.#removeCopy()
     try {
       return this.#open(isOpen && this.whyNot === undefined ? ended + 1 : 1)
     } catch (error) {
@@ -88,6 +95,12 @@ export class StoreDirectory {
     })
     store.full = () => this.#makeRoom()
     return store
+  }
+
+  /** Of a compaction that was not finished. */
+  #removeCopy(): void {
+    const removed = [this.#copy, `${this.#copy}-lock`].map((path) => rm(path, { force: true }).catch(() => {}))
+    this.#removing = Promise.all(removed)
   }
 
   /** What was set aside is not worth a full disk. */
@@ -110,6 +123,7 @@ export class StoreDirectory {
     await store.end()
     await this.sync(store)
     await store.close()
+    await this.#removing
     this.#note({ isOpen: false, ...(this.#doubt !== undefined && { doubt: this.#doubt }) })
   }
 
@@ -125,9 +139,9 @@ export class StoreDirectory {
   /** Writes the store anew, without the pages that hold nothing any more. */
   async compact(): Promise<Compacted> {
     const before = bytesOf(this.#file) ?? 0
-    const copy = `${this.#file}.compact`
-    rmSync(copy, { force: true })
+    const copy = this.#copy
     const store = this.open()
+    await this.#removing
     await store.copyTo(copy)
     await store.close()
     chmodSync(copy, 0o600)
@@ -139,6 +153,34 @@ export class StoreDirectory {
     return { before, after: bytesOf(this.#file) ?? 0 }
   }
 
+  /**
+   * Writes the store anew while it is used; `rest` is as in `copyStore`. Undefined when it was given up: then nothing has
+   * changed.
+   */
+  async compactOpen(store: Store, rest: (sliceMs: number) => Promise<boolean>): Promise<Compacted | undefined> {
+    await this.#removing
+    const before = this.bytes
+    const copy = Store.open(this.#copy)
+    let closing: Promise<void> | undefined
+    // Whoever closes a file last that has no name any more frees its blocks, which takes long: `held` is closed by another thread.
+    const held = [await open(this.#file)]
+    try {
+      await copyStore(store, copy, rest, () => {
+        // After a kill either file is used, whatever its size.
+        this.#note({ isOpen: true, bytes: 0 })
+        renameSync(this.#copy, this.#file)
+        closing = store.become(copy)
+      })
+    } finally {
+      if (!closing && existsSync(this.#copy)) held.push(await open(this.#copy))
+      this.#removeCopy()
+      await this.#removing
+      await (closing ?? copy.close())
+      for (const file of held) await file.close()
+    }
+    return closing && { before, after: this.bytes }
+  }
+
   /** The next start is not to use the store. */
   doubt(why: string): void {
     this.#doubt ??= why.slice(0, NOTED_BYTES / 4)
@@ -147,6 +189,11 @@ export class StoreDirectory {
 
   get bytes(): number {
     return bytesOf(this.#file) ?? 0
+  }
+
+  /** Where a compaction writes the store anew. */
+  get #copy(): string {
+    return `${this.#file}.compact`
   }
 
   get #file(): string {
@@ -183,7 +230,7 @@ export class StoreDirectory {
   }
 
   /** On a full disk nothing is noted: then the next start may build a store again that could be used. */
-  #note(state: Pick<Noted, 'isOpen' | 'ended' | 'doubt'>): void {
+  #note(state: NewlyNoted): void {
     try {
       this.#noteDurably(state)
     } catch (error) {
@@ -191,7 +238,7 @@ export class StoreDirectory {
     }
   }
 
-  #noteDurably(state: Pick<Noted, 'isOpen' | 'ended' | 'doubt'>): void {
+  #noteDurably(state: NewlyNoted): void {
     // The directory was removed on purpose, or the disk never had room for the store.
     if (bytesOf(state.isOpen ? this.path : this.#file) === undefined) return
     const closed = state.isOpen ? {} : { writtenMs: writtenMs(this.#file), meta: metaOf(this.#file)?.crc }

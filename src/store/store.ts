@@ -2,36 +2,20 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, statfsSync, statSync, unlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 import { prefixEnd, TAG, versionKey } from './keys.ts'
+import { type Lmdb, named, openLmdb, usedBytes } from './lmdb.ts'
 import { lengthen } from './meta.ts'
 import { Room } from './room.ts'
-
-/**
- * Virtual memory that is reserved for the file; lmdb reserves more when the file has grown to it. With 2 ** 40 a process
- * of 47-bit addresses crashed when it opened about a hundred stores.
- */
-const MAP_BYTES = 2 ** 34
 
 /** A value of fewer bytes has no pages of its own. */
 const LARGE_BYTES = 1700
 
 /** A part of what is written does not fit when so little room is left. */
 const LITTLE_ROOM = 16 * 1024 * 1024
-/** What LMDB tells by the system's number, by the name that Node gives it. */
-const CODES: Readonly<Record<number, string>> = {
-  5: 'EIO',
-  23: 'ENFILE',
-  24: 'EMFILE',
-  27: 'EFBIG',
-  28: 'ENOSPC',
-  122: 'EDQUOT',
-}
-
 /** Old versions that are looked at, or rows that are removed, in one transaction. */
 const SWEPT_AT_ONCE = 256
 /** While the disk is full, they are tried again after so many milliseconds. */
@@ -48,6 +32,12 @@ export interface Row {
   readonly value: Buffer
 }
 
+interface RowsOptions {
+  readonly limit?: number
+  readonly bytes?: number
+  readonly reverse?: boolean
+}
+
 /**
  * Rows by key, in the order of their keys, on disk. The value of a versioned row begins with the position of the event
  * that it came from, and readers ask for the row as it was at a position: what is replaced is kept as long as somebody
@@ -55,8 +45,8 @@ export interface Row {
  */
 export class Store {
   /** Undefined while the disk has no room for a new file: then it has no rows, and each transaction tries to open it. */
-  #db: RootDatabase<Buffer, Buffer> | undefined
-  readonly #open: () => RootDatabase<Buffer, Buffer>
+  #db: Lmdb | undefined
+  readonly #open: () => Lmdb
   readonly #room: Room
   /** Undefined when the file has no name. */
   readonly #path: string | undefined
@@ -67,9 +57,12 @@ export class Store {
   /** Up to this position what is replaced may still be asked for; -1 for nothing. */
   #keptUpTo: Position = -1
   #sweeping: Promise<void> | undefined
+  #syncing: Promise<void> | undefined
   #isToBeSwept = false
   /** Told once of damage that was found: what is in the store cannot be relied upon any more. */
   damaged: (error: Error) => void = () => {}
+  /** Told of the key of each row that is put or removed, also where the transaction is given up. */
+  #changed: ((key: Buffer) => void) | undefined
   /** Told each time that a transaction finds no room on the disk. */
   full: () => void = () => {}
   #isEnding = false
@@ -86,11 +79,7 @@ export class Store {
       // The lock file is written through a memory map: a full disk would end the process with SIGBUS.
       if (!existsSync(`${path}-lock`)) this.#room.check()
       begin()
-      try {
-        return open<Buffer, Buffer>(optionsFor(path))
-      } catch (error) {
-        throw named(error)
-      }
+      return openLmdb(path)
     }
     const isNew = !isTemporary && !existsSync(path)
     try {
@@ -145,11 +134,18 @@ export class Store {
     return new Refusal('Unavailable', 'The store is damaged. The server ends, and builds it again when it is started.')
   }
 
-  /** The newest rows from a key on and before another, in order. */
-  rows(start: Buffer, end: Buffer, options: { readonly limit?: number; readonly reverse?: boolean } = {}): Row[] {
+  /** The newest rows from a key on and before another, in order: no more when their values have so many bytes. */
+  rows(start: Buffer, end: Buffer, { bytes = Number.POSITIVE_INFINITY, ...options }: RowsOptions = {}): Row[] {
     const range = options.reverse ? { start: end, end: start } : { start, end }
+    const rows: Row[] = []
+    let left = bytes
     try {
-      return this.#db ? Array.from(this.#db.getRange({ ...range, ...options })) : []
+      for (const row of this.#db?.getRange({ ...range, ...options }) ?? []) {
+        rows.push(row)
+        left -= row.value.length
+        if (left <= 0) break
+      }
+      return rows
     } catch (error) {
       throw this.damage(error as Error)
     }
@@ -193,6 +189,13 @@ export class Store {
     this.#room.takes(key.length + value.length)
     if (value.length >= LARGE_BYTES) this.#largeValues++
     this.#db?.put(key, value)
+    this.#changed?.(key)
+  }
+
+  /** Puts a row whose key is behind all others. In a transaction. */
+  append({ key, value }: Row): void {
+    this.#room.takes(key.length + value.length)
+    this.#db?.putSync(key, value, { append: true })
   }
 
   /** In a transaction. */
@@ -200,6 +203,7 @@ export class Store {
     this.#room.takes(key.length)
     this.#hasRemoved = true
     this.#db?.remove(key)
+    this.#changed?.(key)
   }
 
   /** From now on, until it is released, rows can be read as they were at this position. */
@@ -245,17 +249,40 @@ export class Store {
   }
 
   /** Resolves when all that was committed is on the disk. */
-  async sync(): Promise<void> {
-    if (!this.#db) return
-    await new Promise<void>((resolve, reject) => {
-      const { env } = this.#db as unknown as { env: { sync(done: (error?: Error) => void): void } }
-      env.sync((error) => (error ? reject(error) : resolve()))
+  sync(): Promise<void> {
+    const { env } = (this.#db ?? {}) as { env?: { sync(done: (error?: Error) => void): void } }
+    this.#syncing = new Promise<void>((resolve, reject) => {
+      if (env) env.sync((error) => (error ? reject(error) : resolve()))
+      else resolve()
     })
+    return this.#syncing
   }
 
   /** Writes all rows, and nothing else, to another file. */
   async copyTo(path: string): Promise<void> {
     await this.#opened().backup(path, true)
+  }
+
+  /** What the rows take on the disk, without the room that removed ones left. */
+  get usedBytes(): number {
+    return this.#db ? usedBytes(this.#db) : 0
+  }
+
+  watch(changed: ((key: Buffer) => void) | undefined): void {
+    this.#changed = changed
+  }
+
+  /** Goes on with the file of a copy that has the same rows. Resolves when its own is closed. */
+  async become(copy: Store): Promise<void> {
+    const own = this.#db
+    this.#db = copy.#opened()
+    copy.#db = undefined
+    copy.#isClosed = true
+    forgottenStores.unregister(copy)
+    forgottenStores.unregister(this)
+    forgottenStores.register(this, this.#db, this)
+    await this.#syncing?.catch(() => {})
+    await own?.close()
   }
 
   /** Nothing is removed behind the answers any more: what that committed after a last sync could be lost in parts. */
@@ -272,7 +299,7 @@ export class Store {
     await this.#db?.close()
   }
 
-  #opened(): RootDatabase<Buffer, Buffer> {
+  #opened(): Lmdb {
     if (!this.#db) {
       if (this.#isClosed) throw new Refusal('Unavailable', 'The store is closed.')
       this.#db = this.#open()
@@ -349,32 +376,9 @@ export class Store {
   }
 }
 
-function optionsFor(path: string): RootDatabaseOptionsWithPath & { readonly permissionsMode: number } {
-  return {
-    path,
-    noSubdir: true,
-    keyEncoding: 'binary',
-    encoding: 'binary',
-    cache: false,
-    mapSize: MAP_BYTES,
-    // The journal is what is durable; see docs/design.md for how the store reaches the disk.
-    noSync: true,
-    overlappingSync: false,
-    noMemInit: true,
-    eventTurnBatching: false,
-    permissionsMode: 0o600,
-  }
-}
-
 /** Whoever forgets to release or close them wastes room, but not for ever. */
 const forgottenPins = new FinalizationRegistry<() => void>((release) => release())
-const forgottenStores = new FinalizationRegistry<RootDatabase<Buffer, Buffer>>((db) => void db.close())
-
-function named(error: unknown): NodeJS.ErrnoException {
-  const known = error as Error & { code?: unknown }
-  if (typeof known.code === 'number') known.code = CODES[known.code]
-  return known as NodeJS.ErrnoException
-}
+const forgottenStores = new FinalizationRegistry<Lmdb>((db) => void db.close())
 
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))

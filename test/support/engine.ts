@@ -49,6 +49,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     trustedProxies: [],
   },
   segmentBytes: 16 * 1024,
+  compactAt: undefined,
   cluster: undefined,
   logLevel: 'silent',
 }

@@ -73,9 +73,9 @@ export interface ProbedServer {
 
 export async function startProbed(
   t: Scope,
-  options: { readonly data?: unknown; readonly flags?: readonly string[] } = {},
+  options: { readonly data?: unknown; readonly flags?: readonly string[]; readonly directory?: string } = {},
 ): Promise<ProbedServer> {
-  const directory = await temporaryDirectory(t)
+  const directory = options.directory ?? (await temporaryDirectory(t))
   if (options.data !== undefined) await writeFile(join(directory, 'db.json'), JSON.stringify(options.data))
   const node = ['--expose-gc', '--import', PROBE]
   const program = spawnServer(t, directory, { node, ...(options.flags && { flags: options.flags }) })

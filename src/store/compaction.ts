@@ -1,0 +1,92 @@
+import type { Row, Store } from './store.ts'
+
+/** A slice of the copying blocks the event loop for so long. */
+const SLICE_MS = 4
+/** What one transaction copies, about. */
+const BYTES_AT_ONCE = 128 * 1024
+const ROWS_AT_ONCE = 256
+const BEHIND_ALL = Buffer.from([0xff])
+
+/**
+ * Copies a store to an empty one while it is written to. `rest` is waited for between slices and told how long the last one
+ * took; with false the copy is given up. `finish` is called in the moment in which the copy has all rows.
+ */
+export async function copyStore(
+  from: Store,
+  to: Store,
+  rest: (sliceMs: number) => Promise<boolean>,
+  finish: () => void,
+): Promise<boolean> {
+  const copying = new Copying(from, to)
+  try {
+    for (;;) {
+      const began = performance.now()
+      while (performance.now() - began < SLICE_MS) {
+        if (copying.step()) continue
+        finish()
+        return true
+      }
+      if (!(await rest(performance.now() - began))) return false
+    }
+  } finally {
+    copying.end()
+  }
+}
+
+class Copying {
+  readonly #from: Store
+  readonly #to: Store
+  /** All rows before this key were copied; rows that change there are copied again. */
+  #next = Buffer.alloc(1)
+  readonly #changed = new Set<string>()
+
+  constructor(from: Store, to: Store) {
+    this.#from = from
+    this.#to = to
+    from.watch((key) => {
+      if (key.compare(this.#next) < 0) this.#changed.add(key.toString('latin1'))
+    })
+  }
+
+  /** Copies a few rows; false when the copy has all. */
+  step(): boolean {
+    if (this.#changed.size > 0) this.#copyChanged()
+    else if (this.#next !== BEHIND_ALL) this.#copyNext()
+    else return false
+    return true
+  }
+
+  end(): void {
+    this.#from.watch(undefined)
+  }
+
+  #copyNext(): void {
+    const rows = this.#from.rows(this.#next, BEHIND_ALL, { limit: ROWS_AT_ONCE, bytes: BYTES_AT_ONCE })
+    this.#to.transaction(() => {
+      for (const row of rows) this.#to.append(row)
+    })
+    const last = rows.at(-1)
+    this.#next = last ? Buffer.concat([last.key, Buffer.alloc(1)]) : BEHIND_ALL
+  }
+
+  #copyChanged(): void {
+    const changed: (Omit<Row, 'value'> & { readonly value: Buffer | undefined })[] = []
+    let bytes = 0
+    for (const name of this.#changed) {
+      const key = Buffer.from(name, 'latin1')
+      const found = this.#from.newest(key)
+      // The bytes are there until the next call only.
+      const value = found && Buffer.from(found)
+      changed.push({ key, value })
+      bytes += value?.length ?? 0
+      if (changed.length === ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE) break
+    }
+    this.#to.transaction(() => {
+      for (const { key, value } of changed) {
+        if (value) this.#to.set(key, value)
+        else this.#to.remove(key)
+      }
+    })
+    for (const { key } of changed) this.#changed.delete(key.toString('latin1'))
+  }
+}

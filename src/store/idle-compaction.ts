@@ -1,0 +1,93 @@
+import type { Logger } from 'pino'
+import { isOutOfSpace } from '../files/files.ts'
+import type { StoreDirectory } from './opening.ts'
+import type { Store } from './store.ts'
+
+/** Minutes since midnight, in local time; over midnight where the end is before the beginning. */
+export interface Hours {
+  readonly from: number
+  readonly until: number
+}
+
+export interface IdleCompactionOptions {
+  readonly directory: StoreDirectory
+  readonly store: Store
+  readonly hours: Hours
+  readonly now: () => Date
+  readonly schedule: (work: () => void, delayMs: number) => { cancel(): void }
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
+  /** The store has another file, which was not synced yet. */
+  readonly compacted: () => void
+}
+
+/** How often to look whether there is something to do. */
+const LOOK_MS = 60_000
+/** A smaller file is left as it is. */
+const LEAST_BYTES = 16 * 1024 * 1024
+/** A file is written anew that has so many times the bytes that its rows take. */
+const GROWN = 2
+/** What the copy may take beyond that, as it is written to meanwhile. */
+const SPARE = 1.25
+/** Of the time that a slice took: it copies for a quarter of the time. */
+const REST_FACTOR = 3
+
+/** Compacts a store that has grown, in the hours that a setting names, and not much faster than others notice. */
+export class IdleCompaction {
+  readonly #options: IdleCompactionOptions
+  #timer: { cancel(): void } | undefined
+  #going: Promise<void> | undefined
+  #isEnding = false
+
+  constructor(options: IdleCompactionOptions) {
+    this.#options = options
+  }
+
+  /** Looks now, and from time to time. */
+  begin(): void {
+    this.#timer = this.#options.schedule(() => this.begin(), LOOK_MS)
+    if (this.#going || !this.#isTime() || !this.#isGrown()) return
+    this.#going = this.#compact().finally(() => {
+      this.#going = undefined
+    })
+  }
+
+  /** Gives up what is not finished. */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    this.#timer?.cancel()
+    await this.#going
+  }
+
+  async #compact(): Promise<void> {
+    const { directory, store, log, compacted } = this.#options
+    try {
+      const result = await directory.compactOpen(store, (sliceMs) => this.#rest(sliceMs))
+      if (result) {
+        log.info(result, 'the store was compacted')
+        compacted()
+      } else if (!this.#isEnding) log.warn('the hours to compact the store ended too soon; it is as it was')
+    } catch (error) {
+      if (isOutOfSpace(error)) log.warn('there was no room to compact the store; it is as it was')
+      else log.error({ err: error }, 'the store could not be compacted')
+    }
+  }
+
+  async #rest(sliceMs: number): Promise<boolean> {
+    await new Promise<void>((resolve) => void this.#options.schedule(resolve, REST_FACTOR * sliceMs))
+    return !this.#isEnding && this.#isTime()
+  }
+
+  #isTime(): boolean {
+    const { from, until } = this.#options.hours
+    const now = this.#options.now()
+    const minute = 60 * now.getHours() + now.getMinutes()
+    return from < until ? from <= minute && minute < until : from <= minute || minute < until
+  }
+
+  #isGrown(): boolean {
+    const { directory, store } = this.#options
+    const { bytes } = directory
+    const used = bytes < LEAST_BYTES ? bytes : store.usedBytes
+    return bytes >= GROWN * used && bytes >= LEAST_BYTES && store.hasRoom(0, (SPARE * used) / 2)
+  }
+}

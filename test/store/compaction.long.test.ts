@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict'
+import { cpSync, existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { temporaryDirectory } from '../support/directory.ts'
+import { startProbed } from '../support/probe.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+import { checkServed } from './service.ts'
+
+const KILLS = Number(process.env.COMPACTION_KILLS ?? 4)
+const ITEMS = Number(process.env.COMPACTION_ITEMS ?? 10_000)
+/** Long items that are removed again, of a million bytes each. */
+const REMOVED = 40
+const WRITERS = 4
+const LONGEST_MS = 30
+const LOOKS = 4
+const COMPACT = 'db.journal/store/store.mdb.compact'
+const ALL_DAY = ['--Store.CompactAt', '00:00-24:00']
+const FLAGS = ['--Api.UpsertOnPut', 'true']
+const skip = ofOneServer('it is about the store of one process')
+
+/** A directory with a store that has grown, which no server runs on. */
+async function grown(t: TestContext): Promise<string> {
+  const directory = await temporaryDirectory(t)
+  const a = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(id % 300) }))
+  const server = await startServer(t, { directory, flags: FLAGS, data: { a, b: [] } })
+  const long = 'x'.repeat(1_000_000)
+  for (let key = 0; key < REMOVED; key++) await server.fetch(`/api/b/k${key}`, json('PUT', { long }))
+  for (let key = 0; key < REMOVED; key++) await server.fetch(`/api/b/k${key}`, { method: 'DELETE' })
+  assert.equal(await server.stop(), 0, server.stderr())
+  return directory
+}
+
+/** What one writer writes alone: one of so many keys, from the first on. */
+interface Keys {
+  readonly first: number
+  readonly acknowledged: Map<string, number>
+}
+
+function keys(): Keys[] {
+  return Array.from({ length: WRITERS }, (_, first) => ({ first, acknowledged: new Map() }))
+}
+
+/** Writes one after the other until it is ended, or nobody answers; `acknowledged` has the last value of each key. */
+async function write(url: string, { first, acknowledged }: Keys, random: Random, isEnded: () => boolean) {
+  while (!isEnded()) {
+    const key = `${first + WRITERS * random.integer(ITEMS / WRITERS)}`
+    const n = random.integer(1e9)
+    const answer = await fetch(`${url}/api/a/${key}`, json('PUT', { n })).catch(() => undefined)
+    if (!answer) {
+      acknowledged.delete(key)
+      return
+    }
+    await answer.arrayBuffer().catch(() => {})
+    if (answer.ok) acknowledged.set(key, n)
+  }
+}
+
+async function verify(t: TestContext, directory: string, context: string): Promise<void> {
+  const flags = ['verify', '--file', join(directory, 'db.json'), '--store']
+  const { code, stdout, stderr } = await runToEnd(t, directory, flags)
+  assert.equal(code, 0, `${context}: ${stdout}${stderr}`)
+}
+
+test('a store that has grown is compacted under writes, and the event loop is not blocked for more than 30 ms', {
+  skip,
+}, async (t) => {
+  const template = await grown(t)
+  const random = new Random(seedFor('compaction'))
+  const blocks: number[] = []
+  // Compiling and garbage collections of the first requests may fall into one.
+  for (let look = 0; look < LOOKS && Math.min(...blocks) >= LONGEST_MS; look++) {
+    const directory = join(await temporaryDirectory(t), 'compacted')
+    cpSync(template, directory, { recursive: true, preserveTimestamps: true })
+    blocks.push(await compact(t, directory, random))
+  }
+  t.diagnostic(`longest blocks: ${blocks.map((block) => block.toFixed(1)).join(', ')} ms`)
+  assert.ok(Math.min(...blocks) < LONGEST_MS, `${blocks} ms`)
+})
+
+/** How long the event loop was blocked at most, in milliseconds. */
+async function compact(t: TestContext, directory: string, random: Random): Promise<number> {
+  const server = await startProbed(t, { directory, flags: [...FLAGS, ...ALL_DAY] })
+  let isEnded = false
+  const writing = keys().map((own) => write(server.url, own, random, () => isEnded))
+  const block = await server.longestBlock(
+    () => until('the store to be compacted', () => isCompacted(server.stderr())),
+    1,
+  )
+  await sleep(500)
+  isEnded = true
+  await Promise.all(writing)
+  const [, before, after] = /"before":(\d+),"after":(\d+),"msg":"the store was compacted"/.exec(server.stderr()) ?? []
+  assert.ok(Number(after) < Number(before) / 2, server.stderr())
+  const expected = await checkServed(server.url, 'compacted')
+  server.process.kill('SIGTERM')
+  await until('the server to end', () => server.process.exitCode !== null)
+  assert.equal(server.process.exitCode, 0, server.stderr())
+  await verify(t, directory, 'compacted')
+  const again = await startServer(t, { directory, flags: FLAGS })
+  assert.doesNotMatch(again.stderr(), /built again/)
+  assert.deepEqual(await checkServed(again.url, 'started again'), expected)
+  assert.equal(await again.stop(), 0, again.stderr())
+  return block
+}
+
+test('killed while the store is compacted: it is used as it is, and nothing acknowledged is lost', {
+  skip,
+}, async (t) => {
+  const seed = seedFor('compaction_kills')
+  const random = new Random(seed)
+  const template = await grown(t)
+  let finished = 0
+  for (let kill = 0; kill < KILLS; kill++) {
+    const context = `COMPACTION_KILLS_SEED=${seed}, kill ${kill}`
+    const directory = join(await temporaryDirectory(t), 'killed')
+    cpSync(template, directory, { recursive: true, preserveTimestamps: true })
+    const server = await startServer(t, { directory, flags: [...FLAGS, ...ALL_DAY] })
+    const writers = keys()
+    const writing = writers.map((own) => write(server.url, own, random, () => false))
+    await until('the compaction to begin', () => existsSync(join(directory, COMPACT)) || isCompacted(server.stderr()))
+    await sleep(random.integer(2500))
+    if (isCompacted(server.stderr())) finished++
+    await server.stop('SIGKILL')
+    await Promise.all(writing)
+
+    const again = await startServer(t, { directory, flags: FLAGS })
+    assert.doesNotMatch(again.stderr(), /built again/, context)
+    const { a } = Object.fromEntries(await checkServed(again.url, context))
+    for (const [key, n] of writers.flatMap(({ acknowledged }) => [...acknowledged])) {
+      assert.equal((JSON.parse(a?.get(key) ?? '{}') as { n?: number }).n, n, `${context}: ${key}`)
+    }
+    assert.equal(await again.stop(), 0, again.stderr())
+    assert.equal(existsSync(join(directory, COMPACT)), false, context)
+    await verify(t, directory, context)
+  }
+  t.diagnostic(`${KILLS} kills, ${finished} of them after the compaction had ended`)
+})
+
+function isCompacted(stderr: string): boolean {
+  return /the store was compacted/.test(stderr)
+}

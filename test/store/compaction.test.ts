@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { IdleCompaction } from '../../src/store/idle-compaction.ts'
+import { StoreDirectory } from '../../src/store/opening.ts'
+import type { Store } from '../../src/store/store.ts'
+import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { storeLeftIn } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { until } from '../support/until.ts'
+
+/** More than a slice copies. */
+const ROWS = 12_000
+/** More than the least that is compacted in the hours for it. */
+const KILOBYTES = 20_000
+const START = Buffer.alloc(1)
+const END = Buffer.from([0xff])
+
+type Model = Map<string, string>
+
+/** Puts and removes rows in a store and in a model of it. */
+class Writer {
+  readonly model: Model = new Map()
+  readonly #store: Store
+  readonly #random: Random
+
+  constructor(store: Store, random: Random) {
+    this.#store = store
+    this.#random = random
+  }
+
+  write(rows: number): void {
+    const random = this.#random
+    this.#store.transaction(() => {
+      for (let row = 0; row < rows; row++) {
+        const key = Buffer.from(`${String.fromCharCode(1 + random.integer(200))}${random.integer(2000)}`, 'latin1')
+        const name = key.toString('latin1')
+        if (random.chance(0.3)) {
+          this.#store.remove(key)
+          this.model.delete(name)
+        } else {
+          const value = 'v'.repeat(random.integer(random.chance(0.02) ? 20_000 : 200)) + random.integer(1e9)
+          this.#store.set(key, Buffer.from(value))
+          this.model.set(name, value)
+        }
+      }
+    })
+  }
+
+  /** The room that these rows take stays in the file when they are gone. */
+  grow(kilobytes: number): void {
+    const key = (row: number): Buffer => Buffer.from([250, row >> 8, row & 255])
+    for (let row = 0; row < kilobytes; row++) {
+      this.#store.transaction(() => this.#store.set(key(row), Buffer.alloc(1024, 'g')))
+    }
+    this.#store.transaction(() => {
+      for (let row = 0; row < kilobytes; row++) this.#store.remove(key(row))
+    })
+  }
+}
+
+function check(store: Store, model: Model, what: string): void {
+  const rows = store.rows(START, END).map(({ key, value }) => [key.toString('latin1'), value.toString()])
+  const wanted = [...model].sort(([one], [other]) => Buffer.from(one, 'latin1').compare(Buffer.from(other, 'latin1')))
+  assert.deepEqual(rows, wanted, what)
+}
+
+async function grown(
+  t: Scope,
+  kilobytes: number,
+): Promise<{ directory: StoreDirectory; store: Store; writer: Writer; random: Random }> {
+  const random = new Random(seedFor('compaction'))
+  const directory = new StoreDirectory(join(await temporaryDirectory(t), 'store'))
+  const store = directory.open()
+  const writer = new Writer(store, random)
+  for (let written = 0; written < ROWS; written += 500) writer.write(500)
+  writer.grow(kilobytes)
+  return { directory, store, writer, random }
+}
+
+test('a store that is written to while it is compacted has the same rows in a smaller file, killed at any moment, too', async (t) => {
+  const { directory, store, writer, random } = await grown(t, 5000)
+  const checkKilled = async (what: string): Promise<void> => {
+    const left = storeLeftIn(directory.path)
+    const next = new StoreDirectory(left.path)
+    const opened = next.open()
+    assert.equal(next.whyNot, undefined, what)
+    check(opened, writer.model, what)
+    await next.close(opened)
+    assert.equal(existsSync(join(left.path, 'store.mdb.compact')), false)
+    await left.remove()
+  }
+  let rests = 0
+  const compacted = await directory.compactOpen(store, async () => {
+    rests++
+    if (rests < 40) writer.write(random.integer(200))
+    if (rests % 10 === 1) await checkKilled(`killed in rest ${rests}`)
+    return true
+  })
+  assert.ok(compacted && compacted.after < compacted.before / 2, JSON.stringify(compacted))
+  check(store, writer.model, 'when it was compacted')
+  await checkKilled('killed after it')
+  writer.write(300)
+  check(store, writer.model, 'after another write')
+  await checkKilled('killed after another write')
+  await directory.close(store)
+  const again = directory.open()
+  assert.equal(directory.whyNot, undefined)
+  check(again, writer.model, 'after an end')
+  await directory.close(again)
+})
+
+test('a compaction that is given up leaves the store as it was', async (t) => {
+  const { directory, store, writer } = await grown(t, 5000)
+  const file = join(directory.path, 'store.mdb')
+  const { size } = statSync(file)
+  let rests = 0
+  const compacted = await directory.compactOpen(store, async () => {
+    writer.write(20)
+    rests++
+    return false
+  })
+  assert.equal(compacted, undefined)
+  assert.equal(rests, 1)
+  assert.ok(statSync(file).size >= size)
+  assert.equal(existsSync(`${file}.compact`), false)
+  check(store, writer.model, 'when it was given up')
+  writer.write(300)
+  check(store, writer.model, 'after another write')
+  await directory.close(store)
+})
+
+test('a store is compacted in the hours for it, when it has grown, and once', async (t) => {
+  const { directory, store, writer } = await grown(t, KILOBYTES)
+  let time = '02:59'
+  const log: string[] = []
+  const looks: (() => void)[] = []
+  const note = (_: unknown, message?: string): void => void log.push(message ?? String(_))
+  const compaction = new IdleCompaction({
+    directory,
+    store,
+    hours: { from: 3 * 60, until: 5 * 60 },
+    now: () => new Date(`2026-11-20T${time}:00`),
+    schedule: (work, delayMs) => {
+      if (delayMs === 60_000) looks.push(work)
+      else void setImmediate().then(work)
+      return { cancel: () => {} }
+    },
+    log: { info: note, warn: note, error: note },
+    compacted: () => log.push('synced'),
+  })
+  const look = async (at: string): Promise<void> => {
+    time = at
+    looks.shift()?.()
+    await setImmediate()
+  }
+  const { bytes } = directory
+  compaction.begin()
+  await look('05:00')
+  await look('23:59')
+  assert.ok(directory.bytes >= bytes)
+  await look('03:00')
+  await until('it to be compacted', () => log.length === 2)
+  assert.deepEqual(log, ['the store was compacted', 'synced'])
+  assert.ok(directory.bytes < bytes / 2)
+  await look('03:01')
+  await look('04:59')
+  assert.equal(log.length, 2)
+
+  writer.grow(KILOBYTES)
+  await look('03:02')
+  time = '05:01'
+  await until('it to be given up', () => log.length === 3)
+  assert.match(log[2] as string, /ended too soon/)
+  writer.grow(1000)
+  await look('03:03')
+  await compaction.end()
+  assert.equal(log.length, 3)
+  check(store, writer.model, 'at the end')
+  await directory.close(store)
+})
