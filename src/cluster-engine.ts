@@ -140,7 +140,7 @@ export async function openClusterEngine(
         const { decider, isDeciding, isDecided, lag, peers } = node
         const { isConnected } = exchange
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
-        const writable = isConnected && isDecided
+        const writable = isStarted && isConnected && isDecided
         return {
           status: !writable ? 'unavailable' : isKept && projected.status.state === 'current' ? 'ok' : 'degraded',
           journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },

@@ -182,7 +182,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
         const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
         return {
           status:
-            !journal.writable || !projected.isBuilt
+            !journal.writable || !isStarted
               ? 'unavailable'
               : isKept && projected.status.state === 'current'
                 ? 'ok'

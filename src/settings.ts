@@ -325,7 +325,8 @@ export function helpText(): string {
   return `Serves the collections of a JSON file over REST and remembers every change.
 
 Usage: recollect [flags]
-       recollect verify [--file <path>] [--journal <path>] [--json]
+       recollect verify [--file <path>] [--journal <path>] [--json] [--store]
+       recollect compact [--file <path>] [--journal <path>]
        recollect replay --to <position|time> --out <file> [--file <path>] [--journal <path>]
        recollect replay --from <position|time> [--speed <1 to 1000>] [flags]
        recollect backup --out <directory> [--file <path>] [--journal <path>]

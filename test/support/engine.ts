@@ -72,6 +72,7 @@ export async function openTestEngine(
   settings: Partial<Settings> = {},
   now: () => Date = () => new Date('2026-11-20T12:00:00.000Z'),
   schedule: Schedule = soon,
+  laterMs = LATER_MS,
 ): Promise<OpenedEngine> {
   const failures: unknown[] = []
   let ids = 0
@@ -88,7 +89,7 @@ export async function openTestEngine(
       files,
       now,
       newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
-      schedule: (work, ms) => (ms > LATER_MS || (isOpening && ms === LATER_MS) ? later : schedule)(work, ms),
+      schedule: (work, ms) => (ms > laterMs || (isOpening && ms === laterMs) ? later : schedule)(work, ms),
       elapsedMs: () => performance.now(),
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',

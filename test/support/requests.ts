@@ -15,7 +15,19 @@ export interface Sent {
 }
 
 /** Sends a path exactly as it is written: `fetch` would resolve `..` and `%2E%2E` before it sends them. */
-export function send(url: string, method: string, path: string, { headers, body }: Sent = {}): Promise<Reply> {
+export async function send(url: string, method: string, path: string, sent: Sent = {}): Promise<Reply> {
+  try {
+    return await sendOnce(url, method, path, sent)
+  } catch (error) {
+    if (!(error instanceof Ended)) throw error
+    return sendOnce(url, method, path, sent)
+  }
+}
+
+/** The server has ended a connection from before, as it may after it refused a body, in the moment when it was used again. */
+class Ended extends Error {}
+
+function sendOnce(url: string, method: string, path: string, { headers, body }: Sent): Promise<Reply> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve, reject) => {
     const sent = request({ hostname, port, method, path, headers: headers ?? {} }, (response) => {
@@ -32,7 +44,9 @@ export function send(url: string, method: string, path: string, { headers, body 
         })
       })
     })
-    sent.on('error', reject)
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      reject(sent.reusedSocket && error.code === 'ECONNRESET' ? new Ended(error.message) : error)
+    })
     sent.end(body)
   })
 }
