@@ -4,7 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Item } from '../src/collections/item.ts'
-import { Indexes } from '../src/projections/query/indexes.ts'
+import { Queries } from '../src/projections/query/queries.ts'
 import { parseParameters, parseQuery } from '../src/projections/query/query.ts'
 import { scan } from '../test/projections/query/scan.ts'
 import { CollectionWriter } from '../test/support/collections.ts'
@@ -15,8 +15,8 @@ const at = Math.floor(items * 0.4)
 const writer = new CollectionWriter('readings')
 writer.putAll(readings(items))
 const { collection } = writer
-const indexes = new Indexes({ bytes: 2 ** 30 })
-const mac = (collection.slice(7, 1)[0] as Item).value.mac as string
+const queries = new Queries({ views: writer.views, bytes: 2 ** 30 })
+const mac = (collection.itemAt(7) as Item).value.mac as string
 const last = Math.max(1, Math.floor(items / 20))
 
 const SEARCHES: readonly string[] = [
@@ -55,7 +55,7 @@ process.stdout.write(
 )
 for (const search of SEARCHES) {
   const query = queryOf(search)
-  const ask = () => indexes.answer(collection, query, () => undefined)
+  const ask = () => queries.answer(collection, query)
   // Whatever was held before is over, so that it is not counted here.
   await new Promise((resolve) => setTimeout(resolve, 50))
   const delay = monitorEventLoopDelay({ resolution: 1 })
@@ -78,7 +78,7 @@ for (const search of SEARCHES) {
   )
 }
 process.stdout.write('\n| index | entries | bytes | bytes an entry | uses |\n|---|---|---|---|---|\n')
-for (const { path, entries, bytes, uses } of indexes.list()) {
+for (const { path, entries, bytes, uses } of queries.list()) {
   process.stdout.write(`| ${path} | ${entries} | ${bytes} | ${(bytes / entries).toFixed(1)} | ${uses} |\n`)
 }
 
@@ -89,4 +89,4 @@ const [, writeMs] = await timed(() => {
     writer.put({ ...value, id: item.id })
   }
 })
-process.stdout.write(`\nA write that changes two of ${indexes.list().length} indexed fields: ${ms(writeMs / 10_000)}\n`)
+process.stdout.write(`\nA write that changes two of ${queries.list().length} indexed fields: ${ms(writeMs / 10_000)}\n`)

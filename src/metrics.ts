@@ -5,7 +5,7 @@ import type { ConnectionFigures } from './http/connection-limits.ts'
 import type { MetricsOptions } from './http/metrics.ts'
 import type { RequestTimes } from './http/request-times.ts'
 import type { Distribution } from './measures.ts'
-import type { Indexes, IndexStatus } from './projections/query/indexes.ts'
+import type { IndexStatus, Queries } from './projections/query/queries.ts'
 import type { SocketFigures } from './sockets/sockets.ts'
 
 export interface Measured {
@@ -13,7 +13,7 @@ export interface Measured {
   readonly requests: RequestTimes
   readonly connections: () => ConnectionFigures
   readonly sockets: () => SocketFigures
-  readonly indexes: Pick<Indexes, 'list'>
+  readonly queries: Pick<Queries, 'list'>
   readonly version: string
 }
 
@@ -36,7 +36,7 @@ const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] a
  * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
  * numbers, and prom-client, which would look labels up with each, only writes them down.
  */
-export function metricsOf({ engine, requests, connections, sockets, indexes, version }: Measured): MetricsOptions {
+export function metricsOf({ engine, requests, connections, sockets, queries, version }: Measured): MetricsOptions {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
@@ -107,11 +107,35 @@ export function metricsOf({ engine, requests, connections, sockets, indexes, ver
     gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
   }
 
-  const ofIndexes = (figure: 'entries' | 'bytes' | 'uses') => () =>
-    summed(indexes.list(), figure).map(([{ collection, path }, value]) => ({ value, labels: { collection, path } }))
-  tell('gauge', 'index_entries', 'Values that an index has, by collection and path.', ofIndexes('entries'))
-  tell('gauge', 'index_bytes', 'What an index takes, about.', ofIndexes('bytes'))
-  tell('gauge', 'index_uses', 'How often an index was used since it was built.', ofIndexes('uses'))
+  const ofIndexes = (figure: (index: IndexStatus) => number) => () =>
+    queries.list().map((index) => {
+      const { collection, path } = index
+      return { value: figure(index), labels: { collection, path } }
+    })
+  tell(
+    'gauge',
+    'index_entries',
+    'Keys that an index has, by collection and paths.',
+    ofIndexes(({ entries }) => entries),
+  )
+  tell(
+    'gauge',
+    'index_bytes',
+    'What an index takes in the store, about.',
+    ofIndexes(({ bytes }) => bytes),
+  )
+  tell(
+    'gauge',
+    'index_uses',
+    'How often an index was used of late: after every 10,000 queries by half.',
+    ofIndexes(({ uses }) => uses),
+  )
+  tell(
+    'gauge',
+    'index_built_ratio',
+    'How much of an index is built, 1 when it is in use.',
+    ofIndexes(({ built = 1 }) => built),
+  )
 
   gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open)
   counter('refused_connections_total', 'Connections beyond a limit, which were answered with 503.', () => {
@@ -178,19 +202,6 @@ function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, 
   tell('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
     series('recollect_cluster_publish_writes', figures.publishWrites),
   )
-}
-
-/** Past states of a collection have indexes of their own; those of one path are told as one. */
-function summed(
-  all: readonly IndexStatus[],
-  figure: 'entries' | 'bytes' | 'uses',
-): readonly (readonly [IndexStatus, number])[] {
-  const sums = new Map<string, readonly [IndexStatus, number]>()
-  for (const index of all) {
-    const key = JSON.stringify([index.collection, index.path])
-    sums.set(key, [index, (sums.get(key)?.[1] ?? 0) + index[figure]])
-  }
-  return [...sums.values()]
 }
 
 /** A distribution as the series of a histogram. */

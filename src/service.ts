@@ -20,7 +20,7 @@ import { metricsOf } from './metrics.ts'
 import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
 import { SEARCHES_AT_ONCE } from './projections/event-search.ts'
-import { Indexes } from './projections/query/indexes.ts'
+import { Queries } from './projections/query/queries.ts'
 import { openReplayEngine, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
@@ -69,11 +69,14 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   const health = (): Health => {
     const { status, ...parts } = engine.health()
     const uptime = Math.round((elapsedMs() - began) / 1000)
-    return { status, position: views.position, uptime, version, ...parts }
+    // Which fields there are is not for everybody.
+    const [building] = queries.list().flatMap(({ built }) => built ?? [])
+    const indexing = building !== undefined && { indexing: Math.round(building * 1000) / 1000 }
+    return { status, position: views.position, uptime, version, ...parts, ...indexing }
   }
   const { limits, cors } = settings
   const descriptors = shareDescriptors(surroundings.descriptors)
-  const indexes = new Indexes({ bytes: limits.indexBytes })
+  const queries = new Queries({ views, bytes: limits.indexBytes })
   const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
   try {
     const gate = await openGate(
@@ -86,7 +89,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
     const { bodyBytes } = limits
-    const all = apiResources({ views, past, indexes, handler, journal, now, bodyBytes, limits: query })
+    const all = apiResources({ views, past, queries, handler, journal, now, bodyBytes, limits: query })
     const position = () => views.position
     const building = () => engine.building?.()
     const api = waitingForPosition(onceBuilt(readOnly === undefined ? all : readable(all), building), {
@@ -137,7 +140,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         requests,
         connections: () => connectionLimits.figures(),
         sockets: () => sockets.figures(),
-        indexes,
+        queries,
         version,
       }),
       observe,
@@ -183,7 +186,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       subscriptions: {
         views,
         past,
-        indexes,
+        queries,
         journal,
         log,
         now,

@@ -17,7 +17,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   turns: [],
   files: [],
   events: ['json', 'files', 'measures', 'long-list', 'errors'],
-  store: ['events', 'files', 'errors'],
+  store: ['events', 'files', 'steps', 'errors'],
   collections: ['events', 'json', 'slices', 'store', 'long-list', 'errors'],
   commands: ['collections', 'events', 'json', 'slices', 'store', 'long-list', 'errors'],
   projections: ['collections', 'events', 'files', 'json', 'slices', 'store', 'turns', 'long-list', 'errors'],

@@ -7,7 +7,7 @@ import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import type { Subscribed } from '../../src/sockets/protocol.ts'
 import type { Subscriber } from '../../src/sockets/subscription.ts'
@@ -68,11 +68,11 @@ async function inProcess(count: number): Promise<() => Promise<number>> {
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const views = Views.temporary()
   const past = new Past(journal, views, new History(views))
-  const indexes = new Indexes({ bytes: 2 ** 20 })
+  const queries = new Queries({ views, bytes: 2 ** 20 })
   const clock = { elapsedMs: () => 0, schedule: () => ({ cancel: () => {} }) }
   const log = pino({ level: 'silent' })
   const limits = { items: 10_000, perClient: count }
-  const all = new Subscriptions({ views, past, indexes, journal, log, now, clock, ...limits })
+  const all = new Subscriptions({ views, past, queries, journal, log, now, clock, ...limits })
   let sent = 0
   const client: Subscriber = {
     change: () => void sent++,

@@ -5,7 +5,6 @@ import type { Pin, Store } from '../store/store.ts'
 import { BLOCK, blockOf, Gaps } from './gaps.ts'
 import { canonicalInteger, type Gone, Item, integerOf, keyOf } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
-import { isGone } from './item-record.ts'
 import { Table } from './table.ts'
 
 /** A collection as it may be asked. */
@@ -78,15 +77,6 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
   }
 }
 
-/** Hears of every change of a collection, after it. */
-export interface CollectionObserver {
-  /** There is another item at the place, or the first. */
-  put(place: number, item: Item): void
-  removed(place: number): void
-  /** Every item has another place now. */
-  reordered(): void
-}
-
 /** What the store keeps of a collection, but for the items themselves. */
 export interface CollectionFacts {
   readonly name: string
@@ -104,47 +94,80 @@ export interface CollectionFacts {
 
 /** The items of a collection as they were at one position, whatever comes later, until it is released. */
 export class PinnedCollection {
-  readonly name: string
-  readonly size: number
-  /** Above the places of all items. */
-  readonly places: number
+  readonly facts: CollectionFacts
   readonly #table: Table
   readonly #gaps: Gaps
   readonly #pin: Pin
 
-  constructor({ name, size, places, table }: CollectionFacts, gaps: Gaps, store: Store, pin: Pin) {
-    this.name = name
-    this.size = size
-    this.places = places
-    this.#table = new Table(store, table)
+  constructor(facts: CollectionFacts, table: Table, gaps: Gaps, pin: Pin) {
+    this.facts = facts
+    this.#table = table
     this.#gaps = gaps
     this.#pin = pin
   }
 
+  get name(): string {
+    return this.facts.name
+  }
+
+  get size(): number {
+    return this.facts.size
+  }
+
+  /** Above the places of all items. */
+  get places(): number {
+    return this.facts.places
+  }
+
+  /** That it is read at. */
+  get at(): Position {
+    return this.#pin.position
+  }
+
   get(key: string): Item | Gone | undefined {
-    return this.#table.entryOf(key, this.#pin.position)
+    return this.#table.entryOf(key, this.at)
   }
 
   item(key: string): Item | undefined {
-    return this.#table.itemOf(key, this.#pin.position)
+    return this.#table.itemOf(key, this.at)
   }
 
   itemAt(place: number): Item | undefined {
-    return place < this.places ? this.#table.itemAt(place, this.#pin.position) : undefined
+    return place < this.places ? this.#table.itemAt(place, this.at) : undefined
+  }
+
+  /** The same for whoever goes through all items. */
+  uncachedAt(place: number): Item | undefined {
+    return this.#table.uncachedAt(place, this.at)
   }
 
   placeOf(id: ItemId): number | undefined {
-    return this.#table.placeOfItem(id, this.#pin.position)
+    return this.#table.placeOfItem(id, this.at)
   }
 
+  /** The first place from one on that has an item; `places` when there is none. */
   seek(place: number): number {
-    return seek(this.#table, this.#gaps, place, this.places, this.#pin.position)
+    return seek(this.#table, this.#gaps, place, this.places, this.at)
+  }
+
+  /** Where the nth item stands, the first being 0; `places` when there is none. */
+  nth(nth: number): number {
+    if (nth >= this.size) return this.places
+    const { block, before } = this.#gaps.blockWith(nth, this.places)
+    if (this.#gaps.of(block) === 0) return block * BLOCK + nth - before
+    let place = this.seek(block * BLOCK)
+    for (let passed = before; passed < nth; passed++) place = this.seek(place + 1)
+    return place
   }
 
   *items(): Generator<Item> {
     for (let place = this.seek(0); place < this.places; place = this.seek(place + 1)) {
-      yield this.itemAt(place) as Item
+      yield this.uncachedAt(place) as Item
     }
+  }
+
+  release(): void {
+    this.#pin.release()
   }
 }
 
@@ -157,7 +180,6 @@ export class Collection implements CollectionState {
   #facts: CollectionFacts
   #table: Table
   #gaps: Gaps
-  #observer: CollectionObserver | undefined
 
   /** `at` is the position that readers see. */
   constructor(store: Store, facts: CollectionFacts, at: () => Position, cache: ItemCache) {
@@ -210,12 +232,6 @@ export class Collection implements CollectionState {
     return place < this.places ? this.#table.itemAt(place, this.#at()) : undefined
   }
 
-  /** The position of the last event of the item at a place; undefined where there is no item. */
-  positionAt(place: number): Position | undefined {
-    const record = this.#table.recordAt(place, this.#at())
-    return record && !isGone(record) ? positionOf(record) : undefined
-  }
-
   /** Where an item stands. */
   placeOf(id: ItemId): number | undefined {
     return this.#table.placeOfItem(id, this.#at())
@@ -227,68 +243,40 @@ export class Collection implements CollectionState {
     }
   }
 
-  /** The items from the nth on, the first being 0. */
-  slice(offset: number, size: number): Item[] {
-    const found: Item[] = []
-    if (offset >= this.size || size <= 0) return found
-    const { block, before } = this.#gaps.blockWith(offset, this.places)
-    let place = block * BLOCK
-    if (this.#gaps.of(block) === 0) place += offset - before
-    else for (let passed = before; passed <= offset; passed++) place = this.seek(passed === before ? place : place + 1)
-    for (; place < this.places && found.length < size; place = this.seek(place + 1)) {
-      found.push(this.itemAt(place) as Item)
-    }
-    return found
-  }
-
   /** The first place from here on that has an item; `places` when there is none. */
   seek(place: number): number {
     return seek(this.#table, this.#gaps, place, this.places, this.#at())
   }
 
-  /** The items as they are now, whatever comes later, until the pin of now is released. */
-  pinned(pin: Pin): PinnedCollection {
-    return new PinnedCollection(this.#facts, this.#gaps.copy(), this.#store, pin)
+  /** The same as they are now, until it is released. */
+  held(): PinnedCollection {
+    return this.pinned(this.#store.pin(this.#at()))
   }
 
-  /** From now on one observer hears of the changes. */
-  observe(observer: CollectionObserver): void {
-    this.#observer = observer
+  /** The items as they are now, whatever comes later, until the pin of now is released. */
+  pinned(pin: Pin): PinnedCollection {
+    return new PinnedCollection(this.#facts, this.#table, this.#gaps.copy(), pin)
   }
 
   /** Readers see what was written to the store; what is undefined of the blocks and places may be any of them. */
   show(
     facts: CollectionFacts,
     gaps: ReadonlyMap<number, number> | undefined,
-    changes: readonly Change[] | undefined,
+    changes: Iterable<number> | undefined,
   ): void {
     const isOther = facts.table !== this.#facts.table
     if (isOther) this.#table = new Table(this.#store, facts.table, this.#cache)
     if (!changes) this.#cache.deleteTable(facts.table)
-    else for (const { place } of changes) this.#cache.delete(facts.table, place)
+    else for (const place of changes) this.#cache.delete(facts.table, place)
     if (isOther || !gaps) this.#gaps = gapsOf(this.#store, facts.table)
     else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
     this.#facts = facts
-    if (!this.#observer) return
-    if (!changes) this.#observer.reordered()
-    else {
-      for (const { place, item } of changes) {
-        if (item) this.#observer.put(place, item)
-        else this.#observer.removed(place)
-      }
-    }
   }
 }
 
 /** Whether a key spells an integer that no item has had yet; `nextId` is above all that were. */
 export function isUnused(key: string, nextId: number): boolean {
   return (canonicalInteger(key) ?? -1) >= nextId
-}
-
-/** There is another item at a place, or none any more. */
-export interface Change {
-  readonly place: number
-  readonly item: Item | undefined
 }
 
 /** The first place from one on that has an item, without a look at blocks that have none; `places` when there is none. */

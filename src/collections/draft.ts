@@ -2,11 +2,18 @@ import type { ItemId, Position } from '../events/event.ts'
 import { positionOf } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { type Change, type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
+import { type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
 import { blockOf } from './gaps.ts'
 import { type Gone, type Item, keyOf } from './item.ts'
 import { encodeGone, encodeItem, idOf, isGone, moved, standingOf } from './item-record.ts'
 import { Table } from './table.ts'
+
+/** Hears, in the transactions that write them, of the items of some tables. */
+export interface TableObserver {
+  isObserved(table: number): boolean
+  /** Another item is at a place, or none. */
+  changed(table: number, place: number, before: Item | undefined, after: Item | undefined): void
+}
 
 /** Where an item of a key stands, or stood. */
 interface Found {
@@ -19,7 +26,7 @@ interface Found {
 /** Above all positions. */
 const NEWEST = Number.MAX_SAFE_INTEGER
 
-/** After more changes than so many, observers are told that everything may have changed. */
+/** After more changes than so many it is as if everything might have changed. */
 const MOST_CHANGES = 4096
 
 /**
@@ -35,6 +42,7 @@ export class Draft implements FoldTarget {
   #size: number
   #places: number
   readonly #store: Store
+  readonly #observer: TableObserver | undefined
   #table: Table
   /** The blocks of which another number of places is empty since readers saw it. */
   #gaps = new Map<number, number>()
@@ -42,11 +50,13 @@ export class Draft implements FoldTarget {
   #hasAllGaps = true
   /** Those that are not in the store yet. */
   readonly #unsaved = new Set<number>()
-  #changes: Change[] | undefined = []
+  /** Places at which there is another item, or none any more; undefined when there may be one at any. */
+  #changes: number[] | undefined = []
   #found: Found | undefined
 
-  constructor(store: Store, facts: CollectionFacts) {
+  constructor(store: Store, facts: CollectionFacts, observer?: TableObserver) {
     this.#store = store
+    this.#observer = observer
     this.name = facts.name
     this.exists = facts.exists
     this.nextId = facts.nextId
@@ -76,7 +86,7 @@ export class Draft implements FoldTarget {
     return this.#hasAllGaps ? this.#gaps : undefined
   }
 
-  get changes(): readonly Change[] | undefined {
+  get changes(): readonly number[] | undefined {
     return this.#changes
   }
 
@@ -107,21 +117,23 @@ export class Draft implements FoldTarget {
     const found = this.#find(key)
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
+    this.#tell(place, found.isThere, item)
     this.#table.putRecord(place, encodeItem(item, { since, ...moment }))
     if (!found.isThere) {
       this.#size++
       this.#table.putPlace(key, place, item.position)
     }
-    this.#note({ place, item })
+    this.#note(place)
   }
 
   remove(id: ItemId, gone: Gone, moment: Moment): void {
     const { place, isThere, since } = this.#find(keyOf(id))
     if (!isThere || place === undefined) return
+    this.#tell(place, isThere, undefined)
     this.#table.putRecord(place, encodeGone(id, gone, { since, ...moment }))
     this.#size--
     this.#isEmpty(place)
-    this.#note({ place, item: undefined })
+    this.#note(place)
   }
 
   /**
@@ -183,6 +195,12 @@ export class Draft implements FoldTarget {
     return found
   }
 
+  #tell(place: number, wasThere: boolean, item: Item | undefined): void {
+    const { number } = this.#table
+    if (!this.#observer?.isObserved(number)) return
+    this.#observer.changed(number, place, wasThere ? this.#table.uncachedAt(place, NEWEST) : undefined, item)
+  }
+
   #isEmpty(place: number): void {
     const block = blockOf(place)
     this.#gaps.set(block, this.#emptyIn(block) + 1)
@@ -196,9 +214,9 @@ export class Draft implements FoldTarget {
     return value ? value.readUInt16BE(0) : 0
   }
 
-  #note(change: Change): void {
+  #note(place: number): void {
     if (!this.#changes) return
-    this.#changes.push(change)
+    this.#changes.push(place)
     if (this.#changes.length > MOST_CHANGES) this.#changes = undefined
   }
 }

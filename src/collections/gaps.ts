@@ -8,6 +8,8 @@ export function blockOf(place: number): number {
 /** How many places of each block have no item, so that the nth item is found without passing those before it. */
 export class Gaps {
   #empty: number[] = []
+  /** Whether a copy has the same array. */
+  #isShared = false
   /** Items before each block, right up to `#counted` blocks. */
   readonly #before: number[] = [0]
   #counted = 1
@@ -17,7 +19,9 @@ export class Gaps {
   /** With the counts of now, whatever is set later. */
   copy(): Gaps {
     const copy = new Gaps()
-    copy.#empty = this.#empty.slice()
+    this.#isShared = true
+    copy.#isShared = true
+    copy.#empty = this.#empty
     copy.#total = this.#total
     return copy
   }
@@ -27,6 +31,10 @@ export class Gaps {
   }
 
   set(block: number, empty: number): void {
+    if (this.#isShared) {
+      this.#empty = this.#empty.slice()
+      this.#isShared = false
+    }
     while (this.#empty.length <= block) this.#empty.push(0)
     this.#total += empty - (this.#empty[block] as number)
     this.#empty[block] = empty

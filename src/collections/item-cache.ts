@@ -1,3 +1,4 @@
+import type { Position } from '../events/event.ts'
 import type { Item } from './item.ts'
 
 /** Characters of one generation. */
@@ -10,6 +11,8 @@ const OVERHEAD = 120
  * tagged once. When the younger of two generations is full, the older one is dropped. What changes is removed.
  */
 export class ItemCache {
+  /** That readers see: of no other position an item is put in. */
+  position: Position = 0
   #young = new Map<number, Map<number, Item>>()
   #old = new Map<number, Map<number, Item>>()
   #characters = 0

@@ -18,7 +18,6 @@ export class Table {
   /** Integer ids mostly follow each other, as POST gives them: how much the last one was ahead of its place. */
   #ahead = 0
 
-  /** A cache is of the position that readers see: items are then to be asked for at that one alone. */
   constructor(store: Store, number: number, cache?: ItemCache) {
     this.store = store
     this.number = number
@@ -46,9 +45,9 @@ export class Table {
   }
 
   itemAt(place: number, at: Position): Item | undefined {
-    const cached = this.#cache?.get(this.number, place)
+    const cached = this.#cachedAt(place, at)
     if (cached) return cached
-    return itemOrNothing(this.#entry(this.#standingAt(place, at), place))
+    return itemOrNothing(this.#entry(this.#standingAt(place, at), place, at))
   }
 
   /** The same for whoever goes through all items: the cache is for those that are asked for again. */
@@ -64,7 +63,7 @@ export class Table {
     if (place === undefined) return undefined
     const record = this.recordOf(key, place, at)
     if (integer !== undefined) this.#ahead = integer - place
-    return this.#entry(record, place)
+    return this.#entry(record, place, at)
   }
 
   itemOf(key: string, at: Position): Item | undefined {
@@ -82,17 +81,23 @@ export class Table {
   #expected(id: number, at: Position): Item | undefined {
     const place = id - this.#ahead
     if (place < 0 || place > NEVER) return undefined
-    const cached = this.#cache?.get(this.number, place)
+    const cached = this.#cachedAt(place, at)
     if (cached) return cached.id === id ? cached : undefined
     const record = this.recordAt(place, at)
     if (!record || isGone(record) || idOf(record) !== id) return undefined
-    return itemOrNothing(this.#entry(record, place))
+    return itemOrNothing(this.#entry(record, place, at))
+  }
+
+  /** An item that has not changed since a position is the one of then. */
+  #cachedAt(place: number, at: Position): Item | undefined {
+    const cached = this.#cache?.get(this.number, place)
+    return cached && cached.position <= at ? cached : undefined
   }
 
   /** What a record says that stands at a place. */
-  #entry(record: Buffer, place: number): Item | Gone {
+  #entry(record: Buffer, place: number, at: Position): Item | Gone {
     const entry = this.#decoded(record)
-    if (entry instanceof Item) this.#cache?.set(this.number, place, entry)
+    if (entry instanceof Item && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
     return entry
   }
 

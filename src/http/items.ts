@@ -10,10 +10,9 @@ import { stringifySteps } from '../json/value-steps.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
-import type { Answered, Indexes } from '../projections/query/indexes.ts'
 import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
+import type { AnsweredAt, Queries } from '../projections/query/queries.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
-import { RecentQueries } from '../projections/query/recent-queries.ts'
 import type { Views } from '../projections/views.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
@@ -32,7 +31,7 @@ export interface ItemsOptions {
   readonly views: Views
   readonly handler: Pick<CommandHandler, 'handle'>
   readonly past: Past
-  readonly indexes: Indexes
+  readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date
   readonly bodyBytes: number
@@ -49,14 +48,13 @@ export function apiResources({
   views,
   handler,
   past,
-  indexes,
+  queries,
   journal,
   now,
   bodyBytes,
   limits,
 }: ItemsOptions): readonly ApiResource[] {
   const answers = new KeptAnswers<Collection>(KEPT_BYTES)
-  const recent = new RecentQueries()
   const slices = new Slices()
   const itemBody = { types: [JSON_TYPE], limitBytes: bodyBytes, slices }
   const patchBody = { types: PATCH_TYPES, limitBytes: bodyBytes, slices }
@@ -84,28 +82,26 @@ export function apiResources({
           if (!reply.isNotModified(request, tagAt(collection.position))) answerPage(reply, kept)
           return
         }
-        const known = collection && recent.find(request.querystring)
-        const parameters = known?.parameters ?? parametersOf(request, limits)
-        if (!known && asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
+        const parameters = parametersOf(request, limits)
+        if (asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
         reflect(reply, undefined)
         if (!collection) throw unknownCollection(name)
-        const { query } =
-          known ?? recent.keep(request.querystring, { parameters, query: parseQuery(parameters, limits) })
+        const query = parseQuery(parameters, limits)
         if (reply.isNotModified(request, tagAt(collection.position))) return
-        const answered = ({ text, total, seen }: FoundPage): void => {
-          reply.position = seen.head
-          if (!seen.exists) {
+        const answered = ({ text, total, at, collection: { position, exists } }: AnsweredAt): void => {
+          reply.position = at
+          if (!exists) {
             // It was removed while it was looked through.
             reply.remove('ETag')
             throw unknownCollection(name)
           }
-          reply.replace('ETag', tagAt(seen.position))
+          reply.replace('ETag', tagAt(position))
           const page = { text, total, link: linkOf(name, parameters, query, total) }
           answerPage(reply, page)
           // What is long is not worth its room.
-          if (typeof text === 'string') answers.note(collection, request.querystring, seen.position, { ...page, text })
+          if (typeof text === 'string') answers.note(collection, request.querystring, position, { ...page, text })
         }
-        const answer = indexes.answer(collection, query, () => momentOfAnswer(collection), request)
+        const answer = queries.answer(collection, query, request)
         if (answer instanceof Promise) return answer.then(answered)
         answered(answer)
       },
@@ -184,24 +180,20 @@ export function apiResources({
     let collection = await collectionAt(name, at, request)
     const query = parseQuery(parameters, limits)
     if (reply.isNotModified(request, tagAt(collection.position))) return
-    let answer = await indexes.answer(collection, query, () => momentOfAnswer(collection), request)
+    let answer = await queries.answer(collection, query, request)
     // What had not changed since then may have done so meanwhile; what it was is another collection now.
-    while (answer.seen.position > at) {
+    while (answer.collection.position > at) {
       collection = await collectionAt(name, at, request)
-      answer = await indexes.answer(collection, query, () => momentOfAnswer(collection), request)
+      answer = await queries.answer(collection, query, request)
     }
-    const { text, total, seen } = answer
-    reply.replace('ETag', tagAt(seen.position))
+    const { text, total } = answer
+    reply.replace('ETag', tagAt(answer.collection.position))
     answerPage(reply, { text, total, link: linkOf(name, parameters, query, total) })
   }
 
   /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */
   function tagAt(position: Position): string {
     return `"${position}-${journal.id}"`
-  }
-
-  function momentOfAnswer({ position, exists }: Collection) {
-    return { position, exists, head: views.position }
   }
 
   function itemNow([name, key]: readonly [string, string], otherwise: Missing = 'NotFound') {
@@ -243,8 +235,6 @@ function* textAt(whole: string, segments: readonly string[]): Steps<string | und
 }
 
 type Collection = NonNullable<ReturnType<Views['find']>>
-
-type FoundPage = Answered<{ readonly position: Position; readonly exists: boolean; readonly head: Position }>
 
 type Page = Omit<KeptAnswer, 'text'> & Pick<Answer, 'text'>
 

@@ -5,6 +5,7 @@ import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
+import type { StoredIndexes } from './query/index/stored-indexes.ts'
 
 /** What else of the journal is kept in the store, written in the transactions that write the collections. */
 export interface StoredProjection {
@@ -29,6 +30,7 @@ export interface StoredState {
 export interface FoldingOptions {
   readonly store: Store
   readonly projections: readonly StoredProjection[]
+  readonly indexes: StoredIndexes
   /** Writes what is to be kept with the state, in its transaction. */
   readonly save: (state: StoredState) => void
   readonly wants?: ((event: DomainEvent) => boolean) | undefined
@@ -41,6 +43,8 @@ const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 /** Of a transaction; an event weighs as much as its item has characters for each unit, and one more. About a millisecond's work. */
 const MOST_WEIGHT = 256
 const CHARACTERS = 2048
+/** What an index of its collection adds. */
+const INDEX_WEIGHT = 12
 
 export function storedState(store: Store): StoredState {
   const found = store.newest(tableKey(TAG.state, 0))
@@ -85,7 +89,7 @@ export class Folding {
    * is passed over, so that it can be begun anew after it failed. `isRead` says whether there are readers.
    */
   *folding(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
-    if (isRead && weighsMuch(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
+    if (isRead && this.#weighsMuch(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
     const steps = this.#steps(batch)
     while (!this.#transaction(steps)) yield
   }
@@ -102,7 +106,7 @@ export class Folding {
 
   /** Whether it was the last one. */
   #transaction(steps: Generator<number, void>): boolean {
-    const { store, save } = this.#options
+    const { store, save, indexes } = this.#options
     let isDone = false
     let state = this.#state
     try {
@@ -114,14 +118,17 @@ export class Folding {
         }
         for (const [number, draft] of this.#touched) draft.save(number)
         state = { applied: this.#applied, visible: this.#visible, names: this.#names, next: this.#next }
+        indexes.save(state.applied)
         store.set(tableKey(TAG.state, 0), Buffer.from(JSON.stringify(state)))
         save(state)
       })
     } catch (error) {
+      indexes.abandoned()
       this.#beginAgain()
       throw error
     }
     this.#state = state
+    indexes.committed()
     return isDone
   }
 
@@ -141,12 +148,13 @@ export class Folding {
         evolve(draft, event, position, timeMs)
         for (const projection of projections) projection.event?.(event, position)
         this.#applied = position
-        if (position < last) yield weightOf(event)
+        if (position < last) yield this.#weightOf(event, draft)
       }
       for (const projection of projections) projection.write?.(recorded)
       this.#applied = last
       this.#visible = last
-      yield weightOf(recorded.events.at(-1))
+      const event = recorded.events.at(-1)
+      yield this.#weightOf(event, event && this.#draftOf(event.collection))
     }
   }
 
@@ -163,11 +171,30 @@ export class Folding {
     this.#numbers.clear()
     for (const [number, facts] of storedCollections(store)) {
       this.#numbers.set(facts.name, number)
-      const draft = new Draft(store, facts)
+      const draft = new Draft(store, facts, this.#options.indexes)
       this.#drafts.set(number, draft)
       if (applied > this.#shown) this.#touched.set(number, draft.unknown())
     }
     if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)
+  }
+
+  /** Whether writes need several transactions. */
+  #weighsMuch(batch: readonly Recorded[]): boolean {
+    let weight = 0
+    for (const { events } of batch) {
+      for (const event of events) {
+        // Of an order nobody knows how much there is to be moved.
+        if (event.type === 'CollectionOrdered') return true
+        weight += this.#weightOf(event, this.#drafts.get(this.#numbers.get(event.collection) ?? 0))
+        if (weight > MOST_WEIGHT) return true
+      }
+    }
+    return false
+  }
+
+  #weightOf(event: DomainEvent | undefined, draft: Draft | undefined): number {
+    const indexes = draft ? this.#options.indexes.of(draft.facts.table).length : 0
+    return 1 + INDEX_WEIGHT * indexes + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 
   #draftOf(name: string): Draft {
@@ -176,30 +203,15 @@ export class Folding {
       number = this.#next++
       this.#numbers.set(name, number)
       const nothing = { exists: false, nextId: 0, textIds: 0, position: 0, size: 0, places: 0 }
-      this.#drafts.set(number, new Draft(this.#options.store, { name, ...nothing, table: number }))
+      this.#drafts.set(
+        number,
+        new Draft(this.#options.store, { name, ...nothing, table: number }, this.#options.indexes),
+      )
     }
     const draft = this.#drafts.get(number) as Draft
     this.#touched.set(number, draft)
     return draft
   }
-}
-
-/** Whether writes need several transactions. */
-function weighsMuch(batch: readonly Recorded[]): boolean {
-  let weight = 0
-  for (const { events } of batch) {
-    for (const event of events) {
-      // Of an order nobody knows how much there is to be moved.
-      if (event.type === 'CollectionOrdered') return true
-      weight += weightOf(event)
-      if (weight > MOST_WEIGHT) return true
-    }
-  }
-  return false
-}
-
-function weightOf(event: DomainEvent | undefined): number {
-  return 1 + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
 }
 
 function* keysOf(ids: readonly ItemId[]): Generator<string> {

@@ -9,6 +9,7 @@ import { isOutOfSpace } from '../files/files.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import { type Pin, Store } from '../store/store.ts'
 import { Folding, type StoredProjection, type StoredState } from './folding.ts'
+import { StoredIndexes } from './query/index/stored-indexes.ts'
 
 /** The collections as they were at one position, by name, whatever comes later, until it is closed. */
 export class Picture extends Map<string, PinnedCollection> {
@@ -35,6 +36,7 @@ const REPLAYED_TOGETHER = 256
 /** The collections as GET reads them: the fold of every durable event, in the store. */
 export class Views {
   readonly store: Store
+  readonly indexes: StoredIndexes
   readonly #projections: StoredProjection[] = []
   readonly #folding: Folding
   /** By number, in the order of their first creation, with those that are no more. */
@@ -50,14 +52,17 @@ export class Views {
   /** `wants` says which events are of interest; without it all are. */
   constructor(store: Store, wants?: (event: DomainEvent) => boolean) {
     this.store = store
+    this.indexes = new StoredIndexes(store, () => this.applied)
     this.#folding = new Folding({
       store,
       projections: this.#projections,
+      indexes: this.indexes,
       save: (state) => this.#saveMark(state),
       show: (drafts) => this.#show(drafts),
       wants,
     })
     this.#shown = this.#folding.state
+    this.#cache.position = this.#shown.visible
     const tables = new Set<number>()
     for (const [number, facts] of storedCollections(store)) {
       this.#add(number, facts)
@@ -70,6 +75,7 @@ export class Views {
   async #tidy(tables: ReadonlySet<number>): Promise<void> {
     const { next } = this.#folding.state
     this.store.sweepSoon()
+    await this.indexes.tidy(tables)
     for (let table = 1; table < next; table++) {
       if (!tables.has(table)) await this.#clearTable(table)
     }
@@ -135,6 +141,7 @@ export class Views {
   /** Nothing waits for room on the disk any more. */
   end(): void {
     this.#isEnding = true
+    this.indexes.end()
   }
 
   /** The same in one, for whoever has nobody else to tell. */
@@ -274,6 +281,7 @@ export class Views {
 
   #show(drafts: Iterable<readonly [number, Draft]>): void {
     this.#shown = this.#folding.state
+    this.#cache.position = this.#shown.visible
     for (const [number, draft] of drafts) {
       const known = this.#collections.get(number)
       if (!known) this.#add(number, draft.facts)
@@ -306,6 +314,7 @@ export class Views {
   }
 
   async #clearTable(table: number): Promise<void> {
+    await this.indexes.dropTable(table)
     for (const tag of [TAG.item, TAG.place, TAG.gaps]) await this.store.clear(tableKey(tag, table))
   }
 

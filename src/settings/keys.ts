@@ -159,7 +159,11 @@ export const KEYS = {
   'Limits.QueryBytes': integer(8 * 1024, 1, 'bytes of a query string'),
   'Limits.QueryParameters': integer(1000, 1, 'parameters of a query'),
   'Limits.PageSize': integer(10_000, 1, 'items of a page'),
-  'Limits.IndexBytes': integer(256 * 1024 * 1024, 0, 'bytes that the indexes of queries may take together'),
+  'Limits.IndexBytes': integer(
+    0,
+    0,
+    'bytes that the indexes of queries may take together in the store; 0: half of what the items take',
+  ),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.Connections': integer(
     0,

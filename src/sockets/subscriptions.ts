@@ -5,7 +5,8 @@ import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { momentOf } from '../projections/moment.ts'
 import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
-import type { Found, Indexes } from '../projections/query/indexes.ts'
+import type { Found } from '../projections/query/index/finding.ts'
+import type { FoundAt, Queries } from '../projections/query/queries.ts'
 import { parseWatch, queryOf } from '../projections/query/watch.ts'
 import type { Views } from '../projections/views.ts'
 import { Slices, type Steps } from '../slices.ts'
@@ -33,7 +34,7 @@ import { SubscriptionIndex } from './subscription-index.ts'
 export interface SubscriptionsOptions {
   readonly views: Views
   readonly past: Past
-  readonly indexes: Indexes
+  readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly log: Logger
   readonly now: () => Date
@@ -185,38 +186,38 @@ export class Subscriptions {
     return 'error' in started ? started : undefined
   }
 
-  /** With what matches; from the moment in which it does so, and is answered, the subscription hears of every event. */
-  #start(subscription: Subscription, { after }: Wanted, answer: Answer): Answered | Promise<Answered> {
-    const { views, indexes, journal, items: most } = this.#options
-    const begin = ({ items, total }: Found): Answered => {
-      const { position } = views
+  /** With what matches; what changed while it was looked for follows, then every event. */
+  async #start(subscription: Subscription, { after }: Wanted, answer: Answer): Promise<Answered> {
+    const { views, queries, journal, items: most } = this.#options
+    const collection = views.find(subscription.collection)
+    const nothing = { items: [], total: 0, at: views.position }
+    // At once if it is found at once, so that no event comes in between.
+    const begin = ({ items, total, at: position }: Pick<FoundAt, 'items' | 'total' | 'at'>): Answered => {
       const advice = `page through asOf=${position}, then subscribe after it`
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
       if (refused) return { ...refused, position, journal: journal.id }
       give(subscription, items)
       subscription.position = position
-      if (!subscription.isEnded) this.#begin(subscription)
+      const isCurrent = position === views.position
+      if (!subscription.isEnded && isCurrent) this.#begin(subscription)
       const reset = after !== undefined && ({ reset: true } as const)
       const answered = { subscription: subscription.id, journal: journal.id, position, items, ...reset }
       answer(answered)
+      if (!isCurrent) this.#catchUpSoon(subscription)
       return answered
     }
-    const collection = views.find(subscription.collection)
-    if (!collection) return begin({ items: [], total: 0 })
-    return indexes.find(collection, queryOf(subscription.watch, most), begin)
+    const found = collection ? queries.find(collection, queryOf(subscription.watch, most)) : nothing
+    return found instanceof Promise ? begin(await found) : begin(found)
   }
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */
   async #resume(subscription: Subscription, after: Position): Promise<Answered> {
-    const { views, indexes, past } = this.#options
+    const { views, queries, past } = this.#options
     const { collection: name, watch, has } = subscription
     const collection = views.any(name)
-    const note = ({ items }: Found): Position => {
-      give(subscription, items)
-      return views.position
-    }
-    const now = collection && (await indexes.find(collection, queryOf(watch, Number.MAX_SAFE_INTEGER), note))
-    await past.turnBack(has, now ?? views.position, after, { name, matches: watch.concerns })
+    const found = collection && (await queries.find(collection, queryOf(watch, Number.MAX_SAFE_INTEGER)))
+    if (found) give(subscription, found.items)
+    await past.turnBack(has, found?.at ?? views.position, after, { name, matches: watch.concerns })
     subscription.position = after
     this.#catchUpSoon(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
@@ -255,14 +256,13 @@ export class Subscriptions {
   }
 
   async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<Found['items']> {
-    const { past, indexes, items: most } = this.#options
+    const { past, queries, items: most } = this.#options
     if (!past.existed(collection, at)) return []
     for (;;) {
       const then = await past.collection(collection, at)
-      const moment = ({ items }: Found) => ({ items, position: then.position })
-      const { items, position } = await indexes.find(then, queryOf(watch, most + 1), moment)
+      const { items, collection: found } = await queries.find(then, queryOf(watch, most + 1))
       // What had not changed since then may have done so meanwhile.
-      if (position <= at) return items
+      if (found.position <= at) return items
     }
   }
 

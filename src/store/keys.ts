@@ -17,6 +17,9 @@ export const TAG = {
   record: 11,
   takenIn: 12,
   version: 13,
+  index: 14,
+  tree: 15,
+  node: 16,
 } as const
 export type Tag = (typeof TAG)[keyof typeof TAG]
 

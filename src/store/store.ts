@@ -56,6 +56,8 @@ export class Store {
   readonly #pins = new Map<Position, number>()
   /** Up to this position what is replaced may still be asked for; -1 for nothing. */
   #keptUpTo: Position = -1
+  /** A process that ended before may have left some. */
+  #mayHaveVersions = true
   #sweeping: Promise<void> | undefined
   #syncing: Promise<void> | undefined
   #isToBeSwept = false
@@ -218,7 +220,7 @@ export class Store {
       if (left > 0) this.#pins.set(position, left)
       else this.#pins.delete(position)
       this.#keptUpTo = Math.max(-1, ...this.#pins.keys())
-      if (left === 0) this.sweepSoon()
+      if (left === 0 && this.#mayHaveVersions) this.sweepSoon()
     }
     const pin: Pin = { position, release }
     forgottenPins.register(pin, release)
@@ -328,12 +330,14 @@ export class Store {
     putPosition(version, 0, replacedAt)
     before.copy(version, POSITION_BYTES)
     this.set(versionKey(key, since), version)
+    this.#mayHaveVersions = true
   }
 
   /** What nobody asks for any more since it has begun is removed, too. */
   async #sweepAll(): Promise<void> {
     while (this.#isToBeSwept && !this.#isEnding) {
       this.#isToBeSwept = false
+      this.#mayHaveVersions = false
       await this.#sweep()
     }
   }
@@ -348,9 +352,10 @@ export class Store {
       const unneeded = rows.filter(
         ({ key, value }) => !this.#isNeeded(positionOf(key, key.length - POSITION_BYTES), positionOf(value)),
       )
+      if (unneeded.length < rows.length) this.#mayHaveVersions = true
       await this.#removeAll(unneeded)
       const last = rows.at(-1)
-      if (!last || rows.length < SWEPT_AT_ONCE) return
+      if (!last || rows.length < SWEPT_AT_ONCE) break
       from = Buffer.concat([last.key, Buffer.alloc(1)])
     }
   }

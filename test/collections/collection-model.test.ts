@@ -6,7 +6,7 @@ import { Item, keyOf } from '../../src/collections/item.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { type Picture, Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
-import { recordOf } from '../support/collections.ts'
+import { recordOf, sliceOf } from '../support/collections.ts'
 import { begun, created, deleted } from '../support/decider.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -82,7 +82,7 @@ function check(views: Views, state: NaiveState, random: Random, context: string)
       : [0, random.integer(size), Math.max(0, size - 1)]
     for (const offset of offsets) {
       for (const length of [0, 1, 3, random.chance(0.1) ? size + 1 : 20]) {
-        const slice: string[] = collection.slice(offset, length).map(({ text }) => text)
+        const slice: string[] = sliceOf(collection, offset, length).map(({ text }) => text)
         const expected = model.items.slice(offset, offset + length).map(({ text }) => text)
         assert.deepEqual(slice, expected, `${context}, ${model.name}, ${length} from ${offset}`)
       }
@@ -292,6 +292,6 @@ test('the places that a write emptied before the disk was full are known when it
   assert.equal(views.isFull, true)
   await applied
   const things = views.any('things')
-  for (const offset of [0, 1, 200, 499]) assert.equal(things?.slice(offset, 1)[0]?.id, 2 * offset + 1)
+  for (const offset of [0, 1, 200, 499]) assert.equal(things && sliceOf(things, offset, 1)[0]?.id, 2 * offset + 1)
   assert.equal(things?.itemAt(things.seek(0))?.id, 1)
 })

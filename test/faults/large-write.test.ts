@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FileEngine } from '../../src/engine.ts'
 import { MANY_EVENTS } from '../../src/events/journal.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/projections/query/query.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -47,12 +47,13 @@ test('a write of very many events is seen at once, by whatever way one looks', a
   disk.put(DATA_FILE, fileOf(0))
   const { engine, failures } = await openTestEngine(disk.files(), { segmentBytes: 64 * 2 ** 20 })
   const { views, past, history, journal, handler } = engine
-  const indexes = new Indexes({ bytes: 2 ** 24 })
+  const queries = new Queries({ views, bytes: 2 ** 24 })
   const things = views.find('things')
   assert.ok(things)
   const totalOf = async (generation: number): Promise<readonly [number, number]> => {
     const query = parseQuery(parseParameters(`generation=${generation}`, 1), { parameters: 1, pageSize: 1 })
-    return indexes.find(things, query, ({ total }) => [total, views.position] as const)
+    const { total, at } = await queries.find(things, query)
+    return [total, at]
   }
   disk.put(DATA_FILE, fileOf(1))
   let isDone = false

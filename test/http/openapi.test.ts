@@ -23,7 +23,7 @@ import type { JsonValue } from '../../src/json/value.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Turns } from '../../src/turns.ts'
 import { seedFor } from '../support/random.ts'
@@ -397,7 +397,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const app = createApp({
     api: apiResources({
       views,
-      indexes: new Indexes({ bytes: 1 }),
+      queries: new Queries({ views, bytes: 1 }),
       past: new Past(journal, views, new History(views)),
       handler,
       journal,

@@ -6,7 +6,7 @@ import { apiResources } from '../../src/http/items.ts'
 import { Document } from '../../src/json/document.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Slices } from '../../src/slices.ts'
 import { project, recordOf } from '../support/collections.ts'
@@ -39,8 +39,8 @@ function served(slices = new Slices()) {
   write()
   const handler = { handle: () => Promise.reject(new Error('nothing is written here')) }
   const past = new Past(journal, views, history)
-  const indexes = new Indexes({ bytes: 2 ** 20, slices })
-  const resources = apiResources({ views, handler, past, indexes, journal, now, bodyBytes: 1000, limits: LIMITS })
+  const queries = new Queries({ views, bytes: 2 ** 20, slices })
+  const resources = apiResources({ views, handler, past, queries, journal, now, bodyBytes: 1000, limits: LIMITS })
   const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
     const author = { actor: 'ada', requestId: 'r' }
@@ -88,17 +88,22 @@ test('304 of a collection names the position of the tag that matched', async () 
   }
 })
 
-test('a collection that is removed while it is looked through is not there, and has no tag', async () => {
+test('a collection that is removed while it is looked through is answered as it was when it was asked for', async () => {
   let time = 0
   // Every look at the clock takes a millisecond, so that nothing is done at once.
   const { apply, ask } = served(new Slices(() => time++))
   for (let id = 2; id < 50; id++) {
     apply({ type: 'ItemCreated', collection: 'things', id, revision: 1, prior: 0, item: Document.of({ id }) })
   }
-  const reply = new Reply()
-  const asked = ask('/api/things', 'q=nothing', {}, reply)
+  const asked = ask('/api/things', 'q=4')
+  apply({ type: 'ItemDeleted', collection: 'things', id: 4, revision: 2, prior: 5 })
   apply({ type: 'CollectionRemoved', collection: 'things' })
-  await assert.rejects(asked, { code: 'NotFound' })
-  assert.deepEqual(reply.headers, [])
-  assert.equal(reply.position, 51)
+  const { body, position, headers } = await asked
+  assert.deepEqual(
+    (JSON.parse(whole(body)) as { id: number }[]).map(({ id }) => id),
+    [4, 14, 24, 34, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49],
+  )
+  assert.equal(position, 50)
+  assert.equal(headers[headers.indexOf('ETag') + 1], '"50-00000000-0000-4000-8000-000000000000"')
+  await assert.rejects(ask('/api/things', 'q=4'), { code: 'NotFound' })
 })

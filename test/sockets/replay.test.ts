@@ -10,7 +10,7 @@ import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
@@ -55,7 +55,7 @@ class World {
     this.subscriptions = new Subscriptions({
       views: this.views,
       past: new Past(journal, this.views, history),
-      indexes: new Indexes({ bytes: 2 ** 20 }),
+      queries: new Queries({ views: this.views, bytes: 2 ** 20 }),
       journal,
       log: pino({ level: 'silent' }),
       now: () => new Date(this.#now),

@@ -6,7 +6,7 @@ import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
@@ -232,11 +232,11 @@ async function run(
   const now = () => new Date()
   const clock = new SimulatedClock()
   const log = pino({ level: 'error' }, { write: (line) => assert.fail(line) })
-  const indexes = new Indexes({ bytes: 2 ** 20 })
+  const queries = new Queries({ views, bytes: 2 ** 20 })
   const subscriptions = new Subscriptions({
     views,
     past,
-    indexes,
+    queries,
     journal,
     log,
     now,

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Collection } from '../../src/collections/collection.ts'
 import type { DomainEvent, ItemId } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { keyedKey, numberedKey, TAG } from '../../src/store/keys.ts'
+import { sliceOf } from '../support/collections.ts'
 
 const ITEMS = 200
 
@@ -34,7 +36,7 @@ const READS: Readonly<Record<string, (views: Views) => unknown>> = {
   'an item by its number': (views) => views.find('c')?.item('50'),
   'an item by its name': (views) => views.find('c')?.item('k51'),
   'all items': (views) => Array.from(views.find('c')?.items() ?? []),
-  'a page': (views) => views.find('c')?.slice(40, 20),
+  'a page': (views) => sliceOf(views.find('c') as Collection, 40, 20),
   'the next place': (views) => [views.find('c')?.seek(50), views.find('c')?.seek(51)],
   'an item at its place': (views) => [views.find('c')?.itemAt(50), views.find('c')?.itemAt(51)],
   'all items of a picture': (views) => Array.from(views.picture().get('c')?.items() ?? []),

@@ -1,5 +1,5 @@
 import type { Collection } from '../../src/collections/collection.ts'
-import { keyOf } from '../../src/collections/item.ts'
+import { type Item, keyOf } from '../../src/collections/item.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
@@ -29,16 +29,17 @@ export function viewsOf(events: readonly DomainEvent[]): Views {
 /** A collection whose items a test writes one by one; each write is an event with the revision and position that it has to have. */
 export class CollectionWriter {
   readonly collection: Collection
-  readonly #views = Views.temporary()
+  readonly views: Views
   readonly #entries = new Map<
     string,
     { readonly revision: number; readonly position: Position; readonly isThere: boolean }
   >()
   #head: Position = 0
 
-  constructor(name = 'things') {
-    project(this.#views, recordOf(++this.#head, [{ type: 'CollectionCreated', collection: name }]))
-    this.collection = this.#views.any(name) as Collection
+  constructor(name = 'things', views = Views.temporary()) {
+    this.views = views
+    project(this.views, recordOf(++this.#head, [{ type: 'CollectionCreated', collection: name }]))
+    this.collection = this.views.any(name) as Collection
   }
 
   /** Creates or replaces items. */
@@ -49,17 +50,17 @@ export class CollectionWriter {
   putAll(items: Iterable<WithId>): void {
     for (const item of items) {
       const type = this.#entries.get(keyOf(item.id))?.isThere ? 'ItemReplaced' : 'ItemCreated'
-      this.#views.replay(this.#write({ type, ...this.#stamp(item.id, true), item: Document.of(item) }))
+      this.views.replay(this.#write({ type, ...this.#stamp(item.id, true), item: Document.of(item) }))
     }
-    this.#views.replayed()
+    this.views.replayed()
   }
 
   remove(id: ItemId): void {
-    project(this.#views, this.#write({ type: 'ItemDeleted', ...this.#stamp(id, false) }))
+    project(this.views, this.#write({ type: 'ItemDeleted', ...this.#stamp(id, false) }))
   }
 
   order(...ids: readonly ItemId[]): void {
-    project(this.#views, this.#write({ type: 'CollectionOrdered', collection: this.collection.name, ids }))
+    project(this.views, this.#write({ type: 'CollectionOrdered', collection: this.collection.name, ids }))
   }
 
   #stamp(id: ItemId, isThere: boolean) {
@@ -77,6 +78,17 @@ export class CollectionWriter {
   #write(event: DomainEvent): Recorded {
     return recordOf(++this.#head, [event])
   }
+}
+
+/** The items from the nth on, the first being 0. */
+export function sliceOf(collection: Collection, offset: number, size: number): Item[] {
+  const held = collection.held()
+  const found: Item[] = []
+  for (let place = held.nth(offset); found.length < size && place < held.places; place = held.seek(place + 1)) {
+    found.push(held.itemAt(place) as Item)
+  }
+  held.release()
+  return found
 }
 
 /** A collection of these items, their ids being 0, 1, 2… where they name none. */

@@ -36,7 +36,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     queryBytes: 8 * 1024,
     queryParameters: 1000,
     pageSize: 10_000,
-    indexBytes: 256 * 1024 * 1024,
+    indexBytes: 0,
     patchOperations: 1000,
     streamsPerAddress: 64,
     connections: 0,

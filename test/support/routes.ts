@@ -16,7 +16,7 @@ import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Indexes } from '../../src/projections/query/indexes.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Turns } from '../../src/turns.ts'
 
@@ -41,7 +41,16 @@ export async function registeredPaths(): Promise<readonly string[]> {
   })
   const reload = async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 })
   const app = createApp({
-    api: apiResources({ views, past, indexes: new Indexes({ bytes: 1 }), handler, journal, now, bodyBytes: 1, limits }),
+    api: apiResources({
+      views,
+      past,
+      queries: new Queries({ views, bytes: 1 }),
+      handler,
+      journal,
+      now,
+      bodyBytes: 1,
+      limits,
+    }),
     bodyBytes: 1,
     position: () => 0,
     events: {

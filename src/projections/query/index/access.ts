@@ -1,0 +1,181 @@
+import type { Sort } from '../../../json/order.ts'
+import { formatPath, type Path } from '../../../json/paths.ts'
+import type { Filter } from '../filter.ts'
+import type { Query } from '../query.ts'
+import { common, END, type Range, rangesOf } from './ranges.ts'
+import { KIND, MISSING, MOST_PATHS, mostPart } from './tuples.ts'
+
+/** Keys of an index from one on and below another, as latin1. */
+export interface KeyRange {
+  readonly from: string
+  readonly to: string
+}
+
+/** How an index helps to answer a query. */
+export interface Access {
+  /** Where the keys of what meets the filters are, among those of the kind `single`; in order. */
+  readonly single: readonly KeyRange[]
+  /** The same among the kinds `several` and `unknown`: each of the items is to be looked at itself. */
+  readonly others: readonly KeyRange[]
+  /** Whether a `single` key in the ranges says that its item matches. */
+  readonly isExact: boolean
+  /** What all keys of a range begin with, behind the kind: what the filters fix. One for each range. */
+  readonly prefixes: readonly string[]
+  /** How keys that begin alike must be read to be in the query's order; undefined where they are not in it. */
+  readonly order: Order | undefined
+}
+
+export interface Order {
+  /** The sorts that the keys follow behind what is fixed; none: the collection's order. */
+  readonly sort: readonly Sort[]
+  readonly descending: boolean
+}
+
+/** More ranges than that are not made of several filters. */
+const MOST_RANGES = 256
+
+/** What the filters say of one path. */
+interface OfPath {
+  readonly ranges: readonly Range[]
+  /** What the first of them says alone: several values of an item may meet several filters. */
+  readonly ofOne: readonly Range[]
+  readonly isExact: boolean
+  readonly isFixed: boolean
+}
+
+/** The filters of a query by their paths' names, as far as an order helps. */
+export class Wanted {
+  readonly sort: readonly Sort[]
+  readonly #paths = new Map<string, OfPath & { readonly path: Path }>()
+  /** How many filters there are in all, a search for texts being one. */
+  readonly #filters: number
+  #usable = 0
+
+  constructor({ filters, mentioned, sort }: Pick<Query, 'filters' | 'mentioned' | 'sort'>) {
+    this.#filters = filters.length + Math.min(1, mentioned.length)
+    for (const filter of filters) this.#add(filter)
+    this.sort = sort
+  }
+
+  /** How an index of these paths helps; undefined when it does not. */
+  access(paths: readonly Path[]): Access | undefined {
+    let ranges: Range[] = [{ from: '', to: END, isPoint: true }]
+    let others = ranges
+    let prefixes = ['']
+    let fixed = 0
+    let covered = 0
+    let isExact = true
+    let areOthersFixed = true
+    for (const path of paths) {
+      const of = this.#paths.get(formatPath(path))
+      if (!of || ranges.length * of.ranges.length > MOST_RANGES) break
+      covered++
+      isExact &&= of.isExact
+      if (areOthersFixed && others.length * of.ofOne.length <= MOST_RANGES) {
+        const cut = of.ofOne.map((range) => cutAfter(range, mostPart(paths.length)))
+        areOthersFixed = cut.every(({ isPoint }) => isPoint)
+        others = product(others, cut)
+      } else areOthersFixed = false
+      const before = ranges
+      ranges = product(before, of.ranges)
+      if (!of.isFixed) {
+        prefixes = before.flatMap(({ from }) => of.ranges.map(() => from))
+        break
+      }
+      prefixes = ranges.map(({ from }) => from)
+      fixed++
+    }
+    const order = this.#orderOf(paths, fixed)
+    if (covered === 0 && !order) return undefined
+    const single = String.fromCharCode(KIND.single)
+    const several = String.fromCharCode(KIND.several)
+    return {
+      single: ranges.map(({ from, to }) => ({ from: single + from, to: single + to })),
+      others: [
+        { from: String.fromCharCode(KIND.unknown), to: several },
+        ...others.map(({ from, to }) => ({ from: several + from, to: several + to })),
+      ],
+      isExact: isExact && this.#usable === this.#filters && covered === this.#paths.size,
+      prefixes,
+      order,
+    }
+  }
+
+  /** The paths of the index that would help most; none where none would help. */
+  get ideal(): readonly Path[] {
+    const fixed: Path[] = []
+    let ranged: Path | undefined
+    for (const name of [...this.#paths.keys()].sort()) {
+      const { path, isFixed } = this.#paths.get(name) as { path: Path; isFixed: boolean }
+      if (isFixed) fixed.push(path)
+      else ranged ??= path
+    }
+    const names = new Set(fixed.map(formatPath))
+    const rest = this.sort.filter(({ path }) => !names.has(formatPath(path)))
+    const sorted = fixed.length + rest.length <= MOST_PATHS && directionOf(rest) !== undefined
+    if (sorted && rest.length > 0) return [...fixed, ...rest.map(({ path }) => path)]
+    return (ranged ? [...fixed.slice(0, MOST_PATHS - 1), ranged] : fixed).slice(0, MOST_PATHS)
+  }
+
+  #orderOf(paths: readonly Path[], fixed: number): Order | undefined {
+    const names = paths.map(formatPath)
+    const known = names.slice(0, fixed)
+    const sort = this.sort.filter(({ path }) => !known.includes(formatPath(path)))
+    const behind = names.slice(fixed)
+    if (sort.length !== behind.length || !sort.every(({ path }, index) => formatPath(path) === behind[index])) {
+      return undefined
+    }
+    const descending = directionOf(sort)
+    return descending === undefined ? undefined : { sort, descending }
+  }
+
+  #add(filter: Filter): void {
+    const found = rangesOf(filter)
+    if (!found) return
+    this.#usable++
+    const { ranges, isExact } = found
+    const isFixed = ranges.every(({ isPoint }) => isPoint)
+    const name = formatPath(filter.path)
+    const known = this.#paths.get(name)
+    this.#paths.set(
+      name,
+      known
+        ? {
+            path: filter.path,
+            ranges: common(known.ranges, ranges),
+            ofOne: isFixed ? ranges : known.ofOne,
+            isExact: known.isExact && isExact,
+            isFixed: known.isFixed || isFixed,
+          }
+        : { path: filter.path, ranges, ofOne: ranges, isExact, isFixed },
+    )
+  }
+}
+
+/** Whether all go down; undefined where keys cannot be in the order: of several paths what is missing would stand first. */
+function directionOf(sort: readonly Sort[]): boolean | undefined {
+  if (sort.every(({ descending }) => !descending)) return false
+  return sort.length === 1 ? true : undefined
+}
+
+function product(before: readonly Range[], ranges: readonly Range[]): Range[] {
+  return before.flatMap(({ from }) =>
+    ranges.map((range) => ({ from: from + range.from, to: from + range.to, isPoint: range.isPoint })),
+  )
+}
+
+/** The ranges of keys that were cut: what is longer is only known to lie near. */
+function cutAfter({ from, to, isPoint }: Range, most: number): Range {
+  if (from.length <= most && to.length <= most + 1) return { from, to, isPoint }
+  return { from: from.slice(0, most), to: to.slice(0, most) + END, isPoint: false }
+}
+
+/** A range, divided into the keys that have a value behind a prefix and those that do not. */
+export function dividedAtMissing({ from, to }: KeyRange, prefix: string): readonly [KeyRange, KeyRange] {
+  const missing = prefix + MISSING
+  const middle = from > missing ? from : to < missing ? to : missing
+  return [
+    { from, to: middle },
+    { from: middle, to },
+  ]
+}

@@ -1,0 +1,205 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Item } from '../../../collections/item.ts'
+import { isGone } from '../../../collections/item-record.ts'
+import { Table } from '../../../collections/table.ts'
+import type { Position } from '../../../events/event.ts'
+import { isOutOfSpace } from '../../../files/files.ts'
+import type { Steps } from '../../../slices.ts'
+import type { Store } from '../../../store/store.ts'
+import { keysAt, type StoredIndex } from './stored-index.ts'
+
+/** Keys that are sorted before they are put in, */
+const RUN_KEYS = 50_000
+/** and what they may take, in characters. */
+const RUN_CHARACTERS = 8 * 1024 * 1024
+/** A transaction, and what is done between two turns of the event loop, takes no longer, about. */
+const STEP_MS = 4
+/** While the disk is full, it is tried again after so many milliseconds. */
+const FULL_MS = 500
+/** Keys that are sorted at once. */
+const CHUNK = 512
+/** Above all positions. */
+const NEWEST = Number.MAX_SAFE_INTEGER
+
+/**
+ * Fills an index, a run of places after the other: their items are read, their keys sorted and then put in. What changes of
+ * a run meanwhile is noted, and put right at its end; what lies behind it will be read later.
+ */
+export class IndexBuild {
+  readonly #store: Store
+  readonly #index: StoredIndex
+  readonly #table: Table
+  /** The position of what is being put into the store. */
+  readonly #applied: () => Position
+  /** The run's places, from the first on and below the second. */
+  #from = 0
+  #to = 0
+  /** Of places of the run whose items changed after they were read: the keys that they had. */
+  readonly #changed = new Map<number, readonly string[]>()
+  #isRunPut = true
+  isEnded = false
+
+  constructor(store: Store, index: StoredIndex, applied: () => Position) {
+    this.#store = store
+    this.#index = index
+    this.#table = new Table(store, index.table)
+    this.#applied = applied
+    index.building = this
+  }
+
+  /** Places that were read. */
+  get read(): number {
+    return this.#to
+  }
+
+  /** Whether the keys of the item at a place are in the index. If not, those are noted that it will have of the item. */
+  wasPut(place: number, before: readonly string[]): boolean {
+    if (place >= this.#to) return false
+    if (place < this.#from) return true
+    if (this.#changed.has(place)) return false
+    if (this.#isRunPut) return true
+    this.#changed.set(place, before)
+    return false
+  }
+
+  /** Resolves when the index is complete, or it was ended. */
+  async run(): Promise<void> {
+    const { tree } = this.#index
+    await this.#transaction(() => {
+      tree.begin()
+      this.#index.saveFacts(undefined)
+      return true
+    })
+    while (!this.isEnded) {
+      this.#from = this.#to
+      this.#isRunPut = false
+      const keys = await this.#inTurns(this.#runOf())
+      const sorted = await this.#inTurns(inOrder(keys))
+      let at = 0
+      while (at < sorted.length && !this.isEnded) {
+        let next = at
+        await this.#transaction(() => {
+          const until = performance.now() + STEP_MS
+          for (next = at; next < sorted.length && performance.now() < until; next++) {
+            tree.insert(Buffer.from(sorted[next] as string, 'latin1'))
+          }
+          return true
+        })
+        at = next
+        await turn()
+      }
+      this.#isRunPut = true
+      if (await this.#settle()) return
+    }
+  }
+
+  /** Puts right what changed meanwhile. Whether the index is complete then. */
+  async #settle(): Promise<boolean> {
+    let isComplete = false
+    while (!this.isEnded) {
+      let isSettled = false
+      const settled: number[] = []
+      await this.#transaction(() => {
+        const until = performance.now() + STEP_MS
+        for (const [place, before] of this.#changed) {
+          settled.push(place)
+          this.#index.replace(before, keysAt(this.#itemAt(place), this.#index.paths, place))
+          if (performance.now() > until) break
+        }
+        isSettled = settled.length === this.#changed.size
+        isComplete = isSettled && this.#table.recordAt(this.#to, NEWEST) === undefined
+        if (isComplete) this.#index.saveFacts(this.#applied())
+        return true
+      })
+      for (const place of settled) this.#changed.delete(place)
+      if (isComplete) this.#index.isCompleteSince(this.#applied())
+      if (isSettled) return isComplete
+      await turn()
+    }
+    return false
+  }
+
+  /** Reads the items of the next run. */
+  *#runOf(): Steps<string[]> {
+    const keys: string[] = []
+    let characters = 0
+    while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS) {
+      const place = this.#to
+      if (this.#table.recordAt(place, NEWEST) === undefined) break
+      for (const key of keysAt(this.#itemAt(place), this.#index.paths, place)) {
+        keys.push(key)
+        characters += key.length
+      }
+      this.#to++
+      yield
+    }
+    return keys
+  }
+
+  #itemAt(place: number): Item | undefined {
+    const record = this.#table.recordAt(place, NEWEST)
+    if (!record || isGone(record)) return undefined
+    return this.#table.uncachedAt(place, NEWEST)
+  }
+
+  async #transaction(work: () => boolean): Promise<void> {
+    const { tree } = this.#index
+    while (!this.isEnded) {
+      try {
+        this.#store.transaction(() => {
+          work()
+          // Nobody reads it yet.
+          tree.save(this.#applied(), false)
+        })
+        tree.committed()
+        return
+      } catch (error) {
+        tree.abandon()
+        if (!isOutOfSpace(error)) throw error
+        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS).unref())
+      }
+    }
+  }
+
+  async #inTurns(steps: Steps<readonly string[]>): Promise<readonly string[]> {
+    while (!this.isEnded) {
+      const until = performance.now() + STEP_MS
+      do {
+        const step = steps.next()
+        if (step.done) return step.value
+      } while (performance.now() < until)
+      await turn()
+    }
+    return []
+  }
+}
+
+/** By comparing: short runs first, then twice as long ones from two each. */
+function* inOrder(keys: readonly string[]): Steps<readonly string[]> {
+  let from = [...keys]
+  for (let start = 0; start < keys.length; start += CHUNK) {
+    const chunk = keys.slice(start, start + CHUNK).sort(byBytes)
+    for (let index = 0; index < chunk.length; index++) from[start + index] = chunk[index] as string
+    yield
+  }
+  for (let length = CHUNK; length < keys.length; length *= 2) {
+    const to = new Array<string>(keys.length)
+    for (let start = 0; start < keys.length; start += 2 * length) {
+      const middle = Math.min(start + length, keys.length)
+      const end = Math.min(middle + length, keys.length)
+      let left = start
+      let right = middle
+      for (let at = start; at < end; at++) {
+        const takesLeft = left < middle && (right === end || (from[left] as string) <= (from[right] as string))
+        to[at] = from[takesLeft ? left++ : right++] as string
+        if (at % CHUNK === 0) yield
+      }
+    }
+    from = to
+  }
+  return from
+}
+
+function byBytes(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

@@ -1,0 +1,173 @@
+import type { PinnedCollection } from '../../../collections/collection.ts'
+import type { Item } from '../../../collections/item.ts'
+import { parseSteps } from '../../../json/parse-steps.ts'
+import type { JsonObject } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
+import { type Conditions, passing } from '../filter.ts'
+import type { Query } from '../query.ts'
+import { inOrder } from './in-order.ts'
+import { bytesOf, type Lead } from './plan.ts'
+import type { Reading } from './reading.ts'
+import { comparing, Firsts, type Ranked, rankedOf } from './sort-keys.ts'
+
+/** What a query found: its page, and how many match on all pages. */
+export interface Found {
+  readonly items: readonly Item[]
+  readonly total: number
+}
+
+/** Where the items of a page stand, in its order. */
+export interface Places {
+  readonly places: readonly number[]
+  readonly total: number
+}
+
+/** Keys that are gone through in a step. */
+const STEP = 256
+/** Items of a page that are read in a step. */
+const READ = 16
+
+/** What a query finds, by an index where there is one that helps. */
+export function* finding(reading: Reading, query: Query, lead: Lead | undefined): Steps<Found> {
+  const { places, total } = yield* placesOf(reading, query, lead)
+  const items: Item[] = []
+  for (const place of places) {
+    if (items.length % READ === READ - 1) yield
+    items.push(reading.items.itemAt(place) as Item)
+  }
+  return { items, total }
+}
+
+function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): Steps<Places> {
+  const { filters, mentioned, sort, page } = query
+  if (filters.length + mentioned.length + sort.length === 0) return yield* asTheyStand(items, page)
+  if (lead?.isInOrder) return yield* inOrder(items, query, lead)
+  if (lead) return yield* first(() => candidatesOf(items, lead), items, query)
+  if (sort.length > 0) return yield* first(() => all(items), items, query)
+  const places: number[] = []
+  let total = 0
+  for (const candidate of all(items)) {
+    yield
+    if (!(yield* meeting(items, candidate.place, query))) continue
+    if (total >= page.offset && places.length < page.size) places.push(candidate.place)
+    total++
+  }
+  return { places, total }
+}
+
+/** Without filters and sorts: the items in their order. */
+function* asTheyStand(items: PinnedCollection, { offset, size }: Query['page']): Steps<Places> {
+  const places: number[] = []
+  for (let place = items.nth(offset); place < items.places && places.length < size; place = items.seek(place + 1)) {
+    places.push(place)
+    if (places.length % STEP === 0) yield
+  }
+  return { places, total: items.size }
+}
+
+/** Where an item may match. */
+interface Candidate {
+  readonly place: number
+  /** Whether it does for certain. */
+  readonly matches: boolean
+}
+
+function* all(items: PinnedCollection): Generator<Candidate> {
+  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
+}
+
+/** Each item once, however many keys it has. */
+function* candidatesOf(
+  items: PinnedCollection,
+  { tree, access, single, others }: Lead,
+): Generator<Candidate | undefined> {
+  for (const { range, size } of single) {
+    const cursor = yield* tree.from(bytesOf(range.from))
+    for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
+  }
+  if (others === 0) return
+  const seen = new Places32(items.places)
+  for (const { from, to } of access.others) {
+    const cursor = yield* tree.from(bytesOf(from))
+    const end = bytesOf(to)
+    for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
+      if (seen.add(cursor.place)) yield { place: cursor.place, matches: false }
+      else yield undefined
+      cursor.next()
+    }
+  }
+}
+
+/** The page of those that match, in the query's order; the candidates are gone through as often as there is not room for all. */
+function* first(
+  candidates: () => Generator<Candidate | undefined>,
+  items: PinnedCollection,
+  query: Query,
+): Steps<Places> {
+  const { sort, page } = query
+  const compare = comparing(sort)
+  const places: number[] = []
+  let passed = 0
+  let last: Ranked | undefined
+  for (;;) {
+    const firsts = new Firsts(page.offset + page.size - passed, compare)
+    let total = 0
+    let steps = 0
+    for (const candidate of candidates()) {
+      if (++steps % STEP === 0) yield
+      if (!candidate) continue
+      const { place, matches } = candidate
+      if (matches && sort.length === 0) {
+        total++
+        const ranked = { place, keys: [] }
+        if (!last || compare(ranked, last) > 0) firsts.add(ranked)
+        continue
+      }
+      yield
+      const value = yield* matching(items, place, query, matches)
+      if (!value) continue
+      total++
+      const ranked = yield* rankedOf(value, place, sort)
+      if (!last || compare(ranked, last) > 0) firsts.add(ranked)
+    }
+    const found = yield* firsts.take()
+    for (const [index, { place }] of found.entries()) if (passed + index >= page.offset) places.push(place)
+    passed += found.length
+    last = found.at(-1)
+    if (!last || passed >= Math.min(total, page.offset + page.size)) return { places, total }
+  }
+}
+
+/** The item's value, if it meets the conditions. */
+export function* matching(
+  items: PinnedCollection,
+  place: number,
+  conditions: Conditions,
+  isKnownTo = false,
+): Steps<JsonObject | undefined> {
+  const { text } = items.uncachedAt(place) as Item
+  const value = (yield* parseSteps(text)) as JsonObject
+  return isKnownTo || (yield* passing(value, conditions)) ? value : undefined
+}
+
+function* meeting(items: PinnedCollection, place: number, conditions: Conditions): Steps<boolean> {
+  return (yield* matching(items, place, conditions)) !== undefined
+}
+
+/** A set of places, a bit for each. */
+class Places32 {
+  readonly #bits: Uint32Array
+
+  constructor(places: number) {
+    this.#bits = new Uint32Array(Math.ceil(places / 32))
+  }
+
+  /** False when it was there. */
+  add(place: number): boolean {
+    const at = place >>> 5
+    const bit = 1 << (place & 31)
+    const bits = this.#bits[at] as number
+    this.#bits[at] = bits | bit
+    return (bits & bit) === 0
+  }
+}

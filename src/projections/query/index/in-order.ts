@@ -1,0 +1,186 @@
+import type { PinnedCollection } from '../../../collections/collection.ts'
+import type { Steps } from '../../../slices.ts'
+import type { Cursor, Tree } from '../../../store/tree.ts'
+import type { Query } from '../query.ts'
+import { dividedAtMissing, type Order } from './access.ts'
+import { matching, type Places } from './finding.ts'
+import { bytesOf, type Counted, type Lead } from './plan.ts'
+import { END } from './ranges.ts'
+import { comparing, type Ranked, rankedOf } from './sort-keys.ts'
+import { KIND, MISSING, placeKey } from './tuples.ts'
+
+/** Keys of one tuple that are gone through backwards to find the first of them; of more its number is looked up. */
+const MANY = 64
+
+/** The page where the keys of an index are in the query's order; the few items that they do not place are put among them. */
+export function* inOrder(items: PinnedCollection, query: Query, lead: Lead): Steps<Places> {
+  const { offset, size } = query.page
+  const order = lead.access.order as Order
+  const runs = yield* runsOf(lead, order)
+  const others = lead.others > 0 ? yield* placedOthers(items, query, lead, runs) : []
+  const listed = runs.reduce((sum, run) => sum + run.size, 0)
+  const total = listed + others.length
+  const places: number[] = []
+  // Each of the others has a number on all pages: as many keys are before it, and others.
+  let passed = 0
+  while (passed < others.length && (others[passed] as Placed).before + passed < offset) passed++
+  let at = offset - passed
+  const end = Math.min(total, offset + size)
+  while (offset + places.length < end) {
+    const other = others[passed]
+    const left = end - offset - places.length
+    const wanted = other ? Math.min(left, other.before - at) : left
+    if (wanted > 0) {
+      yield* placesIn(lead.tree, runs, at, wanted, places)
+      at += wanted
+    } else {
+      places.push((other as Placed).place)
+      passed++
+    }
+  }
+  return { places, total }
+}
+
+/** Keys that are to be read in one direction. */
+interface Run extends Pick<Counted, 'before' | 'size'> {
+  readonly descending: boolean
+}
+
+/** In the order in which they are to be read: what has no value comes last, and as it stands. */
+function* runsOf({ tree, single }: Lead, { descending }: Order): Steps<Run[]> {
+  if (!descending) return single.map(({ before, size }) => ({ before, size, descending }))
+  const values: Run[] = []
+  const missing: Run[] = []
+  for (const { range, prefix, before, size } of single) {
+    const [, rest] = dividedAtMissing(range, String.fromCharCode(KIND.single) + prefix)
+    const middle = yield* tree.rank(bytesOf(rest.from))
+    values.push({ before, size: middle - before, descending: true })
+    missing.push({ before: middle, size: before + size - middle, descending: false })
+  }
+  return [...values.reverse(), ...missing]
+}
+
+/** Adds so many places of the runs, from one number on. */
+function* placesIn(tree: Tree, runs: readonly Run[], from: number, count: number, places: number[]): Steps<void> {
+  const end = places.length + count
+  let passed = 0
+  for (const { before, size, descending } of runs) {
+    const start = Math.max(0, from - passed)
+    const wanted = Math.min(size - start, end - places.length)
+    passed += size
+    if (wanted <= 0) continue
+    if (descending) yield* takeDown(tree, before, size, start, wanted, places)
+    else yield* take(yield* tree.nth(before + start), wanted, places)
+  }
+}
+
+function* take(cursor: Cursor, count: number, places: number[]): Steps<void> {
+  for (let left = count; left > 0; left--, cursor.next()) {
+    places.push(cursor.place)
+    if (left % STEP === 0) yield
+  }
+}
+
+const STEP = 256
+
+/** Downwards, but those of one tuple in the collection's order. */
+function* takeDown(
+  tree: Tree,
+  before: number,
+  size: number,
+  start: number,
+  count: number,
+  places: number[],
+): Steps<void> {
+  const end = places.length + count
+  // The tuple that the first of them has may have keys on both sides.
+  let rank = before + size - 1 - start
+  const tuple = (yield* tree.nth(rank)).tuple as Buffer
+  const first = yield* tree.rank(tuple)
+  const next = yield* tree.rank(aboveTuple(tuple))
+  const index = before + size - next
+  const from = first + start - index
+  yield* take(yield* tree.nth(from), Math.min(next - from, count), places)
+  rank = first - 1
+  let cursor = yield* tree.nth(rank)
+  while (places.length < end) {
+    const group = [cursor.place]
+    const of = cursor.tuple as Buffer
+    cursor.previous()
+    while (group.length < MANY && rank - group.length >= before && cursor.tuple?.equals(of)) {
+      group.push(cursor.place)
+      cursor.previous()
+    }
+    if (group.length < MANY) {
+      for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
+      rank -= group.length
+    } else {
+      const lowest = yield* tree.rank(of)
+      yield* take(yield* tree.nth(lowest), Math.min(rank + 1 - lowest, end - places.length), places)
+      if (places.length === end) return
+      rank = lowest - 1
+      cursor = yield* tree.nth(rank)
+    }
+    yield
+  }
+}
+
+function aboveTuple(tuple: Buffer): Buffer {
+  return Buffer.concat([tuple, Buffer.from(END, 'latin1')])
+}
+
+/** An item that an index does not place, with the number of keys that come before it. */
+interface Placed {
+  readonly place: number
+  readonly before: number
+}
+
+/** Of the items that are to be looked at those that match, in the query's order. */
+function* placedOthers(items: PinnedCollection, query: Query, lead: Lead, runs: readonly Run[]): Steps<Placed[]> {
+  const { tree, access } = lead
+  const seen = new Set<number>()
+  for (const { from, to } of access.others) {
+    const cursor = yield* tree.from(bytesOf(from))
+    const end = bytesOf(to)
+    for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
+      seen.add(cursor.place)
+      cursor.next()
+    }
+  }
+  const matches: Ranked[] = []
+  const order = access.order as Order
+  for (const place of seen) {
+    yield
+    const value = yield* matching(items, place, query)
+    if (value) matches.push(yield* rankedOf(value, place, order.sort))
+  }
+  matches.sort(comparing(order.sort))
+  const placed: Placed[] = []
+  for (const match of matches) {
+    placed.push({ place: match.place, before: yield* keysBefore(match, lead, runs) })
+    yield
+  }
+  return placed
+}
+
+/** How many keys of the runs come before an item. */
+function* keysBefore({ keys, place }: Ranked, { tree, single }: Lead, runs: readonly Run[]): Steps<number> {
+  const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
+  const lower = yield* tree.rank(bytesOf(tuple))
+  const own = yield* tree.rank(bytesOf(tuple + placeKey(place)))
+  const higher = yield* tree.rank(aboveTuple(bytesOf(tuple)))
+  let count = 0
+  for (const { before, size, descending } of runs) {
+    const end = before + size
+    if (descending && keys[0] === MISSING) count += size
+    else if (!descending) count += within(own, before, end)
+    // Those of higher tuples, and of its own those before it.
+    else count += end - before - within(higher, before, end) + within(own, before, end) - within(lower, before, end)
+  }
+  return count
+}
+
+/** How many of the keys from one number on and below another come before a third. */
+function within(rank: number, from: number, to: number): number {
+  return Math.min(Math.max(rank, from), to) - from
+}

@@ -1,0 +1,143 @@
+import { keyOfRanked } from '../../../json/order-key.ts'
+import { isWellFormed } from '../../../json/value.ts'
+import type { Filter } from '../filter.ts'
+import { MISSING } from './tuples.ts'
+
+/** Order keys from one on and below another. */
+export interface Range {
+  readonly from: string
+  readonly to: string
+  /** All of them are one key. */
+  readonly isPoint: boolean
+}
+
+/** What an index has to say to a filter. */
+export interface Ranges {
+  /** In order, none reaching into another. */
+  readonly ranges: readonly Range[]
+  /** False when what has a value in them may still fail. */
+  readonly isExact: boolean
+}
+
+/** Above all that may follow an order key, or a part of one: keys of an index go on with other order keys, or a place. */
+export const END = '\xff'
+
+const INSTANT = 3
+const TEXT = 4
+const RANKS = 7
+
+/** The ranges of the values that meet a filter; undefined when no order helps to find them. */
+export function rangesOf(filter: Filter): Ranges | undefined {
+  switch (filter.operator) {
+    case 'contains':
+    case 'endswith':
+      return undefined
+    case 'startswith':
+      return beginning(filter)
+    case 'exists': {
+      const texts = filter.wanted.map(({ text }) => text)
+      return exact([
+        ...(texts.includes('true') ? [{ from: '', to: MISSING, isPoint: false }] : []),
+        ...(texts.includes('false') ? [point(MISSING)] : []),
+      ])
+    }
+    case 'eq':
+      return exact(readingsOf(filter).map(({ key }) => point(key)))
+    case 'ne':
+      return exact(Array.from({ length: RANKS }, (_, rank) => differing(filter, rank)).flat())
+    default: {
+      const { operator } = filter
+      return exact(readingsOf(filter).map(({ rank, key }) => beside(rank, key, operator)))
+    }
+  }
+}
+
+function point(key: string): Range {
+  return { from: key, to: above(key), isPoint: true }
+}
+
+/** Above all that begins with a key, and below all higher keys. */
+function above(key: string): string {
+  return key + END
+}
+
+function readingsOf({ wanted }: Filter): { readonly rank: number; readonly key: string }[] {
+  return wanted.flatMap(({ readings }) =>
+    readings.flatMap((reading) => (reading ? [{ rank: reading.rank, key: keyOfRanked(reading) }] : [])),
+  )
+}
+
+/** All order keys of a rank begin with it. */
+function firstOf(rank: number): string {
+  return String.fromCharCode(rank + 1)
+}
+
+function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
+  switch (operator) {
+    case 'gt':
+      return { from: above(key), to: firstOf(rank + 1), isPoint: false }
+    case 'gte':
+      return { from: key, to: firstOf(rank + 1), isPoint: false }
+    case 'lt':
+      return { from: firstOf(rank), to: key, isPoint: false }
+    default:
+      return { from: firstOf(rank), to: above(key), isPoint: false }
+  }
+}
+
+/** All of a rank but what is wanted; nothing where none of the wanted is a value of the rank. */
+function differing(filter: Filter, rank: number): Range[] {
+  const keys = readingsOf(filter).flatMap((reading) => (reading.rank === rank ? [reading.key] : []))
+  if (keys.length === 0) return []
+  keys.sort(byBytes)
+  const ends = [...keys, firstOf(rank + 1)]
+  return ends.map((to, index) => {
+    const before = keys[index - 1]
+    return { from: before === undefined ? firstOf(rank) : above(before), to, isPoint: false }
+  })
+}
+
+/** Of a text that is an instant its spelling is not known to an index; half of a surrogate pair begins nothing in order. */
+function beginning({ wanted }: Filter): Ranges | undefined {
+  if (!wanted.every(({ text }) => isWellFormed(text))) return undefined
+  const texts = wanted.map(({ text }) => {
+    // As text that goes on: without the end that its key has.
+    const from = keyOfRanked({ rank: TEXT, value: text }).slice(0, -1)
+    return { from, to: from + END, isPoint: false }
+  })
+  const instants = { from: firstOf(INSTANT), to: firstOf(INSTANT + 1), isPoint: false }
+  return { ranges: united([instants, ...texts]), isExact: false }
+}
+
+function exact(ranges: readonly Range[]): Ranges {
+  return { ranges: united(ranges), isExact: true }
+}
+
+function united(ranges: readonly Range[]): Range[] {
+  const apart: Range[] = []
+  const inOrder = ranges.filter(({ from, to }) => from < to).sort((a, b) => byBytes(a.from, b.from))
+  for (const range of inOrder) {
+    const last = apart.at(-1)
+    if (!last || last.to < range.from) apart.push(range)
+    else if (last.to < range.to) apart[apart.length - 1] = { from: last.from, to: range.to, isPoint: false }
+  }
+  return apart
+}
+
+/** What lies in ranges of both. */
+export function common(left: readonly Range[], right: readonly Range[]): Range[] {
+  const both: Range[] = []
+  for (let l = 0, r = 0; l < left.length && r < right.length; ) {
+    const [a, b] = [left[l] as Range, right[r] as Range]
+    const from = byBytes(a.from, b.from) < 0 ? b.from : a.from
+    const to = byBytes(a.to, b.to) < 0 ? a.to : b.to
+    if (from < to) both.push({ from, to, isPoint: a.isPoint || b.isPoint })
+    if (a.to < b.to) l++
+    else r++
+  }
+  return both
+}
+
+function byBytes(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

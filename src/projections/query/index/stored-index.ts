@@ -1,0 +1,127 @@
+import type { Item } from '../../../collections/item.ts'
+import type { Position } from '../../../events/event.ts'
+import { formatPath, type Path } from '../../../json/paths.ts'
+import type { JsonObject } from '../../../json/value.ts'
+import { numberedKey, TAG } from '../../../store/keys.ts'
+import type { Store } from '../../../store/store.ts'
+import type { StoredTree } from '../../../store/stored-tree.ts'
+import { keysOf, LONG_ITEM } from './tuples.ts'
+
+/** Bytes of a node on disk, about. */
+const NODE_BYTES = 4096
+
+/** What the store keeps of an index beside its keys. */
+export interface IndexFacts {
+  readonly paths: readonly Path[]
+  /** Readers at an earlier position do without it; undefined while it is built. */
+  readonly since: Position | undefined
+}
+
+/** An index as others may see it. */
+export interface IndexStatus {
+  readonly collection: string
+  /** Dotted; several with commas between them. */
+  readonly path: string
+  readonly entries: number
+  /** On disk, about. */
+  readonly bytes: number
+  readonly uses: number
+  /** Undefined when it is built; before that, how much of it is. */
+  readonly built?: number | undefined
+}
+
+/** What is indexed of an item: nothing where there is none. */
+export function keysAt(item: Item | undefined, paths: readonly Path[], place: number, value?: JsonObject) {
+  if (!item) return []
+  return keysOf(item.text.length > LONG_ITEM ? undefined : (value ?? item.value), paths, place)
+}
+
+/** An index of one table: the keys of all its items, in the store. */
+export class StoredIndex {
+  readonly table: number
+  readonly collection: string
+  readonly paths: readonly Path[]
+  readonly name: string
+  readonly tree: StoredTree
+  readonly #store: Store
+  #since: Position | undefined
+  /** How often it was used of late. */
+  uses = 0
+  /** Queries that read it. */
+  readers = 0
+  /** The settings want it. */
+  isFixed = false
+  /** While it is built: whether it has the keys of the item at a place; if not, it takes note of what it is to have. */
+  building: { readonly read: number; wasPut(place: number, before: readonly string[]): boolean } | undefined
+
+  constructor(store: Store, table: number, collection: string, tree: StoredTree, { paths, since }: IndexFacts) {
+    this.#store = store
+    this.table = table
+    this.collection = collection
+    this.paths = paths
+    this.name = nameOf(paths)
+    this.tree = tree
+    this.#since = since
+  }
+
+  get isBuilt(): boolean {
+    return this.#since !== undefined
+  }
+
+  /** Whether it can be read as of a position. */
+  isReadableAt(position: Position): boolean {
+    return this.#since !== undefined && position >= this.#since
+  }
+
+  get bytes(): number {
+    return this.tree.nodes * NODE_BYTES
+  }
+
+  get status(): IndexStatus {
+    const { collection, name, bytes, uses, building } = this
+    return { collection, path: name, entries: this.tree.size, bytes, uses, built: building?.read }
+  }
+
+  /** Another item is at a place, or none. In the transaction that puts it there. */
+  changed(place: number, before: Item | undefined, after: Item | undefined, values: ItemValues): void {
+    const old = keysAt(before, this.paths, place, values.before)
+    if (this.building && !this.building.wasPut(place, old)) return
+    this.replace(old, keysAt(after, this.paths, place, values.after))
+  }
+
+  /** In a transaction. */
+  replace(old: readonly string[], keys: readonly string[]): void {
+    const kept = keys.length < 2 ? undefined : new Set(keys)
+    const isKept = (key: string): boolean => kept?.has(key) ?? key === keys[0]
+    const had = old.length < 2 ? undefined : new Set(old)
+    const wasHad = (key: string): boolean => had?.has(key) ?? key === old[0]
+    for (const key of old) if (!isKept(key)) this.tree.remove(Buffer.from(key, 'latin1'))
+    for (const key of keys) if (!wasHad(key)) this.tree.insert(Buffer.from(key, 'latin1'))
+  }
+
+  /** Writes what it is; `since` when it is complete. In a transaction. */
+  saveFacts(since: Position | undefined): void {
+    const facts: IndexFacts & { readonly collection: string } = {
+      paths: this.paths,
+      since,
+      collection: this.collection,
+    }
+    this.#store.set(numberedKey(TAG.index, this.table, this.tree.number), Buffer.from(JSON.stringify(facts)))
+  }
+
+  /** It is complete from a position on. */
+  isCompleteSince(position: Position): void {
+    this.#since = position
+    this.building = undefined
+  }
+}
+
+/** The parsed items of a change, for all indexes; undefined where there is none, or it is long. */
+export interface ItemValues {
+  readonly before: JsonObject | undefined
+  readonly after: JsonObject | undefined
+}
+
+export function nameOf(paths: readonly Path[]): string {
+  return paths.map(formatPath).join(',')
+}

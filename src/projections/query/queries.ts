@@ -1,0 +1,192 @@
+import type { Collection, CollectionFacts } from '../../collections/collection.ts'
+import type { Position } from '../../events/event.ts'
+import type { Path } from '../../json/paths.ts'
+import { type Asker, Slices, type Steps } from '../../slices.ts'
+import type { Views } from '../views.ts'
+import { type Answer, textOf } from './answer.ts'
+import { Wanted } from './index/access.ts'
+import { type Found, finding } from './index/finding.ts'
+import { FEW, type Lead, leadOf } from './index/plan.ts'
+import type { Reading } from './index/reading.ts'
+import { type IndexStatus, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
+import { KIND } from './index/tuples.ts'
+import type { Query } from './query.ts'
+
+export interface QueriesOptions {
+  /** Of the present. */
+  readonly views: Pick<Views, 'any' | 'indexes'>
+  /** That all indexes together may take; 0: half of what the items of each collection take. */
+  readonly bytes: number
+  readonly slices?: Slices
+}
+
+/** Of which moment something is. */
+interface Moment {
+  /** The position of the last event that readers saw. */
+  readonly at: Position
+  readonly collection: CollectionFacts
+}
+
+export interface FoundAt extends Found, Moment {}
+export interface AnsweredAt extends Answer, Moment {}
+
+/** A collection may have so many indexes. */
+const MOST_INDEXES = 16
+/** Combinations of paths that are remembered to have been asked for. */
+const REMEMBERED = 100
+/** An index is built when a combination of its paths is asked for so often. */
+const OFTEN = 2
+/** Bytes that a key takes beside its own, */
+const KEY_BYTES = 2
+/** and how full nodes are, about. */
+const FILLED = 0.8
+/** Bytes that the store takes for an item beside its text. */
+const ITEM_BYTES = 130
+/** Items that are looked at to guess how large an index will be. */
+const SAMPLE = 16
+/** The indexes of a collection may take so much, however small its items are. */
+const LEAST_BYTES = 64 * 1024 * 1024
+/** After so many queries what was counted before them counts half. */
+const HALF_LIFE = 10_000
+
+interface Asked {
+  readonly paths: readonly Path[]
+  times: number
+}
+
+/**
+ * Answers queries, as of the position at which they came. What takes long is done in slices, and read at that position until
+ * it is answered. An index that would help is built when it is wanted a second time.
+ */
+export class Queries {
+  readonly #options: QueriesOptions
+  readonly #slices: Slices
+  /** By collection and paths, the one that was asked for longest ago first. */
+  readonly #asked = new Map<string, Asked>()
+  #queries = 0
+
+  constructor(options: QueriesOptions) {
+    this.#options = options
+    this.#slices = options.slices ?? new Slices()
+  }
+
+  /** The page that a query asks for, as text. Refuses when nobody waits for it any more. */
+  answer(collection: Collection, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
+    return this.#slices.run(() => this.#answering(collection, query), asker)
+  }
+
+  /** What a query finds. */
+  find(collection: Collection, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
+    return this.#slices.run(() => this.#finding(collection, query), asker)
+  }
+
+  list(): readonly IndexStatus[] {
+    const { indexes } = this.#options.views
+    const isOfNow = ({ table, collection }: StoredIndex) => this.#options.views.any(collection)?.facts.table === table
+    return indexes.all.filter(isOfNow).map(({ status }) => {
+      const places = this.#options.views.any(status.collection)?.places
+      return status.built === undefined ? status : { ...status, built: Math.min(1, status.built / (places || 1)) }
+    })
+  }
+
+  *#answering(collection: Collection, query: Query): Steps<AnsweredAt> {
+    const { items, total, at, collection: facts } = yield* this.#finding(collection, query)
+    return { text: yield* textOf(items, query.fields), total, at, collection: facts }
+  }
+
+  *#finding(collection: Collection, query: Query): Steps<FoundAt> {
+    const items = collection.held()
+    const indexes = this.#indexesOf(collection).filter((index) => index.isReadableAt(items.at))
+    for (const index of indexes) index.readers++
+    try {
+      const reading: Reading = { items, indexes, treeOf: ({ tree }) => tree.at(items.at) }
+      const wanted = new Wanted(query)
+      const lead = yield* leadOf(reading, wanted)
+      this.#note(collection, wanted, lead)
+      const found = yield* finding(reading, query, lead)
+      return { ...found, at: items.at, collection: items.facts }
+    } finally {
+      for (const index of indexes) index.readers--
+      items.release()
+    }
+  }
+
+  /** Takes note of the index that was used, and of the one that would have helped more. */
+  #note(collection: Collection, wanted: Wanted, lead: Lead | undefined): void {
+    this.#count()
+    if (lead) lead.index.uses++
+    if (lead?.isInOrder || (lead?.size ?? collection.size) <= FEW) return
+    const paths = wanted.ideal
+    if (paths.length === 0 || lead?.index.name === nameOf(paths)) return
+    const key = JSON.stringify([collection.name, nameOf(paths)])
+    const asked = this.#asked.get(key) ?? { paths, times: 0 }
+    this.#asked.delete(key)
+    asked.times++
+    this.#asked.set(key, asked)
+    if (this.#asked.size > REMEMBERED) this.#asked.delete(this.#asked.keys().next().value as string)
+    if (asked.times >= OFTEN) this.#build(collection, paths, asked.times)
+  }
+
+  #build(collection: Collection, paths: readonly Path[], times: number): void {
+    const of = this.#indexesOf(collection)
+    // While one is built, others wait.
+    if (of.some(({ isBuilt }) => !isBuilt) || of.some(({ name }) => name === nameOf(paths))) return
+    const dropped = this.#roomFor(collection, paths, times)
+    if (!dropped) return
+    const { indexes } = this.#options.views
+    for (const index of dropped) void indexes.drop(index)
+    void indexes.build(collection.facts.table, collection.name, paths)
+  }
+
+  /** The indexes that are to give way to another; undefined where there is no room for it, or it would not be of use. */
+  #roomFor(collection: Collection, paths: readonly Path[], times: number): readonly StoredIndex[] | undefined {
+    const { keyBytes, itemBytes, isOfUse } = sampled(collection, paths)
+    if (!isOfUse) return undefined
+    const { bytes, views } = this.#options
+    const all = this.#indexesOf(collection)
+    const most = bytes > 0 ? bytes : Math.max(LEAST_BYTES, (itemBytes * collection.size) / 2)
+    let left = most - keyBytes * collection.size
+    for (const index of bytes > 0 ? views.indexes.all : all) left -= index.bytes
+    const dropped: StoredIndex[] = []
+    const leastUsed = [...all].filter(({ isFixed }) => !isFixed).sort((a, b) => a.uses - b.uses)
+    while (left < 0 || all.length - dropped.length >= MOST_INDEXES) {
+      const index = leastUsed.shift()
+      // One that is asked for more often would soon take its place again.
+      if (!index || index.uses >= times) return undefined
+      dropped.push(index)
+      left += index.bytes
+    }
+    return dropped
+  }
+
+  /** Past states have none. */
+  #indexesOf(collection: Collection): readonly StoredIndex[] {
+    const { views } = this.#options
+    return views.any(collection.name) === collection ? views.indexes.of(collection.facts.table) : []
+  }
+
+  #count(): void {
+    if (++this.#queries % HALF_LIFE > 0) return
+    for (const index of this.#options.views.indexes.all) index.uses /= 2
+    for (const asked of this.#asked.values()) asked.times /= 2
+  }
+}
+
+/** What an index of these paths would take for each item, from some of them. */
+function sampled(collection: Collection, paths: readonly Path[]) {
+  let keyBytes = 0
+  let itemBytes = 0
+  let useful = 0
+  const places = collection.places / SAMPLE
+  for (let at = 0; at < SAMPLE; at++) {
+    const place = collection.seek(Math.floor(at * places))
+    const item = collection.itemAt(place)
+    const keys = keysAt(item, paths, place)
+    itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
+    for (const key of keys) keyBytes += (KEY_BYTES + key.length) / FILLED
+    if (keys[0]?.charCodeAt(0) !== KIND.unknown) useful++
+  }
+  return { keyBytes: keyBytes / SAMPLE, itemBytes: itemBytes / SAMPLE, isOfUse: useful > SAMPLE / 2 }
+}
+
+export type { IndexStatus }

@@ -1,0 +1,232 @@
+import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
+
+/*
+ * A node of a counted tree, as the store holds it:
+ *
+ * | Bytes | |
+ * |---|---|
+ * | 6 | the position of the last event that changed it |
+ * | 1 | its level, 0 for a leaf |
+ * | 2 | how many entries it has |
+ * | 2 each | where each entry ends, from the first one's beginning on |
+ * | … | the entries, in order |
+ *
+ * An entry of a leaf is a key, which ends with a place. An entry of another node is what all keys of a child begin with or
+ * lie behind, then 6 bytes each: the child's number, how many keys it has below it, and between which places those lie.
+ */
+const AT = { level: 6, size: 7, ends: 9 } as const
+const END_BYTES = 2
+/** Of an entry that leads to a child, behind what its keys begin with. */
+const CHILD = { node: 0, count: 6, low: 12, high: 18 } as const
+const CHILD_BYTES = 24
+
+/** What is known of a child where its parent leads to it. */
+export interface Child {
+  readonly node: number
+  /** Of all keys below it. */
+  readonly count: number
+  /** No key below it has a lower place, */
+  readonly low: number
+  /** and none a higher one. */
+  readonly high: number
+}
+
+export function emptyNode(level: number): Buffer {
+  const node = Buffer.alloc(AT.ends)
+  node[AT.level] = level
+  return node
+}
+
+export function levelOf(node: Buffer): number {
+  return node[AT.level] as number
+}
+
+/** How many entries it has. */
+export function sizeOf(node: Buffer): number {
+  return shortAt(node, AT.size)
+}
+
+function startOf(node: Buffer, size: number, index: number): number {
+  const base = AT.ends + END_BYTES * size
+  return index === 0 ? base : base + shortAt(node, AT.ends + END_BYTES * (index - 1))
+}
+
+function endOf(node: Buffer, size: number, index: number): number {
+  return AT.ends + END_BYTES * size + shortAt(node, AT.ends + END_BYTES * index)
+}
+
+/** As `readUInt16BE` gives it, which takes several times as long. */
+function shortAt(node: Buffer, at: number): number {
+  return ((node[at] as number) << 8) | (node[at + 1] as number)
+}
+
+function putShort(node: Buffer, at: number, value: number): void {
+  node[at] = value >>> 8
+  node[at + 1] = value & 0xff
+}
+
+/** The bytes of an entry, which are the node's own. */
+export function entryAt(node: Buffer, index: number): Buffer {
+  const size = sizeOf(node)
+  return node.subarray(startOf(node, size, index), endOf(node, size, index))
+}
+
+/** The place at the end of a leaf's key. */
+export function placeAt(node: Buffer, index: number): number {
+  return positionOf(node, endOf(node, sizeOf(node), index) - POSITION_BYTES)
+}
+
+/** What the keys of a child begin with, or lie behind; the first one's may be higher than its keys. */
+export function separatorAt(node: Buffer, index: number): Buffer {
+  const size = sizeOf(node)
+  return node.subarray(startOf(node, size, index), endOf(node, size, index) - CHILD_BYTES)
+}
+
+export function childAt(node: Buffer, index: number): Child {
+  const at = endOf(node, sizeOf(node), index) - CHILD_BYTES
+  return {
+    node: positionOf(node, at + CHILD.node),
+    count: positionOf(node, at + CHILD.count),
+    low: positionOf(node, at + CHILD.low),
+    high: positionOf(node, at + CHILD.high),
+  }
+}
+
+export function childNode(node: Buffer, index: number): number {
+  return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.node)
+}
+
+export function childHigh(node: Buffer, index: number): number {
+  return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.high)
+}
+
+export function childCount(node: Buffer, index: number): number {
+  return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.count)
+}
+
+/** Changes what a node knows of a child, in its own bytes. */
+export function putChild(node: Buffer, index: number, { node: number, count, low, high }: Child): void {
+  const at = endOf(node, sizeOf(node), index) - CHILD_BYTES
+  putPosition(node, at + CHILD.node, number)
+  putPosition(node, at + CHILD.count, count)
+  putPosition(node, at + CHILD.low, low)
+  putPosition(node, at + CHILD.high, high)
+}
+
+export function childEntry(separator: Buffer, child: Child): Buffer {
+  const entry = Buffer.allocUnsafe(separator.length + CHILD_BYTES)
+  separator.copy(entry)
+  const { length } = separator
+  putPosition(entry, length + CHILD.node, child.node)
+  putPosition(entry, length + CHILD.count, child.count)
+  putPosition(entry, length + CHILD.low, child.low)
+  putPosition(entry, length + CHILD.high, child.high)
+  return entry
+}
+
+/** The first entry of a leaf that is not below a key; its size when all are. */
+export function lowerBound(node: Buffer, key: Buffer): number {
+  const size = sizeOf(node)
+  let low = 0
+  let high = size
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (key.compare(node, startOf(node, size, middle), endOf(node, size, middle)) > 0) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The child below which a key is, or would be. */
+export function childFor(node: Buffer, key: Buffer): number {
+  const size = sizeOf(node)
+  let low = 1
+  let high = size
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (key.compare(node, startOf(node, size, middle), endOf(node, size, middle) - CHILD_BYTES) >= 0) low = middle + 1
+    else high = middle
+  }
+  return low - 1
+}
+
+/** Another node, with an entry more. */
+export function inserted(node: Buffer, index: number, entry: Buffer): Buffer {
+  const size = sizeOf(node)
+  const { length } = entry
+  const made = Buffer.allocUnsafeSlow(node.length + END_BYTES + length)
+  node.copy(made, 0, 0, AT.ends + END_BYTES * index)
+  putShort(made, AT.size, size + 1)
+  const start = startOf(node, size, index) - AT.ends - END_BYTES * size
+  putShort(made, AT.ends + END_BYTES * index, start + length)
+  for (let at = index; at < size; at++) {
+    putShort(made, AT.ends + END_BYTES * (at + 1), shortAt(node, AT.ends + END_BYTES * at) + length)
+  }
+  const base = AT.ends + END_BYTES * size
+  node.copy(made, base + END_BYTES, base, base + start)
+  entry.copy(made, base + END_BYTES + start)
+  node.copy(made, base + END_BYTES + start + length, base + start)
+  return made
+}
+
+/** Another node, without one of the entries. */
+export function removed(node: Buffer, index: number): Buffer {
+  return without(node, index, index + 1)
+}
+
+/** Another node, without the entries from one on and before another. */
+export function without(node: Buffer, from: number, to: number): Buffer {
+  const size = sizeOf(node)
+  if (from === to) return node
+  const base = AT.ends + END_BYTES * size
+  const start = startOf(node, size, from)
+  const end = endOf(node, size, to - 1)
+  const less = end - start
+  const made = Buffer.allocUnsafeSlow(node.length - END_BYTES * (to - from) - less)
+  node.copy(made, 0, 0, AT.ends + END_BYTES * from)
+  putShort(made, AT.size, size - (to - from))
+  for (let at = to; at < size; at++) {
+    putShort(made, AT.ends + END_BYTES * (at - (to - from)), shortAt(node, AT.ends + END_BYTES * at) - less)
+  }
+  const madeBase = base - END_BYTES * (to - from)
+  node.copy(made, madeBase, base, start)
+  node.copy(made, madeBase + start - base, end)
+  return made
+}
+
+/** Another node, with the entries of one and then those of another. */
+export function joined(left: Buffer, right: Buffer): Buffer {
+  const [l, r] = [sizeOf(left), sizeOf(right)]
+  const [leftBase, rightBase] = [AT.ends + END_BYTES * l, AT.ends + END_BYTES * r]
+  const made = Buffer.allocUnsafeSlow(left.length + right.length - AT.ends)
+  left.copy(made, 0, 0, leftBase)
+  putShort(made, AT.size, l + r)
+  const bytes = left.length - leftBase
+  for (let at = 0; at < r; at++) {
+    putShort(made, leftBase + END_BYTES * at, bytes + shortAt(right, AT.ends + END_BYTES * at))
+  }
+  const base = AT.ends + END_BYTES * (l + r)
+  left.copy(made, base, leftBase)
+  right.copy(made, base + bytes, rightBase)
+  return made
+}
+
+/** What a parent is to know of a node. */
+export function summaryOf(node: Buffer): Omit<Child, 'node'> {
+  const size = sizeOf(node)
+  const isLeaf = levelOf(node) === 0
+  let count = 0
+  let low = Number.MAX_SAFE_INTEGER
+  let high = 0
+  for (let index = 0; index < size; index++) {
+    const child = isLeaf ? undefined : childAt(node, index)
+    const place = child ? 0 : placeAt(node, index)
+    count += child?.count ?? 1
+    low = Math.min(low, child?.low ?? place)
+    high = Math.max(high, child?.high ?? place)
+  }
+  return { count, low: Math.min(low, NEVER), high }
+}
+
+/** Above all places. */
+export const NEVER = 2 ** 48 - 1

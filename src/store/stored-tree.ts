@@ -1,0 +1,200 @@
+import { Corruption } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
+import { numberedKey, TAG, tableKey } from './keys.ts'
+import { summaryOf } from './node.ts'
+import type { Store } from './store.ts'
+import { type Below, ROOT, Tree } from './tree.ts'
+import { type Nodes, TreeWriter } from './tree-writer.ts'
+
+/** Nodes that are kept in memory, of each of two generations. */
+const KEPT = 2048
+/** A node that is not used: behind its position stands the number of the next such node. */
+const NEXT = POSITION_BYTES
+const NONE = 0
+
+/** The nodes that were used of late, as they were committed last, by tree and number. */
+export class NodeCache {
+  #young = new Map<number, Buffer>()
+  #old = new Map<number, Buffer>()
+
+  get(tree: number, node: number): Buffer | undefined {
+    const key = keyOf(tree, node)
+    const young = this.#young.get(key)
+    if (young) return young
+    const old = this.#old.get(key)
+    if (old) this.set(tree, node, old)
+    return old
+  }
+
+  set(tree: number, node: number, bytes: Buffer): void {
+    if (this.#young.size >= KEPT) {
+      this.#old = this.#young
+      this.#young = new Map()
+    }
+    this.#young.set(keyOf(tree, node), bytes)
+  }
+}
+
+function keyOf(tree: number, node: number): number {
+  return tree * 2 ** 32 + node
+}
+
+/** Which numbers its nodes have. */
+interface Numbers {
+  /** The next one that no node ever had. */
+  readonly next: number
+  /** The first of those that are free; NONE for none. */
+  readonly free: number
+}
+
+/** A tree whose nodes are rows of the store, which read as they were at any position that is pinned. */
+export class StoredTree implements Nodes {
+  readonly number: number
+  readonly #store: Store
+  readonly #cache: NodeCache
+  readonly #writer = new TreeWriter(this)
+  /** What the transaction has made of nodes. */
+  readonly #changed = new Map<number, Buffer>()
+  #numbers: Numbers | undefined
+  /** Whether the transaction has changed them. */
+  #areNumbersChanged = false
+
+  constructor(store: Store, number: number, cache: NodeCache) {
+    this.#store = store
+    this.number = number
+    this.#cache = cache
+  }
+
+  /** The tree as it was at a position, but for what lies at places from one on. */
+  at(position: Position, below?: Below): Tree {
+    return new Tree((number) => this.#nodeAt(number, position), below)
+  }
+
+  /** Empties it. In a transaction, as all that follows. */
+  begin(): void {
+    this.#number({ next: 1, free: NONE })
+    this.#writer.begin()
+  }
+
+  insert(key: Buffer): boolean {
+    return this.#writer.insert(key)
+  }
+
+  remove(key: Buffer): void {
+    try {
+      this.#writer.remove(key)
+    } catch (error) {
+      throw error instanceof Corruption ? this.#store.damage(error) : error
+    }
+  }
+
+  /** Writes what was changed. `isRead` says whether somebody may read it as it was before. */
+  save(position: Position, isRead: boolean): void {
+    for (const [number, node] of this.#changed) {
+      putPosition(node, 0, position)
+      const key = numberedKey(TAG.node, this.number, number)
+      if (isRead) this.#store.write(key, node)
+      else this.#store.set(key, node)
+    }
+    if (!this.#areNumbersChanged) return
+    this.#store.set(tableKey(TAG.tree, this.number), Buffer.from(JSON.stringify(this.#numbers)))
+  }
+
+  /** What was saved is committed. */
+  committed(): void {
+    for (const [number, node] of this.#changed) this.#cache.set(this.number, number, node)
+    this.#changed.clear()
+    this.#areNumbersChanged = false
+  }
+
+  /** What was changed since it was last committed is as it was before. */
+  abandon(): void {
+    this.#changed.clear()
+    this.#numbers = undefined
+    this.#areNumbersChanged = false
+  }
+
+  get(number: number): Buffer {
+    return this.#changed.get(number) ?? this.#newest(number)
+  }
+
+  own(number: number): Buffer {
+    const changed = this.#changed.get(number)
+    if (changed) return changed
+    const copy = Buffer.from(this.#newest(number))
+    this.#changed.set(number, copy)
+    return copy
+  }
+
+  put(number: number, node: Buffer): void {
+    this.#changed.set(number, node)
+  }
+
+  take(): number {
+    const { next, free } = this.#known()
+    if (free === NONE) {
+      this.#number({ next: next + 1, free })
+      return next
+    }
+    this.#number({ next, free: positionOf(this.get(free), NEXT) })
+    return free
+  }
+
+  free(number: number): void {
+    const { next, free } = this.#known()
+    const node = Buffer.alloc(NEXT + POSITION_BYTES)
+    putPosition(node, NEXT, free)
+    this.#changed.set(number, node)
+    this.#number({ next, free: number })
+  }
+
+  /** How many keys it has. */
+  get size(): number {
+    const { count } = summaryOf(this.get(ROOT))
+    return count
+  }
+
+  /** How many nodes it has, with those that are free. */
+  get nodes(): number {
+    return this.#known().next
+  }
+
+  #number(numbers: Numbers): void {
+    this.#numbers = numbers
+    this.#areNumbersChanged = true
+  }
+
+  #known(): Numbers {
+    if (this.#numbers) return this.#numbers
+    const found = this.#store.newest(tableKey(TAG.tree, this.number))
+    if (!found) throw this.#lacking()
+    this.#numbers = JSON.parse(found.toString()) as Numbers
+    return this.#numbers
+  }
+
+  #nodeAt(number: number, at: Position): Buffer {
+    const cached = this.#cache.get(this.number, number)
+    if (cached && positionOf(cached) <= at) return cached
+    const key = numberedKey(TAG.node, this.number, number)
+    const newest = cached ?? this.#newest(number)
+    if (positionOf(newest) <= at) return newest
+    const then = this.#store.read(key, at)
+    if (!then) throw this.#lacking()
+    return Buffer.from(then)
+  }
+
+  #newest(number: number): Buffer {
+    const cached = this.#cache.get(this.number, number)
+    if (cached) return cached
+    const found = this.#store.newest(numberedKey(TAG.node, this.number, number))
+    if (!found) throw this.#lacking()
+    const copy = Buffer.from(found)
+    this.#cache.set(this.number, number, copy)
+    return copy
+  }
+
+  #lacking(): Error {
+    return this.#store.damage(new Corruption('The store lacks a part of an index.'))
+  }
+}

@@ -1,0 +1,188 @@
+import type { Steps } from '../steps.ts'
+import { POSITION_BYTES } from './bytes.ts'
+import {
+  childAt,
+  childCount,
+  childFor,
+  childHigh,
+  childNode,
+  entryAt,
+  levelOf,
+  lowerBound,
+  NEVER,
+  placeAt,
+  sizeOf,
+} from './node.ts'
+
+/** The number of every tree's root. */
+export const ROOT = 0
+
+/** Places from here on are passed over: their items came later. */
+export type Below = number
+
+interface Level {
+  readonly node: Buffer
+  index: number
+}
+
+/**
+ * Keys in order, each of which ends with a place (6 bytes). The number of keys before any one of them, and the key of any
+ * number, are found on one way from the root down. It is read as it was at one position, and with `below` as if there
+ * were no places from that one on: then only what lies between such places and others is looked at more closely, in steps.
+ */
+export class Tree {
+  readonly #nodeOf: (number: number) => Buffer
+  readonly #below: Below
+
+  /** `nodeOf` gives the bytes of a node, which stay as they are. */
+  constructor(nodeOf: (number: number) => Buffer, below: Below = NEVER) {
+    this.#nodeOf = nodeOf
+    this.#below = below
+  }
+
+  /** How many keys are lower than one. */
+  *rank(key: Buffer): Steps<number> {
+    let node = this.#nodeOf(ROOT)
+    let rank = 0
+    while (levelOf(node) > 0) {
+      const to = childFor(node, key)
+      for (let index = 0; index < to; index++) {
+        rank += childHigh(node, index) < this.#below ? childCount(node, index) : yield* this.#countAt(node, index)
+      }
+      node = this.#nodeOf(childNode(node, to))
+    }
+    return rank + this.#countIn(node, lowerBound(node, key))
+  }
+
+  /** A cursor at the key before which there are so many; past the end when there are not. */
+  *nth(rank: number): Steps<Cursor> {
+    const levels: Level[] = []
+    let left = rank
+    let node = this.#nodeOf(ROOT)
+    while (levelOf(node) > 0) {
+      const size = sizeOf(node)
+      let index = 0
+      for (; index < size; index++) {
+        const count = childHigh(node, index) < this.#below ? childCount(node, index) : yield* this.#countAt(node, index)
+        if (left < count) break
+        left -= count
+      }
+      levels.push({ node, index: Math.min(index, size - 1) })
+      node = this.#nodeOf(childNode(node, Math.min(index, size - 1)))
+      if (index === size) left = Number.POSITIVE_INFINITY
+    }
+    const size = sizeOf(node)
+    let index = 0
+    if (this.#below === NEVER) index = Math.min(left, size)
+    else for (; index < size; index++) if (placeAt(node, index) < this.#below && left-- <= 0) break
+    levels.push({ node, index })
+    return new Cursor(this.#nodeOf, this.#below, levels)
+  }
+
+  /** A cursor at the first key that is not below one. */
+  *from(key: Buffer): Steps<Cursor> {
+    return yield* this.nth(yield* this.rank(key))
+  }
+
+  *#countAt(node: Buffer, index: number): Steps<number> {
+    const { count, low, high, node: number } = childAt(node, index)
+    if (high < this.#below) return count
+    if (low >= this.#below) return 0
+    yield
+    const child = this.#nodeOf(number)
+    const size = sizeOf(child)
+    if (levelOf(child) === 0) return this.#countIn(child, size)
+    let sum = 0
+    for (let at = 0; at < size; at++) sum += yield* this.#countAt(child, at)
+    return sum
+  }
+
+  /** Of the first entries of a leaf. */
+  #countIn(leaf: Buffer, to: number): number {
+    if (this.#below === NEVER) return to
+    let count = 0
+    for (let index = 0; index < to; index++) if (placeAt(leaf, index) < this.#below) count++
+    return count
+  }
+}
+
+/** Goes through keys in order, in both directions. */
+export class Cursor {
+  readonly #nodeOf: (number: number) => Buffer
+  readonly #below: Below
+  readonly #levels: Level[]
+
+  constructor(nodeOf: (number: number) => Buffer, below: Below, levels: Level[]) {
+    this.#nodeOf = nodeOf
+    this.#below = below
+    this.#levels = levels
+  }
+
+  /** The key here, whose bytes stay as they are; undefined before the first and after the last. */
+  get key(): Buffer | undefined {
+    const { node, index } = this.#levels.at(-1) as Level
+    return index >= 0 && index < sizeOf(node) ? entryAt(node, index) : undefined
+  }
+
+  /** The place that the key here ends with. */
+  get place(): number {
+    const { node, index } = this.#levels.at(-1) as Level
+    return placeAt(node, index)
+  }
+
+  /** What the key here has before its place. */
+  get tuple(): Buffer | undefined {
+    const { key } = this
+    return key?.subarray(0, key.length - POSITION_BYTES)
+  }
+
+  next(): void {
+    this.#move(1)
+  }
+
+  previous(): void {
+    this.#move(-1)
+  }
+
+  #move(by: 1 | -1): void {
+    let leaf = this.#levels.at(-1) as Level
+    do {
+      leaf.index += by
+      while (leaf.index < 0 || leaf.index >= sizeOf(leaf.node)) {
+        if (!this.#turn(by)) return
+        leaf = this.#levels.at(-1) as Level
+        leaf.index += by
+      }
+    } while (placeAt(leaf.node, leaf.index) >= this.#below)
+  }
+
+  /** To just before, or just behind, the keys of the next leaf; false when there is none. */
+  #turn(by: 1 | -1): boolean {
+    for (let depth = this.#levels.length - 2; depth >= 0; depth--) {
+      const level = this.#levels[depth] as Level
+      const at = this.#nextChild(level, by)
+      if (at === undefined) continue
+      level.index = at
+      this.#levels.length = depth + 1
+      let node = this.#nodeOf(childNode(level.node, at))
+      while (levelOf(node) > 0) {
+        const outside = { node, index: by > 0 ? -1 : sizeOf(node) }
+        const index = this.#nextChild(outside, by) ?? (by > 0 ? 0 : sizeOf(node) - 1)
+        this.#levels.push({ node, index })
+        node = this.#nodeOf(childNode(node, index))
+      }
+      this.#levels.push({ node, index: by > 0 ? -1 : sizeOf(node) })
+      return true
+    }
+    return false
+  }
+
+  /** The next child with places that are not passed over. */
+  #nextChild({ node, index }: Level, by: 1 | -1): number | undefined {
+    const size = sizeOf(node)
+    for (let at = index + by; at >= 0 && at < size; at += by) {
+      if (this.#below === NEVER || childAt(node, at).low < this.#below) return at
+    }
+    return undefined
+  }
+}

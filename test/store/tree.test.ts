@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Position } from '../../src/events/event.ts'
+import { atOnce } from '../../src/steps.ts'
+import { POSITION_BYTES, putPosition } from '../../src/store/bytes.ts'
+import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
+import { NEVER } from '../../src/store/node.ts'
+import { type Pin, Store } from '../../src/store/store.ts'
+import { NodeCache, StoredTree } from '../../src/store/stored-tree.ts'
+import type { Cursor, Tree } from '../../src/store/tree.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+const RUNS = Number(process.env.TREE_RUNS ?? 6)
+const WRITES = Number(process.env.TREE_WRITES ?? 60)
+
+function keyOf(text: string, place: number): Buffer {
+  const key = Buffer.alloc(text.length + POSITION_BYTES, text, 'latin1')
+  putPosition(key, text.length, place)
+  return key
+}
+
+const nameOf = (key: Buffer): string => key.toString('latin1')
+
+function all(cursor: Cursor, step: 'next' | 'previous'): string[] {
+  const found: string[] = []
+  for (let { key } = cursor; key; { key } = cursor) {
+    found.push(nameOf(key))
+    cursor[step]()
+  }
+  return found
+}
+
+/** A tree and the keys that it must have, by position. */
+class World {
+  readonly store = Store.temporary()
+  readonly random: Random
+  tree: StoredTree
+  keys = new Set<string>()
+  position: Position = 1
+  readonly longest: number
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+    this.longest = this.random.pick([3, 30, 300, 990])
+    this.tree = new StoredTree(this.store, 1, new NodeCache())
+    this.#commit(() => this.tree.begin())
+  }
+
+  /** Puts and removes many keys in one transaction. */
+  write(): void {
+    const { random } = this
+    const isGrowing = random.chance(0.6)
+    this.#commit(() => {
+      for (let left = random.integer(400); left > 0; left--) {
+        if (random.chance(isGrowing ? 0.2 : 0.8)) this.#remove()
+        else this.#insert()
+      }
+    })
+    // As after a start.
+    if (random.chance(0.2)) this.tree = new StoredTree(this.store, 1, new NodeCache())
+  }
+
+  /** A transaction that fails leaves all as it was. */
+  fail(): void {
+    const before = new Set(this.keys)
+    assert.throws(() =>
+      this.#commit(() => {
+        for (let left = 50; left > 0; left--) this.#insert()
+        throw new Error('no')
+      }),
+    )
+    this.tree.abandon()
+    this.keys = before
+  }
+
+  key(): Buffer {
+    const { random } = this
+    const text = 'ab'.repeat(random.integer(this.longest / 2)) + random.integer(500)
+    return keyOf(text, random.chance(0.8) ? this.position * 100 + random.integer(100) : random.integer(1000))
+  }
+
+  #insert(): void {
+    const key = this.key()
+    assert.equal(this.tree.insert(key), !this.keys.has(nameOf(key)))
+    this.keys.add(nameOf(key))
+  }
+
+  #remove(): void {
+    const [name] = this.keys
+    if (name === undefined) return
+    this.tree.remove(Buffer.from(name, 'latin1'))
+    this.keys.delete(name)
+  }
+
+  #commit(work: () => void): void {
+    this.store.transaction(() => {
+      work()
+      this.tree.save(++this.position, true)
+    })
+    this.tree.committed()
+  }
+}
+
+function check(tree: Tree, keys: readonly string[], random: Random): void {
+  assert.deepEqual(all(atOnce(tree.nth(0)), 'next'), keys)
+  const last = atOnce(tree.nth(keys.length))
+  assert.equal(last.key, undefined)
+  last.previous()
+  assert.deepEqual(all(last, 'previous'), [...keys].reverse())
+  for (let left = 20; left > 0; left--) {
+    const index = random.integer(keys.length + 1)
+    const key = keys[index]
+    assert.equal(atOnce(tree.nth(index)).key?.toString('latin1'), key)
+    if (key === undefined) continue
+    assert.equal(atOnce(tree.rank(Buffer.from(key, 'latin1'))), index)
+    assert.equal(atOnce(tree.rank(Buffer.from(`${key}\0`, 'latin1'))), index + 1)
+  }
+}
+
+function placeOf(key: string): number {
+  return Buffer.from(key, 'latin1').readUIntBE(key.length - POSITION_BYTES, POSITION_BYTES)
+}
+
+describe('a tree in the store', () => {
+  test('whatever is put, removed and given up, each key is found by its number and each number by its key, as of any position', () => {
+    for (let run = 0; run < RUNS; run++) {
+      const world = new World(seedFor('tree') + run)
+      const { store, random } = world
+      const pins: { readonly pin: Pin; readonly keys: readonly string[] }[] = []
+      for (let step = 0; step < WRITES; step++) {
+        world.write()
+        if (random.chance(0.1)) world.fail()
+        const keys = [...world.keys].sort()
+        check(world.tree.at(world.position), keys, random)
+        const below = random.integer(world.position * 100)
+        const earlier = keys.filter((key) => placeOf(key) < below)
+        check(world.tree.at(world.position, below), earlier, random)
+        if (random.chance(0.2)) pins.push({ pin: store.pin(world.position), keys })
+        for (const { pin, keys } of pins) check(world.tree.at(pin.position, NEVER), keys, random)
+        if (pins.length > 3) pins.shift()?.pin.release()
+      }
+    }
+  })
+
+  test('what was removed leaves its room to what comes', () => {
+    const store = Store.temporary()
+    const tree = new StoredTree(store, 1, new NodeCache())
+    const nodes = (): number => store.rows(tableKey(TAG.node, 1), prefixEnd(tableKey(TAG.node, 1))).length
+    const write = (work: () => void): void => {
+      store.transaction(() => {
+        work()
+        tree.save(1, true)
+      })
+      tree.committed()
+    }
+    write(() => tree.begin())
+    const counts: number[] = []
+    // As of readings of which only the newest are kept.
+    for (let round = 0; round < 10; round++) {
+      write(() => {
+        for (let at = 0; at < 2000; at++) tree.insert(keyOf(`reading${1e6 + round * 2000 + at}`, round * 2000 + at))
+      })
+      if (round > 0) {
+        write(() => {
+          for (let at = 0; at < 2000; at++) {
+            tree.remove(keyOf(`reading${1e6 + (round - 1) * 2000 + at}`, (round - 1) * 2000 + at))
+          }
+        })
+      }
+      counts.push(nodes())
+    }
+    assert.ok((counts.at(-1) as number) <= (counts[1] as number) + 2, `nodes by round: ${counts}`)
+    write(() => {
+      for (let at = 0; at < 2000; at++) tree.remove(keyOf(`reading${1e6 + 9 * 2000 + at}`, 9 * 2000 + at))
+    })
+    assert.equal(atOnce(tree.at(1).nth(0)).key, undefined)
+  })
+})
