@@ -4,7 +4,11 @@ import type { Position } from '../events/event.ts'
 export const POSITION_BYTES = 6
 
 export function positionOf(bytes: Buffer, offset = 0): Position {
-  return bytes.readUInt16BE(offset) * 2 ** 32 + bytes.readUInt32BE(offset + 2)
+  // As `readUIntBE` gives it, which takes several times as long.
+  const high = ((bytes[offset] as number) << 8) | (bytes[offset + 1] as number)
+  const middle = ((bytes[offset + 2] as number) << 8) | (bytes[offset + 3] as number)
+  const low = ((bytes[offset + 4] as number) << 8) | (bytes[offset + 5] as number)
+  return high * 2 ** 32 + middle * 2 ** 16 + low
 }
 
 export function putPosition(bytes: Buffer, offset: number, position: Position): void {

@@ -96,10 +96,6 @@ export function childNode(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.node)
 }
 
-export function childHigh(node: Buffer, index: number): number {
-  return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.high)
-}
-
 export function childCount(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.count)
 }

@@ -4,7 +4,6 @@ import {
   childAt,
   childCount,
   childFor,
-  childHigh,
   childNode,
   entryAt,
   levelOf,
@@ -46,9 +45,8 @@ export class Tree {
     let rank = 0
     while (levelOf(node) > 0) {
       const to = childFor(node, key)
-      for (let index = 0; index < to; index++) {
-        rank += childHigh(node, index) < this.#below ? childCount(node, index) : yield* this.#countAt(node, index)
-      }
+      if (this.#below === NEVER) rank += sumsOf(node)[to] as number
+      else for (let index = 0; index < to; index++) rank += yield* this.#countAt(node, index)
       node = this.#nodeOf(childNode(node, to))
     }
     return rank + this.#countIn(node, lowerBound(node, key))
@@ -62,14 +60,22 @@ export class Tree {
     while (levelOf(node) > 0) {
       const size = sizeOf(node)
       let index = 0
-      for (; index < size; index++) {
-        const count = childHigh(node, index) < this.#below ? childCount(node, index) : yield* this.#countAt(node, index)
-        if (left < count) break
-        left -= count
+      if (this.#below === NEVER) {
+        const sums = sumsOf(node)
+        index = childWith(sums, left)
+        left -= sums[index] as number
+      } else {
+        for (; index < size; index++) {
+          const count = yield* this.#countAt(node, index)
+          if (left < count) break
+          left -= count
+        }
       }
-      levels.push({ node, index: Math.min(index, size - 1) })
-      node = this.#nodeOf(childNode(node, Math.min(index, size - 1)))
+      // Past the end there is the end of the last one.
       if (index === size) left = Number.POSITIVE_INFINITY
+      index = Math.min(index, size - 1)
+      levels.push({ node, index })
+      node = this.#nodeOf(childNode(node, index))
     }
     const size = sizeOf(node)
     let index = 0
@@ -104,6 +110,31 @@ export class Tree {
     for (let index = 0; index < to; index++) if (placeAt(leaf, index) < this.#below) count++
     return count
   }
+}
+
+/** How many keys there are below the first children of a node, for each number of these; nodes that are read stay as they are. */
+const sums = new WeakMap<Buffer, Float64Array>()
+
+function sumsOf(node: Buffer): Float64Array {
+  const known = sums.get(node)
+  if (known) return known
+  const size = sizeOf(node)
+  const made = new Float64Array(size + 1)
+  for (let index = 0; index < size; index++) made[index + 1] = (made[index] as number) + childCount(node, index)
+  sums.set(node, made)
+  return made
+}
+
+/** The child that has the key of a number; their number when none has. */
+function childWith(sums: Float64Array, rank: number): number {
+  let low = 0
+  let high = sums.length - 1
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((sums[middle + 1] as number) <= rank) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** Goes through keys in order, in both directions. */

@@ -93,16 +93,19 @@ function* takeDown(
   places: number[],
 ): Steps<void> {
   const end = places.length + count
-  // The tuple that the first of them has may have keys on both sides.
   let rank = before + size - 1 - start
-  const tuple = (yield* tree.nth(rank)).tuple as Buffer
-  const first = yield* tree.rank(tuple)
-  const next = yield* tree.rank(aboveTuple(tuple))
-  const index = before + size - next
-  const from = first + start - index
-  yield* take(yield* tree.nth(from), Math.min(next - from, count), places)
-  rank = first - 1
-  let cursor = yield* tree.nth(rank)
+  let cursor = yield* tree.nth(rank + 1)
+  const above = start > 0 ? cursor.tuple : undefined
+  cursor.previous()
+  if (above && cursor.tuple?.equals(above)) {
+    // Keys of one tuple stand on both sides of where the page begins.
+    const first = yield* tree.rank(above)
+    const next = yield* tree.rank(aboveTuple(above))
+    const from = first + start - (before + size - next)
+    yield* take(yield* tree.nth(from), Math.min(next - from, count), places)
+    rank = first - 1
+    cursor = yield* tree.nth(rank)
+  }
   while (places.length < end) {
     const group = [cursor.place]
     const of = cursor.tuple as Buffer

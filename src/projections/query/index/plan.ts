@@ -3,11 +3,15 @@ import type { Tree } from '../../../store/tree.ts'
 import type { Access, KeyRange, Wanted } from './access.ts'
 import type { Reading } from './reading.ts'
 import type { StoredIndex } from './stored-index.ts'
+import { KIND } from './tuples.ts'
 
 /** So few items are looked at one by one, whatever there is to check or sort by. */
 export const FEW = 200
 /** So many items that an index does not place are looked at one by one, and put among the others. */
 const FEW_OTHERS = 1000
+
+/** Before all keys of items that an index places. */
+const SINGLE = Buffer.from([KIND.single])
 
 /** Where an index has what a query asks for. */
 export interface Lead {
@@ -56,8 +60,10 @@ function* counted(index: StoredIndex, tree: Tree, access: Access): Steps<Lead> {
     yield
   }
   let others = 0
-  for (const { from, to } of access.others) {
-    others += (yield* tree.rank(bytesOf(to))) - (yield* tree.rank(bytesOf(from)))
+  if ((yield* tree.rank(SINGLE)) > 0) {
+    for (const { from, to } of access.others) {
+      others += (yield* tree.rank(bytesOf(to))) - (yield* tree.rank(bytesOf(from)))
+    }
   }
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
   const isInOrder = access.isExact && access.order !== undefined && isOfOne && others <= FEW_OTHERS
