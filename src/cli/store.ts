@@ -28,6 +28,7 @@ const OF_TABLE: readonly (readonly [Tag, string])[] = [
   [TAG.item, 'an item'],
   [TAG.place, 'the place of an item'],
   [TAG.gaps, 'a count of empty places'],
+  [TAG.changed, 'the place of an item that changed'],
 ]
 /** Rows that belong to a collection, however often its items are put in another order. */
 const OF_COLLECTION: readonly (readonly [Tag, string])[] = [

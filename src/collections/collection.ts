@@ -1,10 +1,12 @@
 import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import type { Steps } from '../slices.ts'
 import { positionOf } from '../store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
 import { BLOCK, blockOf, Gaps } from './gaps.ts'
 import { canonicalInteger, type Gone, Item, integerOf, keyOf } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
+import { idOf, isGone, standingOf } from './item-record.ts'
 import { Table } from './table.ts'
 
 /** A collection as it may be asked. */
@@ -88,12 +90,41 @@ export interface CollectionFacts {
   readonly size: number
   /** Above the places of all items. */
   readonly places: number
-  /** Where its items are in the store. */
+  /** Where its items are in the store, */
   readonly table: number
+  /** and since which event they stand in this order; 0: since there were any. */
+  readonly ordered: Position
+}
+
+/** What is known of what stands at a place. */
+export interface StandingAt {
+  readonly id: ItemId
+  /** Of its last event. */
+  readonly position: Position
+  /** Of the event before, 0 for none. */
+  readonly prior: Position
+  /** Since which event it stands there. */
+  readonly since: Position
+  readonly isGone: boolean
+}
+
+/** The items of a collection as they were at one moment. */
+export interface CollectionItems {
+  readonly size: number
+  /** Above the places of all items. */
+  readonly places: number
+  /** Of a place that has one. */
+  itemAt(place: number): Item | undefined
+  /** The same for whoever goes through all items. */
+  uncachedAt(place: number): Item | undefined
+  /** The first place from one on that has an item; `places` when there is none. */
+  seek(place: number): number
+  /** Where the nth item stands, the first being 0; `places` when there is none. */
+  nth(nth: number): Steps<number>
 }
 
 /** The items of a collection as they were at one position, whatever comes later, until it is released. */
-export class PinnedCollection {
+export class PinnedCollection implements CollectionItems {
   readonly facts: CollectionFacts
   readonly #table: Table
   readonly #gaps: Gaps
@@ -136,22 +167,42 @@ export class PinnedCollection {
     return place < this.places ? this.#table.itemAt(place, this.at) : undefined
   }
 
-  /** The same for whoever goes through all items. */
   uncachedAt(place: number): Item | undefined {
     return this.#table.uncachedAt(place, this.at)
+  }
+
+  /** The id and the last event of what is at a place, or was, and since which event it stood there. */
+  standingAt(place: number): StandingAt {
+    const record = this.#table.recordAt(place, this.at)
+    if (!record) throw this.#table.lacking(place)
+    const { prior, since } = standingOf(record)
+    return {
+      id: idOf(record),
+      position: positionOf(record),
+      prior,
+      since,
+      isGone: isGone(record),
+    }
+  }
+
+  /** How many items stand below a place. */
+  below(place: number): number {
+    const block = blockOf(place)
+    let count = this.#gaps.before(block)
+    for (let at = this.seek(block * BLOCK); at < place; at = this.seek(at + 1)) count++
+    return count
   }
 
   placeOf(id: ItemId): number | undefined {
     return this.#table.placeOfItem(id, this.at)
   }
 
-  /** The first place from one on that has an item; `places` when there is none. */
   seek(place: number): number {
     return seek(this.#table, this.#gaps, place, this.places, this.at)
   }
 
-  /** Where the nth item stands, the first being 0; `places` when there is none. */
-  nth(nth: number): number {
+  // biome-ignore lint/correctness/useYield: a collection as it was takes longer
+  *nth(nth: number): Steps<number> {
     if (nth >= this.size) return this.places
     const { block, before } = this.#gaps.blockWith(nth, this.places)
     if (this.#gaps.of(block) === 0) return block * BLOCK + nth - before
@@ -160,14 +211,19 @@ export class PinnedCollection {
     return place
   }
 
-  *items(): Generator<Item> {
-    for (let place = this.seek(0); place < this.places; place = this.seek(place + 1)) {
-      yield this.uncachedAt(place) as Item
-    }
+  items(): Generator<Item> {
+    return itemsIn(this)
   }
 
   release(): void {
     this.#pin.release()
+  }
+}
+
+/** All items, in their order. */
+export function* itemsIn(items: CollectionItems): Generator<Item> {
+  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
+    yield items.uncachedAt(place) as Item
   }
 }
 

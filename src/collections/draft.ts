@@ -1,5 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
-import { positionOf } from '../store/bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
@@ -21,6 +21,8 @@ interface Found {
   readonly place: number | undefined
   readonly isThere: boolean
   readonly since: Position
+  /** Of its last event. */
+  readonly position: Position
 }
 
 /** Above all positions. */
@@ -41,6 +43,7 @@ export class Draft implements FoldTarget {
   position: Position
   #size: number
   #places: number
+  #ordered: Position
   readonly #store: Store
   readonly #observer: TableObserver | undefined
   #table: Table
@@ -64,6 +67,7 @@ export class Draft implements FoldTarget {
     this.position = facts.position
     this.#size = facts.size
     this.#places = facts.places
+    this.#ordered = facts.ordered
     this.#table = new Table(store, facts.table)
   }
 
@@ -78,6 +82,7 @@ export class Draft implements FoldTarget {
       size: this.#size,
       places: this.#places,
       table: this.#table.number,
+      ordered: this.#ordered,
     }
   }
 
@@ -108,7 +113,8 @@ export class Draft implements FoldTarget {
     const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, NEWEST)
     const record = place === undefined ? undefined : this.#table.recordOf(key, place, NEWEST)
     const isThere = record !== undefined && !isGone(record)
-    this.#found = { key, place, isThere, since: record ? standingOf(record).since : 0 }
+    const [since, position] = record ? [standingOf(record).since, positionOf(record)] : [0, 0]
+    this.#found = { key, place, isThere, since, position }
     return isThere ? idOf(record) : undefined
   }
 
@@ -118,6 +124,7 @@ export class Draft implements FoldTarget {
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
     this.#tell(place, found.isThere, item)
+    if (found.isThere) this.#noteChange(found, place, item.position)
     this.#table.putRecord(place, encodeItem(item, { since, ...moment }))
     if (!found.isThere) {
       this.#size++
@@ -127,9 +134,11 @@ export class Draft implements FoldTarget {
   }
 
   remove(id: ItemId, gone: Gone, moment: Moment): void {
-    const { place, isThere, since } = this.#find(keyOf(id))
+    const found = this.#find(keyOf(id))
+    const { place, isThere, since } = found
     if (!isThere || place === undefined) return
     this.#tell(place, isThere, undefined)
+    this.#noteChange(found, place, gone.position)
     this.#table.putRecord(place, encodeGone(id, gone, { since, ...moment }))
     this.#size--
     this.#isEmpty(place)
@@ -169,6 +178,7 @@ export class Draft implements FoldTarget {
       }
     }
     this.#table = table
+    this.#ordered = position
     this.#gaps = gaps
     this.#unsaved.clear()
     for (const block of gaps.keys()) this.#unsaved.add(block)
@@ -199,6 +209,15 @@ export class Draft implements FoldTarget {
     const { number } = this.#table
     if (!this.#observer?.isObserved(number)) return
     this.#observer.changed(number, place, wasThere ? this.#table.uncachedAt(place, NEWEST) : undefined, item)
+  }
+
+  /** Of items that changed since they stand at their places the store knows by their last events which they are. */
+  #noteChange({ since, position }: Found, place: number, now: Position): void {
+    const { number } = this.#table
+    if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))
+    const value = Buffer.allocUnsafe(POSITION_BYTES)
+    putPosition(value, 0, place)
+    this.#store.set(numberedKey(TAG.changed, number, now), value)
   }
 
   #isEmpty(place: number): void {

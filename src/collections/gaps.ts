@@ -41,6 +41,13 @@ export class Gaps {
     this.#counted = Math.min(this.#counted, block + 1)
   }
 
+  /** How many items stand before a block. */
+  before(block: number): number {
+    if (this.#total === 0) return block * BLOCK
+    this.#count(block + 1)
+    return this.#before[block] as number
+  }
+
   /** The block that the nth item stands in, and how many items stand before it; `places` is above the places of all. */
   blockWith(nth: number, places: number): { readonly block: number; readonly before: number } {
     if (this.#total === 0) {
@@ -48,10 +55,7 @@ export class Gaps {
       return { block, before: block * BLOCK }
     }
     const blocks = Math.ceil(places / BLOCK)
-    for (; this.#counted < blocks; this.#counted++) {
-      const last = this.#counted - 1
-      this.#before[this.#counted] = (this.#before[last] as number) + BLOCK - this.of(last)
-    }
+    this.#count(blocks)
     let low = 0
     let high = blocks - 1
     while (low < high) {
@@ -60,5 +64,12 @@ export class Gaps {
       else high = middle - 1
     }
     return { block: low, before: this.#before[low] as number }
+  }
+
+  #count(blocks: number): void {
+    for (; this.#counted < blocks; this.#counted++) {
+      const last = this.#counted - 1
+      this.#before[this.#counted] = (this.#before[last] as number) + BLOCK - this.of(last)
+    }
   }
 }

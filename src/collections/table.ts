@@ -33,7 +33,7 @@ export class Table {
   /** The record at a place, until the next call of anything. */
   recordAt(place: number, at: Position): Buffer | undefined {
     const record = this.store.read(numberedKey(TAG.item, this.number, place), at)
-    if (record && record.length < RECORD_BYTES) throw this.#lacking(place)
+    if (record && record.length < RECORD_BYTES) throw this.lacking(place)
     return record
   }
 
@@ -74,7 +74,7 @@ export class Table {
   recordOf(key: string, place: number, at: Position): Buffer {
     const record = this.recordAt(place, at)
     if (record && keyOf(idOf(record)) === key) return record
-    throw this.#lacking(place)
+    throw this.lacking(place)
   }
 
   /** The item of an integer, if it stands where the last one that was looked up would let expect it: no key is looked up then. */
@@ -129,7 +129,7 @@ export class Table {
   /** Every place has a record: one that is missing was lost. */
   #standingAt(place: number, at: Position): Buffer {
     const record = this.recordAt(place, at)
-    if (!record) throw this.#lacking(place)
+    if (!record) throw this.lacking(place)
     return record
   }
 
@@ -146,7 +146,7 @@ export class Table {
     }
   }
 
-  #lacking(place: number): Refusal {
+  lacking(place: number): Refusal {
     return this.store.damage(new Corruption(`The store lacks an item at place ${place}, or has another one.`))
   }
 }

@@ -4,12 +4,13 @@ import type { CommandHandler } from '../commands/handler.ts'
 import type { Former, Restoration } from '../commands/restore.ts'
 import { type Fault, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import type { Journal, Origin } from '../events/journal.ts'
 import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import type { TakenInEdit } from '../projections/data-file/connection.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
+import { itemsOf, type Reading } from '../projections/query/index/reading.ts'
 import type { Views } from '../projections/views.ts'
 import { Slices } from '../slices.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
@@ -85,7 +86,7 @@ export function adminRoutes(options: AdminOptions): Router {
       const { json } = await readBody(bodyOf(ctx), { types: [JSON_TYPE], limitBytes: bodyBytes, slices })
       const wanted = await parseRestore(json, { journal, now })
       checkBuilt(building())
-      const { position, events } = await handler.restore(await restorationOf(wanted), authorOf(ctx), wanted.dryRun)
+      const { position, events } = await restore(wanted, authorOf(ctx))
       ctx.set('Journal-Position', String(position))
       const changes = events.slice(0, CHANGES).map(({ type, collection, ...event }) => ({
         type,
@@ -98,7 +99,17 @@ export function adminRoutes(options: AdminOptions): Router {
 
   return router
 
-  async function restorationOf({ to, collection, key }: RestoreRequest): Promise<Restoration> {
+  async function restore(request: RestoreRequest, author: Origin) {
+    const former: Reading[] = []
+    try {
+      return await handler.restore(await restorationOf(request, former), author, request.dryRun)
+    } finally {
+      for (const reading of former) reading.release()
+    }
+  }
+
+  /** What is to be released after it was used is added to `former`. */
+  async function restorationOf({ to, collection, key }: RestoreRequest, former: Reading[]): Promise<Restoration> {
     if (collection !== undefined && !views.any(collection)) {
       throw new Refusal('Unprocessable', `There never was a collection ${JSON.stringify(collection)}.`, [
         { pointer: '/collection', message: 'must name a collection' },
@@ -109,7 +120,9 @@ export function adminRoutes(options: AdminOptions): Router {
     }
     const collections = new Map<string, Former | undefined>()
     for (const name of collection === undefined ? views.namesEver() : [collection]) {
-      collections.set(name, past.existed(name, to) ? await past.former(name, to) : undefined)
+      const reading = past.existed(name, to) ? await past.collection(name, to) : undefined
+      if (reading) former.push(reading)
+      collections.set(name, reading && { items: () => itemsOf(reading) })
     }
     return { type: 'collections', collections }
   }

@@ -88,7 +88,7 @@ export function apiResources({
         if (!collection) throw unknownCollection(name)
         const query = parseQuery(parameters, limits)
         if (reply.isNotModified(request, tagAt(collection.position))) return
-        const answered = ({ text, total, at, collection: { position, exists } }: AnsweredAt): void => {
+        const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
           reply.position = at
           if (!exists) {
             // It was removed while it was looked through.
@@ -163,12 +163,6 @@ export function apiResources({
     reply.position = at ?? views.position
   }
 
-  async function collectionAt(name: string, at: Position, asker: ApiRequest): Promise<Collection> {
-    const collection = past.existed(name, at) && (await past.collection(name, at, asker))
-    if (!collection) throw unknownCollection(name)
-    return collection
-  }
-
   async function readPastPage(
     request: ApiRequest,
     reply: Reply,
@@ -177,18 +171,18 @@ export function apiResources({
   ): Promise<void> {
     const at = (await momentOf(parameters, reply)) as Position
     reflect(reply, at)
-    let collection = await collectionAt(name, at, request)
+    if (!past.existed(name, at)) throw unknownCollection(name)
     const query = parseQuery(parameters, limits)
-    if (reply.isNotModified(request, tagAt(collection.position))) return
-    let answer = await queries.answer(collection, query, request)
-    // What had not changed since then may have done so meanwhile; what it was is another collection now.
-    while (answer.collection.position > at) {
-      collection = await collectionAt(name, at, request)
-      answer = await queries.answer(collection, query, request)
+    const then = await past.collection(name, at, request)
+    try {
+      const tag = tagAt(then.position)
+      if (reply.isNotModified(request, tag)) return
+      const { text, total } = await queries.answerIn(then, query, request)
+      reply.replace('ETag', tag)
+      answerPage(reply, { text, total, link: linkOf(name, parameters, query, total) })
+    } finally {
+      then.release()
     }
-    const { text, total } = answer
-    reply.replace('ETag', tagAt(answer.collection.position))
-    answerPage(reply, { text, total, link: linkOf(name, parameters, query, total) })
   }
 
   /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */

@@ -202,7 +202,7 @@ export class Folding {
     if (number === undefined) {
       number = this.#next++
       this.#numbers.set(name, number)
-      const nothing = { exists: false, nextId: 0, textIds: 0, position: 0, size: 0, places: 0 }
+      const nothing = { exists: false, nextId: 0, textIds: 0, position: 0, size: 0, places: 0, ordered: 0 }
       this.#drafts.set(
         number,
         new Draft(this.#options.store, { name, ...nothing, table: number }, this.#options.indexes),

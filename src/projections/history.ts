@@ -2,6 +2,7 @@ import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '..
 import type { Journal, Recorded } from '../events/journal.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
+import type { Row } from '../store/store.ts'
 import type { StoredProjection } from './folding.ts'
 import type { Views } from './views.ts'
 
@@ -37,10 +38,13 @@ export class History implements StoredProjection {
   }
 
   existed(collection: string, at: Position): boolean {
-    const number = this.#views.numberOf(collection)
-    if (number === undefined) return false
-    const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, at), { reverse: true, limit: 1 })
-    return life?.value.equals(LIFE.created) === true
+    return this.#lifeAt(collection, at)?.value.equals(LIFE.created) === true
+  }
+
+  /** The position at which a collection was created or removed last, up to another one. */
+  lifeOf(collection: string, at: Position): Position | undefined {
+    const life = this.#lifeAt(collection, at)
+    return life && positionOf(life.key, life.key.length - POSITION_BYTES)
   }
 
   /** The positions of a collection's first and last event; undefined when there never was such a collection. */
@@ -78,14 +82,15 @@ export class History implements StoredProjection {
     }
   }
 
-  /** An item's last event that is not beyond a position. */
+  /** An item's last event that is not beyond a position; `prior` is one of which it is known that it is, or none. */
   async lastOf(
     journal: Pick<Journal, 'read'>,
     collection: string,
     key: string,
     at: Position,
+    prior?: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
-    const from = this.#stepFrom(collection, key, at) ?? this.#lastOf(collection, key)
+    const from = prior ?? this.#stepFrom(collection, key, at) ?? this.#lastOf(collection, key)
     if (from === undefined) return undefined
     for await (const { position, events } of chain(journal, from)) {
       if (position <= at) return { event: events.at(0) as ItemEvent, position }
@@ -95,6 +100,13 @@ export class History implements StoredProjection {
 
   #lastOf(collection: string, key: string): Position | undefined {
     return this.#views.any(collection)?.get(key)?.position
+  }
+
+  #lifeAt(collection: string, at: Position): Row | undefined {
+    const number = this.#views.numberOf(collection)
+    if (number === undefined) return undefined
+    const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, at), { reverse: true, limit: 1 })
+    return life
   }
 
   /** The first kept step along an item's chain from a position on; its last event is one. */

@@ -8,32 +8,42 @@ import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type Asker, abandoned, Slices, type Steps } from '../slices.ts'
 import { Turns } from '../turns.ts'
+import { FormerCollection } from './former.ts'
 import type { History } from './history.ts'
+import { heldReading, type Reading } from './query/index/reading.ts'
 import { Views } from './views.ts'
 
-/** Bytes that past states may have on disk together; the last one asked for is kept in any case. */
+/** What past states may take together: bytes on disk of those that were folded, */
 const KEPT_BYTES = 512 * 1024 * 1024
+/** and characters in memory of the others. The last one asked for is kept in any case. */
+const KEPT_CHARACTERS = 32 * 1024 * 1024
+/** So many are kept, */
+const MOST_KEPT = 8
+/** for so long after they were last asked for: the store keeps what is replaced meanwhile. */
+const KEPT_MS = 30_000
 /** Of an item beside its text, about. */
 const ITEM_BYTES = 120
-/** So many states are folded at a time, as each reads the journal and holds what it has so far. */
-const FOLDS_AT_ONCE = 2
+/** So many states are made at a time, as each reads the journal and holds what it has so far. */
+const MADE_AT_ONCE = 2
 
 const STAYING: Asker = { isGone: () => false }
 
-interface KeptState {
-  readonly name: string
-  readonly at: Position
-  readonly state: Promise<Folded>
+/** A past state, whole or being made. */
+interface Kept {
+  readonly key: string
+  readonly made: Promise<Made>
   /** Those who wait for it. */
   readonly askers: Asker[]
-  /** Undefined until it is. */
-  folded: Folded | undefined
+  /** Of what past states may take. */
+  share: number
+  /** Those who read it. */
+  readers: number
+  usedMs: number
 }
 
-interface Folded {
-  readonly collection: Collection
-  /** On disk, about. */
-  readonly bytes: number
+interface Made {
+  readonly reading: Reading
+  readonly share: number
 }
 
 /** Items of a collection, of which some match. */
@@ -43,17 +53,18 @@ interface Watched {
 }
 
 /**
- * What was. An item is read back from the journal, at a position that its history finds; a collection's past
- * state is folded again, in slices that hold nobody, and kept for a while.
+ * What was. An item is read back from the journal, at a position that its history finds. A collection is what it is now
+ * but for what changed since; where that is very much, or its order changed, it is folded again. Both are kept for a while.
  */
 export class Past {
   readonly #journal: Pick<Journal, 'read'>
   readonly #views: Views
   readonly #history: History
   /** The least recently asked first. */
-  readonly #states = new Map<string, KeptState>()
-  readonly #folds = new Turns(FOLDS_AT_ONCE)
+  readonly #kept = new Map<string, Kept>()
+  readonly #turns = new Turns(MADE_AT_ONCE)
   readonly #slices = new Slices()
+  #forgetting: NodeJS.Timeout | undefined
 
   constructor(journal: Pick<Journal, 'read'>, views: Views, history: History) {
     this.#journal = journal
@@ -81,34 +92,28 @@ export class Past {
     return new Item(event.id, event.item, event.revision, position)
   }
 
-  /**
-   * The collection as it was right after an event; to be read at once, and not to be changed. Refuses when all who asked
-   * for it are gone.
-   */
-  async collection(name: string, at: Position, asker = STAYING): Promise<Collection> {
-    const now = this.#views.any(name)
-    if (now && now.position <= at) return now
-    const key = stateKey(name, at)
-    const known = this.#states.get(key)
-    if (known && !known.folded) known.askers.push(asker)
-    const kept = known ?? this.#folding(name, at, asker)
-    this.#states.delete(key)
-    this.#states.set(key, kept)
+  /** The collection, which there was, as it was right after an event. It is to be released. Refuses when all who asked for it are gone. */
+  async collection(name: string, at: Position, asker = STAYING): Promise<Reading> {
+    const now = this.#views.any(name) as Collection
+    // Whatever comes after its last event, it is the same.
+    const position = Math.min(at, now.position)
+    const key = `${position} ${name}`
+    const known = this.#kept.get(key)
+    const kept = known ?? this.#making(key, now, position, asker)
+    if (known) known.askers.push(asker)
+    kept.readers++
+    this.#kept.delete(key)
+    this.#kept.set(key, kept)
     try {
-      kept.folded = await kept.state
+      const { reading, share } = await kept.made
       kept.askers.length = 0
-      this.#forgetOldest()
-      return kept.folded.collection
+      kept.share = share
+      this.#forget()
+      return releasing(reading, () => this.#released(kept))
     } catch (error) {
-      if (this.#states.get(key) === kept) this.#states.delete(key)
+      if (this.#kept.get(key) === kept) this.#kept.delete(key)
       throw error
     }
-  }
-
-  /** The same, to be read as slowly as one likes. */
-  async former(name: string, at: Position): Promise<Pick<Collection, 'items'>> {
-    const then = await this.collection(name, at)
-    return (then === this.#views.any(name) && this.#views.picture().get(name)) || then
   }
 
   /**
@@ -139,25 +144,36 @@ export class Past {
     }
   }
 
-  #folding(name: string, at: Position, asker: Asker): KeptState {
+  #making(key: string, now: Collection, at: Position, asker: Asker): Kept {
     const askers = [asker]
     const checkAsked = (): void => {
       if (!askers.every((one) => one.isGone())) return
       // Whoever asks from now on begins anew.
-      this.#states.delete(stateKey(name, at))
+      this.#kept.delete(key)
       throw abandoned()
     }
-    const state = this.#folds.run(() => {
+    const made = this.#turns.run(() => {
       checkAsked()
-      return this.#fold(name, at, checkAsked)
+      return this.#made(now, at, checkAsked)
     })
-    return { name, at, state, askers, folded: undefined }
+    return { key, made, askers, share: 0, readers: 0, usedMs: 0 }
   }
 
-  /** In a store of its own; `checkAsked` throws when it is to be given up. */
-  async #fold(name: string, at: Position, checkAsked: () => void): Promise<Folded> {
+  /** `checkAsked` throws when it is to be given up. */
+  async #made(now: Collection, at: Position, checkAsked: () => void): Promise<Made> {
+    const former = await FormerCollection.at(now, at, {
+      store: this.#views.store,
+      journal: this.#journal,
+      history: this.#history,
+      indexes: this.#views.indexes.of(now.facts.table),
+      rest: async () => {
+        checkAsked()
+        await new Promise((resolve) => setImmediate(resolve))
+      },
+    })
+    if (former) return { reading: former, share: former.characters / KEPT_CHARACTERS }
     try {
-      return await this.#folded(name, at, checkAsked)
+      return await this.#folded(now.name, at, checkAsked)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
         throw new Corruption(`The directory ${this.#views.store.directory} was removed.`)
@@ -167,7 +183,8 @@ export class Past {
     }
   }
 
-  async #folded(name: string, at: Position, checkAsked: () => void): Promise<Folded> {
+  /** From the journal, in a store of its own. */
+  async #folded(name: string, at: Position, checkAsked: () => void): Promise<Made> {
     const past = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
     let bytes = 0
     const journal = this.#journal
@@ -181,21 +198,45 @@ export class Past {
       }
     }
     await past.buildAll(asked())
-    return { collection: past.any(name) as Collection, bytes }
+    return { reading: heldReading(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
   }
 
-  #forgetOldest(): void {
-    const all = [...this.#states]
-    let total = all.reduce((sum, [, { folded }]) => sum + (folded?.bytes ?? 0), 0)
-    for (const [key, { folded }] of all.slice(0, -1)) {
-      if (total <= KEPT_BYTES) return
-      if (!folded) continue
-      this.#states.delete(key)
-      total -= folded.bytes
+  #released(kept: Kept): void {
+    kept.readers--
+    kept.usedMs = performance.now()
+    this.#forgetting ??= setTimeout(() => {
+      this.#forgetting = undefined
+      this.#forget()
+    }, KEPT_MS).unref()
+    this.#forget()
+  }
+
+  /** Those that nobody reads, of which there are too many, or which were not asked for of late. */
+  #forget(): void {
+    const last = [...this.#kept.values()].at(-1)
+    let total = 0
+    for (const { share } of this.#kept.values()) total += share
+    const oldestMs = performance.now() - KEPT_MS
+    for (const kept of this.#kept.values()) {
+      const { key, made, share, readers, usedMs } = kept
+      if (readers > 0) continue
+      const isOld = usedMs <= oldestMs
+      if (!isOld && (kept === last || (total <= 1 && this.#kept.size <= MOST_KEPT))) continue
+      this.#kept.delete(key)
+      total -= share
+      void made.then(({ reading }) => reading.release())
+    }
+    if (this.#kept.size > 0 && this.#forgetting === undefined) {
+      this.#forgetting = setTimeout(() => {
+        this.#forgetting = undefined
+        this.#forget()
+      }, KEPT_MS).unref()
     }
   }
 }
 
-function stateKey(name: string, at: Position): string {
-  return `${at} ${name}`
+/** The same, but for what its release does. */
+function releasing(reading: Reading, released: () => void): Reading {
+  const { items, position, exists, indexes } = reading
+  return { items, position, exists, indexes, keysOf: (index) => reading.keysOf(index), release: released }
 }

@@ -315,7 +315,7 @@ export class Views {
 
   async #clearTable(table: number): Promise<void> {
     await this.indexes.dropTable(table)
-    for (const tag of [TAG.item, TAG.place, TAG.gaps]) await this.store.clear(tableKey(tag, table))
+    for (const tag of [TAG.item, TAG.place, TAG.gaps, TAG.changed]) await this.store.clear(tableKey(tag, table))
   }
 
   *#existing(): Generator<Collection> {

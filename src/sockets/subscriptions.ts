@@ -258,11 +258,12 @@ export class Subscriptions {
   async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<Found['items']> {
     const { past, queries, items: most } = this.#options
     if (!past.existed(collection, at)) return []
-    for (;;) {
-      const then = await past.collection(collection, at)
-      const { items, collection: found } = await queries.find(then, queryOf(watch, most + 1))
-      // What had not changed since then may have done so meanwhile.
-      if (found.position <= at) return items
+    const then = await past.collection(collection, at)
+    try {
+      const { items } = await queries.findIn(then, queryOf(watch, most + 1))
+      return items
+    } finally {
+      then.release()
     }
   }
 

@@ -20,6 +20,7 @@ export const TAG = {
   index: 14,
   tree: 15,
   node: 16,
+  changed: 17,
 } as const
 export type Tag = (typeof TAG)[keyof typeof TAG]
 

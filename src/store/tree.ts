@@ -1,5 +1,6 @@
 import type { Steps } from '../steps.ts'
 import { POSITION_BYTES } from './bytes.ts'
+import type { KeyCursor, Keys } from './merged-tree.ts'
 import {
   childAt,
   childCount,
@@ -29,7 +30,7 @@ interface Level {
  * number, are found on one way from the root down. It is read as it was at one position, and with `below` as if there
  * were no places from that one on: then only what lies between such places and others is looked at more closely, in steps.
  */
-export class Tree {
+export class Tree implements Keys {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: Below
 
@@ -138,7 +139,7 @@ function childWith(sums: Float64Array, rank: number): number {
 }
 
 /** Goes through keys in order, in both directions. */
-export class Cursor {
+export class Cursor implements KeyCursor {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: Below
   readonly #levels: Level[]
@@ -180,7 +181,10 @@ export class Cursor {
     do {
       leaf.index += by
       while (leaf.index < 0 || leaf.index >= sizeOf(leaf.node)) {
-        if (!this.#turn(by)) return
+        if (!this.#turn(by)) {
+          leaf.index = by > 0 ? sizeOf(leaf.node) : -1
+          return
+        }
         leaf = this.#levels.at(-1) as Level
         leaf.index += by
       }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { itemsIn } from '../../src/collections/collection.ts'
 import type { FileEngine } from '../../src/engine.ts'
 import { MANY_EVENTS } from '../../src/events/journal.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
@@ -26,8 +27,11 @@ function fileOf(generation: number, isReversed = false): Buffer {
 }
 
 async function restore({ handler, past }: FileEngine, to: number): Promise<number> {
-  const collections = new Map([['things', await past.former('things', to)]])
-  return (await handler.restore({ type: 'collections', collections }, ORIGIN, false)).position
+  const then = await past.collection('things', to)
+  const collections = new Map([['things', { items: () => itemsIn(then.items) }]])
+  const { position } = await handler.restore({ type: 'collections', collections }, ORIGIN, false)
+  then.release()
+  return position
 }
 
 /** The generation of all items; that they have one is the point. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pino } from 'pino'
+import { itemsIn } from '../../src/collections/collection.ts'
 import type { Former } from '../../src/commands/restore.ts'
 import { Refusal } from '../../src/errors.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import type { Reading } from '../../src/projections/query/index/reading.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
@@ -138,7 +140,8 @@ class Client implements Subscriber {
     this.#id = answered.subscription
     this.position = answered.position
     if (!answered.items) return 'resumed'
-    this.isBehind = false
+    // What changed while the items were looked for is still to come.
+    this.isBehind = answered.position < this.#states.last
     this.isLagging = false
     this.list = new Map(answered.items.map(({ key, value }) => [key, value]))
     this.isRightAt(answered.position)
@@ -283,10 +286,14 @@ async function run(
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
       const collections = new Map<string, Former | undefined>()
+      const former: Reading[] = []
       for (const name of ['a', 'b']) {
-        collections.set(name, past.existed(name, to) ? await past.former(name, to) : undefined)
+        const then = past.existed(name, to) ? await past.collection(name, to) : undefined
+        collections.set(name, then && { items: () => itemsIn(then.items) })
+        if (then) former.push(then)
       }
-      begin(handler.restore({ type: 'collections', collections }, ORIGIN, false))
+      const restoring = handler.restore({ type: 'collections', collections }, ORIGIN, false)
+      begin(restoring.finally(() => former.forEach((reading) => void reading.release())))
     } else if (kind < 21 && clients.length < 14) {
       const one = new Client(states, random, randomQuery(random))
       count(await one.subscribe(subscriptions, journal.id, false))

@@ -1,12 +1,21 @@
 import type { Collection } from '../../src/collections/collection.ts'
 import { type Item, keyOf } from '../../src/collections/item.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
-import type { Recorded } from '../../src/events/journal.ts'
+import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { Views } from '../../src/projections/views.ts'
+import { atOnce } from '../../src/steps.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
+
+function readFrom(records: readonly Recorded[]): Pick<Journal, 'read'> {
+  return {
+    async *read(from, to = records.length) {
+      yield* records.slice(from - 1, to)
+    },
+  }
+}
 
 /** A write of these events, as a journal records it. */
 export function recordOf(position: Position, events: readonly DomainEvent[], timeMs = 0): Recorded {
@@ -30,6 +39,9 @@ export function viewsOf(events: readonly DomainEvent[]): Views {
 export class CollectionWriter {
   readonly collection: Collection
   readonly views: Views
+  /** Of what was written. */
+  readonly #records: Recorded[] = []
+  readonly journal: Pick<Journal, 'read'> = readFrom(this.#records)
   readonly #entries = new Map<
     string,
     { readonly revision: number; readonly position: Position; readonly isThere: boolean }
@@ -38,7 +50,7 @@ export class CollectionWriter {
 
   constructor(name = 'things', views = Views.temporary()) {
     this.views = views
-    project(this.views, recordOf(++this.#head, [{ type: 'CollectionCreated', collection: name }]))
+    project(this.views, this.#write({ type: 'CollectionCreated', collection: name }))
     this.collection = this.views.any(name) as Collection
   }
 
@@ -76,7 +88,9 @@ export class CollectionWriter {
   }
 
   #write(event: DomainEvent): Recorded {
-    return recordOf(++this.#head, [event])
+    const recorded = recordOf(++this.#head, [event])
+    this.#records.push(recorded)
+    return recorded
   }
 }
 
@@ -84,7 +98,7 @@ export class CollectionWriter {
 export function sliceOf(collection: Collection, offset: number, size: number): Item[] {
   const held = collection.held()
   const found: Item[] = []
-  for (let place = held.nth(offset); found.length < size && place < held.places; place = held.seek(place + 1)) {
+  for (let place = atOnce(held.nth(offset)); found.length < size && place < held.places; place = held.seek(place + 1)) {
     found.push(held.itemAt(place) as Item)
   }
   held.release()

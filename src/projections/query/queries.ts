@@ -1,4 +1,4 @@
-import type { Collection, CollectionFacts } from '../../collections/collection.ts'
+import type { Collection } from '../../collections/collection.ts'
 import type { Position } from '../../events/event.ts'
 import type { Path } from '../../json/paths.ts'
 import { type Asker, Slices, type Steps } from '../../slices.ts'
@@ -7,7 +7,7 @@ import { type Answer, textOf } from './answer.ts'
 import { Wanted } from './index/access.ts'
 import { type Found, finding } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
-import type { Reading } from './index/reading.ts'
+import { heldReading, type Reading } from './index/reading.ts'
 import { type IndexStatus, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
 import { KIND } from './index/tuples.ts'
 import type { Query } from './query.ts'
@@ -24,7 +24,9 @@ export interface QueriesOptions {
 interface Moment {
   /** The position of the last event that readers saw. */
   readonly at: Position
-  readonly collection: CollectionFacts
+  /** That of the collection's last event. */
+  readonly position: Position
+  readonly exists: boolean
 }
 
 export interface FoundAt extends Found, Moment {}
@@ -70,14 +72,28 @@ export class Queries {
     this.#slices = options.slices ?? new Slices()
   }
 
-  /** The page that a query asks for, as text. Refuses when nobody waits for it any more. */
+  /** The page that a query of the present asks for, as text. Refuses when nobody waits for it any more. */
   answer(collection: Collection, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
     return this.#slices.run(() => this.#answering(collection, query), asker)
   }
 
-  /** What a query finds. */
+  /** What a query of the present finds. */
   find(collection: Collection, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
     return this.#slices.run(() => this.#finding(collection, query), asker)
+  }
+
+  /** The page that a query of the past asks for. */
+  answerIn(reading: Reading, query: Query, asker?: Asker): Answer | Promise<Answer> {
+    const found = () => this.#foundIn(reading, query)
+    return this.#slices.run(function* () {
+      const { items, total } = yield* found()
+      return { text: yield* textOf(items, query.fields), total }
+    }, asker)
+  }
+
+  /** What a query of the past finds. */
+  findIn(reading: Reading, query: Query, asker?: Asker): Found | Promise<Found> {
+    return this.#slices.run(() => this.#foundIn(reading, query), asker)
   }
 
   list(): readonly IndexStatus[] {
@@ -90,25 +106,25 @@ export class Queries {
   }
 
   *#answering(collection: Collection, query: Query): Steps<AnsweredAt> {
-    const { items, total, at, collection: facts } = yield* this.#finding(collection, query)
-    return { text: yield* textOf(items, query.fields), total, at, collection: facts }
+    const { items, total, ...moment } = yield* this.#finding(collection, query)
+    return { text: yield* textOf(items, query.fields), total, ...moment }
   }
 
   *#finding(collection: Collection, query: Query): Steps<FoundAt> {
-    const items = collection.held()
-    const indexes = this.#indexesOf(collection).filter((index) => index.isReadableAt(items.at))
-    for (const index of indexes) index.readers++
+    const reading = heldReading(collection, this.#options.views.indexes.of(collection.facts.table))
+    const { at, position, exists } = reading
     try {
-      const reading: Reading = { items, indexes, treeOf: ({ tree }) => tree.at(items.at) }
       const wanted = new Wanted(query)
       const lead = yield* leadOf(reading, wanted)
       this.#note(collection, wanted, lead)
-      const found = yield* finding(reading, query, lead)
-      return { ...found, at: items.at, collection: items.facts }
+      return { ...(yield* finding(reading, query, lead)), at, position, exists }
     } finally {
-      for (const index of indexes) index.readers--
-      items.release()
+      reading.release()
     }
+  }
+
+  *#foundIn(reading: Reading, query: Query): Steps<Found> {
+    return yield* finding(reading, query, yield* leadOf(reading, new Wanted(query)))
   }
 
   /** Takes note of the index that was used, and of the one that would have helped more. */
@@ -128,7 +144,7 @@ export class Queries {
   }
 
   #build(collection: Collection, paths: readonly Path[], times: number): void {
-    const of = this.#indexesOf(collection)
+    const of = this.#options.views.indexes.of(collection.facts.table)
     // While one is built, others wait.
     if (of.some(({ isBuilt }) => !isBuilt) || of.some(({ name }) => name === nameOf(paths))) return
     const dropped = this.#roomFor(collection, paths, times)
@@ -143,7 +159,7 @@ export class Queries {
     const { keyBytes, itemBytes, isOfUse } = sampled(collection, paths)
     if (!isOfUse) return undefined
     const { bytes, views } = this.#options
-    const all = this.#indexesOf(collection)
+    const all = this.#options.views.indexes.of(collection.facts.table)
     const most = bytes > 0 ? bytes : Math.max(LEAST_BYTES, (itemBytes * collection.size) / 2)
     let left = most - keyBytes * collection.size
     for (const index of bytes > 0 ? views.indexes.all : all) left -= index.bytes
@@ -157,12 +173,6 @@ export class Queries {
       left += index.bytes
     }
     return dropped
-  }
-
-  /** Past states have none. */
-  #indexesOf(collection: Collection): readonly StoredIndex[] {
-    const { views } = this.#options
-    return views.any(collection.name) === collection ? views.indexes.of(collection.facts.table) : []
   }
 
   #count(): void {

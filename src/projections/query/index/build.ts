@@ -6,6 +6,7 @@ import type { Position } from '../../../events/event.ts'
 import { isOutOfSpace } from '../../../files/files.ts'
 import type { Steps } from '../../../slices.ts'
 import type { Store } from '../../../store/store.ts'
+import { inOrder } from './in-steps.ts'
 import { keysAt, type StoredIndex } from './stored-index.ts'
 
 /** Keys that are sorted before they are put in, */
@@ -16,8 +17,6 @@ const RUN_CHARACTERS = 8 * 1024 * 1024
 const STEP_MS = 4
 /** While the disk is full, it is tried again after so many milliseconds. */
 const FULL_MS = 500
-/** Keys that are sorted at once. */
-const CHUNK = 512
 /** Above all positions. */
 const NEWEST = Number.MAX_SAFE_INTEGER
 
@@ -172,34 +171,4 @@ export class IndexBuild {
     }
     return []
   }
-}
-
-/** By comparing: short runs first, then twice as long ones from two each. */
-function* inOrder(keys: readonly string[]): Steps<readonly string[]> {
-  let from = [...keys]
-  for (let start = 0; start < keys.length; start += CHUNK) {
-    const chunk = keys.slice(start, start + CHUNK).sort(byBytes)
-    for (let index = 0; index < chunk.length; index++) from[start + index] = chunk[index] as string
-    yield
-  }
-  for (let length = CHUNK; length < keys.length; length *= 2) {
-    const to = new Array<string>(keys.length)
-    for (let start = 0; start < keys.length; start += 2 * length) {
-      const middle = Math.min(start + length, keys.length)
-      const end = Math.min(middle + length, keys.length)
-      let left = start
-      let right = middle
-      for (let at = start; at < end; at++) {
-        const takesLeft = left < middle && (right === end || (from[left] as string) <= (from[right] as string))
-        to[at] = from[takesLeft ? left++ : right++] as string
-        if (at % CHUNK === 0) yield
-      }
-    }
-    from = to
-  }
-  return from
-}
-
-function byBytes(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

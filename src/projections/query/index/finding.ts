@@ -1,4 +1,4 @@
-import type { PinnedCollection } from '../../../collections/collection.ts'
+import type { CollectionItems } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
 import { parseSteps } from '../../../json/parse-steps.ts'
 import type { JsonObject } from '../../../json/value.ts'
@@ -56,9 +56,13 @@ function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): St
 }
 
 /** Without filters and sorts: the items in their order. */
-function* asTheyStand(items: PinnedCollection, { offset, size }: Query['page']): Steps<Places> {
+function* asTheyStand(items: CollectionItems, { offset, size }: Query['page']): Steps<Places> {
   const places: number[] = []
-  for (let place = items.nth(offset); place < items.places && places.length < size; place = items.seek(place + 1)) {
+  for (
+    let place = yield* items.nth(offset);
+    place < items.places && places.length < size;
+    place = items.seek(place + 1)
+  ) {
     places.push(place)
     if (places.length % STEP === 0) yield
   }
@@ -72,13 +76,13 @@ interface Candidate {
   readonly matches: boolean
 }
 
-function* all(items: PinnedCollection): Generator<Candidate> {
+function* all(items: CollectionItems): Generator<Candidate> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
 }
 
 /** Each item once, however many keys it has. */
 function* candidatesOf(
-  items: PinnedCollection,
+  items: CollectionItems,
   { tree, access, single, others }: Lead,
 ): Generator<Candidate | undefined> {
   for (const { range, size } of single) {
@@ -101,7 +105,7 @@ function* candidatesOf(
 /** The page of those that match, in the query's order; the candidates are gone through as often as there is not room for all. */
 function* first(
   candidates: () => Generator<Candidate | undefined>,
-  items: PinnedCollection,
+  items: CollectionItems,
   query: Query,
 ): Steps<Places> {
   const { sort, page } = query
@@ -140,7 +144,7 @@ function* first(
 
 /** The item's value, if it meets the conditions. */
 export function* matching(
-  items: PinnedCollection,
+  items: CollectionItems,
   place: number,
   conditions: Conditions,
   isKnownTo = false,
@@ -150,7 +154,7 @@ export function* matching(
   return isKnownTo || (yield* passing(value, conditions)) ? value : undefined
 }
 
-function* meeting(items: PinnedCollection, place: number, conditions: Conditions): Steps<boolean> {
+function* meeting(items: CollectionItems, place: number, conditions: Conditions): Steps<boolean> {
   return (yield* matching(items, place, conditions)) !== undefined
 }
 

@@ -1,6 +1,6 @@
-import type { PinnedCollection } from '../../../collections/collection.ts'
+import type { CollectionItems } from '../../../collections/collection.ts'
 import type { Steps } from '../../../slices.ts'
-import type { Cursor, Tree } from '../../../store/tree.ts'
+import type { KeyCursor, Keys } from '../../../store/merged-tree.ts'
 import type { Query } from '../query.ts'
 import { dividedAtMissing, type Order } from './access.ts'
 import { matching, type Places } from './finding.ts'
@@ -13,7 +13,7 @@ import { KIND, MISSING, placeKey } from './tuples.ts'
 const MANY = 64
 
 /** The page where the keys of an index are in the query's order; the few items that they do not place are put among them. */
-export function* inOrder(items: PinnedCollection, query: Query, lead: Lead): Steps<Places> {
+export function* inOrder(items: CollectionItems, query: Query, lead: Lead): Steps<Places> {
   const { offset, size } = query.page
   const order = lead.access.order as Order
   const runs = yield* runsOf(lead, order)
@@ -61,7 +61,7 @@ function* runsOf({ tree, single }: Lead, { descending }: Order): Steps<Run[]> {
 }
 
 /** Adds so many places of the runs, from one number on. */
-function* placesIn(tree: Tree, runs: readonly Run[], from: number, count: number, places: number[]): Steps<void> {
+function* placesIn(tree: Keys, runs: readonly Run[], from: number, count: number, places: number[]): Steps<void> {
   const end = places.length + count
   let passed = 0
   for (const { before, size, descending } of runs) {
@@ -74,7 +74,7 @@ function* placesIn(tree: Tree, runs: readonly Run[], from: number, count: number
   }
 }
 
-function* take(cursor: Cursor, count: number, places: number[]): Steps<void> {
+function* take(cursor: KeyCursor, count: number, places: number[]): Steps<void> {
   for (let left = count; left > 0; left--, cursor.next()) {
     places.push(cursor.place)
     if (left % STEP === 0) yield
@@ -85,7 +85,7 @@ const STEP = 256
 
 /** Downwards, but those of one tuple in the collection's order. */
 function* takeDown(
-  tree: Tree,
+  tree: Keys,
   before: number,
   size: number,
   start: number,
@@ -139,7 +139,7 @@ interface Placed {
 }
 
 /** Of the items that are to be looked at those that match, in the query's order. */
-function* placedOthers(items: PinnedCollection, query: Query, lead: Lead, runs: readonly Run[]): Steps<Placed[]> {
+function* placedOthers(items: CollectionItems, query: Query, lead: Lead, runs: readonly Run[]): Steps<Placed[]> {
   const { tree, access } = lead
   const seen = new Set<number>()
   for (const { from, to } of access.others) {

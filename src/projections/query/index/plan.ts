@@ -1,5 +1,5 @@
 import type { Steps } from '../../../slices.ts'
-import type { Tree } from '../../../store/tree.ts'
+import type { Keys } from '../../../store/merged-tree.ts'
 import type { Access, KeyRange, Wanted } from './access.ts'
 import type { Reading } from './reading.ts'
 import type { StoredIndex } from './stored-index.ts'
@@ -16,7 +16,7 @@ const SINGLE = Buffer.from([KIND.single])
 /** Where an index has what a query asks for. */
 export interface Lead {
   readonly index: StoredIndex
-  readonly tree: Tree
+  readonly tree: Keys
   readonly access: Access
   /** Those of the access that are not empty. */
   readonly single: readonly Counted[]
@@ -37,19 +37,19 @@ export interface Counted {
 }
 
 /** The index that leaves the least to be looked at; undefined when all items may as well be gone through. */
-export function* leadOf({ items, indexes, treeOf }: Reading, wanted: Wanted): Steps<Lead | undefined> {
+export function* leadOf(reading: Reading, wanted: Wanted): Steps<Lead | undefined> {
   let best: Lead | undefined
-  for (const index of indexes) {
+  for (const index of reading.indexes) {
     const access = wanted.access(index.paths)
     if (!access) continue
-    const lead = yield* counted(index, treeOf(index), access)
+    const lead = yield* counted(index, yield* reading.keysOf(index), access)
     if (lead.isInOrder) return lead
-    if (lead.size < (best?.size ?? items.size)) best = lead
+    if (lead.size < (best?.size ?? reading.items.size)) best = lead
   }
   return best
 }
 
-function* counted(index: StoredIndex, tree: Tree, access: Access): Steps<Lead> {
+function* counted(index: StoredIndex, tree: Keys, access: Access): Steps<Lead> {
   const single: Counted[] = []
   let size = 0
   for (const [at, range] of access.single.entries()) {

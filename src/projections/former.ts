@@ -1,0 +1,232 @@
+import type { Collection, CollectionItems, PinnedCollection } from '../collections/collection.ts'
+import { Item, keyOf } from '../collections/item.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import type { Steps } from '../slices.ts'
+import { POSITION_BYTES, positionOf } from '../store/bytes.ts'
+import { numberedKey, TAG } from '../store/keys.ts'
+import { type Keys, MergedTree } from '../store/merged-tree.ts'
+import type { Store } from '../store/store.ts'
+import type { History } from './history.ts'
+import { inOrder } from './query/index/in-steps.ts'
+import type { Reading } from './query/index/reading.ts'
+import { keysAt, type StoredIndex } from './query/index/stored-index.ts'
+
+/** Items that may have changed since, and characters that they may have had: they are held in memory. */
+const MOST_CHANGED = 50_000
+const MOST_CHARACTERS = 64 * 1024 * 1024
+/** Rows that are read in a step. */
+const ROWS = 256
+/** Above all positions. */
+const NEVER = 2 ** 48 - 1
+
+export interface FormerOptions {
+  readonly store: Store
+  readonly journal: Pick<Journal, 'read'>
+  readonly history: History
+  /** Those of the collection as it is now. */
+  readonly indexes: readonly StoredIndex[]
+  /** Waited for from time to time; rejects when nobody asks any more. */
+  readonly rest: () => Promise<void>
+}
+
+/**
+ * A collection as it was: what it is now without the items that came later, and with those that changed since as they were.
+ * Whatever comes later leaves it as it is, until it is released.
+ */
+export class FormerCollection implements Reading, CollectionItems {
+  readonly position: Position
+  readonly exists = true
+  readonly size: number
+  readonly places: number
+  /** Of the items that are held in memory. */
+  readonly characters: number
+  readonly indexes: readonly StoredIndex[]
+  readonly #now: PinnedCollection
+  /** By their places, those that changed since. */
+  readonly #changed: ReadonlyMap<number, Item>
+  /** The places of items that are no more, in order, */
+  readonly #gone: readonly number[]
+  /** and how many items stood before each. */
+  #before: readonly number[] | undefined
+  readonly #keys = new Map<StoredIndex, Keys>()
+
+  private constructor(
+    now: PinnedCollection,
+    places: number,
+    position: Position,
+    { changed, gone, characters }: Since,
+    indexes: readonly StoredIndex[],
+  ) {
+    this.#now = now
+    this.places = places
+    this.position = position
+    this.#changed = changed
+    this.#gone = gone
+    this.characters = characters
+    this.size = now.below(places) + this.#gone.length
+    this.indexes = indexes.filter((index) => index.isReadableAt(now.at))
+    for (const index of this.indexes) index.readers++
+  }
+
+  /** The collection as it was right after an event; undefined when too much changed since, or its order did. */
+  static async at(collection: Collection, at: Position, options: FormerOptions): Promise<FormerCollection | undefined> {
+    if (at < collection.facts.ordered) return undefined
+    const now = collection.held()
+    try {
+      const places = placesAt(now, at)
+      const since = await changedSince(now, at, places, options)
+      if (since)
+        return new FormerCollection(now, places, lastOf(now, at, places, since, options), since, options.indexes)
+    } catch (error) {
+      now.release()
+      throw error
+    }
+    now.release()
+    return undefined
+  }
+
+  get items(): this {
+    return this
+  }
+
+  itemAt(place: number): Item | undefined {
+    return this.#changed.get(place) ?? this.#now.itemAt(place)
+  }
+
+  uncachedAt(place: number): Item | undefined {
+    return this.#changed.get(place) ?? this.#now.uncachedAt(place)
+  }
+
+  seek(place: number): number {
+    const gone = this.#gone[lowerBound(this.#gone, place)] ?? NEVER
+    return Math.min(this.places, gone, this.#now.seek(place))
+  }
+
+  *nth(nth: number): Steps<number> {
+    if (nth >= this.size) return this.places
+    if (nth === 0) return this.seek(0)
+    if (!this.#before) {
+      const before: number[] = []
+      for (const [index, place] of this.#gone.entries()) {
+        before.push(this.#now.below(place) + index)
+        yield
+      }
+      this.#before = before
+    }
+    const before = lowerBound(this.#before, nth)
+    return this.#before[before] === nth ? (this.#gone[before] as number) : yield* this.#now.nth(nth - before)
+  }
+
+  *keysOf(index: StoredIndex): Steps<Keys> {
+    const known = this.#keys.get(index)
+    if (known) return known
+    const without: string[] = []
+    const added: string[] = []
+    for (const [place, item] of this.#changed) {
+      for (const key of keysAt(this.#now.itemAt(place), index.paths, place)) without.push(key)
+      for (const key of keysAt(item, index.paths, place)) added.push(key)
+      yield
+    }
+    const tree = index.tree.at(this.#now.at, this.places)
+    const keys = yield* MergedTree.of(tree, yield* bytesOf(without), yield* bytesOf(added))
+    this.#keys.set(index, keys)
+    return keys
+  }
+
+  release(): void {
+    for (const index of this.indexes) index.readers--
+    this.#now.release()
+  }
+}
+
+/** Items get places as they come: how many there were. */
+function placesAt(now: PinnedCollection, at: Position): number {
+  let low = 0
+  let high = now.places
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (now.standingAt(middle).since <= at) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** What changed since a position. */
+interface Since {
+  /** The items as they were then, by their places. */
+  readonly changed: ReadonlyMap<number, Item>
+  /** The places of those that are no more, in order. */
+  readonly gone: readonly number[]
+  readonly characters: number
+}
+
+/** Undefined when it is too much. */
+async function changedSince(
+  now: PinnedCollection,
+  at: Position,
+  places: number,
+  { store, journal, history, rest }: FormerOptions,
+): Promise<Since | undefined> {
+  const changed = new Map<number, Item>()
+  const gone: number[] = []
+  const { name } = now
+  const { table } = now.facts
+  let characters = 0
+  // Rows only move up, as items change again.
+  for (let from = at + 1; ; ) {
+    const start = Buffer.from(numberedKey(TAG.changed, table, from))
+    const rows = store.rows(start, Buffer.from(numberedKey(TAG.changed, table, NEVER)), { limit: ROWS })
+    for (const { value } of rows) {
+      const place = positionOf(value)
+      if (place >= places || changed.has(place)) continue
+      const { id, position, prior, isGone } = now.standingAt(place)
+      if (position <= at) continue
+      const last = await history.lastOf(journal, name, keyOf(id), at, prior <= at ? prior : undefined)
+      if (!last || last.event.type === 'ItemDeleted') throw new Error(`position ${at} lacks an item at place ${place}`)
+      const { event } = last
+      changed.set(place, new Item(event.id, event.item, event.revision, last.position))
+      if (isGone) gone.push(place)
+      characters += event.item.text.length
+      if (changed.size > MOST_CHANGED || characters > MOST_CHARACTERS) return undefined
+    }
+    const last = rows.at(-1)
+    if (!last || rows.length < ROWS) return { changed, gone: gone.sort((a, b) => a - b), characters }
+    from = positionOf(last.key, last.key.length - POSITION_BYTES) + 1
+    await rest()
+  }
+}
+
+/** The position of the collection's last event up to another one. */
+function lastOf(
+  now: PinnedCollection,
+  at: Position,
+  places: number,
+  { changed }: Since,
+  { store, history }: FormerOptions,
+): Position {
+  const { table, ordered } = now.facts
+  const first = Buffer.from(numberedKey(TAG.changed, table, 0))
+  const end = Buffer.from(numberedKey(TAG.changed, table, at))
+  const [row] = store.rows(first, end, { limit: 1, reverse: true })
+  let last = Math.max(ordered, history.lifeOf(now.name, at) ?? 0)
+  if (row) last = Math.max(last, positionOf(row.key, row.key.length - POSITION_BYTES))
+  if (places > 0) last = Math.max(last, now.standingAt(places - 1).since)
+  for (const { position } of changed.values()) last = Math.max(last, position)
+  return last
+}
+
+function* bytesOf(keys: readonly string[]): Steps<readonly Buffer[]> {
+  return Array.from(yield* inOrder(keys), (key) => Buffer.from(key, 'latin1'))
+}
+
+function lowerBound(numbers: readonly number[], number: number): number {
+  let low = 0
+  let high = numbers.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((numbers[middle] as number) < number) low = middle + 1
+    else high = middle
+  }
+  return low
+}

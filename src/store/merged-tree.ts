@@ -1,0 +1,171 @@
+import type { Steps } from '../steps.ts'
+import { POSITION_BYTES, positionOf } from './bytes.ts'
+import type { Cursor, Tree } from './tree.ts'
+
+/** Keys in order that are read as those of a tree. */
+export interface Keys {
+  /** How many keys are lower than one. */
+  rank(key: Buffer): Steps<number>
+  /** A cursor at the key before which there are so many; past the end when there are not. */
+  nth(rank: number): Steps<KeyCursor>
+  /** A cursor at the first key that is not below one. */
+  from(key: Buffer): Steps<KeyCursor>
+}
+
+/** Goes through keys in order, in both directions. */
+export interface KeyCursor {
+  /** Undefined before the first and after the last. */
+  readonly key: Buffer | undefined
+  /** The place that the key ends with. */
+  readonly place: number
+  /** What the key has before its place. */
+  readonly tuple: Buffer | undefined
+  next(): void
+  previous(): void
+}
+
+/** The keys of a tree without some of them, and with others instead: a tree as it was before a few items changed. */
+export class MergedTree implements Keys {
+  readonly #tree: Tree
+  /** Keys of the tree that are passed over, in order, */
+  readonly #without: readonly Buffer[]
+  /** and before each of them so many keys. */
+  readonly #ranks: readonly number[]
+  /** In order; none is in the tree, but among those that are passed over. */
+  readonly #added: readonly Buffer[]
+
+  private constructor(tree: Tree, without: readonly Buffer[], ranks: readonly number[], added: readonly Buffer[]) {
+    this.#tree = tree
+    this.#without = without
+    this.#ranks = ranks
+    this.#added = added
+  }
+
+  /** Both lists are in order. */
+  static *of(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]): Steps<Keys> {
+    if (without.length + added.length === 0) return tree
+    const ranks: number[] = []
+    for (const key of without) {
+      ranks.push(yield* tree.rank(key))
+      yield
+    }
+    return new MergedTree(tree, without, ranks, added)
+  }
+
+  *rank(key: Buffer): Steps<number> {
+    return (yield* this.#tree.rank(key)) - below(this.#without, key) + below(this.#added, key)
+  }
+
+  *nth(rank: number): Steps<KeyCursor> {
+    // How many of the added come before it.
+    let low = 0
+    let high = this.#added.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const key = this.#added[middle] as Buffer
+      if (middle + (yield* this.#tree.rank(key)) - below(this.#without, key) < rank) low = middle + 1
+      else high = middle
+    }
+    return this.#cursor(yield* this.#tree.nth(this.#rankOf(rank - low)), low)
+  }
+
+  *from(key: Buffer): Steps<KeyCursor> {
+    return this.#cursor(yield* this.#tree.from(key), below(this.#added, key))
+  }
+
+  #cursor(cursor: Cursor, added: number): KeyCursor {
+    return new MergedCursor(cursor, this.#without, this.#added, added)
+  }
+
+  /** Before which key of the tree there are so many that are not passed over: its number among all. */
+  #rankOf(nth: number): number {
+    let low = 0
+    let high = this.#ranks.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.#ranks[middle] as number) - middle <= nth) low = middle + 1
+      else high = middle
+    }
+    return nth + low
+  }
+}
+
+class MergedCursor implements KeyCursor {
+  readonly #cursor: Cursor
+  readonly #without: readonly Buffer[]
+  readonly #added: readonly Buffer[]
+  /** The first of the added that is not behind. */
+  #next: number
+
+  constructor(cursor: Cursor, without: readonly Buffer[], added: readonly Buffer[], next: number) {
+    this.#cursor = cursor
+    this.#without = without
+    this.#added = added
+    this.#next = next
+    this.#pass('next')
+  }
+
+  get key(): Buffer | undefined {
+    const ours = this.#added[this.#next]
+    const theirs = this.#cursor.key
+    return this.#isOurs(ours, theirs) ? ours : theirs
+  }
+
+  get place(): number {
+    const key = this.key as Buffer
+    return positionOf(key, key.length - POSITION_BYTES)
+  }
+
+  get tuple(): Buffer | undefined {
+    const { key } = this
+    return key?.subarray(0, key.length - POSITION_BYTES)
+  }
+
+  next(): void {
+    if (this.#isOurs(this.#added[this.#next], this.#cursor.key)) this.#next++
+    else {
+      this.#cursor.next()
+      this.#pass('next')
+    }
+  }
+
+  previous(): void {
+    this.#cursor.previous()
+    this.#pass('previous')
+    const ours = this.#added[this.#next - 1]
+    const theirs = this.#cursor.key
+    // The higher of the two is the one before.
+    if (!ours || (theirs && theirs.compare(ours) > 0)) {
+      if (!theirs) this.#next = -1
+      return
+    }
+    this.#next--
+    this.#cursor.next()
+    this.#pass('next')
+  }
+
+  #isOurs(ours: Buffer | undefined, theirs: Buffer | undefined): boolean {
+    return ours !== undefined && (theirs === undefined || ours.compare(theirs) < 0)
+  }
+
+  /** Over what is passed over. */
+  #pass(to: 'next' | 'previous'): void {
+    for (let { key } = this.#cursor; key && has(this.#without, key); { key } = this.#cursor) this.#cursor[to]()
+  }
+}
+
+/** How many of some keys, which are in order, are lower than one. */
+function below(keys: readonly Buffer[], key: Buffer): number {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((keys[middle] as Buffer).compare(key) < 0) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function has(keys: readonly Buffer[], key: Buffer): boolean {
+  return keys[below(keys, key)]?.equals(key) ?? false
+}

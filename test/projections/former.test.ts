@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Position } from '../../src/events/event.ts'
+import { parsePath } from '../../src/json/paths.ts'
+import type { JsonValue } from '../../src/json/value.ts'
+import { History } from '../../src/projections/history.ts'
+import { Past } from '../../src/projections/past.ts'
+import { itemsOf } from '../../src/projections/query/index/reading.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
+import { parseParameters, parseQuery } from '../../src/projections/query/query.ts'
+import type { Picture } from '../../src/projections/views.ts'
+import { CollectionWriter } from '../support/collections.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { until } from '../support/until.ts'
+import { whole } from '../support/whole.ts'
+import { scan } from './query/scan.ts'
+
+const TIMES = Number(process.env.FORMER_TIMES ?? 6)
+const LIMITS = { parameters: 100, pageSize: 10_000 }
+const SEARCHES = [
+  '',
+  'a_gt=3',
+  'a=2&sort=-b',
+  'sort=-a',
+  'sort=b',
+  'b_lt=5&sort=a,b',
+  'tags=2',
+  'a_ne=1&q=7',
+  'tags_gt=1&sort=-tags',
+]
+
+function queryOf(search: string) {
+  return parseQuery(parseParameters(search, LIMITS.parameters), LIMITS)
+}
+
+/** A collection that is written to, with all its states as they were. */
+class World {
+  readonly writer = new CollectionWriter()
+  readonly past: Past
+  readonly queries: Queries
+  readonly random: Random
+  readonly pictures = new Map<Position, Picture>()
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+    const { views, journal } = this.writer
+    this.past = new Past(journal, views, new History(views))
+    this.queries = new Queries({ views, bytes: 0 })
+  }
+
+  write(): void {
+    const { random, writer } = this
+    const id = random.pick([random.integer(5), random.integer(300), `k${random.integer(50)}`])
+    if (random.chance(0.2)) {
+      if (writer.collection.item(String(id))) writer.remove(id)
+    } else if (random.chance(0.01)) writer.order(id, random.integer(300))
+    else writer.put({ id, a: random.integer(8), b: random.integer(1000), tags: this.tags() })
+    const picture = writer.views.picture()
+    this.pictures.set(picture.position, picture)
+  }
+
+  tags(): JsonValue {
+    const { random } = this
+    return random.pick<JsonValue>([
+      null,
+      random.integer(4),
+      [random.integer(4), random.integer(4)],
+      [],
+      'x'.repeat(1500),
+    ])
+  }
+
+  async check(): Promise<void> {
+    const { random, writer, past, queries } = this
+    const at = random.pick([...this.pictures.keys()])
+    const search = random.pick(SEARCHES)
+    const size = random.pick([1, 7, 1000])
+    const offset = random.integer(random.pick([1, 20, writer.collection.size + 2]))
+    const query = queryOf(`${search}&offset=${offset}&limit=${size}`)
+    const then = this.pictures.get(at)?.get('things')
+    const wanted = scan(then?.items() ?? [], query)
+    const reading = await past.collection('things', at)
+    const context = `asOf=${at} of ${writer.views.position}, ${search}, ${size} from ${offset}`
+    const { text, total } = await queries.answerIn(reading, query)
+    assert.equal(total, wanted.total, context)
+    assert.equal(whole(text), wanted.text, context)
+    assert.equal(reading.position, then?.facts.position, context)
+    if (random.chance(0.05)) {
+      assert.deepEqual(
+        Array.from(itemsOf(reading), (item) => [item.text, item.revision, item.position]),
+        Array.from(then?.items() ?? [], (item) => [item.text, item.revision, item.position]),
+      )
+    }
+    reading.release()
+  }
+}
+
+describe('a collection as it was', () => {
+  test('is what it was at any position, whatever comes later, by whatever index', async () => {
+    for (let round = 0; round < TIMES; round++) {
+      const world = new World(seedFor('former') + round)
+      const { writer, random } = world
+      for (let step = 0; step < 150; step++) {
+        for (let count = random.integer(8); count > 0; count--) world.write()
+        if (world.pictures.size === 0) continue
+        if (step % 40 === 20) {
+          const paths = random.pick([['a'], ['a', 'b'], ['b'], ['tags'], ['a', 'tags']]).map(parsePath)
+          await writer.views.indexes.build(writer.collection.facts.table, 'things', paths)
+        }
+        for (let asked = 0; asked < 3; asked++) await world.check()
+      }
+    }
+  })
+
+  test('does not read the journal for what did not change since', async () => {
+    const writer = new CollectionWriter()
+    const { views } = writer
+    let read = 0
+    const journal = {
+      async *read(from: Position, to?: Position) {
+        read++
+        yield* writer.journal.read(from, to)
+      },
+    }
+    const past = new Past(journal, views, new History(views))
+    writer.putAll(Array.from({ length: 2000 }, (_, id) => ({ id, n: id })))
+    for (let id = 0; id < 10; id++) writer.put({ id, n: -1 })
+    const queries = new Queries({ views, bytes: 0 })
+    const total = async (at: Position): Promise<number> => {
+      const reading = await past.collection('things', at)
+      const { total } = await queries.answerIn(reading, queryOf('n_gte=5&sort=-n&pageSize=3'))
+      reading.release()
+      return total
+    }
+    assert.deepEqual([await total(2011), await total(1001)], [1990, 995])
+    assert.equal(read, 0 + 10, 'only the ten that changed')
+    assert.equal(await total(2006), 1995)
+    assert.equal(read, 10 + 5)
+  })
+
+  test('holds what is replaced no longer than it is asked for', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const writer = new CollectionWriter()
+    const past = new Past(writer.journal, writer.views, new History(writer.views))
+    writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
+    const reading = await past.collection('things', 20)
+    const pins = (): number => [...writer.views.store.pinned].length
+    assert.equal(pins(), 1)
+    reading.release()
+    assert.equal(pins(), 1, 'it may be asked for again')
+    t.mock.timers.reset()
+    const now = performance.now.bind(performance)
+    t.mock.method(performance, 'now', () => now() + 31_000)
+    const other = await past.collection('things', 30)
+    other.release()
+    await until('the first is let go', () => pins() === 1)
+  })
+})
