@@ -76,8 +76,9 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   }
   const { limits, cors } = settings
   const descriptors = shareDescriptors(surroundings.descriptors)
-  const queries = new Queries({ views, bytes: limits.indexBytes })
-  const query = { bytes: limits.queryBytes, parameters: limits.queryParameters, pageSize: limits.pageSize }
+  const queries = new Queries({ views, bytes: limits.indexBytes, collections: settings.collections })
+  const { queryBytes, queryParameters, pageSize, scanSeconds } = limits
+  const query = { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds }
   try {
     const gate = await openGate(
       settings,

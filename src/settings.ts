@@ -1,7 +1,7 @@
 import { TrustedProxies } from './access/addresses.ts'
 import { isObject, type JsonValue } from './json/value.ts'
 import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
-import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type ValueOf } from './settings/keys.ts'
+import { type CollectionSettings, KEY_NAMES, KEYS, type KeyName, SCHEMAS, type ValueOf } from './settings/keys.ts'
 import { environmentSource, fileSource, flagSource, parseObject, type Source } from './settings/sources.ts'
 import { type Address, DEFAULT_URL, parseUrls } from './settings/urls.ts'
 
@@ -32,6 +32,8 @@ export interface Settings {
   readonly contentSecurityPolicy: string
   /** Names that the server is reached by. */
   readonly hosts: readonly string[]
+  /** By name. */
+  readonly collections: Readonly<Record<string, CollectionSettings>>
   readonly limits: {
     readonly bodyBytes: number
     readonly headerBytes: number
@@ -42,6 +44,7 @@ export interface Settings {
     readonly queryParameters: number
     readonly pageSize: number
     readonly indexBytes: number
+    readonly scanSeconds: number
     readonly patchOperations: number
     /** 0: by the limit of open files. */
     readonly connections: number
@@ -187,6 +190,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
       cors,
       contentSecurityPolicy: get('Http.ContentSecurityPolicy'),
       hosts,
+      collections: get('Collections') ?? {},
       limits: {
         bodyBytes: get('Limits.BodyBytes'),
         headerBytes: get('Limits.HeaderBytes'),
@@ -197,6 +201,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
         queryParameters: get('Limits.QueryParameters'),
         pageSize: get('Limits.PageSize'),
         indexBytes: get('Limits.IndexBytes'),
+        scanSeconds: get('Limits.ScanSeconds'),
         patchOperations: get('Limits.PatchOperations'),
         connections: get('Limits.Connections'),
         connectionsPerAddress: get('Limits.ConnectionsPerAddress'),

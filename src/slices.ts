@@ -13,6 +13,17 @@ const AT_ONCE = 8
 /** Who waits for a result, or does so no more: then its work need not go on. */
 export interface Asker {
   isGone(): boolean
+  /** Work for it may go on for so long, once it was begun; undefined: for as long as it takes. */
+  readonly mostSeconds?: number | undefined
+}
+
+/** What work comes to that has gone on for too long. */
+export function tooLong({ mostSeconds }: Asker): Refusal {
+  return new Refusal(
+    'Unavailable',
+    `The query was looked for during ${mostSeconds} s, and is to take no longer (Limits.ScanSeconds). ` +
+      'Ask again later: fields that are filtered or sorted by a second time get an index; or ask for fewer items by fields that have one.',
+  )
 }
 
 /** What work comes to that nobody waits for any more. */
@@ -105,11 +116,13 @@ export class Slices {
     reject: (error: unknown) => void,
     asker?: Asker,
   ): Work {
+    const end = this.#now() + (asker?.mostSeconds ?? Number.POSITIVE_INFINITY) * 1000
     const go = (until: number): boolean => {
       try {
-        if (asker?.isGone()) {
+        const why = asker && (asker.isGone() ? abandoned() : this.#now() >= end ? tooLong(asker) : undefined)
+        if (why) {
           steps.return(undefined as Result)
-          throw abandoned()
+          throw why
         }
         do {
           const step = steps.next()

@@ -50,6 +50,7 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Api.ClientIdsOnPost', false, 'true', ({ api }) => api.clientIdsOnPost],
   ['Limits.BodyBytes', 1024 * 1024, '4096', ({ limits }) => limits.bodyBytes],
   ['Limits.IndexBytes', 0, '1000', ({ limits }) => limits.indexBytes],
+  ['Limits.ScanSeconds', 30, '7', ({ limits }) => limits.scanSeconds],
   ['Limits.PageSize', 10_000, '20', ({ limits }) => limits.pageSize],
   ['Limits.QueryParameters', 1000, '7', ({ limits }) => limits.queryParameters],
   ['Limits.PatchOperations', 1000, '3', ({ limits }) => limits.patchOperations],
@@ -102,6 +103,24 @@ test('the hours to compact the store are times of a day, and may go over midnigh
   assert.deepEqual(hours('00:00-24:00'), { from: 0, until: 1440 })
   for (const text of ['3-5', '03:00', '03:00-03:00', '03:60-04:00', '24:00-01:00', '03:00-24:01', '']) {
     mistakes({ argv: [`--Store.CompactAt=${text}`] }, /Store\.CompactAt/)
+
+test('the indexes of collections are lists of fields, and what is none is refused with what would be right', () => {
+  const wanted = { 'a.b': { Indexes: ['mac,timestamp', 'data.temperature', 'a\\,b'] } }
+  const read = { 'a.b': { indexes: [[['mac'], ['timestamp']], [['data', 'temperature']], [['a,b']]] } }
+  assert.deepEqual(settings({ files: { '/work/appsettings.json': { Collections: wanted } } }).collections, read)
+  assert.deepEqual(settings({ argv: ['--Collections', JSON.stringify(wanted)] }).collections, read)
+  for (const wrong of [
+    'x',
+    '[]',
+    '{"a":{"indexes":["b"]}}',
+    '{"a":{"Indexes":["b,c,d,e,f"]}}',
+    '{"a":{"Indexes":[""]}}',
+  ]) {
+    assert.throws(
+      () => settings({ argv: ['--Collections', wrong] }),
+      /Collections must be an object of .*at most four/s,
+      wrong,
+    )
   }
 })
 

@@ -112,3 +112,16 @@ test('a work that nobody waits for any more is ended, or not even begun, and the
   assert.equal(going(), 0)
   assert.ok(steps() < 1000, `${steps()} steps of ${20 * 1000}`)
 })
+
+test('work for one who may not have it go on for long is given up, and refused with a hint', async () => {
+  const world = simulated()
+  const asked = world.slices.run(() => world.work(1, 5000), { isGone: () => false, mostSeconds: 2 })
+  const refused = assert.rejects(Promise.resolve(asked), {
+    code: 'Unavailable',
+    message: /during 2 s.*second time get an index/s,
+  })
+  while (world.turn());
+  await refused
+  assert.equal(world.going(), 0)
+  assert.ok(world.steps() >= 2000 && world.steps() < 2010, `${world.steps()} steps`)
+})

@@ -1,5 +1,6 @@
 import type { CollectionFacts } from '../collections/collection.ts'
 import { storedCollections } from '../collections/draft.ts'
+import { Table } from '../collections/table.ts'
 import { Answered } from '../commands/answered.ts'
 import { Refusal } from '../errors.ts'
 import { lockDirectory } from '../events/directory.ts'
@@ -11,12 +12,18 @@ import type { Files } from '../files/files.ts'
 import { TakenIn } from '../projections/data-file/taken-in.ts'
 import { storedState } from '../projections/folding.ts'
 import { History } from '../projections/history.ts'
+import { keysAt, type StoredIndex } from '../projections/query/index/stored-index.ts'
+import { StoredIndexes } from '../projections/query/index/stored-indexes.ts'
 import { StoredMark } from '../projections/stored-mark.ts'
 import { Views } from '../projections/views.ts'
+import { atOnce } from '../steps.ts'
 import { prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
 import { type Compacted, StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
 import type { Progress } from './fold.ts'
+
+/** Above all positions. */
+const NEWEST = Number.MAX_SAFE_INTEGER
 
 /** An item may have a MiB. */
 const ROWS_AT_ONCE = 32
@@ -126,12 +133,14 @@ class Comparison {
   readonly #store: Store
   readonly #expected: Store
   readonly #position: Position
+  readonly #indexes: StoredIndexes
 
   constructor(store: Store, expected: Store, position: Position, problems: string[]) {
     this.#problems = problems
     this.#store = store
     this.#expected = expected
     this.#position = position
+    this.#indexes = new StoredIndexes(store, () => position)
   }
 
   differs(what: string): void {
@@ -151,6 +160,7 @@ class Comparison {
         this.#facts(facts, wanted[1], quoted)
         for (const [tag, what] of OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
         for (const [tag, what] of OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
+        for (const index of this.#indexes.of(facts.table)) this.#index(index, wanted[1], quoted)
       }
       if (this.#problems.length >= MOST_PROBLEMS) return
     }
@@ -166,6 +176,23 @@ class Comparison {
       return
     }
     if (!rows.next().done) this.differs(what)
+  }
+
+  /** Of one that was not complete nobody reads anything. */
+  #index({ isBuilt, tree, paths, name }: StoredIndex, { table, places }: CollectionFacts, quoted: string): void {
+    if (!isBuilt) return
+    const items = new Table(this.#expected, table)
+    const keys = tree.at(NEWEST)
+    let wanted = 0
+    let found = 0
+    for (let place = 0; place < places; place++) {
+      for (const key of keysAt(items.uncachedAt(place, NEWEST), paths, place)) {
+        wanted++
+        const bytes = Buffer.from(key, 'latin1')
+        if (atOnce(keys.from(bytes)).key?.equals(bytes)) found++
+      }
+    }
+    if (found !== wanted || wanted !== tree.size) this.differs(`an entry of the index ${name} of ${quoted}`)
   }
 
   #facts(facts: CollectionFacts, expected: CollectionFacts, quoted: string): void {

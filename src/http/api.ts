@@ -14,6 +14,8 @@ export interface ApiRequest {
   readonly querystring: string
   readonly headers: IncomingHttpHeaders
   readonly author: Origin
+  /** Whether it may hold the server for as long as it takes. */
+  readonly isAdmin: boolean
   /** Gathers the body, decompressed, at most `Limits.BodyBytes`. */
   readonly bytes: () => Promise<Uint8Array>
   /** Whether nobody waits for the answer any more. */

@@ -60,6 +60,8 @@ class Exchange implements ApiRequest {
   readonly querystring: string
   readonly headers: IncomingHttpHeaders
   readonly author: Origin
+  /** Without authentication everybody is. */
+  readonly isAdmin = true
   readonly #options: HotPathOptions
   readonly #resource: ApiResource
   readonly #request: IncomingMessage

@@ -14,7 +14,7 @@ import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.
 import type { AnsweredAt, Queries } from '../projections/query/queries.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
-import { Slices, type Steps } from '../slices.ts'
+import { type Asker, Slices, type Steps } from '../slices.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf } from './as-of.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
@@ -35,7 +35,7 @@ export interface ItemsOptions {
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date
   readonly bodyBytes: number
-  readonly limits: HttpQueryLimits
+  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
 /** Clients accept headers of 16 KiB in all. */
@@ -101,7 +101,7 @@ export function apiResources({
           // What is long is not worth its room.
           if (typeof text === 'string') answers.note(collection, request.querystring, position, { ...page, text })
         }
-        const answer = queries.answer(collection, query, request)
+        const answer = queries.answer(collection, query, askerOf(request))
         if (answer instanceof Promise) return answer.then(answered)
         answered(answer)
       },
@@ -177,12 +177,17 @@ export function apiResources({
     try {
       const tag = tagAt(then.position)
       if (reply.isNotModified(request, tag)) return
-      const { text, total } = await queries.answerIn(then, query, request)
+      const { text, total } = await queries.answerIn(then, query, askerOf(request))
       reply.replace('ETag', tag)
       answerPage(reply, { text, total, link: linkOf(name, parameters, query, total) })
     } finally {
       then.release()
     }
+  }
+
+  function askerOf(request: ApiRequest): Asker {
+    if (request.isAdmin) return request
+    return { isGone: () => request.isGone(), mostSeconds: limits.scanSeconds }
   }
 
   /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */

@@ -5,6 +5,7 @@ import { Refusal } from '../errors.ts'
 import { LongText } from '../projections/query/answer.ts'
 import { type ApiResource, isGone, Reply } from './api.ts'
 import { type BodySource, PATCH_TYPES } from './bodies.ts'
+import { principalOf } from './guard.ts'
 import { authorOf } from './requests.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -18,7 +19,8 @@ export function apiResource(router: Router, { path, routes }: ApiResource, bodyO
       const reply = new Reply()
       const { bytes } = bodyOf(ctx)
       try {
-        await route({ ...partsOf(ctx), author: authorOf(ctx), bytes, isGone: () => isGone(ctx.req) }, reply)
+        const isAdmin = principalOf(ctx)?.role === 'admin'
+        await route({ ...partsOf(ctx), author: authorOf(ctx), isAdmin, bytes, isGone: () => isGone(ctx.req) }, reply)
       } finally {
         if (reply.position !== undefined) ctx.set('Journal-Position', String(reply.position))
         for (let at = 0; at < reply.headers.length; at += 2) {

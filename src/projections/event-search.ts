@@ -79,7 +79,7 @@ async function searchForATurn(
   source: Source,
   wanted: Wanted,
   head: Position,
-  { most, isGone }: Required<Search>,
+  { most, isGone }: Search & { readonly most: number },
 ): Promise<{ readonly found: readonly Found[]; readonly next: Position | undefined }> {
   const found: Found[] = []
   let characters = 0

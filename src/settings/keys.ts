@@ -1,4 +1,5 @@
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
+import { type Path, parsePath, splitList } from '../json/paths.ts'
 import { isArray, isObject, type JsonValue } from '../json/value.ts'
 
 /** A setting: what it is for, what it is when nobody says, and how its value is read. */
@@ -119,6 +120,41 @@ function hours(about: string): Key<{ readonly from: number; readonly until: numb
   }
 }
 
+/** The indexes that collections are to have: `{"<collection>": {"Indexes": ["<field>,<field>"]}}`. */
+function collections(about: string): Key<Readonly<Record<string, CollectionSettings>> | undefined> {
+  return {
+    type: 'json',
+    otherwise: undefined,
+    about,
+    expects:
+      'an object of {"Indexes": ["<field>,<field>"]} by collection, with at most four fields each and 16 indexes',
+    read: (value, isText) => {
+      const all = isText ? parsed(String(value)) : value
+      if (!isObject(all)) return undefined
+      const read = Object.entries(all).map(([name, one]) => [name, collectionSettings(one as JsonValue)] as const)
+      return read.every(([, one]) => one) ? (Object.fromEntries(read) as Record<string, CollectionSettings>) : undefined
+    },
+  }
+}
+
+/** What is set for one collection. */
+export interface CollectionSettings {
+  /** The fields of each index. */
+  readonly indexes: readonly (readonly Path[])[]
+}
+
+const MOST_INDEXES = 16
+const MOST_FIELDS = 4
+
+function collectionSettings(value: JsonValue): CollectionSettings | undefined {
+  if (!isObject(value) || Object.keys(value).some((name) => name !== 'Indexes')) return undefined
+  const { Indexes: indexes = [] } = value
+  if (!isArray(indexes) || indexes.length > MOST_INDEXES) return undefined
+  const fields = indexes.map((one) => (typeof one === 'string' ? splitList(one) : []))
+  if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
+  return { indexes: fields.map((list) => list.map(parsePath)) }
+}
+
 function parsed(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue
@@ -164,6 +200,8 @@ export const KEYS = {
     0,
     'bytes that the indexes of queries may take together in the store; 0: half of what the items take',
   ),
+  Collections: collections('the indexes that a collection is to have, whatever is asked for'),
+  'Limits.ScanSeconds': integer(30, 1, 'seconds that a query without a fitting index may take of who is no admin'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.Connections': integer(
     0,

@@ -26,6 +26,8 @@ const KINDS: readonly (readonly [Tag, RegExp])[] = [
   [TAG.answered, /^The store has an answered Idempotency-Key /],
   [TAG.answeredAt, /^The store has the time of an answered Idempotency-Key /],
   [TAG.takenIn, /^The store has the edit of the data file /],
+  [TAG.changed, /^The store has the place of an item that changed /],
+  [TAG.node, /^The store has an entry of the index |damaged/],
 ]
 
 /** A journal in which everything has happened that leaves a row, and its store. */
@@ -55,6 +57,14 @@ async function lived(t: TestContext, seed: number): Promise<string> {
     await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key, item: {} }, origin)
   }
   await again.engine.handler.handle({ type: 'DeleteItem', collection: 'a', key: 'k2' }, { actor: 'a', requestId: 'r' })
+  const { views } = again.engine
+  for (const paths of [[['n'], ['id']], [['id']]]) {
+    await views.indexes.build(views.any('a')?.facts.table as number, 'a', paths)
+  }
+  for (let n = 0; n < 10; n++) {
+    const origin = { actor: 'a', requestId: 'r' }
+    await again.engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key: 'k1', item: { n } }, origin)
+  }
   await again.engine.close()
   return directory
 }
@@ -62,7 +72,7 @@ async function lived(t: TestContext, seed: number): Promise<string> {
 /** Without those that are left of tables that a collection has no more. */
 function rowsOf(store: Store, tag: Tag): readonly Row[] {
   const tables = Array.from(storedCollections(store).values(), ({ table }) => table)
-  const numbers = [TAG.item, TAG.place, TAG.gaps].some((one) => one === tag) ? tables : undefined
+  const numbers = [TAG.item, TAG.place, TAG.gaps, TAG.changed].some((one) => one === tag) ? tables : undefined
   const rows = store.rows(Buffer.from([tag]), prefixEnd(Buffer.from([tag])))
   return rows.filter(({ key }) => numbers?.includes(key.readUInt32BE(1)) ?? true)
 }
@@ -106,6 +116,8 @@ test('verify --store finds a row of any kind that is missing, changed or one too
     for (const [how, damage] of Object.entries(damages)) {
       const isOfOne = tag === TAG.state || tag === TAG.takenIn
       if (how === 'one too many' && isOfOne) continue
+      // One that no other leads to is read by nobody, and not all of its bytes say something of an item.
+      if (how !== 'missing' && tag === TAG.node) continue
       const problems = await compared(t, directory, damage)
       const context = `VERIFY_STORE_SEED=${seed}: row of kind ${tag}, ${how}: ${problems.join(' ')}`
       assert.ok(problems.length > 0, context)

@@ -393,7 +393,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
-  const limits = { bytes: 1, parameters: 1, pageSize: 1 }
+  const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1 }
   const app = createApp({
     api: apiResources({
       views,

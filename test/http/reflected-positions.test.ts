@@ -12,7 +12,7 @@ import { Slices } from '../../src/slices.ts'
 import { project, recordOf } from '../support/collections.ts'
 import { whole } from '../support/whole.ts'
 
-const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100 }
+const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100, scanSeconds: 1 }
 
 /** The routes over views of one collection with one item, whose `n` is the position that it came from. */
 function served(slices = new Slices()) {
@@ -46,7 +46,7 @@ function served(slices = new Slices()) {
     const author = { actor: 'ada', requestId: 'r' }
     const bytes = () => Promise.reject(new Error('there is no body'))
     await resource?.routes.GET?.(
-      { method: 'GET', path, querystring, headers, author, bytes, isGone: () => false },
+      { method: 'GET', path, querystring, headers, author, isAdmin: true, bytes, isGone: () => false },
       reply,
     )
     return reply

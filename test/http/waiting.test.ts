@@ -60,7 +60,7 @@ test('of those who wait there are a thousand; who comes then is answered at once
     const author = { actor: 'ada', requestId: 'r' }
     const bytes = () => Promise.reject(new Error('there is no body'))
     await resource?.routes.GET?.(
-      { method: 'GET', path: '/api', querystring: '', headers, author, bytes, isGone: () => false },
+      { method: 'GET', path: '/api', querystring: '', headers, author, isAdmin: true, bytes, isGone: () => false },
       reply,
     )
     return reply.status

@@ -27,6 +27,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   cors: { origins: undefined, credentials: false },
   contentSecurityPolicy: '',
   hosts: [],
+  collections: {},
   limits: {
     bodyBytes: 1024 * 1024,
     headerBytes: 16 * 1024,
@@ -37,6 +38,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     queryParameters: 1000,
     pageSize: 10_000,
     indexBytes: 0,
+    scanSeconds: 30,
     patchOperations: 1000,
     streamsPerAddress: 64,
     connections: 0,

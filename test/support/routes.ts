@@ -29,7 +29,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
   const past = new Past(journal, views, history)
   const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
-  const limits = { bytes: 1, parameters: 1, pageSize: 1 }
+  const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1 }
   const store = { read: async () => [], write: async () => {} }
   const tokens = await Tokens.open(Buffer.alloc(32), 1, now, store)
   const gate = new Gate({

@@ -17,6 +17,8 @@ export interface QueriesOptions {
   readonly views: Pick<Views, 'any' | 'indexes'>
   /** That all indexes together may take; 0: half of what the items of each collection take. */
   readonly bytes: number
+  /** By name: the paths of each index that a collection is to have in any case. */
+  readonly collections?: Readonly<Record<string, { readonly indexes: readonly (readonly Path[])[] }>>
   readonly slices?: Slices
 }
 
@@ -66,10 +68,13 @@ export class Queries {
   /** By collection and paths, the one that was asked for longest ago first. */
   readonly #asked = new Map<string, Asked>()
   #queries = 0
+  /** The tables of collections whose fixed indexes there are, or are being built. */
+  readonly #fixed = new Map<string, number>()
 
   constructor(options: QueriesOptions) {
     this.#options = options
     this.#slices = options.slices ?? new Slices()
+    for (const name of Object.keys(options.collections ?? {})) this.#fix(options.views.any(name))
   }
 
   /** The page that a query of the present asks for, as text. Refuses when nobody waits for it any more. */
@@ -111,6 +116,7 @@ export class Queries {
   }
 
   *#finding(collection: Collection, query: Query): Steps<FoundAt> {
+    this.#fix(collection)
     const reading = heldReading(collection, this.#options.views.indexes.of(collection.facts.table))
     const { at, position, exists } = reading
     try {
@@ -141,6 +147,23 @@ export class Queries {
     this.#asked.set(key, asked)
     if (this.#asked.size > REMEMBERED) this.#asked.delete(this.#asked.keys().next().value as string)
     if (asked.times >= OFTEN) this.#build(collection, paths, asked.times)
+  }
+
+  /** Builds the indexes that the settings want, one after the other. */
+  #fix(collection: Collection | undefined): void {
+    const { collections = {}, views } = this.#options
+    const wanted = collection && Object.hasOwn(collections, collection.name) && collections[collection.name]
+    if (!wanted || this.#fixed.get(collection.name) === collection.facts.table) return
+    const { name, facts } = collection
+    this.#fixed.set(name, facts.table)
+    const build = async (): Promise<void> => {
+      for (const paths of wanted.indexes) {
+        const built = views.indexes.build(facts.table, name, paths)
+        for (const index of views.indexes.of(facts.table)) if (index.name === nameOf(paths)) index.isFixed = true
+        await built
+      }
+    }
+    void build()
   }
 
   #build(collection: Collection, paths: readonly Path[], times: number): void {

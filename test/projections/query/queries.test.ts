@@ -314,6 +314,23 @@ describe('which indexes there are', () => {
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(2000)), often, room)), ['n'], 'it would soon be back')
   })
 
+  test('those that the settings want are there before they are asked for, also in another order, and give way to none', async () => {
+    const writer = collectionOf(readings(2000))
+    const { views, collection } = writer
+    const collections = { things: { indexes: [[['n']], [['mac'], ['at']]] } }
+    const queries = new Queries({ views, bytes: 1, collections })
+    const built = () => queries.list().filter(({ built }) => built === undefined)
+    await until('both are built', () => built().length === 2)
+    writer.order(1999, 7, 5)
+    for (const search of ['n_gt=5&sort=-n', 'mac=F4:1&sort=at', 'sort=mac', 'sort=mac', 'sort=mac']) {
+      const { text, total } = await queries.answer(collection, queryOf(search))
+      const wanted = scan(collection.items(), queryOf(search))
+      assert.deepEqual([whole(text), total], [wanted.text, wanted.total], search)
+    }
+    await until('both are built again', () => built().length === 2)
+    assert.deepEqual(pathsOf(queries), ['n', 'mac,at'])
+  })
+
   test('where most items would have no place in one it is not built', async () => {
     const writer = collectionOf(Array.from({ length: 300 }, (_, n) => ({ n, text: 'x'.repeat(40_000) })))
     assert.deepEqual(pathsOf(await asked(writer, ['sort=n', 'sort=n', 'sort=n'])), [])
