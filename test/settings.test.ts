@@ -103,6 +103,8 @@ test('the hours to compact the store are times of a day, and may go over midnigh
   assert.deepEqual(hours('00:00-24:00'), { from: 0, until: 1440 })
   for (const text of ['3-5', '03:00', '03:00-03:00', '03:60-04:00', '24:00-01:00', '03:00-24:01', '']) {
     mistakes({ argv: [`--Store.CompactAt=${text}`] }, /Store\.CompactAt/)
+  }
+})
 
 test('the indexes of collections are lists of fields, and what is none is refused with what would be right', () => {
   const wanted = { 'a.b': { Indexes: ['mac,timestamp', 'data.temperature', 'a\\,b'] } }
