@@ -207,7 +207,7 @@ export class Subscriptions {
       return answered
     }
     const found = collection ? queries.find(collection, queryOf(subscription.watch, most)) : nothing
-    return found instanceof Promise ? begin(await found) : begin(found)
+    return begin(found instanceof Promise ? await found : found)
   }
 
   /** What the client has is what matched at the position that it saw last; the changes since then follow. */
@@ -260,8 +260,7 @@ export class Subscriptions {
     if (!past.existed(collection, at)) return []
     const then = await past.collection(collection, at)
     try {
-      const { items } = await queries.findIn(then, queryOf(watch, most + 1))
-      return items
+      return (await queries.findIn(then, queryOf(watch, most + 1))).items
     } finally {
       then.release()
     }
