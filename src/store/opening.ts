@@ -1,7 +1,6 @@
 import {
   chmodSync,
   closeSync,
-  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -11,7 +10,7 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
+import { open, rm, truncate } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { isOutOfSpace } from '../files/files.ts'
 import { copyStore } from './compaction.ts'
@@ -49,6 +48,9 @@ type NewlyNoted = Pick<Noted, 'isOpen' | 'ended' | 'doubt'> & { readonly bytes?:
 
 /** A store of which damage ends the process can only be told by how often that happens. */
 const MOST_ENDED = 2
+
+/** LMDB looks at the first two pages of a file until it is closed. */
+const FIRST_BYTES = 64 * 1024
 
 /** Bytes of the store. */
 export interface Compacted {
@@ -162,21 +164,21 @@ export class StoreDirectory {
     const before = this.bytes
     const copy = Store.open(this.#copy)
     let closing: Promise<void> | undefined
-    // Whoever closes a file last that has no name any more frees its blocks, which takes long: `held` is closed by another thread.
-    const held = [await open(this.#file)]
+    // To free the pages and blocks of a file takes long, so another thread does that, and not the one that closes it in LMDB.
+    const old = await open(this.#file, 'r+')
     try {
       await copyStore(store, copy, rest, () => {
         // After a kill either file is used, whatever its size.
         this.#note({ isOpen: true, bytes: 0 })
         renameSync(this.#copy, this.#file)
-        closing = store.become(copy)
+        closing = store.become(copy, () => old.truncate(FIRST_BYTES))
       })
     } finally {
-      if (!closing && existsSync(this.#copy)) held.push(await open(this.#copy))
+      if (!closing) await truncate(this.#copy, FIRST_BYTES).catch(() => {})
+      await (closing ?? copy.close())
+      await old.close()
       this.#removeCopy()
       await this.#removing
-      await (closing ?? copy.close())
-      for (const file of held) await file.close()
     }
     return closing && { before, after: this.bytes }
   }

@@ -274,8 +274,8 @@ export class Store {
     this.#changed = changed
   }
 
-  /** Goes on with the file of a copy that has the same rows. Resolves when its own is closed. */
-  async become(copy: Store): Promise<void> {
+  /** Goes on with the file of a copy that has the same rows. Resolves when its own is closed; `left` is waited for before. */
+  async become(copy: Store, left: () => Promise<void>): Promise<void> {
     const own = this.#db
     this.#db = copy.#opened()
     copy.#db = undefined
@@ -284,6 +284,7 @@ export class Store {
     forgottenStores.unregister(this)
     forgottenStores.register(this, this.#db, this)
     await this.#syncing?.catch(() => {})
+    await left()
     await own?.close()
   }
 
