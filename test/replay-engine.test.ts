@@ -14,6 +14,7 @@ import { JOURNAL, SETTINGS } from './support/engine.ts'
 import { openJournal } from './support/journal.ts'
 import { Random, seedFor } from './support/random.ts'
 import { type Operation, SimulatedDisk } from './support/simulated-files.ts'
+import { snapshotOf } from './support/snapshot.ts'
 
 const NOON = Date.parse('2026-11-20T12:00:00.000Z')
 const LATER = Date.parse('2026-11-21T12:00:00.000Z')
@@ -287,14 +288,14 @@ test('any journal, from anywhere, at any speed: every write when it is due, and 
 
     const expected = Views.temporary()
     for (const one of all) if (one.position <= from) project(expected, slice(one, 1, from))
-    assert.deepEqual(engine.views.snapshot(), expected.snapshot(), context)
+    assert.deepEqual(snapshotOf(engine.views), snapshotOf(expected), context)
     let position = from
     engine.bus.subscribe((one) => {
       assert.equal(one.position, position + 1, context)
       position = lastPosition(one)
       assert.equal(engine.journal.head, position, context)
       project(expected, one)
-      assert.deepEqual(engine.views.snapshot(), expected.snapshot(), context)
+      assert.deepEqual(snapshotOf(engine.views), snapshotOf(expected), context)
     })
     await clock.pass((ms - NOON) / speed + 20)
     assert.equal(position, journal.head, context)

@@ -9,10 +9,7 @@ import type { Steps } from '../slices.ts'
 import { faultOfId, faultOfName } from './item.ts'
 import type { Keys } from './keys.ts'
 
-/** The items of every collection, in order, parsed: to be looked at, not to be kept. */
-export type Snapshot = ReadonlyMap<string, readonly JsonObject[]>
-
-/** The same, as the texts of the items, in `JSON.stringify`'s own form: it costs little to have. */
+/** The items of every collection, in order, as texts in `JSON.stringify`'s own form: it costs little to have. */
 export type Texts = ReadonlyMap<string, { items(): Iterable<{ readonly text: string }> }>
 
 /** An item as a data file has it; one without an id is yet to get it. */

@@ -1,7 +1,6 @@
 import { Collection, type CollectionFacts, type PinnedCollection } from '../collections/collection.ts'
 import { type Draft, storedCollections } from '../collections/draft.ts'
 import { ItemCache } from '../collections/item-cache.ts'
-import type { Snapshot } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
@@ -241,16 +240,6 @@ export class Views {
     return new Picture(
       pin,
       Array.from(this.#existing(), (collection) => [collection.name, collection.pinned(pin)]),
-    )
-  }
-
-  /** The items of now, parsed. */
-  snapshot(): Snapshot {
-    return new Map(
-      Array.from(this.#existing(), (collection) => [
-        collection.name,
-        Array.from(collection.items(), (item) => item.value),
-      ]),
     )
   }
 

@@ -12,6 +12,7 @@ import { project, recordOf, viewsOf } from '../support/collections.ts'
 import { accepted, begun, created, deleted, RULES, replaced } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
 import { Random, seedFor } from '../support/random.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 
 type File = Readonly<Record<string, readonly JsonObject[]>>
 
@@ -25,7 +26,7 @@ function journal(
   { shown = events.length, base }: { shown?: number; base?: File } = {},
 ) {
   const edited = (file: File) => {
-    const shownState = base ? mapOf(base) : viewsOf(events.slice(0, shown)).snapshot()
+    const shownState = base ? mapOf(base) : snapshotOf(viewsOf(events.slice(0, shown)))
     return takeIn(editOf(mapOf(file), shownState), accepted(events), RULES)
   }
   return {
@@ -213,7 +214,7 @@ test('an edit of what is current makes exactly the edited file', () => {
     const views = Views.temporary()
     const acceptedNow = new Overlay(views.any, 0)
     for (let edit = 0; edit < 6; edit++) {
-      const base = views.snapshot()
+      const base = snapshotOf(views)
       const file = new Map(
         ['a', 'b', 'c']
           .filter(() => random.chance(0.8))
@@ -222,7 +223,7 @@ test('an edit of what is current makes exactly the edited file', () => {
       const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
       if (events.length > 0) project(views, recordOf(views.position + 1, [...events]))
       const context = `TAKE_IN_SEED=${seed + round}`
-      const after = views.snapshot()
+      const after = snapshotOf(views)
       assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
       for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
       assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0, context)

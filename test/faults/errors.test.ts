@@ -5,6 +5,7 @@ import { positioned } from '../../src/events/journal.ts'
 import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 import { checkKept, newRun, work } from './workload.ts'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
@@ -232,7 +233,7 @@ test('a data file that cannot be written never stops the service, which says so 
   assert.equal(engine.dataFile.status.state, 'failing')
   assert.deepEqual(failures, [])
   disarm()
-  const served = Object.fromEntries(engine.views.snapshot())
+  const served = Object.fromEntries(snapshotOf(engine.views))
   await engine.close()
   assert.equal(engine.dataFile.status.state, 'current')
   assert.deepEqual(JSON.parse((disk.bytes(DATA_FILE) as Buffer).toString()), served)

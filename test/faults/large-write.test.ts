@@ -8,6 +8,7 @@ import { parseParameters, parseQuery } from '../../src/projections/query/query.t
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 
 /** So many that a write of them all is made in slices. */
 const ITEMS = MANY_EVENTS + 100
@@ -111,10 +112,10 @@ test('a write of very many events is seen at once, by whatever way one looks', a
   for await (const found of history.eventsOf(journal, 'things', '0', 1, journal.head)) positions.push(found.position)
   assert.equal(positions.length, 11)
   assert.deepEqual(failures, [])
-  const served = views.snapshot()
+  const served = snapshotOf(views)
   await engine.close()
   const again = await openTestEngine(disk.files())
-  assert.deepEqual(again.engine.views.snapshot(), served)
+  assert.deepEqual(snapshotOf(again.engine.views), served)
   await again.engine.close()
 })
 

@@ -5,6 +5,7 @@ import { directoryUntilExit } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 import { checkKept, newRun, type Run, work } from './workload.ts'
 
 const FIRST = Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: [] }))
@@ -44,11 +45,11 @@ async function checkAfter(
     { type: 'CreateItem', collection: 'a', item: {} },
     { actor: 'client', requestId: 'after' },
   )
-  const served = engine.views.snapshot()
+  const served = snapshotOf(engine.views)
   await engine.close()
   assert.equal(engine.dataFile.status.state, 'current', `${context}: ${JSON.stringify(engine.dataFile.status)}`)
   const again = await openTestEngine(disk.files(), settings)
-  assert.deepEqual(again.engine.views.snapshot(), served, context)
+  assert.deepEqual(snapshotOf(again.engine.views), served, context)
   await again.engine.close()
 }
 

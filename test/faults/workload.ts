@@ -6,6 +6,7 @@ import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { positioned } from '../../src/events/journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import type { Random } from '../support/random.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 
 /** An answer that a client got: this event is at this position, for ever. */
 export interface Acknowledged {
@@ -87,5 +88,5 @@ export async function checkKept(engine: Engine, runs: readonly Run[], context: s
     }
   }
   assert.ok(imports <= 1, `${context}: an edit of the data file that nobody made`)
-  assert.deepEqual(engine.views.snapshot(), folded.snapshot(), context)
+  assert.deepEqual(snapshotOf(engine.views), snapshotOf(folded), context)
 }

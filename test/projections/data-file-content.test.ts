@@ -9,6 +9,7 @@ import { contentOf, readContent } from '../../src/projections/data-file/adapter.
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 import { until } from '../support/until.ts'
 
 const PATH = '/data/db.json'
@@ -97,7 +98,7 @@ test('an edit that is edited while it is taken in is taken in as it then is', as
     disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":2},{"id":2}]}'))
   })
   assert.equal((await engine.dataFile.reload()).events, 2)
-  assert.deepEqual(engine.views.snapshot().get('a'), [{ id: 1, n: 2 }, { id: 2 }])
+  assert.deepEqual(snapshotOf(engine.views).get('a'), [{ id: 1, n: 2 }, { id: 2 }])
   await engine.close()
 })
 
@@ -106,7 +107,7 @@ test('an edit that becomes one that is not valid is refused with the place in wh
     disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":}]}'))
   })
   await assert.rejects(engine.dataFile.reload(), { code: 'Unprocessable', message: /line 1, column 19/ })
-  assert.deepEqual(engine.views.snapshot().get('a'), [{ id: 1, n: 0 }])
+  assert.deepEqual(snapshotOf(engine.views).get('a'), [{ id: 1, n: 0 }])
   await engine.close()
 })
 
@@ -114,6 +115,6 @@ test('a file that goes while its edit is taken in is said to have gone, and is w
   const { disk, engine } = await editedMeanwhile('{"a":[]}', (gone) => gone.take(DATA_FILE))
   await assert.rejects(engine.dataFile.reload(), { code: 'Unavailable', message: /went away while it was read/ })
   await until('the file to be there', () => disk.bytes(DATA_FILE))
-  assert.deepEqual(engine.views.snapshot().get('a'), [{ id: 1, n: 0 }])
+  assert.deepEqual(snapshotOf(engine.views).get('a'), [{ id: 1, n: 0 }])
   await engine.close()
 })

@@ -9,6 +9,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { json, startServer } from '../support/server.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 import { until } from '../support/until.ts'
 
 /** The journal is elsewhere, as the data file's directory may not be written to. */
@@ -62,7 +63,7 @@ for (const [what, faults] of [
     const { engine } = await openTestEngine(disk.files(faults), SETTINGS)
     await write(engine, { n: 1 })
     await current(engine)
-    assert.deepEqual(fileOf(disk), Object.fromEntries(engine.views.snapshot()))
+    assert.deepEqual(fileOf(disk), Object.fromEntries(snapshotOf(engine.views)))
     const edited = fileOf(disk) as { things: object[] }
     edited.things.push({ id: 9, n: 9 })
     disk.put(DATA_FILE, Buffer.from(JSON.stringify(edited)))
@@ -78,7 +79,7 @@ for (const [what, faults] of [
     await write(again.engine, { n: 11 })
     await current(again.engine)
     assert.equal(again.engine.health().status, 'ok')
-    const served = Object.fromEntries(again.engine.views.snapshot())
+    const served = Object.fromEntries(snapshotOf(again.engine.views))
     await again.engine.close()
     assert.deepEqual(fileOf(disk), served)
   })
@@ -117,7 +118,7 @@ test('stopped at any system call while it is written in place, it is written aga
     const { engine } = await openTestEngine(after.files(mounted), SETTINGS)
     assert.equal(await byHand(engine), 2, `stopped at call ${stop}: an edit that nobody made`)
     await write(engine, { n: 5 })
-    const served = Object.fromEntries(engine.views.snapshot())
+    const served = Object.fromEntries(snapshotOf(engine.views))
     await engine.close()
     assert.equal(engine.dataFile.status.state, 'current', `stopped at call ${stop}`)
     assert.deepEqual(fileOf(after), served)
@@ -151,7 +152,7 @@ test('a disk that is full while it is written in place leaves it cut short until
   assert.equal((await engine.dataFile.reload()).events, 0)
   isFull = false
   await current(engine)
-  assert.deepEqual(fileOf(disk), Object.fromEntries(engine.views.snapshot()))
+  assert.deepEqual(fileOf(disk), Object.fromEntries(snapshotOf(engine.views)))
   await engine.close()
   assert.equal(await byHand(engine), 2)
 })
@@ -170,7 +171,7 @@ test('an end with a data file that cannot be written at all fails with the reaso
   isReadOnly = true
   await write(engine, { n: 2 })
   await until('the data file to fail', async () => engine.dataFile.status.state === 'failing')
-  const served = Object.fromEntries(engine.views.snapshot())
+  const served = Object.fromEntries(snapshotOf(engine.views))
   await assert.rejects(engine.close(), /data file \/data\/db\.json could not be written: EROFS/)
   const again = await openTestEngine(disk.files(mounted), SETTINGS)
   await again.engine.close()
@@ -193,7 +194,7 @@ test('a file that a crash cut short and somebody then repaired by hand is an edi
   assert.equal(after.bytes(DATA_FILE)?.length, 0)
   after.put(DATA_FILE, Buffer.from('{"things":[{"id":0,"n":77},{"id":1,"n":1},{"id":2,"n":2}]}'))
   const again = await openTestEngine(after.files(mounted), SETTINGS)
-  assert.deepEqual(again.engine.views.snapshot().get('things'), [
+  assert.deepEqual(snapshotOf(again.engine.views).get('things'), [
     { id: 0, n: 77 },
     { id: 1, n: 1 },
     { id: 2, n: 2 },

@@ -7,6 +7,7 @@ import type { JsonObject } from '../../src/json/value.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 
 type Item = JsonObject & { readonly id?: string | number; readonly v: number }
 
@@ -112,7 +113,7 @@ class Work {
   async check(): Promise<void> {
     const { engine } = await openTestEngine(this.disk.files())
     await engine.dataFile.reload()
-    const things = (engine.views.snapshot().get('things') ?? []) as readonly Item[]
+    const things = (snapshotOf(engine.views).get('things') ?? []) as readonly Item[]
     await engine.close()
     this.checkSaved(things)
     this.checkSaved(itemsIn(this.disk.bytes(DATA_FILE)))

@@ -9,6 +9,7 @@ import { startProbed } from '../support/probe.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 import { until } from '../support/until.ts'
 
 type Item = JsonObject & { readonly id: string }
@@ -229,7 +230,7 @@ class Model {
   }
 
   #items(): Items {
-    const things = (this.engine.views.snapshot().get('things') ?? []) as readonly Item[]
+    const things = (snapshotOf(this.engine.views).get('things') ?? []) as readonly Item[]
     return new Map(things.map((item) => [item.id, item]))
   }
 

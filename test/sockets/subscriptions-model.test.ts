@@ -17,6 +17,7 @@ import { editOf } from '../support/edits.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 
 const SEEDS = Number(process.env.SUBSCRIPTION_SEEDS ?? 12)
 const STEPS = 250
@@ -282,7 +283,7 @@ async function run(
     const kind = random.integer(30)
     const client = clients.length > 0 ? random.pick(clients) : undefined
     if (kind < 17) begin(write(random, handler))
-    else if (kind === 17) begin(handler.takeIn(edit(random, views.snapshot()), ORIGIN))
+    else if (kind === 17) begin(handler.takeIn(edit(random, snapshotOf(views)), ORIGIN))
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
       const collections = new Map<string, Former | undefined>()

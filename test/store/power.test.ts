@@ -10,6 +10,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
 import { until } from '../support/until.ts'
 
 const LOSSES = Number(process.env.STORE_POWER_LOSSES ?? 8)
@@ -80,7 +81,7 @@ test('what a loss of power leaves of a store is never served: it is built again'
     writeFileSync(join(left, NOTED), JSON.stringify({ ...noted, boot: 'that of the system before' }))
     const again = await openTestEngine(killed.killed().files(), { store: left })
     assert.ok(existsSync(join(left, `${STORE}.aside`)), context)
-    assert.deepEqual(again.engine.views.snapshot(), (await folded(again.engine)).snapshot(), context)
+    assert.deepEqual(snapshotOf(again.engine.views), snapshotOf(await folded(again.engine)), context)
     await again.engine.close()
     assert.deepEqual(again.failures, [], context)
   }
