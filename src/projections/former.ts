@@ -7,7 +7,7 @@ import { POSITION_BYTES, positionOf } from '../store/bytes.ts'
 import { numberedKey, TAG } from '../store/keys.ts'
 import { type Keys, MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
-import type { History } from './history.ts'
+import { type History, lastEvents } from './history.ts'
 import { inOrder } from './query/index/in-steps.ts'
 import type { Reading } from './query/index/reading.ts'
 import { keysAt, type StoredIndex } from './query/index/stored-index.ts'
@@ -168,33 +168,43 @@ async function changedSince(
   places: number,
   { store, journal, history, rest }: FormerOptions,
 ): Promise<Since | undefined> {
-  const changed = new Map<number, Item>()
-  const gone: number[] = []
   const { name } = now
   const { table } = now.facts
-  let characters = 0
+  const gone: number[] = []
+  // By events of theirs, the places of those that changed.
+  const from = new Map<Position, number>()
+  const seen = new Set<number>()
   // Rows only move up, as items change again.
-  for (let from = at + 1; ; ) {
-    const start = Buffer.from(numberedKey(TAG.changed, table, from))
-    const rows = store.rows(start, Buffer.from(numberedKey(TAG.changed, table, NEVER)), { limit: ROWS })
-    for (const { value } of rows) {
-      const place = positionOf(value)
-      if (place >= places || changed.has(place)) continue
+  for (let start = at + 1, isLast = false; !isLast; ) {
+    const key = Buffer.from(numberedKey(TAG.changed, table, start))
+    const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, NEVER)), { limit: ROWS })
+    for (const row of rows) {
+      const place = positionOf(row.value)
+      start = positionOf(row.key, row.key.length - POSITION_BYTES) + 1
+      if (place >= places || seen.has(place)) continue
+      seen.add(place)
       const { id, position, prior, isGone } = now.standingAt(place)
       if (position <= at) continue
-      const last = await history.lastOf(journal, name, keyOf(id), at, prior <= at ? prior : undefined)
-      if (!last || last.event.type === 'ItemDeleted') throw new Error(`position ${at} lacks an item at place ${place}`)
-      const { event } = last
-      changed.set(place, new Item(event.id, event.item, event.revision, last.position))
+      from.set(history.stepTo(name, keyOf(id), at, prior), place)
       if (isGone) gone.push(place)
-      characters += event.item.text.length
-      if (changed.size > MOST_CHANGED || characters > MOST_CHARACTERS) return undefined
     }
-    const last = rows.at(-1)
-    if (!last || rows.length < ROWS) return { changed, gone: gone.sort((a, b) => a - b), characters }
-    from = positionOf(last.key, last.key.length - POSITION_BYTES) + 1
+    if (from.size > MOST_CHANGED) return undefined
+    isLast = rows.length < ROWS
     await rest()
   }
+  const changed = new Map<number, Item>()
+  let characters = 0
+  let read = 0
+  for await (const found of lastEvents(journal, from, at)) {
+    if (++read % ROWS === 0) await rest()
+    if (!found) continue
+    const { item: place, event, position } = found
+    if (event.type === 'ItemDeleted') throw new Error(`position ${at} lacks an item at place ${place}`)
+    changed.set(place, new Item(event.id, event.item, event.revision, position))
+    characters += event.item.text.length
+    if (characters > MOST_CHARACTERS) return undefined
+  }
+  return { changed, gone: gone.sort((a, b) => a - b), characters }
 }
 
 /** The position of the collection's last event up to another one. */

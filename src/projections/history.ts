@@ -1,5 +1,5 @@
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import type { Journal, Recorded } from '../events/journal.ts'
+import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/store.ts'
@@ -82,20 +82,24 @@ export class History implements StoredProjection {
     }
   }
 
-  /** An item's last event that is not beyond a position; `prior` is one of which it is known that it is, or none. */
+  /** An item's last event that is not beyond a position. */
   async lastOf(
     journal: Pick<Journal, 'read'>,
     collection: string,
     key: string,
     at: Position,
-    prior?: Position,
   ): Promise<{ readonly event: ItemEvent; readonly position: Position } | undefined> {
-    const from = prior ?? this.#stepFrom(collection, key, at) ?? this.#lastOf(collection, key)
+    const from = this.#stepFrom(collection, key, at) ?? this.#lastOf(collection, key)
     if (from === undefined) return undefined
     for await (const { position, events } of chain(journal, from)) {
       if (position <= at) return { event: events.at(0) as ItemEvent, position }
     }
     return undefined
+  }
+
+  /** From where the last event up to a position is found by going back a few; `prior` is an event of the item, too. */
+  stepTo(collection: string, key: string, at: Position, prior: Position): Position {
+    return prior <= at ? prior : (this.#stepFrom(collection, key, at) ?? prior)
   }
 
   #lastOf(collection: string, key: string): Position | undefined {
@@ -133,6 +137,42 @@ function lifeKey(collection: number, position: Position): Buffer {
   prefix.copy(key)
   putPosition(key, prefix.length, position)
   return key
+}
+
+/** Where nothing is wanted of so many positions, they are not read. */
+const GAP = 64
+
+/**
+ * The last events up to a position of some items, of each of which an event is given from which it is found by going back.
+ * The journal is read in its order, each part of it a few times at most, however many events one write has.
+ */
+export async function* lastEvents<Item>(
+  journal: Pick<Journal, 'read'>,
+  from: ReadonlyMap<Position, Item>,
+  at: Position,
+): AsyncGenerator<{ readonly item: Item; readonly event: ItemEvent; readonly position: Position } | undefined> {
+  for (let wanted = from; wanted.size > 0; ) {
+    const before = new Map<Position, Item>()
+    const positions = [...wanted.keys()].sort((a, b) => a - b)
+    const end = positions.at(-1) as Position
+    for (let next = 0; next < positions.length; ) {
+      const first = next
+      for await (const recorded of journal.read(positions[next] as Position, end)) {
+        for (const [position, event] of positioned(recorded)) {
+          const item = wanted.get(position)
+          if (item === undefined || !isItemEvent(event)) continue
+          if (position <= at) yield { item, event, position }
+          else before.set(event.prior, item)
+        }
+        yield undefined
+        const last = lastPosition(recorded)
+        while (next < positions.length && (positions[next] as Position) <= last) next++
+        if (next === positions.length || (positions[next] as Position) > last + GAP) break
+      }
+      if (next === first) throw new Error(`the journal has no event at position ${positions[next]}`)
+    }
+    wanted = before
+  }
 }
 
 /** The events of an item from one on backwards. */

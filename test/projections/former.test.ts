@@ -118,8 +118,10 @@ describe('a collection as it was', () => {
     let read = 0
     const journal = {
       async *read(from: Position, to?: Position) {
-        read++
-        yield* writer.journal.read(from, to)
+        for await (const recorded of writer.journal.read(from, to)) {
+          read++
+          yield recorded
+        }
       },
     }
     const past = new Past(journal, views, new History(views))
@@ -133,7 +135,7 @@ describe('a collection as it was', () => {
       return total
     }
     assert.deepEqual([await total(2011), await total(1001)], [1990, 995])
-    assert.equal(read, 0 + 10, 'only the ten that changed')
+    assert.equal(read, 10, 'only the ten that changed')
     assert.equal(await total(2006), 1995)
     assert.equal(read, 10 + 5)
   })
