@@ -163,16 +163,21 @@ export const RUNS = {
   indexes: {
     about:
       'random queries over random items, written to between any two slices: by indexes as by looking at every item',
-    file: 'test/projections/query/indexes.test.ts',
-    all: { INDEXES_TIMES: 4 },
-    full: { INDEXES_TIMES: 250 },
+    file: 'test/projections/query/queries.test.ts',
+    all: { QUERIES_TIMES: 4 },
+    full: { QUERIES_TIMES: 250 },
   },
-  plans: {
-    about: 'queries that are asked again after every change of their collection: each time as a scan answers them',
-    file: 'test/projections/query/index-parts.test.ts',
-    test: 'what was planned',
-    all: { INDEX_ROUNDS: 120 },
-    full: { INDEX_ROUNDS: 10_000 },
+  former: {
+    about: 'random queries as of random positions of a collection that is written to, by indexes: as it was then',
+    file: 'test/projections/former.test.ts',
+    all: { FORMER_TIMES: 20 },
+    full: { FORMER_TIMES: 1000 },
+  },
+  trees: {
+    about: 'random keys put into a tree of the store and removed, through failures: each by its number, as of any position',
+    file: 'test/store/tree.test.ts',
+    all: { TREE_RUNS: 12 },
+    full: { TREE_RUNS: 400 },
   },
   collections: {
     about: 'random events in a store, through failures, large writes and restarts: as a naive model has them',

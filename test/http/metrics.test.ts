@@ -166,6 +166,7 @@ test('a subscription that is behind is told until it has caught up', async () =>
   assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 1, laggedEver: 1 })
   slow = false
   drained()
+  await until('it has caught up', () => subscriptions.figures().lagging === 0)
   assert.deepEqual(subscriptions.figures(), { subscriptions: 1, lagging: 0, laggedEver: 1 })
   subscriptions.leave(client)
   assert.deepEqual(subscriptions.figures(), { subscriptions: 0, lagging: 0, laggedEver: 1 })
