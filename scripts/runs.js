@@ -174,7 +174,8 @@ export const RUNS = {
     full: { FORMER_TIMES: 1000 },
   },
   trees: {
-    about: 'random keys put into a tree of the store and removed, through failures: each by its number, as of any position',
+    about:
+      'random keys put into a tree of the store and removed, through failures: each by its number, as of any position',
     file: 'test/store/tree.test.ts',
     all: { TREE_RUNS: 12 },
     full: { TREE_RUNS: 400 },

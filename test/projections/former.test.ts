@@ -44,6 +44,8 @@ class World {
   constructor(seed: number) {
     this.random = new Random(seed)
     const { views, journal } = this.writer
+    // The history knows nothing of what was before it.
+    this.writer.put({ id: 'first' })
     this.past = new Past(journal, views, new History(views))
     this.queries = new Queries({ views, bytes: 0 })
   }
