@@ -21,6 +21,8 @@ const KEPT_CHARACTERS = 32 * 1024 * 1024
 const MOST_KEPT = 8
 /** for so long after they were last asked for: the store keeps what is replaced meanwhile. */
 const KEPT_MS = 30_000
+/** and for so long at most, lest what is replaced is kept for ever: then it is made anew. */
+const MOST_MS = 300_000
 /** Of an item beside its text, about. */
 const ITEM_BYTES = 120
 /** So many states are made at a time, as each reads the journal and holds what it has so far. */
@@ -39,6 +41,7 @@ interface Kept {
   /** Those who read it. */
   readers: number
   usedMs: number
+  readonly begunMs: number
 }
 
 interface Made {
@@ -98,12 +101,14 @@ export class Past {
     // Whatever comes after its last event, it is the same.
     const position = Math.min(at, now.position)
     const key = `${position} ${name}`
-    const known = this.#kept.get(key)
+    const found = this.#kept.get(key)
+    const known = found && performance.now() - found.begunMs < MOST_MS ? found : undefined
     const kept = known ?? this.#making(key, now, position, asker)
     if (known) known.askers.push(asker)
     kept.readers++
     this.#kept.delete(key)
     this.#kept.set(key, kept)
+    if (found && !known) this.#letGo(found)
     try {
       const { reading, share } = await kept.made
       kept.askers.length = 0
@@ -156,7 +161,7 @@ export class Past {
       checkAsked()
       return this.#made(now, at, checkAsked)
     })
-    return { key, made, askers, share: 0, readers: 0, usedMs: 0 }
+    return { key, made, askers, share: 0, readers: 0, usedMs: 0, begunMs: performance.now() }
   }
 
   /** `checkAsked` throws when it is to be given up. */
@@ -204,11 +209,17 @@ export class Past {
   #released(kept: Kept): void {
     kept.readers--
     kept.usedMs = performance.now()
+    if (this.#kept.get(kept.key) !== kept) this.#letGo(kept)
     this.#forgetting ??= setTimeout(() => {
       this.#forgetting = undefined
       this.#forget()
     }, KEPT_MS).unref()
     this.#forget()
+  }
+
+  /** One that is found by nobody any more; the last who reads it does this again. */
+  #letGo({ readers, made }: Kept): void {
+    if (readers === 0) void made.then(({ reading }) => reading.release())
   }
 
   /** Those that nobody reads, of which there are too many, or which were not asked for of late. */
@@ -218,13 +229,13 @@ export class Past {
     for (const { share } of this.#kept.values()) total += share
     const oldestMs = performance.now() - KEPT_MS
     for (const kept of this.#kept.values()) {
-      const { key, made, share, readers, usedMs } = kept
+      const { key, share, readers, usedMs } = kept
       if (readers > 0) continue
       const isOld = usedMs <= oldestMs
       if (!isOld && (kept === last || (total <= 1 && this.#kept.size <= MOST_KEPT))) continue
       this.#kept.delete(key)
       total -= share
-      void made.then(({ reading }) => reading.release())
+      this.#letGo(kept)
     }
     if (this.#kept.size > 0 && this.#forgetting === undefined) {
       this.#forgetting = setTimeout(() => {

@@ -142,6 +142,27 @@ describe('a collection as it was', () => {
     assert.equal(read, 10 + 5)
   })
 
+  test('is made anew when it was asked for again and again for minutes, and the old one let go with its last reader', async (t) => {
+    const writer = new CollectionWriter()
+    const past = new Past(writer.journal, writer.views, new History(writer.views))
+    writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
+    const pinned = (): Position[] => [...writer.views.store.pinned]
+    const reading = await past.collection('things', 20)
+    const first = pinned()
+    writer.put({ id: 7, n: 2 })
+    const now = performance.now.bind(performance)
+    t.mock.method(performance, 'now', () => now() + 301_000)
+    const other = await past.collection('things', 20)
+    assert.deepEqual(pinned(), [...first, writer.views.position])
+    assert.deepEqual(
+      Array.from(itemsOf(other), ({ text }) => text),
+      Array.from(itemsOf(reading), ({ text }) => text),
+    )
+    reading.release()
+    await until('the first is let go', () => pinned().length === 1)
+    other.release()
+  })
+
   test('holds what is replaced no longer than it is asked for', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const writer = new CollectionWriter()
