@@ -376,6 +376,18 @@ describe('which indexes there are', () => {
   })
 })
 
+test('of several values the first one sorts, whichever of them is asked for', async () => {
+  const writer = collectionOf([{ c: [{ d: 0 }, { d: null }] }, { c: { d: null } }, { c: [{ d: null }, { d: 0 }] }])
+  const { views, collection } = writer
+  const queries = new Queries({ views, bytes: ROOM })
+  await views.indexes.build(collection.facts.table, 'things', [['c', 'd']])
+  for (const search of ['c.d=null&sort=c.d', 'c.d=null&sort=-c.d', 'c.d_in=0,null&sort=c.d', 'c.d=0']) {
+    const query = parseQuery(parseParameters(search, 10), LIMITS)
+    const { text, total } = await queries.answer(collection, query)
+    assert.deepEqual({ text, total }, scan(collection.items(), query), search)
+  }
+})
+
 test('a query finds all that match though an item comes to have too many values for an index', async () => {
   const writer = new CollectionWriter()
   const { collection, views } = writer

@@ -29,6 +29,8 @@ export interface Order {
   /** The sorts that the keys follow behind what is fixed; none: the collection's order. */
   readonly sort: readonly Sort[]
   readonly descending: boolean
+  /** Sorts by what the filters fix are left out: of items with several values there that is not all. */
+  readonly leavesOut: boolean
 }
 
 /** More ranges than that are not made of several filters. */
@@ -126,7 +128,8 @@ export class Wanted {
       return undefined
     }
     const descending = directionOf(sort)
-    return descending === undefined ? undefined : { sort, descending }
+    const leavesOut = sort.length < this.sort.length
+    return descending === undefined ? undefined : { sort, descending, leavesOut }
   }
 
   #add(filter: Filter): void {

@@ -66,7 +66,8 @@ function* counted(index: StoredIndex, tree: Keys, access: Access): Steps<Lead> {
     }
   }
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
-  const isInOrder = access.isExact && access.order !== undefined && isOfOne && others <= FEW_OTHERS
+  const most = access.order?.leavesOut ? 0 : FEW_OTHERS
+  const isInOrder = access.isExact && access.order !== undefined && isOfOne && others <= most
   return { index, tree, access, single, others, size: size + others, isInOrder }
 }
 
