@@ -13,17 +13,14 @@ const AT_ONCE = 8
 /** Who waits for a result, or does so no more: then its work need not go on. */
 export interface Asker {
   isGone(): boolean
-  /** Work for it may go on for so long, once it was begun; undefined: for as long as it takes. */
-  readonly mostSeconds?: number | undefined
+  /** Undefined: the work may go on for as long as it takes. */
+  readonly limit?: Limit | undefined
 }
 
-/** What work comes to that has gone on for too long. */
-export function tooLong({ mostSeconds }: Asker): Refusal {
-  return new Refusal(
-    'Unavailable',
-    `The query was looked for during ${mostSeconds} s, and is to take no longer (Limits.ScanSeconds). ` +
-      'Ask again later: fields that are filtered or sorted by a second time get an index; or ask for fewer items by fields that have one.',
-  )
+/** How long work may go on once it was begun, and what it comes to then. */
+export interface Limit {
+  readonly seconds: number
+  readonly refusal: () => Refusal
 }
 
 /** What work comes to that nobody waits for any more. */
@@ -116,10 +113,10 @@ export class Slices {
     reject: (error: unknown) => void,
     asker?: Asker,
   ): Work {
-    const end = this.#now() + (asker?.mostSeconds ?? Number.POSITIVE_INFINITY) * 1000
+    const end = this.#now() + (asker?.limit?.seconds ?? Number.POSITIVE_INFINITY) * 1000
     const go = (until: number): boolean => {
       try {
-        const why = asker && (asker.isGone() ? abandoned() : this.#now() >= end ? tooLong(asker) : undefined)
+        const why = asker?.isGone() ? abandoned() : this.#now() >= end ? asker?.limit?.refusal() : undefined
         if (why) {
           steps.return(undefined as Result)
           throw why

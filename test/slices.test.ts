@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Refusal } from '../src/errors.ts'
 import { Slices, type Steps } from '../src/slices.ts'
 
 /** A clock by which every step takes a millisecond, and turns of a loop that go on when they are told to. */
@@ -113,13 +114,11 @@ test('a work that nobody waits for any more is ended, or not even begun, and the
   assert.ok(steps() < 1000, `${steps()} steps of ${20 * 1000}`)
 })
 
-test('work for one who may not have it go on for long is given up, and refused with a hint', async () => {
+test('work that may not go on for long is given up, and refused as its limit says', async () => {
   const world = simulated()
-  const asked = world.slices.run(() => world.work(1, 5000), { isGone: () => false, mostSeconds: 2 })
-  const refused = assert.rejects(Promise.resolve(asked), {
-    code: 'Unavailable',
-    message: /during 2 s.*second time get an index/s,
-  })
+  const limit = { seconds: 2, refusal: () => new Refusal('Unavailable', 'two seconds') }
+  const asked = world.slices.run(() => world.work(1, 5000), { isGone: () => false, limit })
+  const refused = assert.rejects(Promise.resolve(asked), { code: 'Unavailable', message: 'two seconds' })
   while (world.turn());
   await refused
   assert.equal(world.going(), 0)

@@ -12,18 +12,16 @@ import type { Files } from '../files/files.ts'
 import { TakenIn } from '../projections/data-file/taken-in.ts'
 import { storedState } from '../projections/folding.ts'
 import { History } from '../projections/history.ts'
-import { keysAt, type StoredIndex } from '../projections/query/index/stored-index.ts'
+import { indexedOf, keysAt, type StoredIndex } from '../projections/query/index/stored-index.ts'
 import { StoredIndexes } from '../projections/query/index/stored-indexes.ts'
 import { StoredMark } from '../projections/stored-mark.ts'
 import { Views } from '../projections/views.ts'
 import { atOnce } from '../steps.ts'
+import { HIGHEST } from '../store/bytes.ts'
 import { prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
 import { type Compacted, StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
 import type { Progress } from './fold.ts'
-
-/** Above all positions. */
-const NEWEST = Number.MAX_SAFE_INTEGER
 
 /** An item may have a MiB. */
 const ROWS_AT_ONCE = 32
@@ -178,15 +176,15 @@ class Comparison {
     if (!rows.next().done) this.differs(what)
   }
 
-  /** Of one that was not complete nobody reads anything. */
+  /** One that is not complete is built anew by the next start that wants it. */
   #index({ isBuilt, tree, paths, name }: StoredIndex, { table, places }: CollectionFacts, quoted: string): void {
     if (!isBuilt) return
     const items = new Table(this.#expected, table)
-    const keys = tree.at(NEWEST)
+    const keys = tree.at(HIGHEST)
     let wanted = 0
     let found = 0
     for (let place = 0; place < places; place++) {
-      for (const key of keysAt(items.uncachedAt(place, NEWEST), paths, place)) {
+      for (const key of keysAt(indexedOf(items.uncachedAt(place, HIGHEST)), paths, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
         if (atOnce(keys.from(bytes)).key?.equals(bytes)) found++

@@ -79,7 +79,7 @@ export class ClusterHandler {
     return taken
   }
 
-  /** What others store for this node, it could not show. */
+  /** A write that another node decides is answered here only when this node's store has it: without room it would wait. */
   #checkRoom(): void {
     if (!this.#options.hasRoom()) throw diskFull()
   }

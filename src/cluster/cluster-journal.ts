@@ -235,8 +235,8 @@ export class ClusterJournal implements Journal {
   }
 
   /**
-   * Answers a batch that the stream has, as soon as whoever asks next can see it. While the disk is too full for that, its
-   * writers are answered with 504, and another node may decide.
+   * Answers the writes of a batch that the stream has, once this node's store has them, too. When the disk is too full for
+   * that, they are answered with 504, and another node may decide.
    */
   async #answer({ writes }: Batch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
     let looking: NodeJS.Timeout | undefined

@@ -96,14 +96,14 @@ export interface CollectionFacts {
   readonly ordered: Position
 }
 
-/** What is known of what stands at a place. */
+/** What the record at a place says, of an item or of what is left of one. */
 export interface StandingAt {
   readonly id: ItemId
-  /** Of its last event. */
+  /** The position of the item's last event. */
   readonly position: Position
-  /** Of the event before, 0 for none. */
+  /** The position of its event before that one, 0 for none. */
   readonly prior: Position
-  /** Since which event it stands there. */
+  /** The position since which the item stands at this place. */
   readonly since: Position
   readonly isGone: boolean
 }
@@ -113,9 +113,9 @@ export interface CollectionItems {
   readonly size: number
   /** Above the places of all items. */
   readonly places: number
-  /** Of a place that has one. */
+  /** The item at a place. */
   itemAt(place: number): Item | undefined
-  /** The same for whoever goes through all items. */
+  /** The item at a place, for whoever goes through all of them: it is not kept in the cache. */
   uncachedAt(place: number): Item | undefined
   /** The first place from one on that has an item; `places` when there is none. */
   seek(place: number): number

@@ -1,5 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
@@ -24,9 +24,6 @@ interface Found {
   /** Of its last event. */
   readonly position: Position
 }
-
-/** Above all positions. */
-const NEWEST = Number.MAX_SAFE_INTEGER
 
 /** After more changes than so many it is as if everything might have changed. */
 const MOST_CHANGES = 4096
@@ -110,8 +107,8 @@ export class Draft implements FoldTarget {
   }
 
   idOf(key: string): ItemId | undefined {
-    const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, NEWEST)
-    const record = place === undefined ? undefined : this.#table.recordOf(key, place, NEWEST)
+    const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, HIGHEST)
+    const record = place === undefined ? undefined : this.#table.recordOf(key, place, HIGHEST)
     const isThere = record !== undefined && !isGone(record)
     const [since, position] = record ? [standingOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
@@ -160,10 +157,10 @@ export class Draft implements FoldTarget {
       table.putRecord(place, moved(record, position))
       table.putPlace(key, place, position)
     }
-    const isMoved = (key: string): boolean => table.placeOf(key, NEWEST) !== undefined
+    const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST) !== undefined
     for (const key of keys) {
-      const place = isMoved(key) ? undefined : before.placeOf(key, NEWEST)
-      const record = place === undefined ? undefined : before.copyAt(place, NEWEST)
+      const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST)
+      const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
       if (!record || isGone(record)) continue
       move(key, record)
       yield
@@ -171,10 +168,10 @@ export class Draft implements FoldTarget {
     // What is left of those that were deleted stands behind all items.
     for (const areGone of [false, true]) {
       for (let place = 0; place < this.#places; place++, yield) {
-        const record = before.copyAt(place, NEWEST)
+        const record = before.copyAt(place, HIGHEST)
         if (isGone(record) !== areGone) continue
         const key = keyOf(idOf(record))
-        if (before.placeOf(key, NEWEST) === place && !isMoved(key)) move(key, record)
+        if (before.placeOf(key, HIGHEST) === place && !isMoved(key)) move(key, record)
       }
     }
     this.#table = table
@@ -208,10 +205,10 @@ export class Draft implements FoldTarget {
   #tell(place: number, wasThere: boolean, item: Item | undefined): void {
     const { number } = this.#table
     if (!this.#observer?.isObserved(number)) return
-    this.#observer.changed(number, place, wasThere ? this.#table.uncachedAt(place, NEWEST) : undefined, item)
+    this.#observer.changed(number, place, wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined, item)
   }
 
-  /** Of items that changed since they stand at their places the store knows by their last events which they are. */
+  /** Notes an item that changes by the position of the change, and forgets the change before: so what changed since a position is found. */
   #noteChange({ since, position }: Found, place: number, now: Position): void {
     const { number } = this.#table
     if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))

@@ -1,14 +1,11 @@
 import { Corruption, type Refusal } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { canonicalInteger, type Gone, Item, keyOf } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
 import { decodeItem, idOf, isGone, RECORD_BYTES } from './item-record.ts'
-
-/** Above all places. */
-const NEVER = 2 ** 48 - 1
 
 /** The rows of one collection in the store: what stands at which place, and where an item of a key stands. */
 export class Table {
@@ -80,7 +77,7 @@ export class Table {
   /** The item of an integer, if it stands where the last one that was looked up would let expect it: no key is looked up then. */
   #expected(id: number, at: Position): Item | undefined {
     const place = id - this.#ahead
-    if (place < 0 || place > NEVER) return undefined
+    if (place < 0 || place > HIGHEST) return undefined
     const cached = this.#cachedAt(place, at)
     if (cached) return cached.id === id ? cached : undefined
     const record = this.recordAt(place, at)

@@ -187,7 +187,8 @@ export function apiResources({
 
   function askerOf(request: ApiRequest): Asker {
     if (request.isAdmin) return request
-    return { isGone: () => request.isGone(), mostSeconds: limits.scanSeconds }
+    const seconds = limits.scanSeconds
+    return { isGone: () => request.isGone(), limit: { seconds, refusal: () => tookTooLong(seconds) } }
   }
 
   /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */
@@ -255,6 +256,14 @@ function linkHeader(path: string, links: readonly PageLink[]): string | undefine
   if (all.length <= LINK_BYTES) return all
   const next = linksOf(links.filter(({ relation }) => relation === 'next'))
   return next !== '' && next.length <= LINK_BYTES ? next : undefined
+}
+
+function tookTooLong(seconds: number): Refusal {
+  return new Refusal(
+    'Unavailable',
+    `The query was given up after ${seconds} s (Limits.ScanSeconds), as it has to look through too many items. Fields that are ` +
+      'filtered or sorted by a second time get an index: ask again later, or filter by fields that have one.',
+  )
 }
 
 function unknownCollection(name: string): Refusal {

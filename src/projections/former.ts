@@ -1,25 +1,24 @@
 import type { Collection, CollectionItems, PinnedCollection } from '../collections/collection.ts'
 import { Item, keyOf } from '../collections/item.ts'
+import { Corruption } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Steps } from '../slices.ts'
-import { POSITION_BYTES, positionOf } from '../store/bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf } from '../store/bytes.ts'
 import { numberedKey, TAG } from '../store/keys.ts'
-import { type Keys, MergedTree } from '../store/merged-tree.ts'
+import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
+import type { Keys } from '../store/tree.ts'
 import { type History, lastEvents } from './history.ts'
-import { inOrder } from './query/index/in-steps.ts'
 import type { Reading } from './query/index/reading.ts'
-import { keysAt, type StoredIndex } from './query/index/stored-index.ts'
+import { sorted } from './query/index/sorting.ts'
+import { indexedOf, keysAt, type StoredIndex } from './query/index/stored-index.ts'
 
 /** Items that may have changed since, and characters that they may have had: they are held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
 /** Rows that are read in a step. */
 const ROWS = 256
-/** Above all positions. */
-const NEVER = 2 ** 48 - 1
-
 export interface FormerOptions {
   readonly store: Store
   readonly journal: Pick<Journal, 'read'>
@@ -99,7 +98,7 @@ export class FormerCollection implements Reading, CollectionItems {
   }
 
   seek(place: number): number {
-    const gone = this.#gone[lowerBound(this.#gone, place)] ?? NEVER
+    const gone = this.#gone[lowerBound(this.#gone, place)] ?? HIGHEST
     return Math.min(this.places, gone, this.#now.seek(place))
   }
 
@@ -124,8 +123,8 @@ export class FormerCollection implements Reading, CollectionItems {
     const without: string[] = []
     const added: string[] = []
     for (const [place, item] of this.#changed) {
-      for (const key of keysAt(this.#now.itemAt(place), index.paths, place)) without.push(key)
-      for (const key of keysAt(item, index.paths, place)) added.push(key)
+      for (const key of keysAt(indexedOf(this.#now.itemAt(place)), index.paths, place)) without.push(key)
+      for (const key of keysAt(indexedOf(item), index.paths, place)) added.push(key)
       yield
     }
     const tree = index.tree.at(this.#now.at, this.places)
@@ -177,7 +176,7 @@ async function changedSince(
   // Rows only move up, as items change again.
   for (let start = at + 1, isLast = false; !isLast; ) {
     const key = Buffer.from(numberedKey(TAG.changed, table, start))
-    const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, NEVER)), { limit: ROWS })
+    const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, HIGHEST)), { limit: ROWS })
     for (const row of rows) {
       const place = positionOf(row.value)
       start = positionOf(row.key, row.key.length - POSITION_BYTES) + 1
@@ -199,7 +198,8 @@ async function changedSince(
     if (++read % ROWS === 0) await rest()
     if (!found) continue
     const { item: place, event, position } = found
-    if (event.type === 'ItemDeleted') throw new Error(`position ${at} lacks an item at place ${place}`)
+    if (event.type === 'ItemDeleted')
+      throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
     changed.set(place, new Item(event.id, event.item, event.revision, position))
     characters += event.item.text.length
     if (characters > MOST_CHARACTERS) return undefined
@@ -227,7 +227,7 @@ function lastOf(
 }
 
 function* bytesOf(keys: readonly string[]): Steps<readonly Buffer[]> {
-  return Array.from(yield* inOrder(keys), (key) => Buffer.from(key, 'latin1'))
+  return Array.from(yield* sorted(keys), (key) => Buffer.from(key, 'latin1'))
 }
 
 function lowerBound(numbers: readonly number[], number: number): number {

@@ -1,6 +1,7 @@
+import { Corruption } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
-import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/store.ts'
 import type { StoredProjection } from './folding.ts'
@@ -10,8 +11,6 @@ import type { Views } from './views.ts'
 export const STRIDE = 8
 
 const NOTHING = Buffer.alloc(0)
-/** Beyond all positions. */
-const NEVER = 2 ** 48 - 1
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
@@ -52,7 +51,7 @@ export class History implements StoredProjection {
     const number = this.#views.numberOf(collection)
     const last = this.#views.any(collection)?.position
     if (number === undefined || last === undefined) return undefined
-    const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, NEVER), { limit: 1 })
+    const [life] = this.#views.store.rows(lifeKey(number, 0), lifeKey(number, HIGHEST), { limit: 1 })
     return life && { first: positionOf(life.key, life.key.length - POSITION_BYTES), last }
   }
 
@@ -169,7 +168,7 @@ export async function* lastEvents<Item>(
         while (next < positions.length && (positions[next] as Position) <= last) next++
         if (next === positions.length || (positions[next] as Position) > last + GAP) break
       }
-      if (next === first) throw new Error(`the journal has no event at position ${positions[next]}`)
+      if (next === first) throw new Corruption(`The journal has no event at position ${positions[next]}.`)
     }
     wanted = before
   }

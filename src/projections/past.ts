@@ -210,10 +210,6 @@ export class Past {
     kept.readers--
     kept.usedMs = performance.now()
     if (this.#kept.get(kept.key) !== kept) this.#letGo(kept)
-    this.#forgetting ??= setTimeout(() => {
-      this.#forgetting = undefined
-      this.#forget()
-    }, KEPT_MS).unref()
     this.#forget()
   }
 
@@ -237,12 +233,11 @@ export class Past {
       total -= share
       this.#letGo(kept)
     }
-    if (this.#kept.size > 0 && this.#forgetting === undefined) {
-      this.#forgetting = setTimeout(() => {
-        this.#forgetting = undefined
-        this.#forget()
-      }, KEPT_MS).unref()
-    }
+    if (this.#kept.size === 0) return
+    this.#forgetting ??= setTimeout(() => {
+      this.#forgetting = undefined
+      this.#forget()
+    }, KEPT_MS).unref()
   }
 }
 

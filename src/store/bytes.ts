@@ -2,6 +2,8 @@ import type { Position } from '../events/event.ts'
 
 /** A position, or another integer below 2 ** 48, big end first, so that bytes have the order of the numbers. */
 export const POSITION_BYTES = 6
+/** Above all positions and places. */
+export const HIGHEST = 2 ** 48 - 1
 
 export function positionOf(bytes: Buffer, offset = 0): Position {
   // As `readUIntBE` gives it, which takes several times as long.

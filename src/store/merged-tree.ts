@@ -1,28 +1,6 @@
 import type { Steps } from '../steps.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
-import type { Cursor, Tree } from './tree.ts'
-
-/** Keys in order that are read as those of a tree. */
-export interface Keys {
-  /** How many keys are lower than one. */
-  rank(key: Buffer): Steps<number>
-  /** A cursor at the key before which there are so many; past the end when there are not. */
-  nth(rank: number): Steps<KeyCursor>
-  /** A cursor at the first key that is not below one. */
-  from(key: Buffer): Steps<KeyCursor>
-}
-
-/** Goes through keys in order, in both directions. */
-export interface KeyCursor {
-  /** Undefined before the first and after the last. */
-  readonly key: Buffer | undefined
-  /** The place that the key ends with. */
-  readonly place: number
-  /** What the key has before its place. */
-  readonly tuple: Buffer | undefined
-  next(): void
-  previous(): void
-}
+import type { Cursor, KeyCursor, Keys, Tree } from './tree.ts'
 
 /** The keys of a tree without some of them, and with others instead: a tree as it was before a few items changed. */
 export class MergedTree implements Keys {

@@ -1,4 +1,4 @@
-import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 
 /*
  * A node of a counted tree, as the store holds it:
@@ -122,28 +122,26 @@ export function childEntry(separator: Buffer, child: Child): Buffer {
 
 /** The first entry of a leaf that is not below a key; its size when all are. */
 export function lowerBound(node: Buffer, key: Buffer): number {
-  const size = sizeOf(node)
-  let low = 0
-  let high = size
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (key.compare(node, startOf(node, size, middle), endOf(node, size, middle)) > 0) low = middle + 1
-    else high = middle
-  }
-  return low
+  return firstAbove(node, 0, 0, key, true)
 }
 
 /** The child below which a key is, or would be. */
 export function childFor(node: Buffer, key: Buffer): number {
+  return firstAbove(node, 1, CHILD_BYTES, key, false) - 1
+}
+
+/** The first entry from one on that is above a key, or also equal to it; of each entry the last bytes do not count. */
+function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqual: boolean): number {
   const size = sizeOf(node)
-  let low = 1
+  let low = from
   let high = size
   while (low < high) {
     const middle = (low + high) >>> 1
-    if (key.compare(node, startOf(node, size, middle), endOf(node, size, middle) - CHILD_BYTES) >= 0) low = middle + 1
+    const order = key.compare(node, startOf(node, size, middle), endOf(node, size, middle) - last)
+    if (order > 0 || (order === 0 && !orEqual)) low = middle + 1
     else high = middle
   }
-  return low - 1
+  return low
 }
 
 /** Another node, with an entry more. */
@@ -221,8 +219,5 @@ export function summaryOf(node: Buffer): Omit<Child, 'node'> {
     low = Math.min(low, child?.low ?? place)
     high = Math.max(high, child?.high ?? place)
   }
-  return { count, low: Math.min(low, NEVER), high }
+  return { count, low: Math.min(low, HIGHEST), high }
 }
-
-/** Above all places. */
-export const NEVER = 2 ** 48 - 1

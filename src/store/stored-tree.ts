@@ -151,13 +151,12 @@ export class StoredTree implements Nodes {
 
   /** How many keys it has. */
   get size(): number {
-    const { count } = summaryOf(this.get(ROOT))
-    return count
+    return this.nodes === 0 ? 0 : summaryOf(this.get(ROOT)).count
   }
 
-  /** How many nodes it has, with those that are free. */
+  /** How many nodes it has, with those that are free; none before it was begun. */
   get nodes(): number {
-    return this.#known().next
+    return this.#load()?.next ?? 0
   }
 
   #number(numbers: Numbers): void {
@@ -166,10 +165,15 @@ export class StoredTree implements Nodes {
   }
 
   #known(): Numbers {
+    const numbers = this.#load()
+    if (!numbers) throw this.#lacking()
+    return numbers
+  }
+
+  #load(): Numbers | undefined {
     if (this.#numbers) return this.#numbers
     const found = this.#store.newest(tableKey(TAG.tree, this.number))
-    if (!found) throw this.#lacking()
-    this.#numbers = JSON.parse(found.toString()) as Numbers
+    this.#numbers = found && (JSON.parse(found.toString()) as Numbers)
     return this.#numbers
   }
 

@@ -1,21 +1,31 @@
 import type { Steps } from '../steps.ts'
-import { POSITION_BYTES } from './bytes.ts'
-import type { KeyCursor, Keys } from './merged-tree.ts'
-import {
-  childAt,
-  childCount,
-  childFor,
-  childNode,
-  entryAt,
-  levelOf,
-  lowerBound,
-  NEVER,
-  placeAt,
-  sizeOf,
-} from './node.ts'
+import { HIGHEST, POSITION_BYTES } from './bytes.ts'
+import { childAt, childCount, childFor, childNode, entryAt, levelOf, lowerBound, placeAt, sizeOf } from './node.ts'
 
 /** The number of every tree's root. */
 export const ROOT = 0
+
+/** Keys in order that are read as those of a tree. */
+export interface Keys {
+  /** How many keys are lower than one. */
+  rank(key: Buffer): Steps<number>
+  /** A cursor at the key before which there are so many; past the end when there are not. */
+  nth(rank: number): Steps<KeyCursor>
+  /** A cursor at the first key that is not below one. */
+  from(key: Buffer): Steps<KeyCursor>
+}
+
+/** Goes through keys in order, in both directions. */
+export interface KeyCursor {
+  /** Undefined before the first and after the last. */
+  readonly key: Buffer | undefined
+  /** The place that the key ends with. */
+  readonly place: number
+  /** What the key has before its place. */
+  readonly tuple: Buffer | undefined
+  next(): void
+  previous(): void
+}
 
 /** Places from here on are passed over: their items came later. */
 export type Below = number
@@ -35,7 +45,7 @@ export class Tree implements Keys {
   readonly #below: Below
 
   /** `nodeOf` gives the bytes of a node, which stay as they are. */
-  constructor(nodeOf: (number: number) => Buffer, below: Below = NEVER) {
+  constructor(nodeOf: (number: number) => Buffer, below: Below = HIGHEST) {
     this.#nodeOf = nodeOf
     this.#below = below
   }
@@ -46,7 +56,7 @@ export class Tree implements Keys {
     let rank = 0
     while (levelOf(node) > 0) {
       const to = childFor(node, key)
-      if (this.#below === NEVER) rank += sumsOf(node)[to] as number
+      if (this.#below === HIGHEST) rank += sumsOf(node)[to] as number
       else for (let index = 0; index < to; index++) rank += yield* this.#countAt(node, index)
       node = this.#nodeOf(childNode(node, to))
     }
@@ -61,7 +71,7 @@ export class Tree implements Keys {
     while (levelOf(node) > 0) {
       const size = sizeOf(node)
       let index = 0
-      if (this.#below === NEVER) {
+      if (this.#below === HIGHEST) {
         const sums = sumsOf(node)
         index = childWith(sums, left)
         left -= sums[index] as number
@@ -80,7 +90,7 @@ export class Tree implements Keys {
     }
     const size = sizeOf(node)
     let index = 0
-    if (this.#below === NEVER) index = Math.min(left, size)
+    if (this.#below === HIGHEST) index = Math.min(left, size)
     else for (; index < size; index++) if (placeAt(node, index) < this.#below && left-- <= 0) break
     levels.push({ node, index })
     return new Cursor(this.#nodeOf, this.#below, levels)
@@ -106,7 +116,7 @@ export class Tree implements Keys {
 
   /** Of the first entries of a leaf. */
   #countIn(leaf: Buffer, to: number): number {
-    if (this.#below === NEVER) return to
+    if (this.#below === HIGHEST) return to
     let count = 0
     for (let index = 0; index < to; index++) if (placeAt(leaf, index) < this.#below) count++
     return count
@@ -216,7 +226,7 @@ export class Cursor implements KeyCursor {
   #nextChild({ node, index }: Level, by: 1 | -1): number | undefined {
     const size = sizeOf(node)
     for (let at = index + by; at >= 0 && at < size; at += by) {
-      if (this.#below === NEVER || childAt(node, at).low < this.#below) return at
+      if (this.#below === HIGHEST || childAt(node, at).low < this.#below) return at
     }
     return undefined
   }

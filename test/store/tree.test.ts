@@ -4,7 +4,6 @@ import type { Position } from '../../src/events/event.ts'
 import { atOnce } from '../../src/steps.ts'
 import { POSITION_BYTES, putPosition } from '../../src/store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
-import { NEVER } from '../../src/store/node.ts'
 import { type Pin, Store } from '../../src/store/store.ts'
 import { NodeCache, StoredTree } from '../../src/store/stored-tree.ts'
 import type { Cursor, Tree } from '../../src/store/tree.ts'
@@ -136,7 +135,7 @@ describe('a tree in the store', () => {
         const earlier = keys.filter((key) => placeOf(key) < below)
         check(world.tree.at(world.position, below), earlier, random)
         if (random.chance(0.2)) pins.push({ pin: store.pin(world.position), keys })
-        for (const { pin, keys } of pins) check(world.tree.at(pin.position, NEVER), keys, random)
+        for (const { pin, keys } of pins) check(world.tree.at(pin.position), keys, random)
         if (pins.length > 3) pins.shift()?.pin.release()
       }
     }

@@ -40,8 +40,8 @@ export class CollectionWriter {
   readonly collection: Collection
   readonly views: Views
   /** Of what was written. */
-  readonly #records: Recorded[] = []
-  readonly journal: Pick<Journal, 'read'> = readFrom(this.#records)
+  readonly records: Recorded[] = []
+  readonly journal: Pick<Journal, 'read'> = readFrom(this.records)
   readonly #entries = new Map<
     string,
     { readonly revision: number; readonly position: Position; readonly isThere: boolean }
@@ -89,7 +89,7 @@ export class CollectionWriter {
 
   #write(event: DomainEvent): Recorded {
     const recorded = recordOf(++this.#head, [event])
-    this.#records.push(recorded)
+    this.records.push(recorded)
     return recorded
   }
 }

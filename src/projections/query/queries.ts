@@ -4,11 +4,11 @@ import type { Path } from '../../json/paths.ts'
 import { type Asker, Slices, type Steps } from '../../slices.ts'
 import type { Views } from '../views.ts'
 import { type Answer, textOf } from './answer.ts'
-import { Wanted } from './index/access.ts'
+import { AccessPaths } from './index/access.ts'
 import { type Found, finding } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
 import { heldReading, type Reading } from './index/reading.ts'
-import { type IndexStatus, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
+import { type IndexStatus, indexedOf, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
 import { KIND } from './index/tuples.ts'
 import type { Query } from './query.ts'
 
@@ -56,6 +56,8 @@ const HALF_LIFE = 10_000
 interface Asked {
   readonly paths: readonly Path[]
   times: number
+  /** When it was asked for so often, it is seen whether an index of them can be built. */
+  next: number
 }
 
 /**
@@ -120,9 +122,9 @@ export class Queries {
     const reading = heldReading(collection, this.#options.views.indexes.of(collection.facts.table))
     const { at, position, exists } = reading
     try {
-      const wanted = new Wanted(query)
-      const lead = yield* leadOf(reading, wanted)
-      this.#note(collection, wanted, lead)
+      const accessPaths = new AccessPaths(query)
+      const lead = yield* leadOf(reading, accessPaths)
+      this.#note(collection, accessPaths, lead)
       return { ...(yield* finding(reading, query, lead)), at, position, exists }
     } finally {
       reading.release()
@@ -130,23 +132,23 @@ export class Queries {
   }
 
   *#foundIn(reading: Reading, query: Query): Steps<Found> {
-    return yield* finding(reading, query, yield* leadOf(reading, new Wanted(query)))
+    return yield* finding(reading, query, yield* leadOf(reading, new AccessPaths(query)))
   }
 
   /** Takes note of the index that was used, and of the one that would have helped more. */
-  #note(collection: Collection, wanted: Wanted, lead: Lead | undefined): void {
+  #note(collection: Collection, accessPaths: AccessPaths, lead: Lead | undefined): void {
     this.#count()
     if (lead) lead.index.uses++
     if (lead?.isInOrder || (lead?.size ?? collection.size) <= FEW) return
-    const paths = wanted.ideal
+    const paths = accessPaths.ideal
     if (paths.length === 0 || lead?.index.name === nameOf(paths)) return
     const key = JSON.stringify([collection.name, nameOf(paths)])
-    const asked = this.#asked.get(key) ?? { paths, times: 0 }
+    const asked = this.#asked.get(key) ?? { paths, times: 0, next: OFTEN }
     this.#asked.delete(key)
     asked.times++
     this.#asked.set(key, asked)
     if (this.#asked.size > REMEMBERED) this.#asked.delete(this.#asked.keys().next().value as string)
-    if (asked.times >= OFTEN) this.#build(collection, paths, asked.times)
+    if (asked.times >= asked.next) this.#build(collection, asked)
   }
 
   /** Builds the indexes that the settings want, one after the other. */
@@ -166,11 +168,13 @@ export class Queries {
     void build()
   }
 
-  #build(collection: Collection, paths: readonly Path[], times: number): void {
+  #build(collection: Collection, asked: Asked): void {
+    const { paths, times } = asked
     const of = this.#options.views.indexes.of(collection.facts.table)
     // While one is built, others wait.
     if (of.some(({ isBuilt }) => !isBuilt) || of.some(({ name }) => name === nameOf(paths))) return
     const dropped = this.#roomFor(collection, paths, times)
+    asked.next = dropped ? OFTEN : 2 * times
     if (!dropped) return
     const { indexes } = this.#options.views
     for (const index of dropped) void indexes.drop(index)
@@ -201,7 +205,10 @@ export class Queries {
   #count(): void {
     if (++this.#queries % HALF_LIFE > 0) return
     for (const index of this.#options.views.indexes.all) index.uses /= 2
-    for (const asked of this.#asked.values()) asked.times /= 2
+    for (const asked of this.#asked.values()) {
+      asked.times /= 2
+      asked.next = Math.max(OFTEN, asked.next / 2)
+    }
   }
 }
 
@@ -214,7 +221,7 @@ function sampled(collection: Collection, paths: readonly Path[]) {
   for (let at = 0; at < SAMPLE; at++) {
     const place = collection.seek(Math.floor(at * places))
     const item = collection.itemAt(place)
-    const keys = keysAt(item, paths, place)
+    const keys = keysAt(indexedOf(item), paths, place)
     itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
     for (const key of keys) keyBytes += (KEY_BYTES + key.length) / FILLED
     if (keys[0]?.charCodeAt(0) !== KIND.unknown) useful++

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
-import { Wanted } from '../../../src/projections/query/index/access.ts'
+import { AccessPaths } from '../../../src/projections/query/index/access.ts'
 import { Queries } from '../../../src/projections/query/queries.ts'
 import { pageLinks, parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
 import { type CollectionWriter, collectionOf } from '../../support/collections.ts'
@@ -217,7 +217,7 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   const query = parseQuery(parameters, LIMITS)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const { text: body, total } = await queries.answer(collection, query)
-  const { ideal } = new Wanted(query)
+  const { ideal } = new AccessPaths(query)
   if (ideal.length > 0) await views.indexes.build(collection.facts.table, collection.name, ideal)
   const again = await queries.answer(collection, query)
   assert.deepEqual([again.text, again.total], [body, total], search)

@@ -331,6 +331,66 @@ describe('which indexes there are', () => {
     assert.deepEqual(pathsOf(queries), ['n', 'mac,at'])
   })
 
+  test('one whose building finds the disk full goes on when there is room, and can be told of meanwhile', async (t) => {
+    const writer = collectionOf(readings(1000))
+    const { views, collection } = writer
+    const queries = new Queries({ views, bytes: 0 })
+    const transaction = views.store.transaction.bind(views.store)
+    let full = 3
+    t.mock.method(
+      views.store,
+      'transaction',
+      <Result>(work: () => Result): Result =>
+        transaction(() => {
+          const result = work()
+          if (full-- > 0) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
+          return result
+        }),
+    )
+    const building = views.indexes.build(collection.facts.table, 'things', [['n']])
+    assert.deepEqual(
+      queries.list().map(({ path, entries, bytes, built }) => [path, entries, bytes, built]),
+      [['n', 0, 0, 0]],
+    )
+    await until('it is built', () => queries.list()[0]?.built === undefined)
+    await building
+    assert.ok(full < 0)
+    assert.deepEqual(
+      queries.list().map(({ entries, built }) => [entries, built]),
+      [[1000, undefined]],
+    )
+  })
+
+  test('a write that the store has no room for leaves them as they were', async (t) => {
+    const writer = collectionOf(readings(1000))
+    const { views, collection } = writer
+    const queries = new Queries({ views, bytes: 0 })
+    await views.indexes.build(collection.facts.table, 'things', [['n']])
+    const transaction = views.store.transaction.bind(views.store)
+    const full = t.mock.method(
+      views.store,
+      'transaction',
+      <Result>(work: () => Result): Result =>
+        transaction(() => {
+          work()
+          throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
+        }),
+    )
+    const check = async (): Promise<void> => {
+      const query = queryOf('n_gte=990&sort=-n')
+      const { text, total } = await queries.answer(collection, query)
+      assert.deepEqual({ text, total }, scan(collection.items(), query))
+      assert.equal(queries.list()[0]?.entries, collection.size)
+    }
+    assert.throws(() => writer.put({ id: 5, n: 995 }, { id: 2000, n: 996 }), { code: 'ENOSPC' })
+    await check()
+    full.mock.restore()
+    for (const recorded of writer.records) views.replay(recorded)
+    views.replayed()
+    assert.equal(collection.size, 1001)
+    await check()
+  })
+
   test('where most items would have no place in one it is not built', async () => {
     const writer = collectionOf(Array.from({ length: 300 }, (_, n) => ({ n, text: 'x'.repeat(40_000) })))
     assert.deepEqual(pathsOf(await asked(writer, ['sort=n', 'sort=n', 'sort=n'])), [])

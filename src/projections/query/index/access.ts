@@ -45,8 +45,8 @@ interface OfPath {
   readonly isFixed: boolean
 }
 
-/** The filters of a query by their paths' names, as far as an order helps. */
-export class Wanted {
+/** How indexes can lead to what a query asks for: its filters by their paths' names, as far as an order helps, and its sorts. */
+export class AccessPaths {
   readonly sort: readonly Sort[]
   readonly #paths = new Map<string, OfPath & { readonly path: Path }>()
   /** How many filters there are in all, a search for texts being one. */
@@ -60,7 +60,7 @@ export class Wanted {
   }
 
   /** How an index of these paths helps; undefined when it does not. */
-  access(paths: readonly Path[]): Access | undefined {
+  by(paths: readonly Path[]): Access | undefined {
     let ranges: Range[] = [{ from: '', to: END, isPoint: true }]
     let others = ranges
     let prefixes = ['']

@@ -1,13 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Item } from '../../../collections/item.ts'
 import { isGone } from '../../../collections/item-record.ts'
 import { Table } from '../../../collections/table.ts'
 import type { Position } from '../../../events/event.ts'
 import { isOutOfSpace } from '../../../files/files.ts'
 import type { Steps } from '../../../slices.ts'
+import { HIGHEST } from '../../../store/bytes.ts'
 import type { Store } from '../../../store/store.ts'
-import { inOrder } from './in-steps.ts'
-import { keysAt, type StoredIndex } from './stored-index.ts'
+import { sorted } from './sorting.ts'
+import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
 
 /** Keys that are sorted before they are put in, */
 const RUN_KEYS = 50_000
@@ -17,9 +17,6 @@ const RUN_CHARACTERS = 8 * 1024 * 1024
 const STEP_MS = 4
 /** While the disk is full, it is tried again after so many milliseconds. */
 const FULL_MS = 500
-/** Above all positions. */
-const NEWEST = Number.MAX_SAFE_INTEGER
-
 /**
  * Fills an index, a run of places after the other: their items are read, their keys sorted and then put in. What changes of
  * a run meanwhile is noted, and put right at its end; what lies behind it will be read later.
@@ -51,7 +48,7 @@ export class IndexBuild {
     return this.#to
   }
 
-  /** Whether the keys of the item at a place are in the index. If not, those are noted that it will have of the item. */
+  /** Whether the keys of the item at a place are in the index. If they are still to be put in, they are noted: the item is another one now. */
   wasPut(place: number, before: readonly string[]): boolean {
     if (place >= this.#to) return false
     if (place < this.#from) return true
@@ -67,22 +64,19 @@ export class IndexBuild {
     await this.#transaction(() => {
       tree.begin()
       this.#index.saveFacts(undefined)
-      return true
     })
     while (!this.isEnded) {
       this.#from = this.#to
       this.#isRunPut = false
-      const keys = await this.#inTurns(this.#runOf())
-      const sorted = await this.#inTurns(inOrder(keys))
+      const keys = await this.#inTurns(sorted(await this.#inTurns(this.#runOf())))
       let at = 0
-      while (at < sorted.length && !this.isEnded) {
+      while (at < keys.length && !this.isEnded) {
         let next = at
         await this.#transaction(() => {
           const until = performance.now() + STEP_MS
-          for (next = at; next < sorted.length && performance.now() < until; next++) {
-            tree.insert(Buffer.from(sorted[next] as string, 'latin1'))
+          for (next = at; next < keys.length && performance.now() < until; next++) {
+            tree.insert(Buffer.from(keys[next] as string, 'latin1'))
           }
-          return true
         })
         at = next
         await turn()
@@ -102,13 +96,12 @@ export class IndexBuild {
         const until = performance.now() + STEP_MS
         for (const [place, before] of this.#changed) {
           settled.push(place)
-          this.#index.replace(before, keysAt(this.#itemAt(place), this.#index.paths, place))
+          this.#index.replace(before, this.#keysAt(place))
           if (performance.now() > until) break
         }
         isSettled = settled.length === this.#changed.size
-        isComplete = isSettled && this.#table.recordAt(this.#to, NEWEST) === undefined
+        isComplete = isSettled && this.#table.recordAt(this.#to, HIGHEST) === undefined
         if (isComplete) this.#index.saveFacts(this.#applied())
-        return true
       })
       for (const place of settled) this.#changed.delete(place)
       if (isComplete) this.#index.isCompleteSince(this.#applied())
@@ -124,8 +117,8 @@ export class IndexBuild {
     let characters = 0
     while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS) {
       const place = this.#to
-      if (this.#table.recordAt(place, NEWEST) === undefined) break
-      for (const key of keysAt(this.#itemAt(place), this.#index.paths, place)) {
+      if (this.#table.recordAt(place, HIGHEST) === undefined) break
+      for (const key of this.#keysAt(place)) {
         keys.push(key)
         characters += key.length
       }
@@ -135,13 +128,13 @@ export class IndexBuild {
     return keys
   }
 
-  #itemAt(place: number): Item | undefined {
-    const record = this.#table.recordAt(place, NEWEST)
-    if (!record || isGone(record)) return undefined
-    return this.#table.uncachedAt(place, NEWEST)
+  #keysAt(place: number): readonly string[] {
+    const record = this.#table.recordAt(place, HIGHEST)
+    const item = record && !isGone(record) ? this.#table.uncachedAt(place, HIGHEST) : undefined
+    return keysAt(indexedOf(item), this.#index.paths, place)
   }
 
-  async #transaction(work: () => boolean): Promise<void> {
+  async #transaction(work: () => void): Promise<void> {
     const { tree } = this.#index
     while (!this.isEnded) {
       try {

@@ -1,11 +1,10 @@
 import type { CollectionItems } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
-import { parseSteps } from '../../../json/parse-steps.ts'
-import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
-import { type Conditions, passing } from '../filter.ts'
+import type { Conditions } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { inOrder } from './in-order.ts'
+import { matching, type Places } from './matching.ts'
 import { bytesOf, type Lead } from './plan.ts'
 import type { Reading } from './reading.ts'
 import { comparing, Firsts, type Ranked, rankedOf } from './sort-keys.ts'
@@ -13,12 +12,6 @@ import { comparing, Firsts, type Ranked, rankedOf } from './sort-keys.ts'
 /** What a query found: its page, and how many match on all pages. */
 export interface Found {
   readonly items: readonly Item[]
-  readonly total: number
-}
-
-/** Where the items of a page stand, in its order. */
-export interface Places {
-  readonly places: readonly number[]
   readonly total: number
 }
 
@@ -90,7 +83,7 @@ function* candidatesOf(
     for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
   }
   if (others === 0) return
-  const seen = new Places32(items.places)
+  const seen = new PlaceSet(items.places)
   for (const { from, to } of access.others) {
     const cursor = yield* tree.from(bytesOf(from))
     const end = bytesOf(to)
@@ -142,24 +135,12 @@ function* first(
   }
 }
 
-/** The item's value, if it meets the conditions. */
-export function* matching(
-  items: CollectionItems,
-  place: number,
-  conditions: Conditions,
-  isKnownTo = false,
-): Steps<JsonObject | undefined> {
-  const { text } = items.uncachedAt(place) as Item
-  const value = (yield* parseSteps(text)) as JsonObject
-  return isKnownTo || (yield* passing(value, conditions)) ? value : undefined
-}
-
 function* meeting(items: CollectionItems, place: number, conditions: Conditions): Steps<boolean> {
   return (yield* matching(items, place, conditions)) !== undefined
 }
 
 /** A set of places, a bit for each. */
-class Places32 {
+class PlaceSet {
   readonly #bits: Uint32Array
 
   constructor(places: number) {

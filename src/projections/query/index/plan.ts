@@ -1,6 +1,6 @@
 import type { Steps } from '../../../slices.ts'
-import type { Keys } from '../../../store/merged-tree.ts'
-import type { Access, KeyRange, Wanted } from './access.ts'
+import type { Keys } from '../../../store/tree.ts'
+import type { Access, AccessPaths, KeyRange } from './access.ts'
 import type { Reading } from './reading.ts'
 import type { StoredIndex } from './stored-index.ts'
 import { KIND } from './tuples.ts'
@@ -37,10 +37,10 @@ export interface Counted {
 }
 
 /** The index that leaves the least to be looked at; undefined when all items may as well be gone through. */
-export function* leadOf(reading: Reading, wanted: Wanted): Steps<Lead | undefined> {
+export function* leadOf(reading: Reading, accessPaths: AccessPaths): Steps<Lead | undefined> {
   let best: Lead | undefined
   for (const index of reading.indexes) {
-    const access = wanted.access(index.paths)
+    const access = accessPaths.by(index.paths)
     if (!access) continue
     const lead = yield* counted(index, yield* reading.keysOf(index), access)
     if (lead.isInOrder) return lead

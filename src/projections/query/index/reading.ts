@@ -2,7 +2,7 @@ import { type Collection, type CollectionItems, itemsIn } from '../../../collect
 import type { Item } from '../../../collections/item.ts'
 import type { Position } from '../../../events/event.ts'
 import type { Steps } from '../../../slices.ts'
-import type { Keys } from '../../../store/merged-tree.ts'
+import type { Keys } from '../../../store/tree.ts'
 import type { StoredIndex } from './stored-index.ts'
 
 /** A collection as it was at one position, with the indexes that tell what there was then, until it is released. */

@@ -12,6 +12,7 @@ const NODE_BYTES = 4096
 
 /** What the store keeps of an index beside its keys. */
 export interface IndexFacts {
+  readonly collection: string
   readonly paths: readonly Path[]
   /** Readers at an earlier position do without it; undefined while it is built. */
   readonly since: Position | undefined
@@ -30,10 +31,19 @@ export interface IndexStatus {
   readonly built?: number | undefined
 }
 
-/** What is indexed of an item: nothing where there is none. */
-export function keysAt(item: Item | undefined, paths: readonly Path[], place: number, value?: JsonObject) {
-  if (!item) return []
-  return keysOf(item.text.length > LONG_ITEM ? undefined : (value ?? item.value), paths, place)
+/** What an index may know of an item. */
+export interface Indexed {
+  /** Undefined when the item is too long to be parsed where it is written. */
+  readonly value: JsonObject | undefined
+}
+
+export function indexedOf(item: Item | undefined): Indexed | undefined {
+  return item && { value: item.text.length > LONG_ITEM ? undefined : item.value }
+}
+
+/** The keys of what stands at a place; none where nothing does. */
+export function keysAt(indexed: Indexed | undefined, paths: readonly Path[], place: number): readonly string[] {
+  return indexed ? keysOf(indexed.value, paths, place) : []
 }
 
 /** An index of one table: the keys of all its items, in the store. */
@@ -51,10 +61,10 @@ export class StoredIndex {
   readers = 0
   /** The settings want it. */
   isFixed = false
-  /** While it is built: whether it has the keys of the item at a place; if not, it takes note of what it is to have. */
+  /** While it is built: how many places were read, and whether the keys of the item at a place are in it. */
   building: { readonly read: number; wasPut(place: number, before: readonly string[]): boolean } | undefined
 
-  constructor(store: Store, table: number, collection: string, tree: StoredTree, { paths, since }: IndexFacts) {
+  constructor(store: Store, table: number, tree: StoredTree, { collection, paths, since }: IndexFacts) {
     this.#store = store
     this.table = table
     this.collection = collection
@@ -83,10 +93,10 @@ export class StoredIndex {
   }
 
   /** Another item is at a place, or none. In the transaction that puts it there. */
-  changed(place: number, before: Item | undefined, after: Item | undefined, values: ItemValues): void {
-    const old = keysAt(before, this.paths, place, values.before)
+  changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
+    const old = keysAt(before, this.paths, place)
     if (this.building && !this.building.wasPut(place, old)) return
-    this.replace(old, keysAt(after, this.paths, place, values.after))
+    this.replace(old, keysAt(after, this.paths, place))
   }
 
   /** In a transaction. */
@@ -101,11 +111,7 @@ export class StoredIndex {
 
   /** Writes what it is; `since` when it is complete. In a transaction. */
   saveFacts(since: Position | undefined): void {
-    const facts: IndexFacts & { readonly collection: string } = {
-      paths: this.paths,
-      since,
-      collection: this.collection,
-    }
+    const facts: IndexFacts = { collection: this.collection, paths: this.paths, since }
     this.#store.set(numberedKey(TAG.index, this.table, this.tree.number), Buffer.from(JSON.stringify(facts)))
   }
 
@@ -114,12 +120,6 @@ export class StoredIndex {
     this.#since = position
     this.building = undefined
   }
-}
-
-/** The parsed items of a change, for all indexes; undefined where there is none, or it is long. */
-export interface ItemValues {
-  readonly before: JsonObject | undefined
-  readonly after: JsonObject | undefined
 }
 
 export function nameOf(paths: readonly Path[]): string {

@@ -2,14 +2,12 @@ import type { TableObserver } from '../../../collections/draft.ts'
 import type { Item } from '../../../collections/item.ts'
 import type { Position } from '../../../events/event.ts'
 import type { Path } from '../../../json/paths.ts'
-import type { JsonObject } from '../../../json/value.ts'
 import { positionOf } from '../../../store/bytes.ts'
 import { numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../../../store/keys.ts'
 import type { Store } from '../../../store/store.ts'
 import { NodeCache, StoredTree } from '../../../store/stored-tree.ts'
 import { IndexBuild } from './build.ts'
-import { type IndexFacts, nameOf, StoredIndex } from './stored-index.ts'
-import { LONG_ITEM } from './tuples.ts'
+import { type IndexFacts, indexedOf, nameOf, StoredIndex } from './stored-index.ts'
 
 /** Until nobody reads an index that is to be removed, it is looked so often. */
 const READERS_MS = 100
@@ -33,9 +31,9 @@ export class StoredIndexes implements TableObserver {
     const tag = Buffer.from([TAG.index])
     for (const { key, value } of store.rows(tag, prefixEnd(tag))) {
       const number = positionOf(key, PREFIX_BYTES)
-      const facts = JSON.parse(value.toString()) as IndexFacts & { readonly collection: string }
+      const facts = JSON.parse(value.toString()) as IndexFacts
       this.#next = Math.max(this.#next, number + 1)
-      this.#add(new StoredIndex(store, key.readUInt32BE(1), facts.collection, this.#treeOf(number), facts))
+      this.#add(new StoredIndex(store, key.readUInt32BE(1), this.#treeOf(number), facts))
     }
     const trees = Buffer.from([TAG.tree])
     for (const { key } of store.rows(trees, prefixEnd(trees)))
@@ -56,8 +54,9 @@ export class StoredIndexes implements TableObserver {
   }
 
   changed(table: number, place: number, before: Item | undefined, after: Item | undefined): void {
-    const values = { before: shortOf(before), after: shortOf(after) }
-    for (const index of this.of(table)) index.changed(place, before, after, values)
+    // Parsed once for all of them.
+    const [old, now] = [indexedOf(before), indexedOf(after)]
+    for (const index of this.of(table)) index.changed(place, old, now)
   }
 
   save(position: Position): void {
@@ -76,10 +75,8 @@ export class StoredIndexes implements TableObserver {
   build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
     const known = this.of(table).find(({ name }) => name === nameOf(paths))
     if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
-    const index = new StoredIndex(this.#store, table, collection, this.#treeOf(this.#next++), {
-      paths,
-      since: undefined,
-    })
+    const facts: IndexFacts = { collection, paths, since: undefined }
+    const index = new StoredIndex(this.#store, table, this.#treeOf(this.#next++), facts)
     const build = new IndexBuild(this.#store, index, this.#applied)
     const done = build.run().finally(() => this.#builds.delete(index))
     this.#add(index)
@@ -137,9 +134,4 @@ export class StoredIndexes implements TableObserver {
     await this.#store.clear(tableKey(TAG.node, tree))
     await this.#store.clear(tableKey(TAG.tree, tree))
   }
-}
-
-/** The parsed item, unless it is long. */
-function shortOf(item: Item | undefined): JsonObject | undefined {
-  return item && item.text.length <= LONG_ITEM ? item.value : undefined
 }

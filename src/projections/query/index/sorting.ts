@@ -4,7 +4,7 @@ import type { Steps } from '../../../slices.ts'
 const CHUNK = 512
 
 /** By comparing: short runs first, then twice as long ones from two each. */
-export function* inOrder(keys: readonly string[]): Steps<readonly string[]> {
+export function* sorted(keys: readonly string[]): Steps<readonly string[]> {
   let from = [...keys]
   for (let start = 0; start < keys.length; start += CHUNK) {
     const chunk = keys.slice(start, start + CHUNK).sort(byBytes)
