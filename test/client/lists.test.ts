@@ -111,7 +111,8 @@ function thing(random: Random): Thing {
   }
 }
 
-async function write(server: RunningServer, random: Random): Promise<void> {
+/** One request. Nothing is restored to before `both` collections existed: a list of none shows nothing, a GET is 404. */
+async function write(server: RunningServer, random: Random, both: number): Promise<void> {
   const collection = random.pick(['a', 'b'])
   const id = random.chance(0.8) ? random.integer(25) : random.pick(['x', 'é/?', '07'])
   const path = `/api/${collection}/${encodeURIComponent(id)}`
@@ -120,10 +121,13 @@ async function write(server: RunningServer, random: Random): Promise<void> {
   else if (kind < 6) await server.fetch(`/api/${collection}`, json('POST', thing(random)))
   else if (kind < 10) await server.fetch(path, json('PATCH', thing(random)))
   else if (kind < 11) {
-    const { position } = (await (await server.fetch('/health')).json()) as { position: number }
-    const to = Math.max(4, position - random.integer(30))
+    const to = Math.max(both, (await positionOf(server)) - random.integer(30))
     await server.fetch('/admin/restore', json('POST', { to, collection }))
   } else await server.fetch(path, json('PUT', thing(random)))
+}
+
+async function positionOf(server: RunningServer): Promise<number> {
+  return ((await (await server.fetch('/health')).json()) as { position: number }).position
 }
 
 const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, clients: 5 }
@@ -141,6 +145,7 @@ test('lists of random queries are right after random writes, cut lines and resta
   ]
   const data = { a: Array.from({ length: 12 }, (_, id) => ({ id, ...thing(random) })), b: [] }
   let server = await startServer(t, { data, flags: [...flags, ...limits()] })
+  const both = await positionOf(server)
   const clients = await Promise.all(Array.from({ length: SIZES.clients }, () => clientBehindALine(t, server.url)))
   const followers: Follower[] = []
   const closed: Follower[] = []
@@ -151,7 +156,7 @@ test('lists of random queries are right after random writes, cut lines and resta
 
   for (let written = 0; written < SIZES.writes; ) {
     const burst = 1 + random.integer(8)
-    await Promise.all(Array.from({ length: burst }, () => write(server, random)))
+    await Promise.all(Array.from({ length: burst }, () => write(server, random, both)))
     written += burst
     for (const one of clients) if (random.chance(one.isCut ? 0.3 : 0.05)) await toggle(one)
     if (random.chance(0.1)) {
@@ -177,7 +182,7 @@ test('lists of random queries are right after random writes, cut lines and resta
       right = await (await server.fetch(addressOf(wanted))).text()
       return left === right
     }).catch((error: unknown) => assert.equal(left, right, String(error)))
-    const { position } = (await (await server.fetch('/health')).json()) as { position: number }
+    const position = await positionOf(server)
     await until(`${context}: the last position`, () => list.position === position)
   }
   const all = [...followers, ...closed]
