@@ -8,20 +8,22 @@ export function blockOf(place: number): number {
 /** How many places of each block have no item, so that the nth item is found without passing those before it. */
 export class Gaps {
   #empty: number[] = []
-  /** Whether a copy has the same array. */
-  #isShared = false
   /** Items before each block, right up to `#counted` blocks. */
-  readonly #before: number[] = [0]
+  #before: number[] = [0]
   #counted = 1
+  /** Whether a copy has the same arrays. */
+  #areShared = false
   /** Empty places in all blocks. */
   #total = 0
 
   /** With the counts of now, whatever is set later. */
   copy(): Gaps {
     const copy = new Gaps()
-    this.#isShared = true
-    copy.#isShared = true
+    this.#areShared = true
+    copy.#areShared = true
     copy.#empty = this.#empty
+    copy.#before = this.#before
+    copy.#counted = this.#counted
     copy.#total = this.#total
     return copy
   }
@@ -31,9 +33,10 @@ export class Gaps {
   }
 
   set(block: number, empty: number): void {
-    if (this.#isShared) {
+    if (this.#areShared) {
       this.#empty = this.#empty.slice()
-      this.#isShared = false
+      this.#before = this.#before.slice()
+      this.#areShared = false
     }
     while (this.#empty.length <= block) this.#empty.push(0)
     this.#total += empty - (this.#empty[block] as number)

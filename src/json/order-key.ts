@@ -30,9 +30,9 @@ export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): St
 
 /** The key of null, a boolean, a number or text. */
 export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {
-  const writer = new KeyWriter(most)
-  writer.scalar(value)
-  return writer.key()
+  scalars.begin(most)
+  scalars.scalar(value)
+  return scalars.key()
 }
 
 /** The key of what was ranked already. */
@@ -115,13 +115,23 @@ const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, ob
 const END = 0
 const NAME = 1
 
+/** A writer that is used again and again keeps no more than so many bytes. */
+const KEPT_BYTES = 4096
+
 class KeyWriter {
-  readonly #most: number
+  #most: number
   #bytes = Buffer.allocUnsafe(32)
   #length = 0
 
-  constructor(most: number) {
+  constructor(most = 0) {
     this.#most = most
+  }
+
+  /** Another key is written, to the same bytes. */
+  begin(most: number): void {
+    this.#most = most
+    this.#length = 0
+    if (this.#bytes.length > KEPT_BYTES) this.#bytes = Buffer.allocUnsafe(KEPT_BYTES)
   }
 
   get isFull(): boolean {
@@ -259,4 +269,5 @@ class KeyWriter {
 }
 
 /** Written and read at once. */
+const scalars = new KeyWriter()
 const BITS = new DataView(new ArrayBuffer(8))

@@ -11,8 +11,10 @@ export function parsePath(text: string): Path {
 
 /** The text that `parsePath` reads as this path. */
 export function formatPath(path: Path): string {
-  return path.map((name) => name.replace(/[.,]|\\(?=[.,\\]|$)/g, '\\$&')).join('.')
+  return path.map((name) => (SPECIAL.test(name) ? name.replace(/[.,]|\\(?=[.,\\]|$)/g, '\\$&') : name)).join('.')
 }
+
+const SPECIAL = /[.,\\]/
 
 /** The pieces of a list of paths or sorts, empty ones left out; each is as it was written. */
 export function splitList(text: string): string[] {

@@ -10,7 +10,7 @@ import { type Asker, abandoned, Slices, type Steps } from '../slices.ts'
 import { Turns } from '../turns.ts'
 import { FormerCollection } from './former.ts'
 import type { History } from './history.ts'
-import { heldReading, type Reading } from './query/index/reading.ts'
+import { HeldReading, type Reading } from './query/index/reading.ts'
 import { Views } from './views.ts'
 
 /** What past states may take together: bytes on disk of those that were folded, */
@@ -203,7 +203,7 @@ export class Past {
       }
     }
     await past.buildAll(asked())
-    return { reading: heldReading(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
+    return { reading: new HeldReading(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
   }
 
   #released(kept: Kept): void {

@@ -19,12 +19,16 @@ export class Picture extends Map<string, PinnedCollection> {
     super(collections)
     this.position = pin.position
     this.#pin = pin
+    forgotten.register(this, pin)
   }
 
   close(): void {
     this.#pin.release()
   }
 }
+
+/** Whoever forgets to close one wastes room, but not for ever. */
+const forgotten = new FinalizationRegistry<Pin>((pin) => pin.release())
 
 /** While the disk is full, the store is tried again after so many milliseconds. */
 const FULL_MS = 500

@@ -1,6 +1,6 @@
 import type { Steps } from '../steps.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
-import type { Cursor, KeyCursor, Keys, Tree } from './tree.ts'
+import { type Cursor, type KeyCursor, type Keys, type Tree, tupleOf } from './tree.ts'
 
 /** The keys of a tree without some of them, and with others instead: a tree as it was before a few items changed. */
 export class MergedTree implements Keys {
@@ -94,9 +94,9 @@ class MergedCursor implements KeyCursor {
     return positionOf(key, key.length - POSITION_BYTES)
   }
 
-  get tuple(): Buffer | undefined {
+  hasTupleOf(other: Buffer): boolean {
     const { key } = this
-    return key?.subarray(0, key.length - POSITION_BYTES)
+    return key !== undefined && tupleOf(key).equals(tupleOf(other))
   }
 
   next(): void {

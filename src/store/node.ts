@@ -71,6 +71,14 @@ export function entryAt(node: Buffer, index: number): Buffer {
   return node.subarray(startOf(node, size, index), endOf(node, size, index))
 }
 
+/** Whether an entry is as another one; of both the last bytes do not count. */
+export function isEntry(node: Buffer, index: number, other: Buffer, last: number): boolean {
+  const size = sizeOf(node)
+  const start = startOf(node, size, index)
+  const length = endOf(node, size, index) - last - start
+  return length === other.length - last && compared(other, length, node, start, length) === 0
+}
+
 /** The place at the end of a leaf's key. */
 export function placeAt(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, sizeOf(node), index) - POSITION_BYTES)
@@ -137,11 +145,22 @@ function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqu
   let high = size
   while (low < high) {
     const middle = (low + high) >>> 1
-    const order = key.compare(node, startOf(node, size, middle), endOf(node, size, middle) - last)
+    const start = startOf(node, size, middle)
+    const order = compared(key, key.length, node, start, endOf(node, size, middle) - last - start)
     if (order > 0 || (order === 0 && !orEqual)) low = middle + 1
     else high = middle
   }
   return low
+}
+
+/** As `compare` of the first bytes of a key and bytes of a node, whose call takes longer than most keys do. */
+function compared(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
+  const both = Math.min(keyLength, length)
+  for (let at = 0; at < both; at++) {
+    const difference = (key[at] as number) - (node[start + at] as number)
+    if (difference !== 0) return difference
+  }
+  return keyLength - length
 }
 
 /** Another node, with an entry more. */

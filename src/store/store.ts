@@ -222,9 +222,7 @@ export class Store {
       this.#keptUpTo = Math.max(-1, ...this.#pins.keys())
       if (left === 0 && this.#mayHaveVersions) this.sweepSoon()
     }
-    const pin: Pin = { position, release }
-    forgottenPins.register(pin, release)
-    return pin
+    return { position, release }
   }
 
   /** The positions that somebody reads at. */
@@ -382,8 +380,7 @@ export class Store {
   }
 }
 
-/** Whoever forgets to release or close them wastes room, but not for ever. */
-const forgottenPins = new FinalizationRegistry<() => void>((release) => release())
+/** Whoever forgets to close one wastes room, but not for ever. */
 const forgottenStores = new FinalizationRegistry<Lmdb>((db) => void db.close())
 
 function turn(): Promise<void> {

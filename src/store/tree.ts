@@ -1,6 +1,17 @@
 import type { Steps } from '../steps.ts'
 import { HIGHEST, POSITION_BYTES } from './bytes.ts'
-import { childAt, childCount, childFor, childNode, entryAt, levelOf, lowerBound, placeAt, sizeOf } from './node.ts'
+import {
+  childAt,
+  childCount,
+  childFor,
+  childNode,
+  entryAt,
+  isEntry,
+  levelOf,
+  lowerBound,
+  placeAt,
+  sizeOf,
+} from './node.ts'
 
 /** The number of every tree's root. */
 export const ROOT = 0
@@ -21,10 +32,15 @@ export interface KeyCursor {
   readonly key: Buffer | undefined
   /** The place that the key ends with. */
   readonly place: number
-  /** What the key has before its place. */
-  readonly tuple: Buffer | undefined
+  /** Whether the key here and another one have the same before their places. */
+  hasTupleOf(key: Buffer): boolean
   next(): void
   previous(): void
+}
+
+/** What a key has before its place. */
+export function tupleOf(key: Buffer): Buffer {
+  return key.subarray(0, key.length - POSITION_BYTES)
 }
 
 /** Places from here on are passed over: their items came later. */
@@ -172,10 +188,9 @@ export class Cursor implements KeyCursor {
     return placeAt(node, index)
   }
 
-  /** What the key here has before its place. */
-  get tuple(): Buffer | undefined {
-    const { key } = this
-    return key?.subarray(0, key.length - POSITION_BYTES)
+  hasTupleOf(key: Buffer): boolean {
+    const { node, index } = this.#levels.at(-1) as Level
+    return index >= 0 && index < sizeOf(node) && isEntry(node, index, key, POSITION_BYTES)
   }
 
   next(): void {

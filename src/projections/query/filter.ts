@@ -96,34 +96,45 @@ export interface Conditions {
 export function* passing(item: JsonObject, { filters, mentioned }: Conditions): Steps<boolean> {
   for (let index = 0; index < filters.length; index++) {
     if (index % FILTERS === FILTERS - 1) yield
-    if (!(yield* matching(item, filters[index] as Filter))) return false
+    const filter = filters[index] as Filter
+    if (!(matchesAtOnce(item, filter) ?? (yield* matching(item, filter)))) return false
   }
   return mentioned.length === 0 || (yield* mentioning(item, mentioned))
+}
+
+/** What `matching` comes to; undefined where that takes steps. */
+function matchesAtOnce(item: JsonValue, filter: Filter): boolean | undefined {
+  const plain = plainAt(item, filter.path)
+  if (plain === undefined) return lacking(filter)
+  return plain === MANY ? undefined : meetsAtOnce(plain, filter)
+}
+
+/** Whether an item meets a filter whose path leads to nothing in it. */
+function lacking(filter: Filter): boolean {
+  return filter.operator === 'exists' && isWanted(false, filter)
 }
 
 /** Whether any value that the filter's path leads to meets it. */
 function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
   const { path, operator } = filter
-  const plain = plainAt(item, path)
-  if (plain === undefined) return operator === 'exists' && isWanted(false, filter)
-  if (plain !== MANY) return yield* meeting(plain, filter)
   let looked = 0
   for (const value of valuesAt(item, path)) {
     if (value === undefined) yield
     else if (operator === 'exists') return isWanted(true, filter)
     else {
       if (++looked % STEP === 0) yield
-      if (yield* meeting(value, filter)) return true
+      if (meetsAtOnce(value, filter) ?? (yield* meeting(value, filter))) return true
     }
   }
-  return operator === 'exists' && isWanted(false, filter)
+  return lacking(filter)
 }
 
 function isWanted(exists: boolean, { wanted }: Filter): boolean {
   return wanted.some(({ text }) => text === String(exists))
 }
 
-function* meeting(value: JsonValue, filter: Filter): Steps<boolean> {
+/** Whether a value meets a filter; undefined where that takes steps, as of long text, arrays and objects. */
+function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
   const { operator, wanted, keys } = filter
   switch (operator) {
     case 'exists':
@@ -134,23 +145,36 @@ function* meeting(value: JsonValue, filter: Filter): Steps<boolean> {
       return typeof value === 'string' && wanted.some(({ text }) => value.endsWith(text))
     case 'contains':
       if (typeof value !== 'string') return false
-      if (value.length <= LONG_TEXT) return wanted.some(({ text }) => value.includes(text))
-      for (const { text } of wanted) {
-        if (yield* contains(value, text)) return true
-        yield
-      }
-      return false
-    default: {
-      const key = yield* keyToCompare(value, keys)
-      if (key === undefined) return false
-      const rank = rankOfKey(key)
-      const lowest = keys.lowest[rank]
-      const highest = keys.highest[rank]
-      // Nothing of the value's class is wanted.
-      if (lowest === undefined || highest === undefined) return false
-      return says[operator](key, { lowest, highest, all: keys.all })
-    }
+      return value.length <= LONG_TEXT ? wanted.some(({ text }) => value.includes(text)) : undefined
+    default:
+      if (isArray(value) || isObject(value)) return undefined
+      if (typeof value === 'number' && keys.lowest[2] === undefined) return false
+      return compares(operator, scalarKey(value, keys.most), keys)
   }
+}
+
+/** The same where it takes steps. */
+function* meeting(value: JsonValue, { operator, wanted, keys }: Filter): Steps<boolean> {
+  if (typeof value === 'string') {
+    for (const { text } of wanted) {
+      if (yield* contains(value, text)) return true
+      yield
+    }
+    return false
+  }
+  if (keys.lowest[isArray(value) ? 5 : 6] === undefined) return false
+  return compares(operator as Comparison, yield* orderKey(value, keys.most), keys)
+}
+
+type Comparison = keyof typeof says
+
+function compares(operator: Comparison, key: string, keys: WantedKeys): boolean {
+  const rank = rankOfKey(key)
+  const lowest = keys.lowest[rank]
+  const highest = keys.highest[rank]
+  // Nothing of the value's class is wanted.
+  if (lowest === undefined || highest === undefined) return false
+  return says[operator](key, { lowest, highest, all: keys.all })
 }
 
 const says = {
@@ -160,17 +184,6 @@ const says = {
   gte: (key: string, { lowest }: { readonly lowest: string }) => key >= lowest,
   lt: (key: string, { highest }: { readonly highest: string }) => key < highest,
   lte: (key: string, { highest }: { readonly highest: string }) => key <= highest,
-}
-
-/** As much of a value's key as is needed to compare it to those of the wanted; undefined where none is of its class. */
-function* keyToCompare(
-  value: JsonValue,
-  { lowest, most }: Pick<WantedKeys, 'lowest' | 'most'>,
-): Steps<string | undefined> {
-  if (isArray(value)) return lowest[5] === undefined ? undefined : yield* orderKey(value, most)
-  if (isObject(value)) return lowest[6] === undefined ? undefined : yield* orderKey(value, most)
-  if (typeof value === 'number' && lowest[2] === undefined) return undefined
-  return scalarKey(value, most)
 }
 
 /** Whether any of the folded texts occurs in any value of the item. */

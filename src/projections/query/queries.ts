@@ -7,7 +7,7 @@ import { type Answer, textOf } from './answer.ts'
 import { AccessPaths } from './index/access.ts'
 import { type Found, finding } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
-import { heldReading, type Reading } from './index/reading.ts'
+import { HeldReading, type Reading } from './index/reading.ts'
 import { type IndexStatus, indexedOf, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
 import { KIND } from './index/tuples.ts'
 import type { Query } from './query.ts'
@@ -113,19 +113,20 @@ export class Queries {
   }
 
   *#answering(collection: Collection, query: Query): Steps<AnsweredAt> {
-    const { items, total, ...moment } = yield* this.#finding(collection, query)
-    return { text: yield* textOf(items, query.fields), total, ...moment }
+    const { items, total, at, position, exists } = yield* this.#finding(collection, query)
+    return { text: yield* textOf(items, query.fields), total, at, position, exists }
   }
 
   *#finding(collection: Collection, query: Query): Steps<FoundAt> {
     this.#fix(collection)
-    const reading = heldReading(collection, this.#options.views.indexes.of(collection.facts.table))
+    const reading = new HeldReading(collection, this.#options.views.indexes.of(collection.facts.table))
     const { at, position, exists } = reading
     try {
       const accessPaths = new AccessPaths(query)
       const lead = yield* leadOf(reading, accessPaths)
       this.#note(collection, accessPaths, lead)
-      return { ...(yield* finding(reading, query, lead)), at, position, exists }
+      const { items, total } = yield* finding(reading, query, lead)
+      return { items, total, at, position, exists }
     } finally {
       reading.release()
     }

@@ -1,10 +1,9 @@
 import type { CollectionItems } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
 import type { Steps } from '../../../slices.ts'
-import type { Conditions } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { inOrder } from './in-order.ts'
-import { matching, type Places } from './matching.ts'
+import { Matching, type Places } from './matching.ts'
 import { bytesOf, type Lead } from './plan.ts'
 import type { Reading } from './reading.ts'
 import { comparing, Firsts, type Ranked, rankedOf } from './sort-keys.ts'
@@ -38,11 +37,11 @@ function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): St
   if (lead) return yield* first(() => candidatesOf(items, lead), items, query)
   if (sort.length > 0) return yield* first(() => all(items), items, query)
   const places: number[] = []
+  const matching = new Matching(items, query)
   let total = 0
-  for (const candidate of all(items)) {
-    yield
-    if (!(yield* meeting(items, candidate.place, query))) continue
-    if (total >= page.offset && places.length < page.size) places.push(candidate.place)
+  for (const { place } of all(items)) {
+    if (!(yield* matching.valueAt(place))) continue
+    if (total >= page.offset && places.length < page.size) places.push(place)
     total++
   }
   return { places, total }
@@ -103,6 +102,7 @@ function* first(
 ): Steps<Places> {
   const { sort, page } = query
   const compare = comparing(sort)
+  const matching = new Matching(items, query)
   const places: number[] = []
   let passed = 0
   let last: Ranked | undefined
@@ -120,8 +120,7 @@ function* first(
         if (!last || compare(ranked, last) > 0) firsts.add(ranked)
         continue
       }
-      yield
-      const value = yield* matching(items, place, query, matches)
+      const value = yield* matching.valueAt(place, matches)
       if (!value) continue
       total++
       const ranked = yield* rankedOf(value, place, sort)
@@ -133,10 +132,6 @@ function* first(
     last = found.at(-1)
     if (!last || passed >= Math.min(total, page.offset + page.size)) return { places, total }
   }
-}
-
-function* meeting(items: CollectionItems, place: number, conditions: Conditions): Steps<boolean> {
-  return (yield* matching(items, place, conditions)) !== undefined
 }
 
 /** A set of places, a bit for each. */

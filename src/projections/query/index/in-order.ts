@@ -1,9 +1,9 @@
 import type { CollectionItems } from '../../../collections/collection.ts'
 import type { Steps } from '../../../slices.ts'
-import type { KeyCursor, Keys } from '../../../store/tree.ts'
+import { type KeyCursor, type Keys, tupleOf } from '../../../store/tree.ts'
 import type { Query } from '../query.ts'
 import { dividedAtMissing, type Order } from './access.ts'
-import { matching, type Places } from './matching.ts'
+import { Matching, type Places } from './matching.ts'
 import { bytesOf, type Counted, type Lead } from './plan.ts'
 import { END } from './ranges.ts'
 import { comparing, type Ranked, rankedOf } from './sort-keys.ts'
@@ -95,12 +95,12 @@ function* takeDown(
   const end = places.length + count
   let rank = before + size - 1 - start
   let cursor = yield* tree.nth(rank + 1)
-  const above = start > 0 ? cursor.tuple : undefined
+  const above = start > 0 ? cursor.key : undefined
   cursor.previous()
-  if (above && cursor.tuple?.equals(above)) {
+  if (above && cursor.hasTupleOf(above)) {
     // Keys of one tuple stand on both sides of where the page begins.
-    const first = yield* tree.rank(above)
-    const next = yield* tree.rank(aboveTuple(above))
+    const first = yield* tree.rank(tupleOf(above))
+    const next = yield* tree.rank(aboveTuple(tupleOf(above)))
     const from = first + start - (before + size - next)
     yield* take(yield* tree.nth(from), Math.min(next - from, count), places)
     rank = first - 1
@@ -108,9 +108,9 @@ function* takeDown(
   }
   while (places.length < end) {
     const group = [cursor.place]
-    const of = cursor.tuple as Buffer
+    const last = cursor.key as Buffer
     cursor.previous()
-    while (group.length < MANY && rank - group.length >= before && cursor.tuple?.equals(of)) {
+    while (group.length < MANY && rank - group.length >= before && cursor.hasTupleOf(last)) {
       group.push(cursor.place)
       cursor.previous()
     }
@@ -118,7 +118,7 @@ function* takeDown(
       for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
       rank -= group.length
     } else {
-      const lowest = yield* tree.rank(of)
+      const lowest = yield* tree.rank(tupleOf(last))
       yield* take(yield* tree.nth(lowest), Math.min(rank + 1 - lowest, end - places.length), places)
       if (places.length === end) return
       rank = lowest - 1
@@ -152,9 +152,9 @@ function* placedOthers(items: CollectionItems, query: Query, lead: Lead, runs: r
   }
   const matches: Ranked[] = []
   const order = access.order as Order
+  const matching = new Matching(items, query)
   for (const place of seen) {
-    yield
-    const value = yield* matching(items, place, query)
+    const value = yield* matching.valueAt(place)
     if (value) matches.push(yield* rankedOf(value, place, order.sort))
   }
   matches.sort(comparing(order.sort))

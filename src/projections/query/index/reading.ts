@@ -1,4 +1,9 @@
-import { type Collection, type CollectionItems, itemsIn } from '../../../collections/collection.ts'
+import {
+  type Collection,
+  type CollectionItems,
+  itemsIn,
+  type PinnedCollection,
+} from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
 import type { Position } from '../../../events/event.ts'
 import type { Steps } from '../../../slices.ts'
@@ -22,28 +27,38 @@ export function itemsOf({ items }: Reading): Generator<Item> {
   return itemsIn(items)
 }
 
-/** A collection as readers see it now, whatever comes later; `indexes` are those of its table. */
-export function heldReading(
-  collection: Collection,
-  indexes: readonly StoredIndex[],
-): Reading & { readonly at: Position } {
-  const items = collection.held()
-  const { at } = items
-  const readable = indexes.filter((index) => index.isReadableAt(at))
-  for (const index of readable) index.readers++
-  return {
-    items,
-    at,
-    position: items.facts.position,
-    exists: items.facts.exists,
-    indexes: readable,
-    // biome-ignore lint/correctness/useYield: a collection as it was takes longer
-    *keysOf({ tree }) {
-      return tree.at(at)
-    },
-    release() {
-      for (const index of readable) index.readers--
-      items.release()
-    },
+/** A collection as readers see it now, whatever comes later. */
+export class HeldReading implements Reading {
+  readonly items: PinnedCollection
+  readonly indexes: readonly StoredIndex[]
+
+  /** `indexes` are those of the collection's table. */
+  constructor(collection: Collection, indexes: readonly StoredIndex[]) {
+    this.items = collection.held()
+    this.indexes = indexes.filter((index) => index.isReadableAt(this.at))
+    for (const index of this.indexes) index.readers++
+  }
+
+  /** The position that it is read at. */
+  get at(): Position {
+    return this.items.at
+  }
+
+  get position(): Position {
+    return this.items.facts.position
+  }
+
+  get exists(): boolean {
+    return this.items.facts.exists
+  }
+
+  // biome-ignore lint/correctness/useYield: a collection as it was takes longer
+  *keysOf({ tree }: StoredIndex): Steps<Keys> {
+    return tree.at(this.at)
+  }
+
+  release(): void {
+    for (const index of this.indexes) index.readers--
+    this.items.release()
   }
 }
