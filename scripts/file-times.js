@@ -3,11 +3,12 @@ export default async function* fileTimes(events) {
   const seconds = new Map()
   for await (const { type, data } of events) {
     if ((type !== 'test:pass' && type !== 'test:fail') || data.nesting > 0) continue
-    const file = data.file ?? 'unknown file'
+    // The file that was compiled from it, or itself.
+    const [file] = /test\/[^:]*$/.exec(data.file ?? '') ?? ['unknown file']
     seconds.set(file, (seconds.get(file) ?? 0) + data.details.duration_ms / 1000)
   }
   yield '\nSeconds of each file\n'
   for (const [file, took] of [...seconds].sort(([, a], [, b]) => b - a)) {
-    yield `${took.toFixed(1).padStart(8)}  ${file.replace(`${process.cwd()}/`, '')}\n`
+    yield `${took.toFixed(1).padStart(8)}  ${file}\n`
   }
 }

@@ -110,6 +110,13 @@ export const RUNS = {
     all: { STALE_EDITS: 100 },
     full: { STALE_EDITS: 5000 },
   },
+  merges: {
+    about: 'edits by hand and crashes at random moments: no edit overwritten, no write taken back, none invented',
+    file: 'test/projections/data-file-merge.test.ts',
+    test: '^through any crash',
+    all: { MERGE_ROUNDS: 400 },
+    full: { MERGE_ROUNDS: 20_000 },
+  },
   large: {
     about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
     file: 'test/faults/large-write.test.ts',
@@ -164,8 +171,8 @@ export const RUNS = {
     about:
       'random queries over random items, written to between any two slices: by indexes as by looking at every item',
     file: 'test/projections/query/queries.test.ts',
-    all: { QUERIES_TIMES: 4 },
-    full: { QUERIES_TIMES: 250 },
+    all: { QUERIES_TIMES: 12 },
+    full: { QUERIES_TIMES: 750 },
   },
   former: {
     about: 'random queries as of random positions of a collection that is written to, by indexes: as it was then',
