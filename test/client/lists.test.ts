@@ -130,7 +130,7 @@ async function positionOf(server: RunningServer): Promise<number> {
   return ((await (await server.fetch('/health')).json()) as { position: number }).position
 }
 
-const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, clients: 5 }
+const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 100), lists: 20, clients: 5 }
 
 test('lists of random queries are right after random writes, cut lines and restarts, and were at every position', async (t) => {
   const seed = seedFor('client lists')

@@ -11,7 +11,7 @@ import { checkKept, newRun, work } from './workload.ts'
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
 
 /** So many syncs fail, one after the other; the workload has about as many. */
-const SYNCS = Number(process.env.FAILED_SYNCS ?? 40)
+const SYNCS = Number(process.env.FAILED_SYNCS ?? 20)
 const ORIGIN = { actor: 'client', requestId: 'r' }
 
 function newDisk(): SimulatedDisk {

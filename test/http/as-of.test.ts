@@ -45,7 +45,7 @@ function asOf(path: string, moment: number | string): string {
 }
 
 /** Requests that write. */
-const STEPS = Number(process.env.AS_OF_STEPS ?? 150)
+const STEPS = Number(process.env.AS_OF_STEPS ?? 100)
 
 /** A problem names its path and a sentence; what matters of it here is its status. */
 function comparable({ status, body, tag, total }: Recorded) {

@@ -20,7 +20,7 @@ import {
 import { type BodyPlan, EDGE, NAMES, NOWHERE, type Pause, type Plan, pause, plan, type Tagged } from './plans.ts'
 
 const SEED = Number(process.env.MODEL_SEED ?? randomInt(2 ** 31))
-const REQUESTS = Number(process.env.MODEL_REQUESTS ?? 500)
+const REQUESTS = Number(process.env.MODEL_REQUESTS ?? 300)
 const REQUESTS_BETWEEN_PAUSES = 250
 const BODY_BYTES = 65_536
 

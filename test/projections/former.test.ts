@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 import { whole } from '../support/whole.ts'
 import { scan } from './query/scan.ts'
 
-const TIMES = Number(process.env.FORMER_TIMES ?? 4)
+const TIMES = Number(process.env.FORMER_TIMES ?? 2)
 const LIMITS = { parameters: 100, pageSize: 10_000 }
 const SEARCHES = [
   '',

@@ -36,7 +36,7 @@ async function write(server: RunningServer, random: Random): Promise<void> {
 }
 
 /** Restarts of the server under load. */
-const ROUNDS = Number(process.env.SUBSCRIPTION_ROUNDS ?? 2)
+const ROUNDS = Number(process.env.SUBSCRIPTION_ROUNDS ?? 1)
 
 describe('subscriptions over Socket.IO', async () => {
   /** Of most tests, each with collections of its own. */

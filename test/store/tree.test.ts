@@ -9,7 +9,7 @@ import { NodeCache, StoredTree } from '../../src/store/stored-tree.ts'
 import type { Cursor, Tree } from '../../src/store/tree.ts'
 import { Random, seedFor } from '../support/random.ts'
 
-const RUNS = Number(process.env.TREE_RUNS ?? 3)
+const RUNS = Number(process.env.TREE_RUNS ?? 2)
 const WRITES = Number(process.env.TREE_WRITES ?? 60)
 
 function keyOf(text: string, place: number): Buffer {
