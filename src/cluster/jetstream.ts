@@ -106,7 +106,8 @@ export class JetStream implements RecordStream {
       })
       const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 1000 })
       current = messages
-      if (isClosed) await messages.close()
+      // It is closed once somebody goes through what came: to wait for that here would be for ever.
+      if (isClosed) void messages.close()
       for await (const message of messages) {
         const position = Number(message.headers?.get(POSITION))
         await receive(message.seq, { position, bytes: message.data })

@@ -59,11 +59,30 @@ else {
     test.after(async () => {
       for (const end of ends.reverse()) await end()
     })
-    contract(`the journal of a cluster on ${servers} nats-server${servers > 1 ? 's' : ''}`, async () => {
+    const on = `on ${servers} nats-server${servers > 1 ? 's' : ''}`
+    const opened = async (): Promise<JetStream> => {
       nats ??= startNats({ after: (end) => void ends.push(end) }, { servers })
       const nc = await connectTo(await nats)
       ends.push(() => nc.close())
       return JetStream.open(nc, `contract-${++streams}`, servers, SILENT)
+    }
+    contract(`the journal of a cluster ${on}`, opened)
+
+    test(`following a stream ${on} can be closed at any moment, also before it has begun`, {
+      timeout: 60_000,
+    }, async () => {
+      const stream = await opened()
+      await stream.publish({ position: 1, bytes: Buffer.from('first') }, 0)
+      let received = 0
+      for (const ms of [undefined, 0, 1, 2, 4, 8, 16]) {
+        const following = stream.follow(1, async () => void received++)
+        if (ms !== undefined) await new Promise((resolve) => setTimeout(resolve, ms))
+        await following.close()
+      }
+      const following = stream.follow(1, async () => void received++)
+      const before = received
+      await until('it is received', () => received > before)
+      await following.close()
     })
   }
 }
