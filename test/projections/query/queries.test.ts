@@ -257,7 +257,7 @@ describe('an answer found by indexes is byte for byte that of a scan', () => {
         await Promise.all(Array.from({ length: 3 }, () => world.check(queries)))
         world.forget()
       }
-      assert.ok(writes > 100, 'it was written meanwhile')
+      assert.ok(writes > 50, 'it was written meanwhile')
     }
   })
 })
