@@ -122,7 +122,7 @@ export class Queries {
     const reading = new HeldReading(collection, this.#options.views.indexes.of(collection.facts.table))
     const { at, position, exists } = reading
     try {
-      const accessPaths = new AccessPaths(query)
+      const accessPaths = yield* AccessPaths.of(query)
       const lead = yield* leadOf(reading, accessPaths)
       this.#note(collection, accessPaths, lead)
       const { items, total } = yield* finding(reading, query, lead)
@@ -133,7 +133,7 @@ export class Queries {
   }
 
   *#foundIn(reading: Reading, query: Query): Steps<Found> {
-    return yield* finding(reading, query, yield* leadOf(reading, new AccessPaths(query)))
+    return yield* finding(reading, query, yield* leadOf(reading, yield* AccessPaths.of(query)))
   }
 
   /** Takes note of the index that was used, and of the one that would have helped more. */

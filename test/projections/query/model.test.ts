@@ -5,6 +5,7 @@ import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
 import { AccessPaths } from '../../../src/projections/query/index/access.ts'
 import { Queries } from '../../../src/projections/query/queries.ts'
 import { pageLinks, parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
+import { atOnce } from '../../../src/slices.ts'
 import { type CollectionWriter, collectionOf } from '../../support/collections.ts'
 import { seedFor } from '../../support/random.ts'
 import { whole } from '../../support/whole.ts'
@@ -217,7 +218,7 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   const query = parseQuery(parameters, LIMITS)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const { text: body, total } = await queries.answer(collection, query)
-  const { ideal } = new AccessPaths(query)
+  const { ideal } = atOnce(AccessPaths.of(query))
   if (ideal.length > 0) await views.indexes.build(collection.facts.table, collection.name, ideal)
   const again = await queries.answer(collection, query)
   assert.deepEqual([again.text, again.total], [body, total], search)

@@ -1,5 +1,6 @@
 import type { Sort } from '../../../json/order.ts'
 import { formatPath, type Path } from '../../../json/paths.ts'
+import type { Steps } from '../../../slices.ts'
 import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { common, END, type Range, rangesOf } from './ranges.ts'
@@ -36,6 +37,9 @@ export interface Order {
 /** More ranges than that are not made of several filters. */
 const MOST_RANGES = 256
 
+/** Filters that are looked at in a step. */
+const STEP = 16
+
 /** What the filters say of one path. */
 interface OfPath {
   readonly ranges: readonly Range[]
@@ -53,10 +57,18 @@ export class AccessPaths {
   readonly #filters: number
   #usable = 0
 
-  constructor({ filters, mentioned, sort }: Pick<Query, 'filters' | 'mentioned' | 'sort'>) {
-    this.#filters = filters.length + Math.min(1, mentioned.length)
-    for (const filter of filters) this.#add(filter)
+  private constructor(filters: number, sort: readonly Sort[]) {
+    this.#filters = filters
     this.sort = sort
+  }
+
+  static *of({ filters, mentioned, sort }: Pick<Query, 'filters' | 'mentioned' | 'sort'>): Steps<AccessPaths> {
+    const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sort)
+    for (const [index, filter] of filters.entries()) {
+      if (index % STEP === STEP - 1) yield
+      paths.#add(filter)
+    }
+    return paths
   }
 
   /** How an index of these paths helps; undefined when it does not. */

@@ -24,7 +24,6 @@ export const END = '\xff'
 
 const INSTANT = 3
 const TEXT = 4
-const RANKS = 7
 
 /** The ranges of the values that meet a filter; undefined when no order helps to find them. */
 export function rangesOf(filter: Filter): Ranges | undefined {
@@ -44,7 +43,7 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'eq':
       return exact(readingsOf(filter).map(({ key }) => point(key)))
     case 'ne':
-      return exact(Array.from({ length: RANKS }, (_, rank) => differing(filter, rank)).flat())
+      return exact(differing(readingsOf(filter)))
     default: {
       const { operator } = filter
       return exact(readingsOf(filter).map(({ rank, key }) => beside(rank, key, operator)))
@@ -61,7 +60,12 @@ function above(key: string): string {
   return key + END
 }
 
-function readingsOf({ wanted }: Filter): { readonly rank: number; readonly key: string }[] {
+interface Reading {
+  readonly rank: number
+  readonly key: string
+}
+
+function readingsOf({ wanted }: Filter): readonly Reading[] {
   return wanted.flatMap(({ readings }) =>
     readings.flatMap((reading) => (reading ? [{ rank: reading.rank, key: keyOfRanked(reading) }] : [])),
   )
@@ -85,15 +89,19 @@ function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'
   }
 }
 
-/** All of a rank but what is wanted; nothing where none of the wanted is a value of the rank. */
-function differing(filter: Filter, rank: number): Range[] {
-  const keys = readingsOf(filter).flatMap((reading) => (reading.rank === rank ? [reading.key] : []))
-  if (keys.length === 0) return []
-  keys.sort(byBytes)
-  const ends = [...keys, firstOf(rank + 1)]
-  return ends.map((to, index) => {
-    const before = keys[index - 1]
-    return { from: before === undefined ? firstOf(rank) : above(before), to, isPoint: false }
+/** All of each rank but what is wanted; nothing where none of the wanted is a value of the rank. */
+function differing(wanted: readonly Reading[]): readonly Range[] {
+  const keys: string[][] = []
+  for (const { rank, key } of wanted) {
+    keys[rank] ??= []
+    keys[rank].push(key)
+  }
+  return keys.flatMap((ofRank, rank) => {
+    ofRank.sort(byBytes)
+    return [...ofRank, firstOf(rank + 1)].map((to, index) => {
+      const before = ofRank[index - 1]
+      return { from: before === undefined ? firstOf(rank) : above(before), to, isPoint: false }
+    })
   })
 }
 
