@@ -54,11 +54,13 @@ interface Level {
 /**
  * Keys in order, each of which ends with a place (6 bytes). The number of keys before any one of them, and the key of any
  * number, are found on one way from the root down. It is read as it was at one position, and with `below` as if there
- * were no places from that one on: then only what lies between such places and others is looked at more closely, in steps.
+ * were no places from that one on: then only what lies between such places and others is looked at more closely, in steps and once.
  */
 export class Tree implements Keys {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: Below
+  /** By node, as `sumsOf` gives them, of nodes above places that are passed over. */
+  readonly #sums = new Map<number, Float64Array>()
 
   /** `nodeOf` gives the bytes of a node, which stay as they are. */
   constructor(nodeOf: (number: number) => Buffer, below: Below = HIGHEST) {
@@ -68,13 +70,14 @@ export class Tree implements Keys {
 
   /** How many keys are lower than one. */
   *rank(key: Buffer): Steps<number> {
-    let node = this.#nodeOf(ROOT)
+    let number = ROOT
+    let node = this.#nodeOf(number)
     let rank = 0
     while (levelOf(node) > 0) {
       const to = childFor(node, key)
-      if (this.#below === HIGHEST) rank += sumsOf(node)[to] as number
-      else for (let index = 0; index < to; index++) rank += yield* this.#countAt(node, index)
-      node = this.#nodeOf(childNode(node, to))
+      rank += (yield* this.#sumsAt(number, node))[to] as number
+      number = childNode(node, to)
+      node = this.#nodeOf(number)
     }
     return rank + this.#countIn(node, lowerBound(node, key))
   }
@@ -83,26 +86,19 @@ export class Tree implements Keys {
   *nth(rank: number): Steps<Cursor> {
     const levels: Level[] = []
     let left = rank
-    let node = this.#nodeOf(ROOT)
+    let number = ROOT
+    let node = this.#nodeOf(number)
     while (levelOf(node) > 0) {
       const size = sizeOf(node)
-      let index = 0
-      if (this.#below === HIGHEST) {
-        const sums = sumsOf(node)
-        index = childWith(sums, left)
-        left -= sums[index] as number
-      } else {
-        for (; index < size; index++) {
-          const count = yield* this.#countAt(node, index)
-          if (left < count) break
-          left -= count
-        }
-      }
+      const sums = yield* this.#sumsAt(number, node)
+      let index = childWith(sums, left)
+      left -= sums[index] as number
       // Past the end there is the end of the last one.
       if (index === size) left = Number.POSITIVE_INFINITY
       index = Math.min(index, size - 1)
       levels.push({ node, index })
-      node = this.#nodeOf(childNode(node, index))
+      number = childNode(node, index)
+      node = this.#nodeOf(number)
     }
     const size = sizeOf(node)
     let index = 0
@@ -117,6 +113,20 @@ export class Tree implements Keys {
     return yield* this.nth(yield* this.rank(key))
   }
 
+  /** How many keys there are below the first children of a node, for each number of these. */
+  *#sumsAt(number: number, node: Buffer): Steps<Float64Array> {
+    if (this.#below === HIGHEST) return sumsOf(node)
+    const known = this.#sums.get(number)
+    if (known) return known
+    const size = sizeOf(node)
+    const made = new Float64Array(size + 1)
+    for (let index = 0; index < size; index++) {
+      made[index + 1] = (made[index] as number) + (yield* this.#countAt(node, index))
+    }
+    this.#sums.set(number, made)
+    return made
+  }
+
   *#countAt(node: Buffer, index: number): Steps<number> {
     const { count, low, high, node: number } = childAt(node, index)
     if (high < this.#below) return count
@@ -124,10 +134,7 @@ export class Tree implements Keys {
     yield
     const child = this.#nodeOf(number)
     const size = sizeOf(child)
-    if (levelOf(child) === 0) return this.#countIn(child, size)
-    let sum = 0
-    for (let at = 0; at < size; at++) sum += yield* this.#countAt(child, at)
-    return sum
+    return levelOf(child) === 0 ? this.#countIn(child, size) : ((yield* this.#sumsAt(number, child))[size] as number)
   }
 
   /** Of the first entries of a leaf. */
@@ -139,7 +146,7 @@ export class Tree implements Keys {
   }
 }
 
-/** How many keys there are below the first children of a node, for each number of these; nodes that are read stay as they are. */
+/** The same of nodes all of whose places count; nodes that are read stay as they are. */
 const sums = new WeakMap<Buffer, Float64Array>()
 
 function sumsOf(node: Buffer): Float64Array {
