@@ -24,14 +24,14 @@ export const RUNS = {
   },
   bits: {
     about: 'every bit of a journal flipped, every sector zeroed, every record moved, by the reader',
-    file: 'test/faults/bits.test.ts',
+    file: 'test/faults/bits.long.test.ts',
     test: '^(any|zeroed|records)',
     all: { RECORDS: 60, WALKS: 1000 },
     full: { RECORDS: 1000, WALKS: 10_000 },
   },
   starts: {
     about: 'the program started on a damaged journal: refused with the place, not a byte changed',
-    file: 'test/faults/bits.test.ts',
+    file: 'test/faults/bits.long.test.ts',
     test: '^a ',
     all: { STARTS: 30 },
     full: { RECORDS: 1000, STARTS: 1000 },
@@ -93,7 +93,7 @@ export const RUNS = {
   power: {
     about:
       'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',
-    file: 'test/faults/stops.test.ts',
+    file: 'test/faults/stops.long.test.ts',
     all: { STOPS_OPERATIONS: 60, POWER_SEEDS: 500, POWER_ROUNDS: 20 },
     full: { STOPS_OPERATIONS: 200, POWER_SEEDS: 100_000, POWER_ROUNDS: 20 },
   },
@@ -105,21 +105,21 @@ export const RUNS = {
   },
   stale: {
     about: 'editors that opened the data file at any time save it: no write of others is taken back',
-    file: 'test/projections/data-file-stale.test.ts',
+    file: 'test/projections/data-file-stale.long.test.ts',
     test: '^no acknowledged',
     all: { STALE_EDITS: 100 },
     full: { STALE_EDITS: 5000 },
   },
   merges: {
     about: 'edits by hand and crashes at random moments: no edit overwritten, no write taken back, none invented',
-    file: 'test/projections/data-file-merge.test.ts',
+    file: 'test/projections/data-file-merge.long.test.ts',
     test: '^through any crash',
     all: { MERGE_ROUNDS: 400 },
     full: { MERGE_ROUNDS: 20_000 },
   },
   large: {
     about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
-    file: 'test/faults/large-write.test.ts',
+    file: 'test/faults/large-write.long.test.ts',
     test: '^stopped',
     all: { LARGE_WRITE_STOPS: 20 },
     full: { LARGE_WRITE_STOPS: 1000 },
@@ -163,7 +163,7 @@ export const RUNS = {
   },
   histories: {
     about: 'histories of concurrent clients, through full disks, crashes and power losses, explained one by one',
-    file: 'test/linearizability/linearizability.test.ts',
+    file: 'test/linearizability/linearizability.long.test.ts',
     all: { LINEARIZABILITY_HISTORIES: 500 },
     full: { LINEARIZABILITY_HISTORIES: 10_000 },
   },
@@ -216,7 +216,7 @@ export const RUNS = {
   },
   reads: {
     about: 'every query of items of Limits.BodyBytes: none blocks others much longer than one of short items',
-    file: 'test/security/costs-reads.test.ts',
+    file: 'test/security/costs-reads.long.test.ts',
     all: { LONG_ITEM_BYTES: 300_000 },
     full: { LONG_ITEM_BYTES: 1_000_000, LONG_ITEM_TIMES: 5 },
   },
@@ -234,13 +234,13 @@ export const RUNS = {
   },
   access: {
     about: 'every route by every method with every kind of credentials, for each scheme by itself and all together',
-    file: 'test/security/access-table.test.ts',
+    file: 'test/security/access-table.long.test.ts',
     all: { ACCESS_TABLE: 'each' },
     full: { ACCESS_TABLE: 'each' },
   },
   fuzz: {
     about: "requests made of the server's own description, with things wrong in them: no 500, nothing undocumented",
-    file: 'test/security/fuzz.test.ts',
+    file: 'test/security/fuzz.long.test.ts',
     all: { FUZZ_REQUESTS: 5000 },
     full: { FUZZ_REQUESTS: 100_000 },
   },
@@ -314,14 +314,14 @@ export const RUNS = {
   subscriptions: {
     about:
       'subscriptions against the states that the events make, at every position, with lags, resets and lost connections',
-    file: 'test/sockets/subscriptions-model.test.ts',
+    file: 'test/sockets/subscriptions-model.long.test.ts',
     all: { SUBSCRIPTION_SEEDS: 100 },
     full: { SUBSCRIPTION_SEEDS: 5000 },
   },
   client: {
     about:
       "clients' lists against fresh GETs, now and at the positions that they showed, through cut lines and restarts",
-    file: 'test/client/lists.test.ts',
+    file: 'test/client/lists.long.test.ts',
     all: { CLIENT_WRITES: 1000 },
     full: { CLIENT_WRITES: 20_000 },
   },
