@@ -3,8 +3,8 @@ export default async function* fileTimes(events) {
   const seconds = new Map()
   for await (const { type, data } of events) {
     if ((type !== 'test:pass' && type !== 'test:fail') || data.nesting > 0) continue
-    // The file that was compiled from it, or itself.
-    const [file] = /test\/[^:]*$/.exec(data.file ?? '') ?? ['unknown file']
+    // A failure to load names the bundle, all else the source.
+    const [, file = 'unknown file'] = /.*\/(test\/.*)$/.exec(data.file ?? '') ?? []
     seconds.set(file, (seconds.get(file) ?? 0) + data.details.duration_ms / 1000)
   }
   yield '\nSeconds of each file\n'

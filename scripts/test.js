@@ -41,10 +41,7 @@ function testsIn(path) {
   return readdirSync(path).flatMap((name) => testsIn(join(path, name)))
 }
 
-/**
- * Makes of each test file one that holds all it imports, but for packages, in a new directory: a process for each file starts
- * in half the time that it takes to load them one by one.
- */
+/** Bundles each test file with the sources that it imports, into a new directory. Packages are not bundled. */
 async function compile() {
   const directory = mkdtempSync('dist.tests-')
   await build({
@@ -64,7 +61,7 @@ async function compile() {
   return directory
 }
 
-/** A source that names files beside itself finds them there, wherever it is put. */
+/** Keeps `import.meta.url` the URL of the source file, though the code runs from a bundle. */
 async function withItsUrl({ path }) {
   const contents = await readFile(path, 'utf8')
   return { contents: contents.replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href)), loader: 'ts' }

@@ -106,7 +106,7 @@ export class JetStream implements RecordStream {
       })
       const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 1000 })
       current = messages
-      // It is closed once somebody goes through what came: to wait for that here would be for ever.
+      // close() resolves only when the messages are iterated: awaiting it here would never end.
       if (isClosed) void messages.close()
       for await (const message of messages) {
         const position = Number(message.headers?.get(POSITION))

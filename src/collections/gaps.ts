@@ -11,7 +11,7 @@ export class Gaps {
   /** Items before each block, right up to `#counted` blocks. */
   #before: number[] = [0]
   #counted = 1
-  /** Whether a copy has the same arrays. */
+  /** Whether another instance has the same arrays: they are copied before a change. */
   #areShared = false
   /** Empty places in all blocks. */
   #total = 0

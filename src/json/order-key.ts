@@ -115,7 +115,7 @@ const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, ob
 const END = 0
 const NAME = 1
 
-/** A writer that is used again and again keeps no more than so many bytes. */
+/** The largest buffer that a writer keeps for its next key, in bytes. */
 const KEPT_BYTES = 4096
 
 class KeyWriter {
@@ -127,7 +127,7 @@ class KeyWriter {
     this.#most = most
   }
 
-  /** Another key is written, to the same bytes. */
+  /** Starts another key in the same buffer. `most`: the length after which the key may be cut. */
   begin(most: number): void {
     this.#most = most
     this.#length = 0
@@ -268,6 +268,6 @@ class KeyWriter {
   }
 }
 
-/** Written and read at once. */
 const scalars = new KeyWriter()
+/** Written and read at once. */
 const BITS = new DataView(new ArrayBuffer(8))

@@ -27,7 +27,7 @@ export class Picture extends Map<string, PinnedCollection> {
   }
 }
 
-/** Whoever forgets to close one wastes room, but not for ever. */
+/** Releases the pin of a picture that was garbage-collected without close(). */
 const forgotten = new FinalizationRegistry<Pin>((pin) => pin.release())
 
 /** While the disk is full, the store is tried again after so many milliseconds. */

@@ -71,7 +71,7 @@ export function entryAt(node: Buffer, index: number): Buffer {
   return node.subarray(startOf(node, size, index), endOf(node, size, index))
 }
 
-/** Whether an entry is as another one; of both the last bytes do not count. */
+/** Whether an entry equals another one, without the last `last` bytes of each. */
 export function isEntry(node: Buffer, index: number, other: Buffer, last: number): boolean {
   const size = sizeOf(node)
   const start = startOf(node, size, index)
@@ -153,7 +153,7 @@ function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqu
   return low
 }
 
-/** As `compare` of the first bytes of a key and bytes of a node, whose call takes longer than most keys do. */
+/** Orders two byte ranges as `Buffer.compare` does; for short keys a loop is faster than that call. */
 function compared(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
   const both = Math.min(keyLength, length)
   for (let at = 0; at < both; at++) {

@@ -380,7 +380,7 @@ export class Store {
   }
 }
 
-/** Whoever forgets to close one wastes room, but not for ever. */
+/** Closes the file of a store that was garbage-collected without close(). */
 const forgottenStores = new FinalizationRegistry<Lmdb>((db) => void db.close())
 
 function turn(): Promise<void> {

@@ -32,13 +32,13 @@ export interface KeyCursor {
   readonly key: Buffer | undefined
   /** The place that the key ends with. */
   readonly place: number
-  /** Whether the key here and another one have the same before their places. */
+  /** Whether the key here has the same tuple as another one. */
   hasTupleOf(key: Buffer): boolean
   next(): void
   previous(): void
 }
 
-/** What a key has before its place. */
+/** A key without its place. */
 export function tupleOf(key: Buffer): Buffer {
   return key.subarray(0, key.length - POSITION_BYTES)
 }
@@ -54,12 +54,12 @@ interface Level {
 /**
  * Keys in order, each of which ends with a place (6 bytes). The number of keys before any one of them, and the key of any
  * number, are found on one way from the root down. It is read as it was at one position, and with `below` as if there
- * were no places from that one on: then only what lies between such places and others is looked at more closely, in steps and once.
+ * were no places from that one on: then nodes with places on both sides are counted, time-sliced, once for each tree object.
  */
 export class Tree implements Keys {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: Below
-  /** By node, as `sumsOf` gives them, of nodes above places that are passed over. */
+  /** With `below`: the prefix sums of each inner node, by its number. */
   readonly #sums = new Map<number, Float64Array>()
 
   /** `nodeOf` gives the bytes of a node, which stay as they are. */
@@ -113,7 +113,7 @@ export class Tree implements Keys {
     return yield* this.nth(yield* this.rank(key))
   }
 
-  /** How many keys there are below the first children of a node, for each number of these. */
+  /** Prefix sums of an inner node: element n is how many keys its first n children have. */
   *#sumsAt(number: number, node: Buffer): Steps<Float64Array> {
     if (this.#below === HIGHEST) return sumsOf(node)
     const known = this.#sums.get(number)
@@ -146,7 +146,7 @@ export class Tree implements Keys {
   }
 }
 
-/** The same of nodes all of whose places count; nodes that are read stay as they are. */
+/** Prefix sums without `below`. The bytes of a node never change, so they are cached by node. */
 const sums = new WeakMap<Buffer, Float64Array>()
 
 function sumsOf(node: Buffer): Float64Array {

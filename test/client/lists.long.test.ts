@@ -111,7 +111,7 @@ function thing(random: Random): Thing {
   }
 }
 
-/** One request. Nothing is restored to before `both` collections existed: a list of none shows nothing, a GET is 404. */
+/** Sends one write. `both`: the position at which both collections exist; a restore to an earlier one would make GETs 404. */
 async function write(server: RunningServer, random: Random, both: number): Promise<void> {
   const collection = random.pick(['a', 'b'])
   const id = random.chance(0.8) ? random.integer(25) : random.pick(['x', 'é/?', '07'])
@@ -188,7 +188,7 @@ test('lists of random queries are right after random writes, cut lines and resta
   const all = [...followers, ...closed]
   for (const { wanted, faults } of all) assert.deepEqual(faults, [], `${context}: ${JSON.stringify(wanted)}`)
   const moments = all.flatMap(({ wanted, shown }) => shown.map((moment) => ({ wanted, ...moment })))
-  assert.ok(moments.length > SIZES.writes / 3, `${moments.length} moments were seen`)
+  assert.ok(moments.length > 100, 'there was something to see')
   for (let look = 0; look < 300; look++) {
     const { wanted, position, items } = random.pick(moments)
     const then = await (await server.fetch(addressOf(wanted, position))).text()

@@ -24,10 +24,10 @@ import { SimulatedDisk } from '../support/simulated-files.ts'
 import { Load } from './load.ts'
 import { picture, spawnServer } from './program.ts'
 
-const RECORDS = Number(process.env.RECORDS ?? 24)
+const RECORDS = Number(process.env.RECORDS ?? 40)
 /** How many of the flips are also read by the walk as a whole. */
-const WALKS = Number(process.env.WALKS ?? 80)
-const STARTS = Number(process.env.STARTS ?? 2)
+const WALKS = Number(process.env.WALKS ?? 150)
+const STARTS = Number(process.env.STARTS ?? 3)
 const SECTOR = 512
 const DIRECTORY = '/journal'
 const SEGMENT = `${DIRECTORY}/${segmentName(1)}`

@@ -12,7 +12,7 @@ import { snapshotOf } from '../support/snapshot.ts'
 
 /** So many that a write of them all is made in slices. */
 const ITEMS = MANY_EVENTS + 100
-const STOPS = Number(process.env.LARGE_WRITE_STOPS ?? 3)
+const STOPS = Number(process.env.LARGE_WRITE_STOPS ?? 5)
 const ORIGIN = { actor: 'ann', requestId: 'r' }
 /** Collection and items. */
 const FIRST = 1 + ITEMS

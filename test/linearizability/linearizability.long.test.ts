@@ -8,7 +8,7 @@ import { faultyDoors, type Mistake } from './faulty-doors.ts'
 import { ServerService } from './server-service.ts'
 import { type DoorsOf, SimulatedService, turns } from './simulated-service.ts'
 
-const HISTORIES = Number(process.env.LINEARIZABILITY_HISTORIES ?? 30)
+const HISTORIES = Number(process.env.LINEARIZABILITY_HISTORIES ?? 50)
 const SEED = seedFor('linearizability')
 
 interface Checked {

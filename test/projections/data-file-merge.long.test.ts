@@ -135,7 +135,7 @@ class Work {
 
 test('through any crash no edit is overwritten, no write is taken back, and no edit is seen that nobody made', async () => {
   const seed = seedFor('merge')
-  const rounds = Number(process.env.MERGE_ROUNDS ?? 60)
+  const rounds = Number(process.env.MERGE_ROUNDS ?? 150)
   for (let round = 0; round < rounds; round++) {
     try {
       const work = new Work(seed + round)

@@ -10,7 +10,7 @@ import { type Attempt, attemptOf, type Keys, type Role } from './attempts.ts'
 import { OpenApiDocument, type Operation } from './document.ts'
 
 /** Requests of each of the two runs. */
-const REQUESTS = Math.ceil(Number(process.env.FUZZ_REQUESTS ?? 300) / 2)
+const REQUESTS = Math.ceil(Number(process.env.FUZZ_REQUESTS ?? 500) / 2)
 const AT_ONCE = 8
 const DEADLINE_MS = 60_000
 /** Stands in an item, and must never be read by whoever may not. */

@@ -102,14 +102,14 @@ export function* passing(item: JsonObject, { filters, mentioned }: Conditions): 
   return mentioned.length === 0 || (yield* mentioning(item, mentioned))
 }
 
-/** What `matching` comes to; undefined where that takes steps. */
+/** Whether an item matches a filter; undefined if the check must be time-sliced. */
 function matchesAtOnce(item: JsonValue, filter: Filter): boolean | undefined {
   const plain = plainAt(item, filter.path)
   if (plain === undefined) return lacking(filter)
   return plain === MANY ? undefined : meetsAtOnce(plain, filter)
 }
 
-/** Whether an item meets a filter whose path leads to nothing in it. */
+/** Whether an item without a value at the filter's path matches it. */
 function lacking(filter: Filter): boolean {
   return filter.operator === 'exists' && isWanted(false, filter)
 }
@@ -133,7 +133,7 @@ function isWanted(exists: boolean, { wanted }: Filter): boolean {
   return wanted.some(({ text }) => text === String(exists))
 }
 
-/** Whether a value meets a filter; undefined where that takes steps, as of long text, arrays and objects. */
+/** Whether a value matches a filter; undefined if the check must be time-sliced: for long text, arrays and objects. */
 function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
   const { operator, wanted, keys } = filter
   switch (operator) {
@@ -153,7 +153,7 @@ function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
   }
 }
 
-/** The same where it takes steps. */
+/** Time-sliced: whether long text, an array or an object matches a filter. */
 function* meeting(value: JsonValue, { operator, wanted, keys }: Filter): Steps<boolean> {
   if (typeof value === 'string') {
     for (const { text } of wanted) {

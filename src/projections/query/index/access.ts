@@ -37,7 +37,7 @@ export interface Order {
 /** More ranges than that are not made of several filters. */
 const MOST_RANGES = 256
 
-/** Filters that are looked at in a step. */
+/** How many filters are processed between two yields. */
 const STEP = 16
 
 /** What the filters say of one path. */
@@ -62,6 +62,7 @@ export class AccessPaths {
     this.sort = sort
   }
 
+  /** Time-sliced, as a query may have a thousand filters. */
   static *of({ filters, mentioned, sort }: Pick<Query, 'filters' | 'mentioned' | 'sort'>): Steps<AccessPaths> {
     const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sort)
     for (const [index, filter] of filters.entries()) {

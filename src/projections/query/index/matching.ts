@@ -11,16 +11,16 @@ export interface Places {
   readonly total: number
 }
 
-/** Characters of items that are parsed in a step, */
+/** How many characters are parsed between two yields. */
 const STEP_CHARACTERS = 4096
-/** as many of them as an item costs beside its text. */
+/** The overhead of reading one item, expressed in characters. */
 const ITEM_CHARACTERS = 100
 
-/** Looks at items, one after the other, for those that meet some conditions. */
+/** Reads items and checks them against conditions, time-sliced. */
 export class Matching {
   readonly #items: CollectionItems
   readonly #conditions: Conditions
-  /** Since the last step. */
+  /** Read since the last yield. */
   #characters = 0
 
   constructor(items: CollectionItems, conditions: Conditions) {
@@ -28,7 +28,7 @@ export class Matching {
     this.#conditions = conditions
   }
 
-  /** The value of the item at a place, if it meets the conditions, or is known to. */
+  /** The value of the item at a place; undefined if it does not match. `isKnownTo`: it matches, so nothing is checked. */
   *valueAt(place: number, isKnownTo = false): Steps<JsonObject | undefined> {
     const { text } = this.#items.uncachedAt(place) as Item
     this.#characters += ITEM_CHARACTERS + text.length

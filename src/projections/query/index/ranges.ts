@@ -60,12 +60,13 @@ function above(key: string): string {
   return key + END
 }
 
-interface Reading {
+/** The order key of a wanted value. */
+interface RankedKey {
   readonly rank: number
   readonly key: string
 }
 
-function readingsOf({ wanted }: Filter): readonly Reading[] {
+function readingsOf({ wanted }: Filter): readonly RankedKey[] {
   return wanted.flatMap(({ readings }) =>
     readings.flatMap((reading) => (reading ? [{ rank: reading.rank, key: keyOfRanked(reading) }] : [])),
   )
@@ -89,8 +90,8 @@ function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'
   }
 }
 
-/** All of each rank but what is wanted; nothing where none of the wanted is a value of the rank. */
-function differing(wanted: readonly Reading[]): readonly Range[] {
+/** The ranges of all values that differ from the wanted ones, of the ranks that these have. */
+function differing(wanted: readonly RankedKey[]): readonly Range[] {
   const keys: string[][] = []
   for (const { rank, key } of wanted) {
     keys[rank] ??= []

@@ -27,7 +27,7 @@ export function itemsOf({ items }: Reading): Generator<Item> {
   return itemsIn(items)
 }
 
-/** A collection as readers see it now, whatever comes later. */
+/** The present state of a collection. Later events do not change it. */
 export class HeldReading implements Reading {
   readonly items: PinnedCollection
   readonly indexes: readonly StoredIndex[]
@@ -39,7 +39,6 @@ export class HeldReading implements Reading {
     for (const index of this.indexes) index.readers++
   }
 
-  /** The position that it is read at. */
   get at(): Position {
     return this.items.at
   }
