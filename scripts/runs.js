@@ -117,6 +117,13 @@ export const RUNS = {
     all: { MERGE_ROUNDS: 400 },
     full: { MERGE_ROUNDS: 20_000 },
   },
+  imports: {
+    about: 'a first import in parts, killed again and again: every item there once',
+    file: 'test/projections/data-file-parts.long.test.ts',
+    test: '^the first items',
+    all: { IMPORT_KILLS: 5 },
+    full: { IMPORT_KILLS: 100 },
+  },
   large: {
     about: 'stopped in the middle of writes of very many events: all of one or nothing, an edit taken in once',
     file: 'test/faults/large-write.long.test.ts',

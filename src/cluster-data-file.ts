@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { EngineSurroundings } from './engine.ts'
 import { Refusal } from './errors.ts'
-import type { Journal, Origin } from './events/journal.ts'
+import type { Position } from './events/event.ts'
+import type { Origin } from './events/journal.ts'
 import { directoryOf, replace } from './files/files.ts'
 import type { DataFileStatus } from './projections/data-file/account.ts'
-import type { Connection, Merged, TakenInEdit } from './projections/data-file/connection.ts'
+import type { Connection, Merging, TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import { readState } from './projections/data-file/state.ts'
 import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
@@ -15,7 +16,10 @@ export interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly surroundings: EngineSurroundings
   readonly views: Views
-  readonly takeIn: (edit: Parameters<Connection['takeIn']>[0], origin: Origin) => Promise<Merged>
+  readonly check: Connection['check']
+  readonly merge: (edit: Parameters<Connection['merge']>[0], origin: Origin) => Merging
+  /** Past states, from this node's copy of the journal. */
+  readonly past: () => Connection['past']
 }
 
 /**
@@ -63,14 +67,15 @@ export class ClusterDataFile {
   }
 
   /** Takes in what was edited, and writes the file from now on. */
-  async open(journal: Pick<Journal, 'id' | 'head' | 'read'>): Promise<void> {
-    const { settings, surroundings, views, takeIn } = this.#options
-    const { files, log, schedule, sampleFile } = surroundings
+  async open(journal: Connection['journal']): Promise<void> {
+    const { settings, surroundings, views, check, merge, past } = this.#options
+    const { files, log, schedule, elapsedMs, now, sampleFile } = surroundings
     this.#trouble = undefined
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
       const state = await readState(files, { dataFile: this.#path, journal: settings.journal })
-      if (isThere && !state && journal.head > 0) {
+      // A state is noted when the first items are merged, whole.
+      if (isThere && !state && journal.head > 0 && this.#takenIn.until === 0) {
         throw new Refusal(
           'Conflict',
           `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither taken in nor written. Remove it, or name another one.`,
@@ -85,6 +90,9 @@ export class ClusterDataFile {
         views,
         log,
         schedule,
+        elapsedMs,
+        now,
+        settings: settings.dataFile,
         eager: settings.common.eagerDataReload,
         acceptJournal: settings.acceptJournal,
         takenIn: this.#takenIn,
@@ -92,13 +100,16 @@ export class ClusterDataFile {
       await file.prepare()
       await file.start({
         journal,
-        takeIn: (edit, hash) => takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: this.#door, key: hash }),
+        past: past(),
+        check,
+        merge: (edit, hash) => merge(edit, { actor: DATA_FILE_ACTOR, requestId: this.#door, key: hash }),
       })
       this.#open = file
     } catch (error) {
       const { message } = error as Error
       log.error(`The data file is left alone: ${message}`)
-      this.#trouble = { state: 'failing', position: 0, detail: message }
+      const behind = { events: journal.head, bytes: journal.bytesAfter(0) }
+      this.#trouble = { state: 'failing', position: 0, detail: message, behind, nextWrite: null }
     }
   }
 
@@ -115,7 +126,15 @@ export class ClusterDataFile {
   }
 
   async reload(): Promise<TakenInEdit> {
-    if (this.#open) return this.#open.reload()
+    return this.#opened.reload()
+  }
+
+  async snapshot(): Promise<Position> {
+    return this.#opened.snapshot()
+  }
+
+  get #opened(): DataFile {
+    if (this.#open) return this.#open
     throw new Refusal('Unavailable', this.#trouble?.detail ?? 'The data file is not looked at at the moment.')
   }
 }

@@ -13,7 +13,8 @@ import { patiently } from './cluster/patience.ts'
 import { Recent } from './cluster/recent.ts'
 import { tokensIn } from './cluster/secrets.ts'
 import { ClusterDataFile } from './cluster-data-file.ts'
-import { type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
+import { checkEdited } from './commands/take-in.ts'
+import { compressing, type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
 import { lockDirectory } from './events/directory.ts'
 import { Projected } from './projected.ts'
 import { textOf } from './settings/urls.ts'
@@ -54,13 +55,16 @@ export async function openClusterEngine(
       settings,
       surroundings,
       views,
-      takeIn: (edit, origin) => handler.takeIn(edit, origin),
+      check: (file) => checkEdited(file, rules),
+      merge: (edit, origin) => handler.merge(edit, origin),
+      past: () => past,
     })
     const journal = await ClusterJournal.open({
       stream,
       files,
       directory: settings.journal,
       segmentBytes: settings.segmentBytes,
+      ...compressing(settings, surroundings),
       node: id,
       now,
       newId,
@@ -97,6 +101,7 @@ export async function openClusterEngine(
     const clusterHandler = new ClusterHandler({
       local: handler,
       reload: () => dataFile.reload(),
+      snapshot: () => dataFile.snapshot(),
       node,
       exchange,
       recent,
@@ -104,6 +109,7 @@ export async function openClusterEngine(
       position: () => views.position,
       hasRoom,
     })
+    const past = projected.past(journal)
     let isStarted = false
     const start = async (): Promise<void> => {
       await projected.catchUp(journal)
@@ -126,7 +132,7 @@ export async function openClusterEngine(
       journal,
       views,
       history,
-      past: projected.past(journal),
+      past,
       handler: clusterHandler,
       bus,
       clusterFigures: figures,
@@ -136,6 +142,7 @@ export async function openClusterEngine(
       verify: (rest) => journal.replica.verify(rest),
       building: () => (isStarted ? undefined : { position: projected.status.position, of: journal.head }),
       reload: () => clusterHandler.reload(),
+      snapshot: () => clusterHandler.snapshot(),
       health() {
         const { decider, isDeciding, isDecided, lag, peers } = node
         const { isConnected } = exchange

@@ -1,23 +1,26 @@
 import type { Logger } from 'pino'
 import type { ClusterFigures } from './cluster/figures.ts'
 import type { Peer } from './cluster/node.ts'
-import { Overlay } from './collections/overlay.ts'
 import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
-import { takingIn } from './commands/take-in.ts'
+import { checkEdited } from './commands/take-in.ts'
+import { Ended } from './errors.ts'
 import type { EventBus } from './events/bus.ts'
+import type { CompressionOptions } from './events/compression.ts'
 import { journalExists, lockDirectory } from './events/directory.ts'
 import type { Position } from './events/event.ts'
-import { FileJournal } from './events/file-journal.ts'
+import { FileJournal, type SegmentStatus } from './events/file-journal.ts'
 import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import type { TokenKeeping } from './open-gate.ts'
-import { Ended, Projected, type StoreStatus } from './projected.ts'
+import { Projected, type StoreStatus } from './projected.ts'
 import type { DataFileStatus } from './projections/data-file/account.ts'
 import { noFile } from './projections/data-file/adapter.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
-import { checkFirstItems, checkNoJournalIsMissing, DataFile } from './projections/data-file/data-file.ts'
+import { DataFile } from './projections/data-file/data-file.ts'
+import type { Read } from './projections/data-file/edits.ts'
+import { checkFirstItems, checkNoJournalIsMissing } from './projections/data-file/first-items.ts'
 import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
@@ -66,8 +69,12 @@ export interface Engine {
   readonly warnings?: readonly string[]
   /** Checks the journal that this process writes; `rest` is told how far it came and waited for in between. */
   verify?(rest: (checked: Position) => Promise<void>): Promise<void>
+  /** The files of the journal that this process writes. */
+  segments?(): readonly SegmentStatus[]
   /** Takes in what was edited by hand. */
   reload(): Promise<TakenInEdit>
+  /** Writes the data file now; resolves with the position that it shows. */
+  snapshot(): Promise<Position>
   health(): EngineHealth
   close(): Promise<void>
 }
@@ -105,13 +112,13 @@ export interface FileEngine extends Engine {
 
 /** Opens journal and data file. What it throws has changed nothing that matters. */
 export async function openEngine(settings: Settings, surroundings: EngineSurroundings): Promise<FileEngine> {
-  const { files, now, newId, schedule, log, failed } = surroundings
+  const { files, now, newId, schedule, elapsedMs, log, failed } = surroundings
   const rules = await rulesOf(settings)
   const path = await prepareFile(settings, surroundings)
+  let checked: Read | undefined
   if (!(await journalExists(files, settings.journal))) {
     if (!settings.acceptJournal) await checkNoJournalIsMissing(files, path, settings.journal)
-    const nothing = new Overlay(() => undefined, 0)
-    await checkFirstItems(files, path, (file) => takingIn({ file, base: new Map() }, nothing, rules))
+    checked = await checkFirstItems(files, path, log, (file) => checkEdited(file, rules))
   }
   const lock = await lockDirectory(files, settings.journal)
   const ends: (() => Promise<unknown>)[] = [() => lock.release()]
@@ -126,9 +133,13 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       views,
       log,
       schedule,
+      elapsedMs,
+      now,
+      settings: settings.dataFile,
       eager: settings.common.eagerDataReload,
       acceptJournal: settings.acceptJournal,
       takenIn: new TakenIn(views),
+      checked,
     })
     await dataFile.prepare()
     const journal = await FileJournal.open({
@@ -137,6 +148,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       now,
       newId,
       segmentBytes: settings.segmentBytes,
+      ...compressing(settings, surroundings),
       lock,
       ...projected.opening,
       failed,
@@ -145,13 +157,16 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
     const handler = projected.decide(journal, rules, now)
     bus.subscribe(() => dataFile.changed())
+    const past = projected.past(journal)
     let isStarted = false
     const caughtUp = projected.catchUp(journal)
     const begin = async (): Promise<void> => {
       await caughtUp
       await dataFile.start({
         journal,
-        takeIn: (edit, hash) => handler.takeIn(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
+        past,
+        check: (file) => checkEdited(file, rules),
+        merge: (edit, hash) => handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
       })
       isStarted = true
       projected.begin()
@@ -159,8 +174,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     const beginning = begin()
     beginning.catch(() => {})
     // What takes longer, as a store does that is built from a long journal, goes on while what can be read is read.
-    await Promise.race([caughtUp, new Promise<void>((resolve) => schedule(resolve, PATIENCE_MS))])
-    if (projected.isBuilt) await beginning
+    await Promise.race([beginning, new Promise<void>((resolve) => schedule(resolve, PATIENCE_MS))])
     const begun = beginning.catch((error) => {
       if (!(error instanceof Ended)) failed(error)
     })
@@ -168,7 +182,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       journal,
       views,
       history,
-      past: projected.past(journal),
+      past,
       handler,
       dataFile,
       projected,
@@ -176,10 +190,12 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       journalFigures: journal.figures,
       now,
       verify: (rest) => journal.verify(rest),
+      segments: () => journal.segments(),
       building: () => (isStarted ? undefined : { position: projected.status.position, of: journal.head }),
       reload: () => dataFile.reload(),
+      snapshot: () => dataFile.snapshot(),
       health() {
-        const isKept = dataFile.status.state === 'current' || dataFile.status.state === 'behind'
+        const isKept = ['current', 'behind', 'merging'].includes(dataFile.status.state)
         return {
           status:
             !journal.writable || !isStarted
@@ -198,6 +214,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
         }
       },
       async close() {
+        dataFile.end()
         projected.end()
         await begun
         try {
@@ -214,6 +231,14 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   }
 }
 
+/** How a journal's full segments are compressed. */
+export function compressing(
+  { compressAfter }: Pick<Settings, 'compressAfter'>,
+  { schedule, log }: Pick<EngineSurroundings, 'schedule' | 'log'>,
+): { readonly compress?: Omit<CompressionOptions, 'files'> } {
+  return compressAfter === 'off' ? {} : { compress: { afterMs: 1000 * compressAfter, schedule, log } }
+}
+
 /** Without schemas, what compiles them is not loaded. */
 export async function rulesOf({ api, limits }: Settings): Promise<Rules> {
   const { schemas } = api
@@ -223,6 +248,7 @@ export async function rulesOf({ api, limits }: Settings): Promise<Rules> {
     clientIdsOnPost: api.clientIdsOnPost,
     itemBytes: limits.bodyBytes,
     patchOperations: limits.patchOperations,
+    hasSchema: (collection) => Object.hasOwn(schemas, collection),
     faultsOf: hasSchemas ? (await import('./commands/schemas.ts')).compileSchemas(schemas) : () => [],
   }
 }

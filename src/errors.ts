@@ -43,6 +43,9 @@ export class Corruption extends Error {
   override readonly name = 'Corruption'
 }
 
+/** The process ends before the work is complete. */
+export class Ended extends Error {}
+
 /** The journal is not the one that a file beside it was written from: it lost its end, or it is another one. */
 export class JournalMismatch extends Error {
   override readonly name = 'JournalMismatch'

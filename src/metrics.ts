@@ -30,7 +30,7 @@ type Tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string
 
 const STORE_STATES = ['current', 'building', 'full'] as const
 const ROLES = ['decider', 'follower'] as const
-const DATA_FILE_STATES = ['current', 'behind', 'edited', 'invalid', 'failing'] as const
+const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] as const
 
 /**
  * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
@@ -65,6 +65,15 @@ export function metricsOf({ engine, requests, connections, sockets, queries, ver
   gauge('journal_writable', '1 while writes are taken, 0 on a full disk and after a failed sync.', () =>
     Number(engine.health().journal.writable),
   )
+  if (engine.segments) {
+    tell('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
+      [false, true].map((compressed) => {
+        const those = (engine.segments?.() ?? []).filter((one) => one.compressed === compressed)
+        const form = compressed ? 'compressed' : 'plain'
+        return { value: those.reduce((sum, { size }) => sum + size, 0), labels: { form } }
+      }),
+    )
+  }
   gauge('views_position', 'Of the last event that readers see.', () => views.position)
   gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position)
   const { journalFigures: figures } = engine
@@ -95,6 +104,23 @@ export function metricsOf({ engine, requests, connections, sockets, queries, ver
     })
     gauge('data_file_position', 'Of the event that the data file shows the state after.', () =>
       Number(engine.health().dataFile?.position ?? 0),
+    )
+    const behind = () => engine.health().dataFile?.behind
+    gauge('data_file_behind_events', 'Events that the data file does not show yet.', () => behind()?.events ?? 0)
+    gauge('data_file_behind_bytes', 'Bytes that they take in the journal, about.', () => behind()?.bytes ?? 0)
+    const next = () => engine.health().dataFile?.nextWrite
+    tell('gauge', 'data_file_next_write_timestamp_seconds', 'When the data file is written, if that is known.', () => {
+      const write = next()
+      return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
+    })
+    tell(
+      'gauge',
+      'data_file_next_write_bytes',
+      'Bytes that the journal grows until the data file is written, where no time is known.',
+      () => {
+        const write = next()
+        return write && 'afterJournalBytes' in write ? [{ value: write.afterJournalBytes }] : []
+      },
     )
   }
 

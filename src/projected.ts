@@ -2,7 +2,7 @@ import { Answered } from './commands/answered.ts'
 import { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import type { EngineSurroundings } from './engine.ts'
-import { Corruption, JournalMismatch } from './errors.ts'
+import { Corruption, Ended, JournalMismatch } from './errors.ts'
 import { EventBus } from './events/bus.ts'
 import type { DirectoryOptions } from './events/directory.ts'
 import type { Position } from './events/event.ts'
@@ -310,9 +310,6 @@ async function openStore(directory: StoreDirectory, { log }: ProjectedOptions['s
     }
   }
 }
-
-/** The end of the process came first. */
-export class Ended extends Error {}
 
 function otherJournal(
   { store }: ProjectedOptions['settings'],

@@ -87,6 +87,7 @@ export async function openReplayEngine(
     readOnly: READ_ONLY,
     now: present,
     reload: refused,
+    snapshot: refused,
     health: () => ({
       status: 'ok',
       journal: { id, writable: false },

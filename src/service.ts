@@ -120,6 +120,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         warnings,
         building,
         reload: () => engine.reload(),
+        snapshot: () => engine.snapshot(),
         verify: engine.verify?.bind(engine),
         handler,
         views,

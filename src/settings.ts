@@ -1,5 +1,6 @@
 import { TrustedProxies } from './access/addresses.ts'
 import { isObject, type JsonValue } from './json/value.ts'
+import type { WriteSettings } from './projections/data-file/write-budget.ts'
 import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
 import { type CollectionSettings, KEY_NAMES, KEYS, type KeyName, SCHEMAS, type ValueOf } from './settings/keys.ts'
 import { environmentSource, fileSource, flagSource, parseObject, type Source } from './settings/sources.ts'
@@ -16,6 +17,7 @@ export interface Settings {
   readonly acceptJournal: boolean
   readonly urls: readonly Address[]
   readonly common: { readonly eagerDataReload: boolean }
+  readonly dataFile: WriteSettings
   readonly api: {
     readonly upsertOnPut: boolean
     readonly clientIdsOnPost: boolean
@@ -58,6 +60,8 @@ export interface Settings {
     readonly trustedProxies: readonly string[]
   }
   readonly segmentBytes: number
+  /** Seconds after which a full segment is compressed. */
+  readonly compressAfter: number | 'off'
   /** The directory of the store that is built from the journal. */
   readonly store: string
   /** When the store is compacted, in minutes since midnight; undefined: never. */
@@ -150,6 +154,9 @@ export function readSettings(surroundings: Surroundings): Invocation {
   )
   const cors = { origins: get('Cors.Origins'), credentials: get('Cors.Credentials') }
   checkOrigins(cors, mistakes)
+  const dataFile: WriteSettings = { write: get('DataFile.Write'), maxDelaySeconds: get('DataFile.MaxDelay') }
+  if (dataFile.write !== 'auto' && dataFile.maxDelaySeconds !== undefined)
+    mistakes.push(`DataFile.MaxDelay needs DataFile.Write to be auto, not ${dataFile.write}.`)
   const hosts = get('Http.Hosts') ?? []
   checkHosts(hosts, mistakes)
   const trustedProxies = get('Limits.TrustedProxies') ?? []
@@ -181,6 +188,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
       acceptJournal: flags.switches.has('accept-journal'),
       urls,
       common: { eagerDataReload: get('Common.EagerDataReload') },
+      dataFile,
       api: {
         upsertOnPut: get('Api.UpsertOnPut'),
         clientIdsOnPost: get('Api.ClientIdsOnPost'),
@@ -214,6 +222,7 @@ export function readSettings(surroundings: Surroundings): Invocation {
         trustedProxies,
       },
       segmentBytes: get('Journal.SegmentBytes'),
+      compressAfter: get('Journal.Compress'),
       cluster,
       logLevel: get('Log.Level'),
     }),

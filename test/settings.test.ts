@@ -106,6 +106,24 @@ test('the hours to compact the store are times of a day, and may go over midnigh
   }
 })
 
+test('the data file is written in one of three ways, and after a delay only in the first', () => {
+  assert.deepEqual(settings().dataFile, { write: 'auto', maxDelaySeconds: undefined })
+  assert.deepEqual(settings({ argv: ['--DataFile.MaxDelay', '60'] }).dataFile, { write: 'auto', maxDelaySeconds: 60 })
+  assert.deepEqual(settings({ env: { DataFile__Write: 'stop' } }).dataFile, {
+    write: 'stop',
+    maxDelaySeconds: undefined,
+  })
+  const files = { '/work/appsettings.json': { DataFile: { Write: 'never' } } }
+  assert.deepEqual(settings({ files }).dataFile, { write: 'never', maxDelaySeconds: undefined })
+  mistakes({ argv: ['--DataFile.Write', 'always'] }, /DataFile\.Write must be one of auto, stop, never, not "always"/)
+  for (const wrong of ['0', '604801', '1.5', 'x'])
+    mistakes({ argv: [`--DataFile.MaxDelay=${wrong}`] }, /DataFile\.MaxDelay must be an integer from 1 to 604800/)
+  mistakes(
+    { files, argv: ['--DataFile.MaxDelay', '60'] },
+    /DataFile\.MaxDelay needs DataFile\.Write to be auto, not never/,
+  )
+})
+
 test('the indexes of collections are lists of fields, and what is none is refused with what would be right', () => {
   const wanted = { 'a.b': { Indexes: ['mac,timestamp', 'data.temperature', 'a\\,b'] } }
   const read = { 'a.b': { indexes: [[['mac'], ['timestamp']], [['data', 'temperature']], [['a,b']]] } }

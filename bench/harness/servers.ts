@@ -160,9 +160,11 @@ interface Health {
   readonly store?: { readonly state: string }
 }
 
-/** Waits until the data file is written, and nothing goes on by itself. */
-export function settled(server: Pick<Server, 'url'>): Promise<void> {
-  return healthy(server, ({ dataFile, store }) => dataFile?.state === 'current' && store?.state !== 'building')
+/** Has the data file written, and waits until nothing goes on by itself. */
+export async function settled(server: Pick<Server, 'url'>): Promise<void> {
+  await healthy(server, ({ store }) => store?.state !== 'building')
+  await fetch(`${server.url}/admin/snapshot`, { method: 'POST' })
+  await healthy(server, ({ dataFile, store }) => dataFile?.state === 'current' && store?.state !== 'building')
 }
 
 async function healthy({ url }: Pick<Server, 'url'>, is: (health: Health) => boolean): Promise<void> {

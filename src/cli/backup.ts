@@ -1,7 +1,8 @@
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import { type Segment, walk } from '../events/walk.ts'
-import { type Files, readFully, writeNew } from '../files/files.ts'
+import { openSegment } from '../events/segment-text.ts'
+import { walk } from '../events/walk.ts'
+import { type Files, type OpenFile, readFully, writeNew } from '../files/files.ts'
 import { writePicture } from '../projections/data-file/adapter.ts'
 import { writeState } from '../projections/data-file/state.ts'
 import { fold, type Progress } from './fold.ts'
@@ -36,9 +37,17 @@ export async function backup(
   const copy = { file: `${out}/${name}`, journal: `${out}/${name.replace(/\.json$/i, '')}.journal` }
   await files.makeDirectory(copy.journal)
   for (const [index, segment] of segments.entries()) {
-    const target = `${copy.journal}/${segment.path.slice(segment.path.lastIndexOf('/') + 1)}`
     const isFull = index < segments.length - 1
-    if (!isFull || !(await files.link(segment.path, target))) await copySegment(files, segment, target)
+    const source = await openSegment(files, segment)
+    try {
+      const nameOf = (path: string): string => `${copy.journal}/${path.slice(path.lastIndexOf('/') + 1)}`
+      // Of the last one a part is copied, as text: it may be sealed and compressed meanwhile.
+      if (!isFull) await copyFile(files, source, segment.size, nameOf(segment.path))
+      else if (!(await linked(files, source.path, nameOf(source.path))))
+        await copyFile(files, source.file, await source.file.size(), nameOf(source.path))
+    } finally {
+      await source.close()
+    }
   }
   await files.syncDirectory(copy.journal)
 
@@ -55,13 +64,18 @@ export async function backup(
   return { position: views.position, segments: segments.length, file: copy.file }
 }
 
-async function copySegment(files: Files, { path, size }: Segment, target: string): Promise<void> {
-  const source = await files.open(path, 'read')
+/** False also where the segment was compressed between two looks. */
+async function linked(files: Files, from: string, to: string): Promise<boolean> {
   try {
-    await writeNew(files, target, pieces())
-  } finally {
-    await source.close()
+    return await files.link(from, to)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
   }
+}
+
+function copyFile(files: Files, source: Pick<OpenFile, 'read'>, size: number, target: string): Promise<void> {
+  return writeNew(files, target, pieces())
 
   async function* pieces(): AsyncGenerator<Buffer> {
     for (let offset = 0; offset < size; offset += COPY_BYTES) {

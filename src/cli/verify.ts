@@ -1,10 +1,12 @@
+import type { FileContents } from '../collections/snapshot.ts'
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
-import { readContent } from '../projections/data-file/adapter.ts'
-import { type Base, readingOf } from '../projections/data-file/reading.ts'
+import { contentOf } from '../projections/data-file/adapter.ts'
+import { readDataFile } from '../projections/data-file/edits.ts'
+import { type Base, FileChanged } from '../projections/data-file/reading.ts'
 import { readState } from '../projections/data-file/state.ts'
-import { atOnce } from '../slices.ts'
+import { Slices } from '../slices.ts'
 import { fold, type Progress } from './fold.ts'
 
 export interface Verified {
@@ -24,6 +26,19 @@ export interface Verified {
 
 /** Checks frames, checksums, positions, chain and segment headers, and the data file against the folded state. */
 export async function verify(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await verifyOnce(files, journal, file, progress)
+    } catch (error) {
+      if (!(error instanceof FileChanged) || attempt === MOST_ATTEMPTS) throw error
+    }
+  }
+}
+
+/** How often to look again at a data file that a running server replaces meanwhile. */
+const MOST_ATTEMPTS = 20
+
+async function verifyOnce(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
   let known: Known
   let folded: Awaited<ReturnType<typeof fold>>
   try {
@@ -37,7 +52,7 @@ export async function verify(files: Files, journal: string, file: string, progre
   if (id === undefined) return { ok: false, journal, problems: [`There is no journal in ${journal}.`] }
   const head = next.position - 1
   const problems: string[] = []
-  const dataFile = ((): Exclude<Verified['dataFile'], undefined> => {
+  const dataFile = await (async (): Promise<Exclude<Verified['dataFile'], undefined>> => {
     if (known.journal !== undefined && known.journal !== id) {
       problems.push(`${file} was written from the journal ${known.journal}, and this one is ${id}.`)
       return 'different'
@@ -46,14 +61,14 @@ export async function verify(files: Files, journal: string, file: string, progre
       problems.push(`${file} shows position ${known.last}, and the journal ends at ${head}: events are missing.`)
       return 'ahead'
     }
-    if (!known.pieces) return 'missing'
+    if (known.hash === undefined) return 'missing'
     if (known.position === undefined) {
-      const why = whyInvalid(known.pieces)
+      const why = await whyInvalid(files, file)
       if (why === undefined) return 'edited'
       problems.push(`${file} is no data file: ${why}`)
       return 'invalid'
     }
-    if (!shows(known.pieces, folded.views.picture())) {
+    if (!(await shows(files, file, known.hash, folded.views.picture()))) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
     }
@@ -75,7 +90,8 @@ interface Known {
   readonly journal: string | undefined
   /** The last position that the state file knows of. */
   readonly last: Position
-  readonly pieces: readonly Buffer[] | undefined
+  /** SHA-256 of the data file; undefined when there is no file. */
+  readonly hash: string | undefined
   /** The position that the file's content was written at; undefined when it did not come from a server. */
   readonly position: Position | undefined
 }
@@ -84,34 +100,43 @@ interface Known {
 async function knownContent(files: Files, file: string, journal: string): Promise<Known> {
   for (let attempt = 1; ; attempt++) {
     const state = (await readState(files, { dataFile: file, journal }))?.state
-    const found = await readContent(files, file)
+    const found = await contentOf(files, file)
     const marks = [state?.confirmed, state?.pending]
-    const position = marks.find((mark) => mark !== undefined && mark.hash === found?.content.hash)?.position
+    const position = marks.find((mark) => mark !== undefined && mark.hash === found?.hash)?.position
     if (position === undefined && found && attempt < 5) continue
     const last = Math.max(state?.confirmed?.position ?? 0, state?.pending?.position ?? 0)
-    return { journal: state?.journal, last, pieces: found?.pieces, position }
+    return { journal: state?.journal, last, hash: found?.hash, position }
   }
 }
 
 /** Whether a data file has the same collections with the same items in the same order. */
-function shows(pieces: readonly Buffer[], collections: Base): boolean {
-  const file = atOnce(readingOf(pieces, collections))
-  if (file.size !== collections.size) return false
-  for (const [name, { items }] of file) {
-    const collection = collections.get(name)
-    if (items.length !== collection?.size) return false
-    let index = 0
-    for (const item of collection.items()) if (items.at(index++)?.text !== item.text) return false
+async function shows(files: Files, file: string, hash: string, collections: Base): Promise<boolean> {
+  const { file: contents, content } = await read(files, file, collections)
+  if (content.hash !== hash) throw new FileChanged('The data file is replaced again and again.')
+  if (contents.size !== collections.size) return false
+  for (const [name, { edited, matched }] of contents) {
+    if (edited.length > 0 || !collections.has(name) || !matched?.isAll || !matched.isInOrder) return false
   }
   return true
 }
 
-function whyInvalid(pieces: readonly Buffer[]): string | undefined {
+async function whyInvalid(files: Files, file: string): Promise<string | undefined> {
   try {
-    atOnce(readingOf(pieces, new Map()))
+    await read(files, file, new Map())
     return undefined
   } catch (error) {
     if (error instanceof Refusal) return error.message
     throw error
   }
+}
+
+/** Compares the file with a base. One item that differs is enough, so the others are dropped. */
+function read(files: Files, file: string, base: Base): ReturnType<typeof readDataFile> {
+  const full = (contents: FileContents): void => {
+    for (const items of contents.values()) {
+      const [first] = items.takeEdited()
+      if (first) items.edit(first.index, first.item)
+    }
+  }
+  return readDataFile(files, file, { base, slices: new Slices(), full })
 }

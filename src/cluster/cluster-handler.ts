@@ -26,6 +26,7 @@ export interface ClusterHandlerOptions {
   readonly local: Pick<CommandHandler, 'handle' | 'restore' | 'outcomeOf'>
   /** Takes in this node's data file. */
   readonly reload: () => Promise<TakenIn>
+  readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'decider' | 'isDeciding'>
   readonly exchange: Pick<Exchange, 'ask'>
   readonly recent: Recent
@@ -79,6 +80,13 @@ export class ClusterHandler {
     return taken
   }
 
+  /** Has the node that decides write its data file. */
+  async snapshot(): Promise<Position> {
+    const { node, snapshot } = this.#options
+    if (node.isDeciding) return this.#decide(snapshot)
+    return (await this.#ask('written', { type: 'snapshot' })).position
+  }
+
   /** A write that another node decides is answered here only when this node's store has it: without room it would wait. */
   #checkRoom(): void {
     if (!this.#options.hasRoom()) throw diskFull()
@@ -96,7 +104,7 @@ export class ClusterHandler {
   }
 
   async #answer(question: Question): Promise<Answer> {
-    const { local, reload } = this.#options
+    const { local, reload, snapshot } = this.#options
     switch (question.type) {
       case 'handle': {
         const { position } = await local.handle(question.command, question.origin)
@@ -110,6 +118,8 @@ export class ClusterHandler {
         const { basis, events, conflicts, basedOn } = await reload()
         return { type: 'taken-in', basis, events, conflicts, basedOn }
       }
+      case 'snapshot':
+        return { type: 'written', position: await snapshot() }
       default:
         return question satisfies never
     }

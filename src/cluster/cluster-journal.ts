@@ -1,4 +1,5 @@
 import { JournalMismatch, Refusal } from '../errors.ts'
+import type { Sized } from '../events/bytes-after.ts'
 import type { Position } from '../events/event.ts'
 import { type Draft, type Journal, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
 import type { Mark } from '../events/mark.ts'
@@ -37,7 +38,7 @@ const LOOK_MS = 500
  * node reads. One at a time appends, the one that `lead` made the decider last: a message names the one that it
  * follows, so that an earlier decider cannot append behind the back of a later one.
  */
-export class ClusterJournal implements Journal {
+export class ClusterJournal implements Journal, Sized {
   readonly id: string
   readonly #options: ClusterJournalOptions
   /** The node's own copy. */
@@ -94,6 +95,10 @@ export class ClusterJournal implements Journal {
       await replica.close()
       throw error
     }
+  }
+
+  bytesAfter(position: Position): number {
+    return this.replica.bytesAfter(position)
   }
 
   /** The place in the copy behind its last event. */

@@ -24,6 +24,7 @@ export type Question =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
   | { readonly type: 'restore'; readonly restoration: RestorationText; readonly origin: Origin }
   | { readonly type: 'reload' }
+  | { readonly type: 'snapshot' }
 
 export type Answer =
   | { readonly type: 'stored'; readonly position: Position; readonly events: number }
@@ -34,6 +35,7 @@ export type Answer =
       readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
       readonly basedOn: Position
     }
+  | { readonly type: 'written'; readonly position: Position }
   | {
       readonly type: 'refused'
       readonly code: RefusalCode

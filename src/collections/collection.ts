@@ -121,6 +121,10 @@ export interface CollectionItems {
   seek(place: number): number
   /** Where the nth item stands, the first being 0; `places` when there is none. */
   nth(nth: number): Steps<number>
+  /** Where an item stands; undefined when there is none. */
+  placeOf(id: ItemId): number | undefined
+  /** The item of a key. */
+  item(key: string): Item | undefined
 }
 
 /** The items of a collection as they were at one position, whatever comes later, until it is released. */

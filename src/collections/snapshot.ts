@@ -1,16 +1,18 @@
+import { crc32 } from 'node:zlib'
 import { Refusal } from '../errors.ts'
 import type { ItemId } from '../events/event.ts'
 import { checkParsed, violationTold } from '../json/parse.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
-import type { List } from '../long-list.ts'
+import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
-import { faultOfId, faultOfName } from './item.ts'
-import type { Keys } from './keys.ts'
+import { IdList } from './id-list.ts'
+import { faultOfId, faultOfName, integerOf } from './item.ts'
+import { Keys } from './keys.ts'
 
 /** The items of every collection, in order, as texts in `JSON.stringify`'s own form: it costs little to have. */
-export type Texts = ReadonlyMap<string, { items(): Iterable<{ readonly text: string }> }>
+export type Texts = ReadonlyMap<string, { readonly size: number; items(): Iterable<{ readonly text: string }> }>
 
 /** An item as a data file has it; one without an id is yet to get it. */
 export interface FileItem {
@@ -19,10 +21,106 @@ export interface FileItem {
   readonly text: string
 }
 
-export interface FileItems {
-  readonly items: List<FileItem>
-  /** Where those that have an id stand, by its key. */
-  readonly indexes: Pick<Keys, 'of'>
+const CHUNK = 4096
+
+/** An item that differs from the base. */
+export interface EditedItem {
+  readonly index: number
+  /** Replaced when it gets its id. */
+  item: FileItem
+}
+
+/** How the items of a file stand to those of the state that it was edited from, its base. */
+export interface Matched {
+  /** Every item of the base is in the file. */
+  readonly isAll: boolean
+  /** The items of the base come first, in the order of the base. */
+  readonly isInOrder: boolean
+}
+
+/**
+ * The items of a collection in a data file. Only the ids of all items are in memory, and the texts of those that differ from the base;
+ * a large edit is merged in parts, and what was merged is no longer among these.
+ */
+export class FileItems {
+  readonly #ids = new IdList()
+  readonly #indexes = new Keys()
+  #edited = new LongList<EditedItem>()
+  /** crc32 of each text that was checked and is as JSON.stringify makes it, by index; 0 for all others. */
+  readonly #checksums: Uint32Array[] = []
+  /** Above all integers among the ids. */
+  nextId = 0
+  /** How many items have no id yet. */
+  unnamed = 0
+  /** Whether ids were assigned, so that the file does not show the state that the edit made. */
+  wasNamed = false
+  /** Undefined when it is not known. */
+  matched: Matched | undefined
+
+  get length(): number {
+    return this.#ids.length
+  }
+
+  /** Those that differ from the base, in order, and were not taken yet. */
+  get edited(): List<EditedItem> {
+    return this.#edited
+  }
+
+  takeEdited(): List<EditedItem> {
+    const taken = this.#edited
+    this.#edited = new LongList()
+    return taken
+  }
+
+  /** Notes that an item differs from the base. */
+  edit(index: number, item: FileItem): void {
+    this.#edited.push({ index, item })
+  }
+
+  /** Notes that the text of an item was read, checked, and found to be as JSON.stringify makes it. */
+  noteText(index: number, text: string): void {
+    const chunk = Math.floor(index / CHUNK)
+    while (this.#checksums.length <= chunk) this.#checksums.push(new Uint32Array(CHUNK))
+    ;(this.#checksums[chunk] as Uint32Array)[index % CHUNK] = crc32(text)
+  }
+
+  /** Whether that is such a text: then it need not be parsed again. */
+  hasText(index: number, text: string): boolean {
+    const checksum = this.#checksums[Math.floor(index / CHUNK)]?.[index % CHUNK]
+    return checksum !== undefined && checksum !== 0 && checksum === crc32(text)
+  }
+
+  /** Adds the next item. */
+  add(id: ItemId | undefined): void {
+    if (id === undefined) this.unnamed++
+    else this.#note(id, this.length)
+    this.#ids.push(id)
+  }
+
+  /** Gives an item its id. */
+  name(index: number, id: ItemId): void {
+    this.unnamed--
+    this.wasNamed = true
+    this.#note(id, index)
+    this.#ids.set(index, id)
+  }
+
+  idAt(index: number): ItemId | undefined {
+    return this.#ids.at(index)
+  }
+
+  indexOf(id: ItemId): number | undefined {
+    return this.#indexes.of(id)
+  }
+
+  ids(): Iterable<ItemId | undefined> {
+    return this.#ids
+  }
+
+  #note(id: ItemId, index: number): void {
+    this.#indexes.set(id, index)
+    this.nextId = Math.max(this.nextId, (integerOf(id) ?? -1) + 1)
+  }
 }
 
 /** What a data file holds: its collections, in order. */

@@ -1,17 +1,16 @@
 import { Item } from '../collections/item.ts'
 import { type FindCollection, Overlay } from '../collections/overlay.ts'
-import type { FileContents } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import { isLarge, type Journal, lastPosition, type Origin, partKey, type Recorded } from '../events/journal.ts'
 import type { List } from '../long-list.ts'
-import { Slices } from '../slices.ts'
+import { Slices, type Steps } from '../slices.ts'
 import { type Answered, type AnsweredRequest, nameOf } from './answered.ts'
 import type { Command } from './command.ts'
 import { decide } from './decide.ts'
 import { type Restoration, restoring } from './restore.ts'
 import type { Rules } from './rules.ts'
-import { type Edit, type MergeConflict, takingIn } from './take-in.ts'
+import { type Edit, Merge, type MergeConflict } from './take-in.ts'
 
 /** What came of a command on an item, durable and readable. */
 export interface Outcome {
@@ -22,14 +21,21 @@ export interface Outcome {
   readonly item: Item | undefined
 }
 
-export interface TakeInOutcome {
-  /** Of the last event before the edit's own, which follow it. */
+/** A hand edit of the data file that is merged in parts. */
+export interface EditMerging {
+  /** Makes one write of the items that are known to be edited. More are to follow. */
+  part(): Promise<void>
+  /** Makes one write of all that is left: of most edits, the only one. */
+  rest(): Promise<MergeOutcome>
+}
+
+export interface MergeOutcome {
+  /** Position of the last event before the edit's first event. */
   readonly basis: Position
-  /** How many the edit became. */
   readonly events: number
+  /** The first and the last position of each write. */
+  readonly writes: readonly (readonly [Position, Position])[]
   readonly conflicts: readonly MergeConflict[]
-  /** The file with an id in every item. */
-  readonly file: FileContents
 }
 
 export interface RestoreOutcome {
@@ -108,16 +114,31 @@ export class CommandHandler {
     return outcome
   }
 
-  /** Merges a hand edit of the data file; all its events are one write. */
-  async takeIn(edit: Edit, origin: Origin): Promise<TakeInOutcome> {
-    const { outcome } = await this.#decideAlone(async () => {
-      const { head: basis } = this.#overlay
-      const decided = await this.#slices.run(() => takingIn(edit, this.#overlay, this.#rules))
-      const { events, conflicts, file } = decided
-      const appended = events.length > 0 ? this.#appendFrom(basis, events, origin) : undefined
-      return { appended, outcome: { basis, events: events.length, conflicts, file } }
-    })
-    return outcome
+  /** Begins to merge a hand edit of the data file. The origin's key is that of the last write; see docs/journal.md, J24. */
+  merge(edit: Edit, origin: Origin): EditMerging {
+    const merge = new Merge(edit, this.#rules)
+    const writes: [Position, Position][] = []
+    let basis: Position | undefined
+    let events = 0
+    const write = async (decided: (accepted: Overlay) => Steps<List<DomainEvent>>, who: Origin): Promise<void> => {
+      await this.#decideAlone(async () => {
+        const { head } = this.#overlay
+        const made = await this.#slices.run(() => decided(this.#overlay))
+        basis ??= head
+        if (made.length === 0) return { appended: undefined, outcome: undefined }
+        events += made.length
+        writes.push([head + 1, head + made.length])
+        return { appended: this.#appendFrom(head, made, who), outcome: undefined }
+      })
+    }
+    return {
+      part: () =>
+        write((accepted) => merge.part(accepted), { ...origin, ...(origin.key && { key: partKey(origin.key) }) }),
+      rest: async () => {
+        await write((accepted) => merge.rest(accepted), origin)
+        return { basis: basis ?? 0, events, writes, conflicts: merge.conflicts }
+      },
+    }
   }
 
   /** Brings back what was; all its events are one write. With `isDryRun` nothing is written. */

@@ -1,8 +1,6 @@
-import { isItem } from '../collections/collection.ts'
+import { type CollectionState, isItem } from '../collections/collection.ts'
 import type { Item } from '../collections/item.ts'
-import { Keys } from '../collections/keys.ts'
-import type { FileItems } from '../collections/snapshot.ts'
-import { LongList } from '../long-list.ts'
+import { FileItems } from '../collections/snapshot.ts'
 import type { Steps } from '../slices.ts'
 import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
@@ -45,27 +43,32 @@ function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
   if (restoration.type === 'item') {
     const { collection: name, key, item } = restoration
     const collection = accepted.collection(name)
-    const now = collection.get(key)
-    const those = isItem(now) ? [now] : []
-    if (collection.exists) base.set(name, { get: (asked) => (asked === key ? now : undefined), items: () => those })
-    if (collection.exists || item) file.set(name, yield* fileItems(item ? [item] : []))
+    const now = itemOf(collection, key)
+    const before: Before = { item: (asked) => (asked === key ? now : undefined), items: () => (now ? [now] : []) }
+    if (collection.exists) base.set(name, before)
+    if (collection.exists || item) file.set(name, yield* fileItems(item ? [item] : [], before))
     return { base, file }
   }
   for (const [name, former] of restoration.collections) {
     const collection = accepted.collection(name)
-    if (collection.exists) base.set(name, collection)
-    if (former) file.set(name, yield* fileItems(former.items()))
+    const before: Before = { item: (key) => itemOf(collection, key), items: () => collection.items() }
+    if (collection.exists) base.set(name, before)
+    if (former) file.set(name, yield* fileItems(former.items(), before))
   }
   return { base, file }
 }
 
-function* fileItems(all: Iterable<Item>): Steps<FileItems> {
-  const items = new LongList<Item>()
-  const indexes = new Keys()
+function itemOf(collection: CollectionState, key: string): Item | undefined {
+  const found = collection.get(key)
+  return isItem(found) ? found : undefined
+}
+
+function* fileItems(all: Iterable<Item>, before: Before): Steps<FileItems> {
+  const items = new FileItems()
   for (const item of all) {
-    indexes.set(item.id, items.length)
-    items.push(item)
+    if (before.item(item.key)?.text !== item.text) items.edit(items.length, item)
+    items.add(item.id)
     yield
   }
-  return { items, indexes }
+  return items
 }

@@ -1,7 +1,9 @@
+import { crc32 } from 'node:zlib'
 import { type CollectionState, isItem } from '../collections/collection.ts'
-import { integerOf, keyOf } from '../collections/item.ts'
+import { type Item, keyOf } from '../collections/item.ts'
+import { KeyMap } from '../collections/key-map.ts'
 import { Keys } from '../collections/keys.ts'
-import type { FileContents, FileItem, FileItems } from '../collections/snapshot.ts'
+import type { EditedItem, FileContents, FileItem, FileItems } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Document } from '../json/document.ts'
@@ -15,9 +17,12 @@ import { type Accepted, assignedId, stamp, withId } from './decide.ts'
 import type { Rules } from './rules.ts'
 
 /** A collection before it was edited. */
-export type Before = Pick<CollectionState, 'get' | 'items'>
+export interface Before {
+  item(key: string): Item | undefined
+  items(): Iterable<Item>
+}
 
-/** A data file as somebody left it, and the state that it was edited from. What was not edited has the same text in both. */
+/** A data file as somebody left it, and the state that it was edited from. */
 export interface Edit {
   readonly file: FileContents
   readonly base: ReadonlyMap<string, Before>
@@ -32,8 +37,6 @@ export interface MergeConflict {
 export interface TakenIn {
   readonly events: List<DomainEvent>
   readonly conflicts: readonly MergeConflict[]
-  /** The file with an id in every item. */
-  readonly file: FileContents
 }
 
 /** Whether an item is as it was. */
@@ -53,81 +56,132 @@ const AS_EDITED: Sameness = {
 
 /** A three-way merge, in steps: only what the editor changed becomes events. */
 export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness = AS_EDITED): Steps<TakenIn> {
-  const events = new LongList<DomainEvent>()
-  const conflicts: MergeConflict[] = []
-  const whole = new Map<string, FileItems>()
-  for (const name of new Set([...edit.base.keys(), ...edit.file.keys()])) {
-    const file = edit.file.get(name)
-    const merge = new CollectionMerge(
-      accepted.collection(name),
-      edit.base.get(name),
-      rules,
-      sameness,
-      events,
-      conflicts,
-    )
-    if (file) whole.set(name, yield* merge.edited(file))
-    else yield* merge.removed()
-  }
-  return { events, conflicts, file: whole }
+  const merge = new Merge(edit, rules, sameness)
+  const events = yield* merge.rest(accepted)
+  return { events, conflicts: merge.conflicts }
 }
 
-const NOTHING: Before = { get: () => undefined, items: () => [] }
+/**
+ * The same of an edit that comes in parts. Each part and the rest are decided by themselves, on what is accepted by then; the texts
+ * of a part's items are not needed again.
+ */
+export class Merge {
+  readonly conflicts: MergeConflict[] = []
+  readonly #edit: Edit
+  readonly #rules: Rules
+  readonly #sameness: Sameness
+  readonly #collections = new Map<string, CollectionMerge>()
+
+  constructor(edit: Edit, rules: Rules, sameness: Sameness = AS_EDITED) {
+    this.#edit = edit
+    this.#rules = rules
+    this.#sameness = sameness
+  }
+
+  /** Events of the items that were found to be edited so far; others follow. */
+  *part(accepted: Accepted): Steps<List<DomainEvent>> {
+    const events = new LongList<DomainEvent>()
+    for (const [name, items] of this.#edit.file) {
+      if (items.edited.length > 0) yield* this.#collection(name).part(items, accepted.collection(name), events)
+    }
+    return events
+  }
+
+  /** Events of the other edited items, of the items and collections that the editor removed, and of their order. */
+  *rest(accepted: Accepted): Steps<List<DomainEvent>> {
+    const { file, base } = this.#edit
+    const events = new LongList<DomainEvent>()
+    for (const name of new Set([...base.keys(), ...file.keys()])) {
+      const items = file.get(name)
+      const merge = this.#collection(name)
+      if (items) yield* merge.rest(items, accepted.collection(name), events)
+      else yield* merge.removed(accepted.collection(name), events)
+    }
+    return events
+  }
+
+  #collection(name: string): CollectionMerge {
+    let merge = this.#collections.get(name)
+    if (!merge) {
+      merge = new CollectionMerge(this.#edit.base.get(name), this.#rules, this.#sameness, this.conflicts)
+      this.#collections.set(name, merge)
+    }
+    return merge
+  }
+}
+
+const NOTHING: Before = { item: () => undefined, items: () => [] }
 
 class CollectionMerge {
-  readonly #events: LongList<DomainEvent>
   readonly #conflicts: MergeConflict[]
-  readonly #ours: CollectionState
   readonly #base: Before
   readonly #wasThere: boolean
   readonly #rules: Rules
   readonly #sameness: Sameness
+  #events: LongList<DomainEvent> = new LongList()
+  #ours: CollectionState | undefined
   /** Whether it is there before the next event. */
-  #isThere: boolean
+  #isThere = false
+  /** Ids of items of the base that the file does not name, by what is short for their texts without the id. */
+  #unnamed: KeyMap<ItemId[]> | undefined
+  /** Whether an item without an id was found to be one of the base. */
+  #isNamedByBase = false
+  /** Below the ids that are given. */
+  #nextId = 0
 
-  constructor(
-    ours: CollectionState,
-    base: Before | undefined,
-    rules: Rules,
-    sameness: Sameness,
-    events: LongList<DomainEvent>,
-    conflicts: MergeConflict[],
-  ) {
-    this.#ours = ours
-    this.#isThere = ours.exists
+  constructor(base: Before | undefined, rules: Rules, sameness: Sameness, conflicts: MergeConflict[]) {
     this.#base = base ?? NOTHING
     this.#wasThere = base !== undefined
     this.#rules = rules
     this.#sameness = sameness
-    this.#events = events
     this.#conflicts = conflicts
   }
 
-  /** The editor took the collection out, with all that is in it now. */
-  *removed(): Steps<void> {
+  /** The editor removed the collection, with all that is in it now. */
+  *removed(ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
+    this.#begin(ours, events)
     if (!this.#isThere) return
-    for (const item of this.#ours.items()) {
+    for (const item of ours.items()) {
       yield* this.#delete(item.key)
       yield
     }
-    this.#add({ type: 'CollectionRemoved', collection: this.#ours.name })
+    this.#add({ type: 'CollectionRemoved', collection: ours.name })
   }
 
-  /** Returns the items with their ids. */
-  *edited(unnamed: FileItems): Steps<FileItems> {
-    const first = this.#events.length
-    const file = yield* this.#withIds(unnamed)
-    for (const { id, key } of this.#base.items()) {
-      if (file.indexes.of(id) === undefined) yield* this.#delete(key)
-      yield
+  /** The items that are known to be edited; more may follow. */
+  *part(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
+    this.#begin(ours, events)
+    // The file may be read on meanwhile.
+    const edited = file.takeEdited()
+    yield* this.#name(file, edited)
+    yield* this.#items(edited)
+  }
+
+  /** All that is left. */
+  *rest(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
+    this.#begin(ours, events)
+    const first = events.length
+    const edited = file.takeEdited()
+    yield* this.#name(file, edited)
+    if (!file.matched?.isAll) {
+      for (const { id, key } of this.#base.items()) {
+        if (file.indexOf(id) === undefined) yield* this.#delete(key)
+        yield
+      }
     }
-    for (let index = 0; index < file.items.length; index++) {
-      yield* this.#item(file.items.at(index) as FileItem, index)
-      yield
-    }
+    yield* this.#items(edited)
     if (yield* this.#isReordered(file)) yield* this.#order(file, first)
     if (!this.#wasThere) this.#create()
-    return file
+  }
+
+  #begin(ours: CollectionState, events: LongList<DomainEvent>): void {
+    this.#ours = ours
+    this.#isThere = ours.exists
+    this.#events = events
+  }
+
+  get #now(): CollectionState {
+    return this.#ours as CollectionState
   }
 
   #add(event: DomainEvent): void {
@@ -138,7 +192,14 @@ class CollectionMerge {
   #create(): void {
     if (this.#isThere) return
     this.#isThere = true
-    this.#events.push({ type: 'CollectionCreated', collection: this.#ours.name })
+    this.#events.push({ type: 'CollectionCreated', collection: this.#now.name })
+  }
+
+  *#items(all: List<EditedItem>): Steps<void> {
+    for (const { index, item } of all) {
+      yield* this.#item(item, index)
+      yield
+    }
   }
 
   /**
@@ -146,46 +207,52 @@ class CollectionMerge {
    * file is still as it was when the id was given. The others get the integers after the highest, the file's own
    * counted in; never one that text names already.
    */
-  *#withIds(file: FileItems): Steps<FileItems> {
-    let next = this.#ours.nextId
-    let isWhole = true
-    for (const { id } of file.items) {
-      if (id === undefined) isWhole = false
-      else next = Math.max(next, (integerOf(id) ?? -1) + 1)
+  *#name(file: FileItems, all: List<EditedItem>): Steps<void> {
+    if (file.unnamed === 0) return
+    this.#nextId = Math.max(this.#nextId, this.#now.nextId, file.nextId)
+    const unnamed = yield* this.#unnamedBy(file)
+    for (const edited of all) {
       yield
-    }
-    if (isWhole) return file
-    const unnamed = new Map<string, ItemId[]>()
-    for (const item of this.#base.items()) {
-      yield
-      if (file.indexes.of(item.id) !== undefined) continue
-      const text = yield* textWithoutId(item)
-      const ids = unnamed.get(text)
-      if (ids) ids.push(item.id)
-      else unnamed.set(text, [item.id])
-    }
-    const items = new LongList<FileItem>()
-    const indexes = new Keys()
-    for (const item of file.items) {
-      yield
-      const index = items.length
-      if (item.id !== undefined) {
-        indexes.set(item.id, index)
-        items.push(item)
-        continue
+      const { index, item } = edited
+      if (item.id !== undefined) continue
+      let id = yield* this.#takeNamed(unnamed, item.text)
+      if (id !== undefined) this.#isNamedByBase = true
+      else {
+        while (file.indexOf(this.#nextId) !== undefined || this.#now.get(keyOf(this.#nextId))) this.#nextId++
+        id = assignedId(this.#nextId++)
       }
-      let id = unnamed.get(item.text)?.shift()
-      if (id === undefined) {
-        while (file.indexes.of(next) !== undefined || indexes.of(next) !== undefined || this.#ours.get(keyOf(next)))
-          next++
-        id = assignedId(next++)
-      }
-      indexes.set(id, index)
+      file.name(index, id)
       const named = { id, text: yield* stringifySteps(yield* withId(yield* parsedItem(item), id)) }
-      const base = this.#base.get(keyOf(id))
-      items.push(isItem(base) && (yield* this.#isSame(base, named)) ? base : named)
+      const base = this.#base.item(keyOf(id))
+      edited.item = base && (yield* this.#isSame(base, named)) ? base : named
     }
-    return { items, indexes }
+  }
+
+  *#unnamedBy(file: FileItems): Steps<KeyMap<ItemId[]>> {
+    if (this.#unnamed) return this.#unnamed
+    const unnamed = new KeyMap<ItemId[]>()
+    for (const item of file.matched?.isAll ? [] : this.#base.items()) {
+      yield
+      if (file.indexOf(item.id) !== undefined) continue
+      const short = shortOf(yield* textWithoutId(item))
+      const ids = unnamed.get(short)
+      if (ids) ids.push(item.id)
+      else unnamed.set(short, [item.id])
+    }
+    this.#unnamed = unnamed
+    return unnamed
+  }
+
+  /** The first of the ids whose item has this text. */
+  *#takeNamed(unnamed: KeyMap<ItemId[]>, text: string): Steps<ItemId | undefined> {
+    const ids = unnamed.get(shortOf(text)) ?? []
+    for (const [at, id] of ids.entries()) {
+      const item = this.#base.item(keyOf(id))
+      if (!item || (yield* textWithoutId(item)) !== text) continue
+      ids.splice(at, 1)
+      return id
+    }
+    return undefined
   }
 
   *#isSame(a: FileItem | undefined, b: FileItem | undefined): Steps<boolean> {
@@ -193,55 +260,43 @@ class CollectionMerge {
   }
 
   *#delete(key: string): Steps<void> {
-    const ours = this.#ours.get(key)
+    const ours = this.#now.get(key)
     if (!isItem(ours)) return
-    if (!(yield* this.#isSame(ours, this.#baseItem(key)))) this.#conflict(ours.id)
-    this.#add({ type: 'ItemDeleted', ...stamp(this.#ours.name, ours.id, ours) })
+    if (!(yield* this.#isSame(ours, this.#base.item(key)))) this.#conflict(ours.id)
+    this.#add({ type: 'ItemDeleted', ...stamp(this.#now.name, ours.id, ours) })
   }
 
   *#item(item: FileItem, index: number): Steps<void> {
     const id = item.id as ItemId
-    const base = this.#baseItem(keyOf(id))
+    const base = this.#base.item(keyOf(id))
     if (base && this.#sameness.isUnedited(item, base)) return
-    const ours = this.#ours.get(keyOf(id))
+    const ours = this.#now.get(keyOf(id))
     const now = isItem(ours) ? ours : undefined
     // An edited item is no longer the base's, so that it need not be compared with that again.
     if (now?.text !== base?.text && (yield* this.#isSame(now, item))) return
-    yield* this.#checkSchema(item, index)
+    yield* checkSchema(this.#rules, this.#now.name, index, item)
     if (!(yield* this.#isSame(now, base))) this.#conflict(id)
     const type = now ? 'ItemReplaced' : 'ItemCreated'
-    this.#add({ type, ...stamp(this.#ours.name, id, ours), item: new Document(item.text) })
-  }
-
-  #baseItem(key: string): FileItem | undefined {
-    const base = this.#base.get(key)
-    return isItem(base) ? base : undefined
-  }
-
-  *#checkSchema(item: FileItem, index: number): Steps<void> {
-    const [fault] = this.#rules.faultsOf(this.#ours.name, yield* parsedItem(item))
-    if (!fault) return
-    const place = pointer([this.#ours.name, index]) + fault.pointer
-    const message = `does not satisfy the collection's schema: ${fault.message}`
-    throw new Refusal('Invalid', `At ${place}: ${message}.`, [{ pointer: place, message }])
+    this.#add({ type, ...stamp(this.#now.name, id, ours), item: new Document(item.text) })
   }
 
   #conflict(id: ItemId): void {
-    this.#conflicts.push({ collection: this.#ours.name, id })
+    this.#conflicts.push({ collection: this.#now.name, id })
   }
 
   /** Whether the editor moved items, or put new ones elsewhere than at the end. */
-  *#isReordered({ items, indexes }: FileItems): Steps<boolean> {
+  *#isReordered(file: FileItems): Steps<boolean> {
+    if (file.matched && !this.#isNamedByBase) return !file.matched.isInOrder
     let at = 0
     for (const { id } of this.#base.items()) {
       yield
-      if (indexes.of(id) !== undefined && !isSameId(id, items.at(at++)?.id)) return true
+      if (file.indexOf(id) !== undefined && !isSameId(id, file.idAt(at++))) return true
     }
     return false
   }
 
-  /** `first` is the collection's first event. */
-  *#order({ items, indexes }: FileItems, first: number): Steps<void> {
+  /** `first` is the collection's first event in this write. */
+  *#order(file: FileItems, first: number): Steps<void> {
     const deleted = new Keys()
     const created = new LongList<ItemId>()
     for (let at = first; at < this.#events.length; at++) {
@@ -254,11 +309,11 @@ class CollectionMerge {
     const ids = new LongList<ItemId>()
     const present = new Keys()
     const add = (id: ItemId): void => {
-      const inFile = indexes.of(id)
+      const inFile = file.indexOf(id)
       present.set(id, ids.length)
-      ids.push((inFile === undefined ? undefined : items.at(inFile)?.id) ?? id)
+      ids.push((inFile === undefined ? undefined : file.idAt(inFile)) ?? id)
     }
-    for (const { id } of this.#ours.items()) {
+    for (const { id } of this.#now.items()) {
       if (deleted.of(id) === undefined) add(id)
       yield
     }
@@ -267,24 +322,50 @@ class CollectionMerge {
       yield
     }
     const ordered = new LongList<ItemId>()
-    for (const { id } of items) {
+    for (const id of file.ids()) {
       if (id !== undefined && present.of(id) !== undefined) ordered.push(id)
       yield
     }
     for (const id of ids) {
-      if (indexes.of(id) === undefined) ordered.push(id)
+      if (file.indexOf(id) === undefined) ordered.push(id)
       yield
     }
     for (let at = 0; at < ids.length; at++, yield) {
       if (isSameId(ids.at(at) as ItemId, ordered.at(at))) continue
-      this.#add({ type: 'CollectionOrdered', collection: this.#ours.name, ids: ordered.slice(0) })
+      this.#add({ type: 'CollectionOrdered', collection: this.#now.name, ids: ordered.slice(0) })
       return
     }
   }
 }
 
+/** Refuses edited items of a file that do not satisfy their collection's schema. */
+export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
+  for (const [name, { edited }] of file) {
+    for (const { index, item } of edited) {
+      yield* checkSchema(rules, name, index, item)
+      yield
+    }
+  }
+}
+
+function* checkSchema(rules: Rules, name: string, index: number, item: FileItem): Steps<void> {
+  if (!rules.hasSchema(name)) return
+  const value = yield* parsedItem(item)
+  // Whatever id it gets, that is an integer.
+  const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0) : value)
+  if (!fault) return
+  const place = pointer([name, index]) + fault.pointer
+  const message = `does not satisfy the collection's schema: ${fault.message}`
+  throw new Refusal('Invalid', `At ${place}: ${message}.`, [{ pointer: place, message }])
+}
+
 function* parsedItem({ text }: FileItem): Steps<JsonObject> {
   return (yield* parseSteps(text)) as JsonObject
+}
+
+/** Texts are not held in memory: there may be very many. */
+function shortOf(text: string): string {
+  return `${crc32(text)} ${text.length}`
 }
 
 function* textWithoutId(item: FileItem): Steps<string> {

@@ -71,7 +71,9 @@ export async function openDirectory(options: DirectoryOptions): Promise<Opened> 
     const walked = await walk(files, directory, replay, undefined, mark)
     const id = walked.id ?? newId()
     const { segments, next, time, lastOffset, torn } = walked
-    if (segments.length === 0) segments.push(await beginSegment(files, directory, id, next))
+    // A compressed segment is never appended to.
+    const end = segments.at(-1)
+    if (!end || end.members) segments.push(await beginSegment(files, directory, id, next))
     const cut = torn && (await cutOff(files, torn))
     const last = segments.at(-1) as Segment
     const file = await files.open(last.path, 'log')

@@ -1,8 +1,11 @@
 import { isOutOfDescriptors, Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { Batch, type Write } from './batch.ts'
+import { bytesAfter, type Sized } from './bytes-after.ts'
+import { Compression, type CompressionOptions } from './compression.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
+import { InflatedMembers } from './inflated-members.ts'
 import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
 import { checkUpTo, type Mark, markOf } from './mark.ts'
@@ -14,12 +17,22 @@ export interface FileJournalOptions extends DirectoryOptions {
   readonly now: () => Date
   /** A new segment is begun when one has reached this size. */
   readonly segmentBytes: number
+  /** How sealed segments are compressed; undefined: they stay plain. */
+  readonly compress?: Omit<CompressionOptions, 'files'>
   /** The journal can no longer tell what the disk holds: the process must end. */
   readonly failed: (error: unknown) => void
   /** Whether so many events, of so many bytes together, have room where they are read from; else they are refused as on a full disk. */
   readonly hasRoom?: (events: number, bytes: number) => boolean
   /** Waited for when writes are durable, before anybody is told of them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
+}
+
+/** A segment's file. */
+export interface SegmentStatus {
+  readonly first: Position
+  /** Bytes of the file. */
+  readonly size: number
+  readonly compressed: boolean
 }
 
 interface Waiting extends Write {
@@ -43,13 +56,15 @@ const LOOK_MS = 500
 const FULL_MS = 5000
 
 /** The journal in a directory of segments: docs/journal.md has the format and the rules. */
-export class FileJournal implements Journal {
+export class FileJournal implements Journal, Sized {
   readonly id: string
   readonly cut: Cut | undefined
   readonly figures = new JournalFigures()
   readonly #options: FileJournalOptions
   readonly #lock: { release(): Promise<void> }
   readonly #segments: Segment[]
+  readonly #compression: Compression | undefined
+  readonly #inflated = new InflatedMembers()
   #file: OpenFile
   #next: Expected
   #time: string
@@ -72,6 +87,8 @@ export class FileJournal implements Journal {
     this.#options = options
     this.#lock = opened.lock
     this.#segments = opened.segments
+    const { files, compress } = options
+    this.#compression = compress && new Compression(opened.segments, { files, ...compress })
     this.#file = opened.file
     this.#next = opened.next
     this.#time = opened.time
@@ -284,6 +301,7 @@ export class FileJournal implements Journal {
     this.#segments.push(segment)
     this.#lastOffset = undefined
     this.#file = file
+    this.#compression?.sealed()
     await full.close()
   }
 
@@ -297,9 +315,14 @@ export class FileJournal implements Journal {
     })
   }
 
-  /** The segments, with their durable bytes. */
-  segments(): readonly Pick<Segment, 'first' | 'size'>[] {
-    return this.#segments.map(({ first, size }) => ({ first, size }))
+  segments(): readonly SegmentStatus[] {
+    return this.#segments.map(({ first, size, members }) => {
+      return { first, size: members?.fileSize ?? size, compressed: members !== undefined }
+    })
+  }
+
+  bytesAfter(position: Position): number {
+    return bytesAfter(this.#segments, this.#next.position, position)
   }
 
   /**
@@ -313,12 +336,13 @@ export class FileJournal implements Journal {
   }
 
   async *read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
-    yield* readSegments(this.#options.files, this.#segments, from, Math.min(to, this.#head))
+    yield* readSegments(this.#options.files, this.#segments, from, Math.min(to, this.#head), this.#inflated)
   }
 
   async close(): Promise<void> {
     while (this.#flushing) await this.#flushing
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
+    await this.#compression?.end()
     await this.#file.close()
     await this.#lock.release()
   }

@@ -11,6 +11,17 @@ export interface Origin {
   readonly request?: string
 }
 
+const PART = ':part'
+
+/** The key of all writes of a data file's edit but the last one, which has the key itself (docs/journal.md, J24). */
+export function partKey(key: string): string {
+  return key + PART
+}
+
+export function isPartKey(key: string): boolean {
+  return key.endsWith(PART)
+}
+
 /** A write to be appended as a unit: all of its events become durable, or none. */
 export interface Draft extends Origin {
   /** The position that the first event will have. */

@@ -1,7 +1,8 @@
 import { Corruption } from '../errors.ts'
-import { type Files, type OpenFile, readFully } from '../files/files.ts'
+import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
 import { after, type Expected, misplaced, NO_PREVIOUS, parseHeader, parseRecord, readFrame } from './record.ts'
+import { openSegment, readText, type SegmentText } from './segment-text.ts'
 import { segmentName } from './walk.ts'
 
 /** A segment, or the beginning of one. */
@@ -52,32 +53,38 @@ export async function whyNotMarked(files: Files, directory: string, mark: Mark):
   for (const [index, { first, size }] of mark.segments.entries()) {
     const path = `${directory}/${segmentName(first)}`
     const isLast = index === mark.segments.length - 1
-    const stat = await files.stat(path)
-    if (!stat) return `${path} is missing`
-    if (isLast ? stat.size < size : stat.size !== size) return `${path} has another size`
-    const file = await files.open(path, 'read')
+    const text = await openSegment(files, { path, first }).catch((error) => {
+      if (error instanceof Corruption) return error.message
+      throw error
+    })
+    if (typeof text === 'string') return text
     try {
-      const why = await whyNotItsBeginning(file, mark.journal, first)
-      if (why !== undefined) return `${path}: ${why}`
-      if (isLast && !(await endsAsMarked(file, size, mark))) return `${path} has another record before offset ${size}`
+      const length = await text.size()
+      if (isLast ? length < size : length !== size) return `${text.path} has another size`
+      const why = await whyNotItsBeginning(text, mark.journal, first)
+      if (why !== undefined) return `${text.path}: ${why}`
+      if (isLast && !(await endsAsMarked(text, size, mark)))
+        return `${text.path} has another record before offset ${size}`
     } finally {
-      await file.close()
+      await text.close()
     }
   }
   return undefined
 }
 
-async function whyNotItsBeginning(file: OpenFile, journal: string, first: Position): Promise<string | undefined> {
+async function whyNotItsBeginning(text: SegmentText, journal: string, first: Position): Promise<string | undefined> {
   try {
-    const { header } = parseHeader(await readFully(file, HEADER_BYTES, 0))
+    const { bytes, damage } = await readText(text, HEADER_BYTES, 0)
+    if (damage) throw damage
+    const { header } = parseHeader(bytes)
     return header.journal === journal && header.first === first ? undefined : 'it belongs to another journal'
   } catch (error) {
     return (error as Error).message
   }
 }
 
-async function endsAsMarked(file: OpenFile, size: number, { lastOffset, next }: Mark): Promise<boolean> {
-  const bytes = await readFully(file, size - lastOffset, lastOffset)
+async function endsAsMarked(text: SegmentText, size: number, { lastOffset, next }: Mark): Promise<boolean> {
+  const { bytes } = await readText(text, size - lastOffset, lastOffset)
   const found = readFrame(bytes, 0)
   return found.kind === 'whole' && found.end === bytes.length && found.crc === next.previous
 }
@@ -97,15 +104,16 @@ export async function checkUpTo(
 ): Promise<void> {
   let next: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
   for (const { first, size } of mark.segments) {
-    const path = `${directory}/${segmentName(first)}`
+    const text = await openSegment(files, { path: `${directory}/${segmentName(first)}`, first })
     let offset = 0
-    const corrupt = (why: string) => new Corruption(`${path}, offset ${offset}, position ${next.position}: ${why}.`)
-    const file = await files.open(path, 'read')
+    const corrupt = (why: string) =>
+      new Corruption(`${text.path}, offset ${offset}, position ${next.position}: ${why}.`)
     try {
       for (let wanted = CHECK_BYTES; offset < size; ) {
-        const bytes = await readFully(file, Math.min(wanted, size - offset), offset)
+        const { bytes, damage } = await readText(text, Math.min(wanted, size - offset), offset)
         let at = 0
         if (offset === 0) {
+          if (damage && bytes.length === 0) throw corrupt(damage.message)
           const { header, end } = headerOf(bytes, corrupt)
           if (header.first !== next.position || header.previous !== next.previous || header.journal !== mark.journal) {
             throw corrupt('the segment does not follow the one before it')
@@ -114,10 +122,10 @@ export async function checkUpTo(
         }
         while (at < bytes.length) {
           const found = readFrame(bytes, at)
-          if (found.kind === 'cut' && offset + bytes.length < size) break
+          if (found.kind === 'cut' && !damage && offset + bytes.length < size) break
           if (found.kind !== 'whole') {
             offset += at
-            throw corrupt('the record is damaged')
+            throw corrupt(damage?.message ?? 'the record is damaged')
           }
           const record = parseRecord(bytes, found)
           const wrong = misplaced(record, next)
@@ -130,10 +138,11 @@ export async function checkUpTo(
         }
         wanted = at === 0 ? wanted * 2 : CHECK_BYTES
         offset += at
+        if (damage) throw corrupt(damage.message)
         await rest(next.position - 1)
       }
     } finally {
-      await file.close()
+      await text.close()
     }
   }
   if (next.position !== mark.next.position || next.previous !== mark.next.previous) {

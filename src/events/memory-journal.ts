@@ -1,4 +1,5 @@
 import { Refusal } from '../errors.ts'
+import type { Sized } from './bytes-after.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf, slice } from './journal.ts'
 
 /** A journal that lives as long as the process: for tests and for trying things out. */
@@ -6,7 +7,7 @@ export function memoryJournal(
   id: string,
   now: () => Date,
   project: (batch: readonly Recorded[]) => void | Promise<void> = () => {},
-): Journal {
+): Journal & Sized {
   const records: Recorded[] = []
   const followers: ((recorded: Recorded) => void)[] = []
   let next = 1
@@ -47,6 +48,8 @@ export function memoryJournal(
         if (lastPosition(recorded) >= from) yield slice(recorded, from, to)
       }
     },
+    /** None are written. */
+    bytesAfter: () => 0,
     follow(follower) {
       followers.push(follower)
     },

@@ -1,6 +1,7 @@
 import { Refusal } from '../errors.ts'
 import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
+import { InflatedMembers } from './inflated-members.ts'
 import { type Journal, lastPosition, type Recorded } from './journal.ts'
 import { readSegments, readWrites } from './segments.ts'
 import type { Segment } from './walk.ts'
@@ -28,6 +29,7 @@ export class PlayedJournal implements Journal {
   readonly writable = false
   readonly #options: PlayedJournalOptions
   readonly #followers: ((recorded: Recorded) => void)[] = []
+  readonly #inflated = new InflatedMembers()
   #head: Position
   #isClosed = false
 
@@ -56,7 +58,7 @@ export class PlayedJournal implements Journal {
   }
 
   read(from: Position, to: Position = this.#head): AsyncIterable<Recorded> {
-    return readSegments(this.#options.files, this.#options.segments, from, Math.min(to, this.#head))
+    return readSegments(this.#options.files, this.#options.segments, from, Math.min(to, this.#head), this.#inflated)
   }
 
   follow(follower: (recorded: Recorded) => void): void {

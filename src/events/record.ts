@@ -209,6 +209,21 @@ function hexAt(bytes: Buffer, offset: number): number | undefined {
   return value
 }
 
+const POSITION = '"position":'
+
+/** The position of the record that begins at an offset, without a look at its frame; undefined where none can be made out. */
+export function positionAt(bytes: Buffer, offset: number): Position | undefined {
+  const digits = offset + PREFIX_BYTES + POSITION.length
+  if (digits >= bytes.length || !spells(bytes, offset + PREFIX_BYTES, POSITION)) return undefined
+  let position = 0
+  for (let at = digits; at < bytes.length; at++) {
+    const digit = (bytes[at] as number) - 0x30
+    if (digit < 0 || digit > 9) return position
+    position = position * 10 + digit
+  }
+  return undefined
+}
+
 /** The fields of a line whose frame is whole; an unknown format or event type is refused. */
 export function parseRecord(bytes: Buffer, whole: Frame & { kind: 'whole' }): JournalRecord {
   const record = decodeRecord(bytes, whole.start, whole.end - 1)

@@ -1,6 +1,9 @@
 import { type OpenFile, writeAll } from '../files/files.ts'
+import { bytesAfter } from './bytes-after.ts'
+import { Compression, type CompressionOptions } from './compression.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
+import { InflatedMembers } from './inflated-members.ts'
 import type { Recorded } from './journal.ts'
 import { checkUpTo, type Mark, markOf } from './mark.ts'
 import type { Expected } from './record.ts'
@@ -11,6 +14,8 @@ export interface ReplicaOptions extends Omit<DirectoryOptions, 'newId'> {
   /** The UUID of the journal that is copied. */
   readonly id: string
   readonly segmentBytes: number
+  /** How sealed segments are compressed; undefined: they stay plain. */
+  readonly compress?: Omit<CompressionOptions, 'files'>
 }
 
 /** Lines as the journal has them, and what follows them. */
@@ -32,6 +37,8 @@ export class Replica {
   readonly #options: ReplicaOptions
   readonly #lock: { release(): Promise<void> }
   readonly #segments: Segment[]
+  readonly #compression: Compression | undefined
+  readonly #inflated = new InflatedMembers()
   #file: OpenFile
   #next: Expected
   #time: string
@@ -45,6 +52,8 @@ export class Replica {
     this.#options = options
     this.#lock = opened.lock
     this.#segments = opened.segments
+    const { files, compress } = options
+    this.#compression = compress && new Compression(opened.segments, { files, ...compress })
     this.#file = opened.file
     this.#next = opened.next
   }
@@ -83,8 +92,12 @@ export class Replica {
     this.#time = time
   }
 
+  bytesAfter(position: Position): number {
+    return bytesAfter(this.#segments, this.#next.position, position)
+  }
+
   read(from: Position, to: Position): AsyncGenerator<Recorded> {
-    return readSegments(this.#options.files, this.#segments, from, to)
+    return readSegments(this.#options.files, this.#segments, from, to, this.#inflated)
   }
 
   /** Checks every record of the copy; see FileJournal. */
@@ -95,6 +108,7 @@ export class Replica {
   }
 
   async close(): Promise<void> {
+    await this.#compression?.end()
     await this.#file.sync()
     await this.#file.close()
     await this.#lock.release()
@@ -110,6 +124,7 @@ export class Replica {
     this.#segments.push(segment)
     this.#lastOffset = undefined
     this.#file = file
+    this.#compression?.sealed()
     return segment
   }
 }

@@ -1,8 +1,10 @@
 import { Corruption } from '../errors.ts'
-import { type Files, type OpenFile, readFully } from '../files/files.ts'
+import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
+import type { InflatedMembers } from './inflated-members.ts'
 import { lastPosition, type Recorded, slice } from './journal.ts'
-import { type JournalRecord, parseRecord, readFrame } from './record.ts'
+import { type JournalRecord, parseRecord, positionAt, readFrame } from './record.ts'
+import { openSegment, readSome } from './segment-text.ts'
 import { joined, type Segment } from './walk.ts'
 
 const READ_BYTES = 64 * 1024
@@ -13,8 +15,9 @@ export async function* readSegments(
   segments: readonly Segment[],
   from: Position,
   to: Position,
+  inflated?: InflatedMembers,
 ): AsyncGenerator<Recorded> {
-  for await (const record of readRecords(files, segments, from, to)) yield withoutFrame(record)
+  for await (const record of readRecords(files, segments, from, to, inflated)) yield withoutFrame(record)
 }
 
 /** The same, each write whole, also where the segments hold it in several records. */
@@ -23,9 +26,10 @@ export async function* readWrites(
   segments: readonly Segment[],
   from: Position,
   to: Position,
+  inflated?: InflatedMembers,
 ): AsyncGenerator<Recorded> {
   let parts: JournalRecord[] = []
-  for await (const record of readRecords(files, segments, from, to)) {
+  for await (const record of readRecords(files, segments, from, to, inflated)) {
     parts.push(record)
     if (record.more) continue
     yield withoutFrame(joined(parts))
@@ -42,8 +46,9 @@ async function* readRecords(
   segments: readonly Segment[],
   from: Position,
   to: Position,
+  inflated?: InflatedMembers,
 ): AsyncGenerator<JournalRecord> {
-  for await (const { record } of readLines(files, segments, from, to)) yield slice(record, from, to)
+  for await (const { record } of readLines(files, segments, from, to, inflated)) yield slice(record, from, to)
 }
 
 /** A record as it stands in its segment. */
@@ -60,13 +65,14 @@ export async function* readLines(
   segments: readonly Segment[],
   from: Position,
   to: Position,
+  inflated?: InflatedMembers,
 ): AsyncGenerator<ReadLine> {
   let at = Math.max(1, from)
   let index = segments.findLastIndex((segment) => segment.first <= at)
   while (at <= to) {
     const segment = segments[index++]
     if (!segment) return
-    for await (const line of readSegment(files, segment, at, to)) {
+    for await (const line of readSegment(files, segment, at, to, inflated)) {
       yield line
       at = lastPosition(line.record) + 1
       if (at > to) return
@@ -74,29 +80,34 @@ export async function* readLines(
   }
 }
 
-async function* readSegment(files: Files, segment: Segment, from: Position, to: Position): AsyncGenerator<ReadLine> {
+async function* readSegment(
+  files: Files,
+  segment: Segment,
+  from: Position,
+  to: Position,
+  inflated?: InflatedMembers,
+): AsyncGenerator<ReadLine> {
   const nearest = floorIndex(segment.index.positions, from)
   let offset = segment.index.offsets[nearest]
   if (offset === undefined) return
   const { size } = segment
-  const file = await openSegment(files, segment.path)
+  const text = await openSegment(files, segment, inflated)
+  const damagedAt = (at: number, why = 'the record is damaged') =>
+    new Corruption(`${text.path}, offset ${at}: ${why} (looking for position ${from}).`)
   try {
-    let buffer: Buffer = Buffer.alloc(0)
     let wanted = READ_BYTES
     while (offset < size) {
       const asked = Math.min(wanted, size - offset)
-      buffer = await readFully(file, asked, offset)
-      if (buffer.length < asked) {
-        throw new Corruption(`${segment.path}: the segment ends at ${offset + buffer.length} and not at ${size}.`)
-      }
+      const { bytes: buffer, damage } = await readSome(text, asked, offset)
       let at = 0
       while (at < buffer.length) {
         const found = readFrame(buffer, at)
         if (found.kind === 'cut' && offset + buffer.length < size) break
-        if (found.kind !== 'whole') {
-          throw new Corruption(
-            `${segment.path}, offset ${offset + at}: the record is damaged (looking for position ${from}).`,
-          )
+        if (found.kind !== 'whole') throw damagedAt(offset + at)
+        // What lies before the position is not parsed.
+        if ((positionAt(buffer, found.end) ?? Number.POSITIVE_INFINITY) <= from) {
+          at = found.end
+          continue
         }
         const record = parseRecord(buffer, found)
         const bytes = buffer.subarray(at, found.end)
@@ -105,20 +116,15 @@ async function* readSegment(files: Files, segment: Segment, from: Position, to: 
         yield { record, crc: found.crc, bytes }
         if (lastPosition(record) >= to) return
       }
+      if (damage) throw damagedAt(offset + at, damage.message)
+      if (at === 0 && buffer.length < asked) {
+        throw new Corruption(`${text.path}: the segment ends at ${offset + buffer.length} and not at ${size}.`)
+      }
       wanted = at === 0 ? wanted * 2 : READ_BYTES * 4
       offset += at
     }
   } finally {
-    await file.close()
-  }
-}
-
-async function openSegment(files: Files, path: string): Promise<OpenFile> {
-  try {
-    return await files.open(path, 'read')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw code === 'ENOENT' || code === 'ENOTDIR' ? new Corruption(`${path}: the segment is missing.`) : error
+    await text.close()
   }
 }
 

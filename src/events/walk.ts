@@ -1,5 +1,5 @@
 import { Corruption } from '../errors.ts'
-import { type Files, readFully } from '../files/files.ts'
+import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
 import type { Mark, MarkedSegment } from './mark.ts'
@@ -15,11 +15,10 @@ import {
   SECTOR,
   whyNotTorn,
 } from './record.ts'
+import { openSegment, readText, type SegmentPlace, type TextRead } from './segment-text.ts'
 
-export interface Segment {
-  readonly path: string
-  /** Of the first event. */
-  readonly first: Position
+/** All offsets and sizes are of the text, whether the file is plain or compressed. */
+export interface Segment extends SegmentPlace {
   /** Durable bytes. */
   size: number
   /** Where some of the records begin, in ascending order, at most INDEX_BYTES of the file apart. */
@@ -27,7 +26,7 @@ export interface Segment {
 }
 
 const INDEX_BYTES = 16 * 1024
-const NAME = /^(\d{20})\.ndjson$/
+const NAME = /^(\d{20})\.ndjson(\.gz)?$/
 
 export function segmentName(first: Position): string {
   return `${String(first).padStart(20, '0')}.ndjson`
@@ -35,6 +34,12 @@ export function segmentName(first: Position): string {
 
 export function isSegment(name: string): boolean {
   return NAME.test(name)
+}
+
+/** The first position of each segment in a directory, ascending. */
+export async function segmentsIn(files: Files, directory: string): Promise<readonly Position[]> {
+  const names = (await files.list(directory)).filter(isSegment)
+  return [...new Set(names.map((name) => Number(name.slice(0, 20))))].sort((a, b) => a - b)
 }
 
 export function note(segment: Segment, position: Position, offset: number): void {
@@ -92,7 +97,7 @@ export async function walk(
   progress: (segments: number, of: number) => void = () => {},
   mark?: Mark,
 ): Promise<Walk> {
-  const names = (await files.list(directory)).filter(isSegment).sort()
+  const firsts = await segmentsIn(files, directory)
   const marked = (mark?.segments ?? []).map((known) => segmentAt(directory, known))
   const begun = marked.pop()
   let lastOffset = mark?.lastOffset
@@ -103,14 +108,18 @@ export async function walk(
   let torn: Torn | undefined
   let unfinished: { readonly offset: number; readonly before: Expected; readonly parts: JournalRecord[] } | undefined
 
-  for (const [index, name] of names.entries()) {
-    progress(index, names.length)
-    if (index < marked.length) continue
+  for (const [index, first] of firsts.entries()) {
+    progress(index, firsts.length)
+    const known = index < marked.length ? marked[index] : undefined
+    if (known) {
+      await (await openSegment(files, known)).close()
+      continue
+    }
     const isBegun = begun !== undefined && index === marked.length
-    const segment = isBegun ? begun : segmentAt(directory, { first: Number(name.slice(0, 20)), size: 0 })
+    const segment = isBegun ? begun : segmentAt(directory, { first, size: 0 })
     // Whole sectors, as the kinds of damage are told apart by them.
     const base = segment.size - (segment.size % SECTOR)
-    const bytes = await readFrom(files, segment.path, base)
+    const { bytes, damage } = await readFrom(files, segment, base)
     let offset = segment.size
     const corrupt = (why: string) =>
       new Corruption(`${segment.path}, offset ${offset}, position ${next.position}: ${why}. Nothing was changed.`)
@@ -119,6 +128,7 @@ export async function walk(
     if (!isBegun) {
       if (segment.first !== next.position)
         throw corrupt(`the segment that begins with position ${next.position} is missing`)
+      if (damage && bytes.length === 0) throw corrupt(damage.message)
       const { header, end } = inPlace(corrupt, () => parseHeader(bytes))
       if (header.journal !== (id ?? header.journal))
         throw corrupt(`the segment belongs to another journal, ${header.journal}`)
@@ -133,7 +143,8 @@ export async function walk(
     while (offset < base + bytes.length) {
       const found = readFrame(bytes, offset - base)
       if (found.kind !== 'whole') {
-        const isLast = name === names.at(-1)
+        if (damage) throw corrupt(damage.message)
+        const isLast = first === firsts.at(-1) && !segment.members
         const why = isLast
           ? whyNotTorn(bytes, offset - base, next.position)
           : 'the record is damaged, and segments follow'
@@ -157,6 +168,7 @@ export async function walk(
       time = record.time
       unfinished = undefined
     }
+    if (damage) throw corrupt(damage.message)
     if (unfinished) {
       const { offset: from, before } = unfinished
       torn = { segment, offset: from, bytes: bytes.subarray(from - base), why: 'an unfinished write' }
@@ -168,7 +180,7 @@ export async function walk(
     segment.size = offset
     segments.push(segment)
   }
-  progress(names.length, names.length)
+  progress(firsts.length, firsts.length)
   return { id, segments, next, time, lastOffset, torn }
 }
 
@@ -194,11 +206,11 @@ function forget(segment: Segment, from: number): void {
   }
 }
 
-async function readFrom(files: Files, path: string, offset: number): Promise<Buffer> {
-  const file = await files.open(path, 'read')
+async function readFrom(files: Files, segment: Segment, offset: number): Promise<TextRead> {
+  const text = await openSegment(files, segment)
   try {
-    return await readFully(file, Math.max(0, (await file.size()) - offset), offset)
+    return await readText(text, Math.max(0, (await text.size()) - offset), offset)
   } finally {
-    await file.close()
+    await text.close()
   }
 }

@@ -61,7 +61,7 @@ export async function writeAll(file: OpenFile, bytes: Uint8Array, offset: number
 }
 
 /** Reads exactly `length` bytes, fewer only at the end of the file. */
-export async function readFully(file: OpenFile, length: number, offset: number): Promise<Buffer> {
+export async function readFully(file: Pick<OpenFile, 'read'>, length: number, offset: number): Promise<Buffer> {
   const buffer = Buffer.allocUnsafe(length)
   let filled = 0
   while (filled < length) {

@@ -34,6 +34,7 @@ export interface AdminOptions {
   readonly warnings: readonly string[]
   readonly building: () => Building
   readonly reload: () => Promise<TakenInEdit>
+  readonly snapshot: () => Promise<Position>
   /** Undefined where the journal is not this process's own. */
   readonly verify: Verify | undefined
   readonly handler: Pick<CommandHandler, 'restore'>
@@ -45,7 +46,8 @@ export interface AdminOptions {
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, schemes, warnings, building, reload, verify, handler, views, past, journal, now, bodyBytes } = options
+  const { health, schemes, warnings, building, reload, snapshot, verify } = options
+  const { handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const bodyOf = bodySource(bodyBytes)
   const slices = new Slices()
@@ -67,6 +69,15 @@ export function adminRoutes(options: AdminOptions): Router {
       const { basis, events, conflicts, basedOn } = await reload()
       ctx.set('Journal-Position', String(basis + events))
       sendJson(ctx, JSON.stringify({ position: basis + events, events, basedOn, conflicts }))
+    },
+  })
+
+  resource(router, '/admin/snapshot', {
+    POST: async (ctx) => {
+      checkBuilt(building())
+      const position = await snapshot()
+      ctx.set('Journal-Position', String(position))
+      sendJson(ctx, JSON.stringify({ position }))
     },
   })
 

@@ -1,7 +1,7 @@
 import type { Collection, CollectionItems, PinnedCollection } from '../collections/collection.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import { Corruption } from '../errors.ts'
-import type { Position } from '../events/event.ts'
+import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Steps } from '../slices.ts'
 import { HIGHEST, POSITION_BYTES, positionOf } from '../store/bytes.ts'
@@ -48,6 +48,8 @@ export class FormerCollection implements Reading, CollectionItems {
   readonly #gone: readonly number[]
   /** and how many items stood before each. */
   #before: readonly number[] | undefined
+  /** The same places by the keys of the items. */
+  #goneByKey: Map<string, number> | undefined
   readonly #keys = new Map<StoredIndex, Keys>()
 
   private constructor(
@@ -95,6 +97,18 @@ export class FormerCollection implements Reading, CollectionItems {
 
   uncachedAt(place: number): Item | undefined {
     return this.#changed.get(place) ?? this.#now.uncachedAt(place)
+  }
+
+  placeOf(id: ItemId): number | undefined {
+    const place = this.#now.placeOf(id)
+    if (place !== undefined && place < this.places) return place
+    this.#goneByKey ??= new Map(this.#gone.map((gone) => [(this.#changed.get(gone) as Item).key, gone]))
+    return this.#goneByKey.get(keyOf(id))
+  }
+
+  item(key: string): Item | undefined {
+    const place = this.placeOf(key)
+    return place === undefined ? undefined : this.itemAt(place)
   }
 
   seek(place: number): number {
@@ -196,7 +210,6 @@ async function changedSince(
   let read = 0
   for await (const found of lastEvents(journal, from, at)) {
     if (++read % ROWS === 0) await rest()
-    if (!found) continue
     const { item: place, event, position } = found
     if (event.type === 'ItemDeleted')
       throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)

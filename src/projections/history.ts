@@ -1,6 +1,6 @@
 import { Corruption } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
-import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
+import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/store.ts'
@@ -138,8 +138,13 @@ function lifeKey(collection: number, position: Position): Buffer {
   return key
 }
 
-/** Where nothing is wanted of so many positions, they are not read. */
+/** Positions nearer to each other than this are read together. */
 const GAP = 64
+/** The most positions that are read together, and characters of items: what lies behind is read in the next round. */
+const MOST_TOGETHER = 256
+const MOST_CHARACTERS = 1024 * 1024
+/** Reads of the journal at a time: each waits for the disk. */
+const READS_AT_ONCE = 8
 
 /**
  * The last events up to a position of some items, of each of which an event is given from which it is found by going back.
@@ -149,29 +154,57 @@ export async function* lastEvents<Item>(
   journal: Pick<Journal, 'read'>,
   from: ReadonlyMap<Position, Item>,
   at: Position,
-): AsyncGenerator<{ readonly item: Item; readonly event: ItemEvent; readonly position: Position } | undefined> {
+): AsyncGenerator<{ readonly item: Item; readonly event: ItemEvent; readonly position: Position }> {
   for (let wanted = from; wanted.size > 0; ) {
     const before = new Map<Position, Item>()
-    const positions = [...wanted.keys()].sort((a, b) => a - b)
-    const end = positions.at(-1) as Position
-    for (let next = 0; next < positions.length; ) {
-      const first = next
-      for await (const recorded of journal.read(positions[next] as Position, end)) {
-        for (const [position, event] of positioned(recorded)) {
-          const item = wanted.get(position)
-          if (item === undefined || !isItemEvent(event)) continue
+    const runs = runsOf([...wanted.keys()].sort((a, b) => a - b))
+    for (let next = 0; next < runs.length; next += READS_AT_ONCE) {
+      const together = runs.slice(next, next + READS_AT_ONCE)
+      for (const [index, read] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
+        for (const [position, event] of read) {
+          const item = wanted.get(position) as Item
           if (position <= at) yield { item, event, position }
           else before.set(event.prior, item)
         }
-        yield undefined
-        const last = lastPosition(recorded)
-        while (next < positions.length && (positions[next] as Position) <= last) next++
-        if (next === positions.length || (positions[next] as Position) > last + GAP) break
+        for (const position of together[index]?.slice(read.length) ?? []) {
+          before.set(position, wanted.get(position) as Item)
+        }
       }
-      if (next === first) throw new Corruption(`The journal has no event at position ${positions[next]}.`)
     }
     wanted = before
   }
+}
+
+/** Ascending positions in runs that are read together. */
+function runsOf(positions: readonly Position[]): readonly (readonly Position[])[] {
+  const runs: Position[][] = []
+  for (const position of positions) {
+    const run = runs.at(-1)
+    if (run && run.length < MOST_TOGETHER && position - (run.at(-1) as Position) <= GAP) run.push(position)
+    else runs.push([position])
+  }
+  return runs
+}
+
+/** The events of items at ascending positions; not all of them where the items are long. */
+async function eventsAt(
+  journal: Pick<Journal, 'read'>,
+  positions: readonly Position[],
+): Promise<readonly (readonly [Position, ItemEvent])[]> {
+  const found: (readonly [Position, ItemEvent])[] = []
+  let characters = 0
+  for await (const recorded of journal.read(positions[0] as Position, positions.at(-1) as Position)) {
+    for (const [position, event] of positioned(recorded)) {
+      if (position !== positions[found.length] || !isItemEvent(event)) continue
+      found.push([position, event])
+      if ('item' in event) characters += event.item.text.length
+    }
+    if (characters > MOST_CHARACTERS) return found
+  }
+  if (found.length < positions.length) {
+    throw new Corruption(`The journal has no event of an item at position ${positions[found.length]}.`)
+  }
+  return found
 }
 
 /** The events of an item from one on backwards. */

@@ -1,6 +1,7 @@
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
 import { type Path, parsePath, splitList } from '../json/paths.ts'
 import { isArray, isObject, type JsonValue } from '../json/value.ts'
+import type { WriteSettings } from '../projections/data-file/write-budget.ts'
 
 /** A setting: what it is for, what it is when nobody says, and how its value is read. */
 export interface Key<Value> {
@@ -29,15 +30,20 @@ function boolean(about: string): Key<boolean> {
   }
 }
 
-function integer(otherwise: number, least: number, about: string): Key<number> {
+function integer<Otherwise extends number | undefined>(
+  otherwise: Otherwise,
+  least: number,
+  about: string,
+  most = Number.MAX_SAFE_INTEGER,
+): Key<number | Otherwise> {
   return {
     type: 'integer',
     otherwise,
     about,
-    expects: `an integer of at least ${least}`,
+    expects: most < Number.MAX_SAFE_INTEGER ? `an integer from ${least} to ${most}` : `an integer of at least ${least}`,
     read: (value, isText) => {
       const read = isText && typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value
-      return typeof read === 'number' && Number.isSafeInteger(read) && read >= least ? read : undefined
+      return typeof read === 'number' && Number.isSafeInteger(read) && read >= least && read <= most ? read : undefined
     },
   }
 }
@@ -104,6 +110,17 @@ function objects(about: string): Key<readonly JsonValue[]> {
   }
 }
 
+/** Seconds; `off` for never. */
+function secondsOrOff(otherwise: number, about: string): Key<number | 'off'> {
+  return {
+    type: 'seconds|off',
+    otherwise,
+    about,
+    expects: 'a number of seconds, or off',
+    read: (value, isText) => (value === 'off' ? value : integer(otherwise, 0, about).read(value, isText)),
+  }
+}
+
 /** Hours of the day, from and until which minute; over midnight where the end is before the beginning. */
 function hours(about: string): Key<{ readonly from: number; readonly until: number } | undefined> {
   return {
@@ -164,9 +181,21 @@ function parsed(text: string): JsonValue | undefined {
 }
 
 const MINUTES_A_DAY = 24 * 60
+const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 export const KEYS = {
   'Common.EagerDataReload': boolean('take in edits of the data file as soon as it changes'),
+  'DataFile.Write': choice<WriteSettings['write']>(
+    'auto',
+    ['auto', 'stop', 'never'],
+    'when the data file is written: behind the journal, only at a clean stop, or only by POST /admin/snapshot',
+  ),
+  'DataFile.MaxDelay': integer(
+    undefined,
+    1,
+    'seconds after which a data file that is behind is written, whatever it costs; when not given, in proportion to what changed',
+    SECONDS_A_WEEK,
+  ),
   'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
   'Api.ClientIdsOnPost': boolean('POST keeps the id that the client sends'),
   'Authentication.Enabled': boolean('only those may in who say who they are'),
@@ -235,6 +264,10 @@ export const KEYS = {
   'Journal.Credentials': text('', 'the path of a NATS credentials file'),
   'Limits.WaitSeconds': integer(5, 0, 'seconds that Wait-For-Position waits at most'),
   'Journal.SegmentBytes': integer(64 * 1024 * 1024, 1024, 'bytes of a segment, after which a new one is begun'),
+  'Journal.Compress': secondsOrOff(
+    60,
+    'seconds after which a segment that is full is compressed; off: segments stay plain text',
+  ),
   'Store.CompactAt': hours(
     'hours of the day in local time, such as 03:00-05:00, in which a store that has grown is compacted; when not given, none',
   ),

@@ -18,7 +18,7 @@ import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
 /** Another one is not read. */
-const FORMAT = 2
+const FORMAT = 3
 const STORE = 'store.mdb'
 const STATE = 'store.json'
 /** Of what is noted, with blanks at its end: one sector. */

@@ -17,7 +17,7 @@ async function eventsOf(server: RunningServer): Promise<readonly string[]> {
 }
 
 test('a backup of a running server under load opens, and is a beginning of the same history', async (t) => {
-  const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '20000']
+  const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '20000', '--Journal.Compress', '0']
   const server = await startServer(t, { data: {}, flags })
   const load = new Load(new Random(seedFor('backup')), 'b')
   const working = load.run(server.url, 8)

@@ -204,7 +204,10 @@ test('verify finds what is wrong with a journal or its data file, and changes no
 })
 
 test('verify looks at the journal of a running server while it is being written to', async (t) => {
-  const server = await startServer(t, { data: { a: [] }, flags: ['--Journal.SegmentBytes', '4000'] })
+  const server = await startServer(t, {
+    data: { a: [] },
+    flags: ['--Journal.SegmentBytes', '4000', '--Journal.Compress', '0'],
+  })
   let isEnding = false
   let written = 0
   const writing = Array.from({ length: 4 }, async () => {

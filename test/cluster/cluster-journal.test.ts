@@ -6,12 +6,14 @@ import { JetStream } from '../../src/cluster/jetstream.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
 import { Corruption, JournalMismatch } from '../../src/errors.ts'
 import type { Journal } from '../../src/events/journal.ts'
+import type { ReplicaOptions } from '../../src/events/replica.ts'
 import { walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
 import { type OpenedClusterJournal, openClusterJournal, SILENT } from '../support/cluster.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { COMPRESSED_AT_ONCE } from '../support/journal.ts'
 import { connectTo, startNats, withoutNats } from '../support/nats.ts'
 import { until } from '../support/until.ts'
 import { SimulatedStream } from './simulated-stream.ts'
@@ -22,7 +24,11 @@ async function open(t: TestContext, stream: RecordStream, directory?: string): P
   return opened
 }
 
-function contract(name: string, streamFor: (t: TestContext) => Promise<RecordStream>): void {
+function contract(
+  name: string,
+  streamFor: (t: TestContext) => Promise<RecordStream>,
+  options: Pick<ReplicaOptions, 'compress'> & { readonly segmentBytes?: number } = {},
+): void {
   durableJournalContract(name, async (t) => {
     const stream = await streamFor(t)
     const directory = await temporaryDirectory(t)
@@ -30,7 +36,7 @@ function contract(name: string, streamFor: (t: TestContext) => Promise<RecordStr
     let opened: Journal | undefined
     const reopen = async (): Promise<Journal> => {
       await opened?.close()
-      const { journal } = await openClusterJournal(stream, nodeFiles, directory, { now: () => now })
+      const { journal } = await openClusterJournal(stream, nodeFiles, directory, { ...options, now: () => now })
       opened = journal
       await journal.lead()
       return journal
@@ -49,6 +55,10 @@ function contract(name: string, streamFor: (t: TestContext) => Promise<RecordStr
 
 contract('the journal of a cluster on a simulated stream', async () => new SimulatedStream())
 contract('the journal of a cluster on a stream of tiny messages', async () => new SimulatedStream(2048))
+contract('the journal of a cluster, whose copy is compressed', async () => new SimulatedStream(), {
+  segmentBytes: 300,
+  compress: COMPRESSED_AT_ONCE,
+})
 
 if (withoutNats) test('the journal of a cluster on JetStream', { skip: withoutNats }, () => {})
 else {

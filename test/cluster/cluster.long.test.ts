@@ -165,7 +165,7 @@ test('conditions, refusals and idempotency keys mean the same at every node', { 
   }
 })
 
-test('restores and reloads reach the node that decides', { skip }, async () => {
+test('restores, reloads and snapshots reach the node that decides', { skip }, async () => {
   const { nodes } = await cluster()
   const { decider, followers } = await rolesOf(nodes)
   const [follower] = followers as [RunningServer]
@@ -187,6 +187,10 @@ test('restores and reloads reach the node that decides', { skip }, async () => {
   const reloaded = await follower.fetch('/admin/reload', { method: 'POST' })
   assert.equal(((await reloaded.json()) as { events: number }).events, 1)
   assert.deepEqual(await (await follower.fetch('/api/kept')).json(), [{ id: 0, n: 2 }])
+  await follower.fetch('/api/kept/0', json('PUT', { n: 3 }))
+  const snapshot = await follower.fetch('/admin/snapshot', { method: 'POST' })
+  assert.deepEqual([snapshot.status, await snapshot.json()], [200, { position: position + 2 }])
+  assert.deepEqual(JSON.parse(await readFile(decider.file, 'utf8')).kept, [{ id: 0, n: 3 }])
 })
 
 test('sockets at one node hear of writes at another, and a subscription goes on at a third', { skip }, async (t) => {

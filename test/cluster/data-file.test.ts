@@ -52,7 +52,9 @@ test('an edit that was merged before a crash is not merged again by a node whose
       failed: (error) => assert.fail(String(error)),
     },
     views,
-    takeIn: () => assert.fail('it was merged again'),
+    check: () => assert.fail('it was read again'),
+    merge: () => assert.fail('it was merged again'),
+    past: () => ({ names: () => assert.fail('nothing is asked of the past'), collection: () => assert.fail() }),
   })
   await views.buildAll(journal.read(1))
   await dataFile.open(journal)

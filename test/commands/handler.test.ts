@@ -270,7 +270,7 @@ test('an edit of the data file is one write, decided when what was being flushed
     ['things', [{ id: 1, n: 1 }, { id: 2 }]],
     ['more', [{}]],
   ])
-  const taken = handler.takeIn(edit, { ...ORIGIN, actor: 'data-file' })
+  const taken = handler.merge(edit, { ...ORIGIN, actor: 'data-file' }).rest()
   journal.flush()
   await before
   await until('the edit to be decided', () => journal.waiting > 0)
@@ -291,7 +291,7 @@ test('that an edit changes nothing is said only when the writes that it rests on
   const { handler, handle, journal } = handlerOn(new HeldJournal())
   const edit = editOf([['things', [{ id: 1, n: 1 }]]])
   const write = handle(put('1', 1))
-  const taken = handler.takeIn(edit, ORIGIN)
+  const taken = handler.merge(edit, ORIGIN).rest()
   assert.equal(await isSettled(taken), false)
   const answer = refused(write, 'DiskFull')
   journal.fail()

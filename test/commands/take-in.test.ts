@@ -197,7 +197,7 @@ test('an id is not given a second time by hand edits either', () => {
 })
 
 test('a schema is asked only for what the editor changed, and names the place in the file', () => {
-  const rules = { ...RULES, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
+  const rules = { ...RULES, hasSchema: () => true, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
   const base = mapOf({ things: [ANN, BOB] })
   assert.deepEqual(takeIn(editOf(base, base), accepted(BOTH), rules).events.length, 0)
   assert.throws(

@@ -257,7 +257,7 @@ test('what is told is documented, and what is documented is told', { skip }, asy
 test("the data file's state is told: one of all is 1", { skip }, async () => {
   const state = async () => {
     const samples = [...(await readMetrics(url))].filter(([series]) => series.startsWith('recollect_data_file_state{'))
-    assert.equal(samples.length, 5)
+    assert.equal(samples.length, 6)
     return samples.filter(([, value]) => value === 1).map(([series]) => /state="(\w+)"/.exec(series)?.[1])
   }
   await until('the file is written', async () => (await state()).join() === 'current')

@@ -218,6 +218,7 @@ test('/openapi.json', async (t) => {
       [404, 'GET', '/events/{position}', '/events/999999'],
       [200, 'GET', '/health', '/health'],
       [200, 'POST', '/admin/reload', '/admin/reload'],
+      [200, 'POST', '/admin/snapshot', '/admin/snapshot'],
       [200, 'GET', '/openapi.json', '/openapi.json'],
       [301, 'GET', '/swagger', '/swagger'],
       [200, 'GET', '/swagger/', '/swagger/'],
@@ -391,7 +392,14 @@ function registeredRoutes(): ReadonlyMap<string, string> {
   const now = () => new Date()
   const views = Views.temporary()
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
-  const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
+  const rules = {
+    upsertOnPut: false,
+    clientIdsOnPost: false,
+    itemBytes: 1,
+    patchOperations: 1,
+    hasSchema: () => false,
+    faultsOf: () => [],
+  }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
   const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1 }
   const app = createApp({
@@ -430,6 +438,7 @@ function registeredRoutes(): ReadonlyMap<string, string> {
       verify: undefined,
       building: () => undefined,
       reload: async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 }),
+      snapshot: async () => 0,
     },
     docs: { version: '0', views, swaggerAssets: '', schemes: [], streams: new FileStreams(1) },
     metrics: { text: async () => '', contentType: 'text/plain' },

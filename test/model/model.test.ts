@@ -71,6 +71,7 @@ class Run {
   #server: RunningServer | undefined
   #directory = ''
   #segmentBytes = 65_536
+  #compress: Pause['flags']['compress'] = 0
   #location: string | undefined
 
   constructor(t: TestContext) {
@@ -108,6 +109,7 @@ class Run {
       'Limits.PageSize': pageSize,
       'Limits.BodyBytes': BODY_BYTES,
       'Journal.SegmentBytes': this.#segmentBytes,
+      'Journal.Compress': this.#compress,
     }
     const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
     this.#server = await startServer(this.#t, { directory: this.#directory, flags })
@@ -127,9 +129,10 @@ class Run {
     if (fileIsDeleted) await rm(file)
     else if (signal === 'SIGTERM') await this.#edit(file, edit, pick)
     else await this.#editOld(file, edit, pick)
-    const { segmentBytes, ...rules } = flags
+    const { segmentBytes, compress, ...rules } = flags
     this.#model.rules = { ...rules, bodyBytes: BODY_BYTES }
     this.#segmentBytes = segmentBytes
+    this.#compress = compress
     await this.#start()
   }
 

@@ -506,6 +506,7 @@ export interface Pause {
     readonly clientIdsOnPost: boolean
     readonly pageSize: number
     readonly segmentBytes: number
+    readonly compress: 0 | 'off'
   }
 }
 
@@ -519,5 +520,6 @@ export const pause: fc.Arbitrary<Pause> = fc.record({
     clientIdsOnPost: fc.boolean(),
     pageSize: fc.constantFrom(40, 10_000),
     segmentBytes: fc.constantFrom(65_536, 67_108_864),
+    compress: fc.constantFrom(0 as const, 'off' as const),
   }),
 })

@@ -5,24 +5,48 @@ import { Refusal } from '../../src/errors.ts'
 import { parseText } from '../../src/json/parse-text.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import { whereMalformed } from '../../src/json/where-malformed.ts'
-import { type Base, collectionsOf, FileReading, readingOf } from '../../src/projections/data-file/reading.ts'
+import { readDataFile } from '../../src/projections/data-file/edits.ts'
+import { type Base, FileReading } from '../../src/projections/data-file/reading.ts'
 import { atOnce, Slices } from '../../src/slices.ts'
+import { baseOf } from '../support/edits.ts'
 import { Random, seedFor } from '../support/random.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const NOTHING: Base = new Map()
-const read = (text: string, base = NOTHING) => atOnce(readingOf([Buffer.from(text)], base))
+const FILE = '/db.json'
+const SLICES = new Slices()
+const keepAll = (): never => assert.fail('more is edited than is held in memory')
 
-function valuesOf(text: string, base = NOTHING): Record<string, JsonValue[]> {
-  const contents = Array.from(read(text, base), ([name, { items }]) => [
-    name,
-    Array.from(items, (item) => parseText(item.text)),
-  ])
-  return Object.fromEntries(contents)
+async function read(text: string | Buffer, base = NOTHING): Promise<FileContents> {
+  const disk = new SimulatedDisk()
+  disk.put(FILE, Buffer.from(text))
+  return (await readDataFile(disk.files(), FILE, { base, slices: SLICES, full: keepAll })).file
 }
 
-function refusalOf(text: string | Buffer): string {
+/** The texts of all items. */
+function textsOf(contents: FileContents, base = NOTHING): Map<string, (string | undefined)[]> {
+  return new Map(
+    Array.from(contents, ([name, items]) => [
+      name,
+      Array.from(items.ids(), (id, at) => {
+        const edited = [...items.edited].find(({ index }) => index === at)
+        return edited?.item.text ?? base.get(name)?.item(String(id))?.text
+      }),
+    ]),
+  )
+}
+
+async function valuesOf(text: string): Promise<Record<string, JsonValue[]>> {
+  const texts = Array.from(textsOf(await read(text)), ([name, items]) => [
+    name,
+    items.map((item) => parseText(item as string)),
+  ])
+  return Object.fromEntries(texts)
+}
+
+async function refusalOf(text: string | Buffer): Promise<string> {
   try {
-    atOnce(readingOf([Buffer.from(text)], NOTHING))
+    await read(text)
   } catch (error) {
     assert.ok(error instanceof Refusal && error.code === 'Invalid', String(error))
     return error.message
@@ -92,20 +116,22 @@ function cutUp(bytes: Buffer, random: Random, most: number): Buffer[] {
 
 /** What is read of pieces that come one after the other. */
 async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<FileContents> {
-  const reading = new FileReading(base, new Slices())
+  const reading = new FileReading({ base, slices: SLICES, full: keepAll })
+  let left = pieces.reduce((sum, { length }) => sum + length, 0)
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
-      const copied = piece.copy(await reading.room(), 0, at)
+      const copied = piece.copy(await reading.room(left), 0, at)
       reading.fed(copied)
       at += copied
+      left -= copied
     }
   }
-  await reading.room()
+  await reading.room(0)
   reading.fed(0)
   return reading.contents()
 }
 
-test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', () => {
+test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', async () => {
   const random = new Random(seedFor('data_file_reading'))
   let refused = 0
   for (const bytes of files(random, 1000)) {
@@ -117,7 +143,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
     let found: Record<string, JsonValue[]> | undefined
     let why = ''
     try {
-      found = valuesOf(text)
+      found = await valuesOf(text)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       why = error.message
@@ -153,16 +179,13 @@ test('wherever the pieces of a file begin and end, it is read as it is in one pi
     const context = pieces.join('|')
     let whole: FileContents | undefined
     try {
-      whole = atOnce(readingOf([bytes], NOTHING))
-    } catch (error) {
+      whole = await read(bytes)
+    } catch {
       refused++
-      assert.throws(() => atOnce(readingOf(pieces, NOTHING)), error as Error, context)
       await assert.rejects(comingIn(pieces), context)
       continue
     }
-    const listed = (contents: FileContents) => Array.from(contents, ([name, { items }]) => [name, [...items]])
-    assert.deepEqual(listed(atOnce(readingOf(pieces, NOTHING))), listed(whole), context)
-    assert.deepEqual(listed(await comingIn(pieces)), listed(whole), context)
+    assert.deepEqual(textsOf(await comingIn(pieces)), textsOf(whole), context)
   }
   assert.ok(refused > 50 && refused < 450, `${refused} refused`)
 })
@@ -170,16 +193,16 @@ test('wherever the pieces of a file begin and end, it is read as it is in one pi
 test('an item may be longer than what is looked at together', async () => {
   const random = new Random(seedFor('data_file_long_items'))
   const things = Array.from({ length: 20 }, (_, id) => ({ id, text: 'ü\n'.repeat(random.integer(400_000)) }))
-  const base = atOnce(collectionsOf(read(JSON.stringify({ things }))))
+  const base = baseOf([['things', things]])
   const pieces = cutUp(Buffer.from(JSON.stringify({ things }, null, 2)), random, 100_000)
-  const found = [...((await comingIn(pieces, base)).get('things')?.items ?? [])]
-  assert.equal(found.length, things.length)
-  for (const [id, item] of found.entries()) assert.equal(item, base.get('things')?.item(String(id)), `item ${id}`)
+  const found = (await comingIn(pieces, base)).get('things')
+  assert.equal(found?.length, things.length)
+  assert.equal(found?.edited.length, 0)
 })
 
-test('what was not edited is the very same item, whatever was put in, taken out or moved around it', () => {
+test('what was not edited is known, whatever was put in, taken out or moved around it', async () => {
   const items = Array.from({ length: 50 }, (_, id) => ({ id: id % 3 === 0 ? `k${id}` : id, n: id, t: 'ü' }))
-  const base = atOnce(collectionsOf(read(JSON.stringify({ things: items }))))
+  const base = baseOf([['things', items]])
   const edited = [
     ...items.slice(10, 20),
     { id: 'new' },
@@ -187,17 +210,63 @@ test('what was not edited is the very same item, whatever was put in, taken out 
     ...items.slice(25).map((item) => (item.n === 30 ? { ...item, n: -1 } : item)),
     { t: 'ü', n: 20, id: 20 },
   ]
-  const found = [...(read(JSON.stringify({ things: edited }, null, 2), base).get('things')?.items ?? [])]
-  assert.equal(found.length, edited.length)
-  for (const [index, item] of edited.entries()) {
-    const before = base.get('things')?.item(String(item.id))
-    const isEdited = item.id === 'new' || ('n' in item && item.n === -1)
-    assert.equal(found[index] === before, !isEdited, JSON.stringify(item))
-    assert.deepEqual(JSON.parse(found[index]?.text as string), item)
-  }
+  const found = (await read(JSON.stringify({ things: edited }, null, 2), base)).get('things')
+  assert.deepEqual(
+    [...(found?.ids() ?? [])],
+    edited.map(({ id }) => id),
+  )
+  const isEdited = (item: object): boolean => ('id' in item && item.id === 'new') || ('n' in item && item.n === -1)
+  assert.deepEqual(
+    Array.from(found?.edited ?? [], ({ index, item }) => [index, JSON.parse(item.text)]),
+    [...edited.entries()].filter(([, item]) => isEdited(item)),
+  )
 })
 
-test('what is no JSON is refused with the item that it is in', () => {
+test('whether all items of the base are there, and in their order before all others, is known', async () => {
+  const items = Array.from({ length: 5 }, (_, id) => ({ id }))
+  const base = baseOf([['things', items]])
+  const matchedIn = async (ids: readonly (number | undefined)[]) => {
+    const things = ids.map((id) => (id === undefined ? { text: 'new' } : { id }))
+    return (await read(JSON.stringify({ things }), base)).get('things')?.matched
+  }
+  assert.deepEqual(await matchedIn([0, 1, 2, 3, 4]), { isAll: true, isInOrder: true })
+  assert.deepEqual(await matchedIn([0, 1, 2, 3, 4, 9, undefined]), { isAll: true, isInOrder: true })
+  assert.deepEqual(await matchedIn([0, 2, 4]), { isAll: false, isInOrder: true })
+  assert.deepEqual(await matchedIn([0, 1, 3, 2, 4]), { isAll: true, isInOrder: false })
+  assert.deepEqual(await matchedIn([9, 0, 1, 2, 3, 4]), { isAll: true, isInOrder: false })
+  assert.deepEqual(await matchedIn([0, 1, 2, undefined, 3, 4]), { isAll: true, isInOrder: false })
+  assert.deepEqual(await matchedIn([]), { isAll: false, isInOrder: true })
+})
+
+test('of a file that is edited a lot only some items are in memory at a time, and all are handed on', async () => {
+  const items = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(15_000) }))
+  const disk = new SimulatedDisk()
+  disk.put(FILE, Buffer.from(JSON.stringify({ things: items })))
+  const handed: string[] = []
+  const hand = (contents: FileContents) => {
+    const items = contents.get('things')
+    for (const { item } of items?.edited ?? []) handed.push(item.text)
+    items?.takeEdited()
+  }
+  let calls = 0
+  const { file } = await readDataFile(disk.files(), FILE, {
+    base: NOTHING,
+    slices: SLICES,
+    full: (contents) => {
+      calls++
+      hand(contents)
+    },
+  })
+  hand(file)
+  assert.ok(calls > 2)
+  assert.deepEqual(
+    handed,
+    items.map((item) => JSON.stringify(item)),
+  )
+  assert.equal(file.get('things')?.length, 2000)
+})
+
+test('what is no JSON is refused with the item that it is in', async () => {
   const places = {
     '': '',
     '{"a": [] "b": []}': '',
@@ -206,15 +275,11 @@ test('what is no JSON is refused with the item that it is in', () => {
     '{"a": [{"id": 1}], "b": [{"id": tru}]}': '/b/0',
   }
   for (const [text, place] of Object.entries(places)) {
-    assert.throws(
-      () => read(text),
-      (error) => error instanceof Refusal && error.faults[0]?.pointer === place,
-      text,
-    )
+    await assert.rejects(read(text), (error) => error instanceof Refusal && error.faults[0]?.pointer === place, text)
   }
 })
 
-test('in a file too long to be looked at as a whole the place of what is wrong is told all the same', () => {
+test('in a file too long to be looked at as a whole the place of what is wrong is told all the same', async () => {
   const items = Array.from({ length: 5000 }, (_, id) => ({ id, text: 'ü'.repeat(30) }))
   const whole = JSON.stringify({ first: [], things: items }, null, 2)
   const at = (id: number): number => whole.indexOf(`"id": ${id},`)
@@ -234,36 +299,37 @@ test('in a file too long to be looked at as a whole the place of what is wrong i
     'a letter among blanks': `${whole.slice(0, at(4321) - 3)}x${whole.slice(at(4321) - 2)}`,
   }
   for (const [what, text] of Object.entries(wrong)) {
-    assert.equal(refusalOf(text), `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`, what)
+    assert.equal(
+      await refusalOf(text),
+      `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`,
+      what,
+    )
   }
   const bytes = Buffer.from(whole)
   bytes[bytes.lastIndexOf('ü') + 1] = 0x20
-  assert.equal(refusalOf(bytes), 'The data file is not valid UTF-8.')
+  assert.equal(await refusalOf(bytes), 'The data file is not valid UTF-8.')
   assert.match(
-    refusalOf(whole.replace('"id": 4321,', '"id": 4320,')),
+    await refusalOf(whole.replace('"id": 4321,', '"id": 4320,')),
     /^At \/things\/4321\/id: another item has the id/,
   )
 })
 
-test('a long item is read in many steps, and so is the file when it is malformed', () => {
+test('a long item is read in many steps, and so is the file when it is malformed', async () => {
   const item = JSON.stringify({ id: 0, text: 'a'.repeat(1_000_000) })
   for (const [text, passes] of [
     [`{"things":[${item}]}`, 1],
     [`{"things":[${item}],}`, 3],
   ] as const) {
-    const steps = stepsOf(text)
+    const disk = new SimulatedDisk()
+    disk.put(FILE, Buffer.from(text))
+    let steps = 0
+    const slices = new Slices(
+      // Time passes with each look at it, so that each step is a slice.
+      () => 10 * steps++,
+    )
+    await readDataFile(disk.files(), FILE, { base: NOTHING, slices, full: keepAll }).catch((error) => {
+      assert.ok(error instanceof Refusal, String(error))
+    })
     assert.ok(steps > (passes * text.length) / 40_000, `${steps} steps`)
   }
 })
-
-function stepsOf(text: string): number {
-  const reading = readingOf([Buffer.from(text)], NOTHING)
-  for (let steps = 0; ; steps++) {
-    try {
-      if (reading.next().done) return steps
-    } catch (error) {
-      assert.ok(error instanceof Refusal, String(error))
-      return steps
-    }
-  }
-}

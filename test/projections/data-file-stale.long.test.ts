@@ -43,8 +43,9 @@ async function write(server: RunningServer, method: string, path: string, body?:
 
 const things = async (server: RunningServer) => (await server.fetch('/api/things')).json()
 
-/** Waits until the file shows what the service serves. */
+/** The file, once it shows what the service serves. */
 async function written(server: Pick<RunningServer, 'file' | 'fetch'>): Promise<string> {
+  assert.equal((await server.fetch('/admin/snapshot', { method: 'POST' })).status, 200)
   await until('the data file to be current', async () => {
     const { position, dataFile } = (await (await server.fetch('/health')).json()) as {
       position: number
@@ -148,8 +149,11 @@ test('an edit of a large file that was opened before others wrote blocks the eve
   const server = await startProbed(t, { data: { things: items } })
   const file = join(server.directory, 'db.json')
   const fetchFrom = (path: string, init?: RequestInit) => fetch(server.url + path, init)
-  const settled = () => written({ file, fetch: fetchFrom })
-  const changed = (text: string, id: number) => text.replace(`"id": ${id},\n      "n": 0`, `"id": ${id},\n      "n": 9`)
+  const settled = async () => {
+    assert.equal((await fetchFrom('/admin/snapshot', { method: 'POST' })).status, 200)
+    return written({ file, fetch: fetchFrom })
+  }
+  const changed = (text: string, id: number) => text.replace(`{"id":${id},"n":0`, `{"id":${id},"n":9`)
   const blockedBy = async (text: string): Promise<{ readonly ms: number; readonly taken: Taken }> => {
     let taken: Taken | undefined
     const ms = await server.longestBlock(async () => {

@@ -110,6 +110,7 @@ test('pages of other origins change nothing where nobody has to say who they are
     for (const path of [
       '/admin/reload',
       '/admin/verify',
+      '/admin/snapshot',
       '/admin/restore',
       '/token',
       '/logout',

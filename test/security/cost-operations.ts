@@ -4,7 +4,6 @@ import { io } from 'socket.io-client'
 import type { ProbedServer } from '../support/probe.ts'
 import type { Random } from '../support/random.ts'
 import { type Reply, type Sent, send } from '../support/requests.ts'
-import { until } from '../support/until.ts'
 
 /** An item whose field `a` has a costly value: the first one of a collection of its own. */
 export interface Subject {
@@ -191,13 +190,8 @@ async function restore(subject: Subject, more: object): Promise<void> {
 function reload(edited: (text: string) => string, isMalformed = false): Operation {
   return async (subject) => {
     const file = join(subject.server.directory, 'db.json')
-    const text = await until('the data file is current', async () => {
-      const health = (await asked(subject, 'GET', '/health')).json<{
-        position: number
-        dataFile: { position: number }
-      }>()
-      return health.dataFile.position === health.position ? await readFile(file, 'utf8') : undefined
-    })
+    await asked(subject, 'POST', '/admin/snapshot')
+    const text = await readFile(file, 'utf8')
     await writeFile(file, edited(text))
     await asked(subject, 'POST', '/admin/reload')
     if (!isMalformed) return

@@ -147,11 +147,10 @@ async function untilStoreMoves(server: RunningServer, events: number): Promise<v
   while ((await position()) < before + events && Date.now() < deadline);
 }
 
-/** Edits the data file when it is current; resolves with what it holds then. */
+/** Edits the data file after it was written; resolves with what it holds then. */
 async function editedFile(server: RunningServer, random: Random): Promise<Edited> {
-  await until('the data file to be current', async () => {
-    const { dataFile } = (await (await server.fetch('/health')).json()) as { dataFile: { state: string } }
-    return dataFile.state === 'current'
+  await until('the data file to be written', async () => {
+    return (await server.fetch('/admin/snapshot', { method: 'POST' })).ok
   })
   const items = JSON.parse(await readFile(server.file, 'utf8')) as Edited
   edit(items, random)

@@ -27,7 +27,9 @@ export async function openClusterJournal(
   stream: RecordStream,
   files: Files,
   directory: string,
-  options: Partial<Pick<ClusterJournalOptions, 'now' | 'segmentBytes' | 'node' | 'hasRoom' | 'project'>> = {},
+  options: Partial<
+    Pick<ClusterJournalOptions, 'now' | 'segmentBytes' | 'compress' | 'node' | 'hasRoom' | 'project'>
+  > = {},
 ): Promise<OpenedClusterJournal> {
   const seen: Recorded[] = []
   const failures: unknown[] = []
@@ -41,6 +43,7 @@ export async function openClusterJournal(
     newId: randomUUID,
     figures: new ClusterFigures(),
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
+    ...(options.compress && { compress: options.compress }),
     ...(options.hasRoom && { hasRoom: options.hasRoom }),
     ...(options.project && { project: options.project }),
     replay: (recorded) => seen.push(recorded),

@@ -1,16 +1,51 @@
-import type { FileContents } from '../../src/collections/snapshot.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { Item, keyOf } from '../../src/collections/item.ts'
+import { type FileContents, FileItems } from '../../src/collections/snapshot.ts'
+import type { ItemId } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { type Base, collectionsOf, readingOf } from '../../src/projections/data-file/reading.ts'
-import { atOnce } from '../../src/slices.ts'
+import type { Base, BaseCollection } from '../../src/projections/data-file/reading.ts'
 
 type Objects = Iterable<readonly [string, readonly JsonObject[]]>
 
 /** The edit that a data file with these collections is, when it was edited from others; all items of those have an id. */
 export function editOf(file: Objects, from: Objects = []): { readonly file: FileContents; readonly base: Base } {
-  const base = atOnce(collectionsOf(read(from, new Map())))
-  return { file: read(file, base), base }
+  const base = baseOf(from)
+  return { file: new Map(Array.from(file, ([name, items]) => [name, fileItems(items, base.get(name))])), base }
 }
 
-function read(objects: Objects, base: Base): FileContents {
-  return atOnce(readingOf([Buffer.from(JSON.stringify(Object.fromEntries(objects)))], base))
+/** A state with these collections. */
+export function baseOf(collections: Objects): Base {
+  return new Map(Array.from(collections, ([name, items]) => [name, baseCollection(items)]))
+}
+
+function baseCollection(objects: readonly JsonObject[]): BaseCollection {
+  const items = objects.map((object) => new Item(object.id as ItemId, Document.of(object), 0, 0))
+  const places = new Map(items.map(({ key }, place) => [key, place]))
+  return {
+    size: items.length,
+    places: items.length,
+    uncachedAt: (place) => items[place],
+    seek: (place) => Math.min(place, items.length),
+    placeOf: (id) => places.get(keyOf(id)),
+    item: (key) => items[places.get(key) ?? -1],
+    items: () => items,
+  }
+}
+
+/** As a reading of the file finds them. */
+function fileItems(objects: readonly JsonObject[], base: BaseCollection | undefined): FileItems {
+  const items = new FileItems()
+  const places: number[] = []
+  for (const object of objects) {
+    const id = object.id as ItemId | undefined
+    const before = id === undefined ? undefined : base?.item(keyOf(id))
+    if (!isDeepStrictEqual(before?.value, object)) items.edit(items.length, { id, text: JSON.stringify(object) })
+    places.push(before && id !== undefined ? (base?.placeOf(id) ?? -1) : Number.POSITIVE_INFINITY)
+    items.add(id)
+  }
+  const matched = places.filter(Number.isFinite).length
+  const isInOrder = places.every((place, index) => index === 0 || place >= (places[index - 1] as number))
+  items.matched = { isAll: matched === (base?.size ?? 0), isInOrder }
+  return items
 }

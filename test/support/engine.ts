@@ -16,6 +16,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   acceptJournal: false,
   urls: [],
   common: { eagerDataReload: false },
+  dataFile: { write: 'auto', maxDelaySeconds: undefined },
   api: { upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
   authentication: {
     enabled: false,
@@ -51,6 +52,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
     trustedProxies: [],
   },
   segmentBytes: 16 * 1024,
+  compressAfter: 'off',
   compactAt: undefined,
   cluster: undefined,
   logLevel: 'silent',
@@ -75,6 +77,7 @@ export async function openTestEngine(
   now: () => Date = () => new Date('2026-11-20T12:00:00.000Z'),
   schedule: Schedule = soon,
   laterMs = LATER_MS,
+  elapsedMs: () => number = () => performance.now(),
 ): Promise<OpenedEngine> {
   const failures: unknown[] = []
   let ids = 0
@@ -92,7 +95,7 @@ export async function openTestEngine(
       now,
       newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
       schedule: (work, ms) => (ms > laterMs || (isOpening && ms === laterMs) ? later : schedule)(work, ms),
-      elapsedMs: () => performance.now(),
+      elapsedMs,
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',
       failed: (error) => failures.push(error),

@@ -3,6 +3,16 @@ import { FileJournal, type FileJournalOptions } from '../../src/events/file-jour
 import type { Recorded } from '../../src/events/journal.ts'
 import type { Files } from '../../src/files/files.ts'
 
+/** Each segment is compressed as soon as it is sealed, without rests. */
+export const COMPRESSED_AT_ONCE = {
+  afterMs: 0,
+  schedule: (work: () => void) => {
+    const timer = setImmediate(work)
+    return { cancel: () => clearImmediate(timer) }
+  },
+  log: { info: () => {}, warn: () => {} },
+}
+
 export interface OpenedJournal {
   readonly journal: FileJournal
   /** What opening replayed. */
@@ -14,7 +24,7 @@ export interface OpenedJournal {
 export async function openJournal(
   files: Files,
   directory: string,
-  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId' | 'resume'>> = {},
+  options: Partial<Pick<FileJournalOptions, 'now' | 'segmentBytes' | 'newId' | 'resume' | 'compress'>> = {},
 ): Promise<OpenedJournal> {
   const replayed: Recorded[] = []
   const failures: unknown[] = []
@@ -24,6 +34,7 @@ export async function openJournal(
     now: options.now ?? (() => new Date('2026-11-20T12:00:00.000Z')),
     newId: options.newId ?? randomUUID,
     segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
+    ...(options.compress && { compress: options.compress }),
     ...(options.resume && { resume: options.resume }),
     replay: (recorded) => replayed.push(recorded),
     failed: (error) => failures.push(error),

@@ -27,7 +27,14 @@ export async function registeredPaths(): Promise<readonly string[]> {
   const history = new History(views)
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const past = new Past(journal, views, history)
-  const rules = { upsertOnPut: false, clientIdsOnPost: false, itemBytes: 1, patchOperations: 1, faultsOf: () => [] }
+  const rules = {
+    upsertOnPut: false,
+    clientIdsOnPost: false,
+    itemBytes: 1,
+    patchOperations: 1,
+    hasSchema: () => false,
+    faultsOf: () => [],
+  }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
   const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1 }
   const store = { read: async () => [], write: async () => {} }
@@ -69,6 +76,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
       warnings: [],
       building: () => undefined,
       reload,
+      snapshot: async () => views.position,
       verify: async () => {},
       handler,
       views,

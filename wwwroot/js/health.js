@@ -47,7 +47,7 @@ export function healthCard(place) {
     check.hidden = !server.may('admin')
   }
 
-  /** @param {{ first: number, size: number }[]} all */
+  /** @param {{ first: number, size: number, compressed: boolean }[]} all */
   function drawSegments(all) {
     const total = all.reduce((sum, { size }) => sum + size, 0)
     const most = Math.max(1, ...all.map(({ size }) => size))
@@ -61,10 +61,16 @@ export function healthCard(place) {
         all
           .slice(-SHOWN_SEGMENTS)
           .reverse()
-          .map(({ first, size }) => {
+          .map(({ first, size, compressed }) => {
             const share = el('span.share', { 'aria-hidden': 'true' })
             share.style.width = `${(size / most) * 100}%`
-            return el('li.number', null, el('span', null, `from ${count(first)}`), el('span', null, bytes(size)), share)
+            return el(
+              'li.number',
+              null,
+              el('span', null, `from ${count(first)}`),
+              el('span', null, `${bytes(size)}${compressed ? ', compressed' : ''}`),
+              share,
+            )
           }),
       ),
     )

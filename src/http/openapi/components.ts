@@ -80,7 +80,7 @@ export const schemas = {
       version: text,
       journal: { type: 'object' },
       cluster: { type: 'object', description: 'Of a node of a cluster: its role, its lag and the other nodes.' },
-      dataFile: { type: 'object' },
+      dataFile: ref('schemas', 'DataFile'),
       store: { type: 'object' },
       replay: { type: 'object', description: 'Of a server that plays what was recorded.' },
       access: object({
@@ -90,6 +90,26 @@ export const schemas = {
       }),
     },
     ['status', 'position', 'uptime', 'version'],
+  ),
+  DataFile: object(
+    {
+      state: { enum: ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] },
+      position: { ...position, description: 'Of the event that the file shows the state after.' },
+      detail: { ...text, description: 'What is wrong, for admins.' },
+      behind: object({
+        events: { type: 'integer', minimum: 0, description: 'Number of events that the file does not show yet.' },
+        bytes: { type: 'integer', minimum: 0, description: 'About how many bytes of the journal these events take.' },
+      }),
+      nextWrite: {
+        description: 'When the file is written; null where that is not known, or it is current.',
+        oneOf: [
+          object({ at: { type: 'string', format: 'date-time' } }),
+          object({ afterJournalBytes: { type: 'integer', minimum: 1 } }),
+          { type: 'null' },
+        ],
+      },
+    },
+    ['state', 'position', 'behind', 'nextWrite'],
   ),
   Restore: {
     type: 'object',
@@ -123,6 +143,7 @@ export const schemas = {
       problem: { type: 'string', description: 'What is damaged, and where.' },
     },
   },
+  Snapshot: object({ position: { ...position, description: 'Of the event that the file shows the state after.' } }),
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
     events: { type: 'integer', minimum: 0, description: 'How many events the edit became.' },

@@ -122,6 +122,24 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       },
     },
   },
+  '/admin/snapshot': {
+    tag: 'Service',
+    name: 'Snapshot',
+    operations: {
+      POST: {
+        summary: 'Write the data file now',
+        description: 'Whatever `DataFile.Write` says. An edit by hand is not overwritten.',
+        responses: {
+          200: {
+            description: 'The file shows the state at this position.',
+            headers: ['Journal-Position'],
+            content: content(ref('schemas', 'Snapshot'), JSON_TYPE),
+          },
+        },
+        problems: [409, 503, 504, 507],
+      },
+    },
+  },
   '/admin/verify': {
     tag: 'Service',
     name: 'Verify',

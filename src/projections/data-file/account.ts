@@ -1,8 +1,7 @@
 import type { Position } from '../../events/event.ts'
 import type { Files } from '../../files/files.ts'
-import { Picture } from '../views.ts'
 import { type Content, contentOf } from './adapter.ts'
-import type { Base } from './reading.ts'
+import type { HeldBase } from './base.ts'
 import { remembered, type Shown } from './shown.ts'
 import {
   type DataFileState,
@@ -15,12 +14,22 @@ import {
 } from './state.ts'
 import type { TakenIn } from './taken-in.ts'
 
-export interface DataFileStatus {
-  readonly state: 'current' | 'behind' | 'edited' | 'invalid' | 'failing'
+/** What the file on disk is. */
+export interface FileState {
+  readonly state: 'current' | 'behind' | 'merging' | 'edited' | 'invalid' | 'failing'
   /** The state after which event the file shows. */
   readonly position: Position
   readonly detail?: string
 }
+
+/** How far the file is behind the journal, and until when. */
+export interface Lag {
+  readonly behind: { readonly events: number; readonly bytes: number }
+  /** When it is written: at an ISO 8601 time, or after so many further bytes of the journal. Null: when it is asked for. */
+  readonly nextWrite: { readonly at: string } | { readonly afterJournalBytes: number } | null
+}
+
+export type DataFileStatus = FileState & Lag
 
 /**
  * What is known of the file on disk: which contents are accounted for, from which state an edit of it was made,
@@ -40,13 +49,18 @@ export class Account {
   origin: Mark | undefined
   /** The contents that the file has had, in order: an edit may have been made from any of them. */
   shown: readonly Shown[] = []
-  trouble: Pick<DataFileStatus, 'state' | 'detail'> | undefined
+  trouble: Pick<FileState, 'state' | 'detail'> | undefined
   /** Whether the file is written in place, as it cannot be replaced; the state is with the journal then. */
   isInPlace = false
   isTorn = false
   #isKeptInPlace = false
-  #base: Base | undefined
+  /** The state that --accept-journal compares the file with: it goes before the origin. */
+  base: HeldBase | undefined
+  /** The file has a merged edit, and is no state of the journal's. */
+  isMerged = false
   readonly #takenIn: TakenIn
+  /** The last event of the edit that was merged last, whole. */
+  #mergedUntil: Position = 0
 
   constructor(files: Files, place: StatePlace, takenIn: TakenIn) {
     this.#files = files
@@ -55,19 +69,41 @@ export class Account {
     this.#takenIn = takenIn
   }
 
-  /** What the file on disk says, where that is no state of the journal's: it goes before the origin. */
-  get base(): Base | undefined {
-    return this.#base
-  }
-  set base(base: Base | undefined) {
-    if (this.#base instanceof Picture && base !== this.#base) this.#base.close()
-    this.#base = base
+  /** The file is not what the journal amounts to at any position. */
+  get isOff(): boolean {
+    return this.isMerged || this.base !== undefined
   }
 
-  statusAt(position: Position): DataFileStatus {
+  /**
+   * Whether parts of an edit were merged, and not the rest. Then no content is known: whoever puts back what the file was before
+   * takes these parts back.
+   */
+  get hasUnfinished(): boolean {
+    const { last, until } = this.#takenIn
+    return until > Math.max(last?.position ?? 0, this.state?.confirmed?.position ?? 0, this.#mergedUntil)
+  }
+
+  /** An edit was merged, whole. */
+  merged(): void {
+    this.#mergedUntil = this.#takenIn.until
+  }
+
+  /** The file was written, or is what an exact edit made of it. */
+  settle(): void {
+    this.base?.close()
+    this.base = undefined
+    this.isMerged = false
+  }
+
+  /** The last event that the file shows; of a merged edit that was not written since, the last one before the edit. */
+  get position(): Position {
+    return (this.isOff ? this.origin : this.known)?.position ?? 0
+  }
+
+  stateAt(position: Position): FileState {
     const shown = this.known?.position ?? 0
     if (this.trouble) return { ...this.trouble, position: shown }
-    return { state: shown < position || this.base ? 'behind' : 'current', position: shown }
+    return { state: shown < position || this.isOff ? 'behind' : 'current', position: shown }
   }
 
   /** Reads what the state file says; to be called before the journal is replayed. */
@@ -88,7 +124,7 @@ export class Account {
     const { hash, signature } = this.state?.confirmed ?? {}
     if (hash === undefined || signature === undefined) return undefined
     const stat = await this.#files.stat(this.#path)
-    return stat?.signature === signature ? { hash, signature } : undefined
+    return stat?.signature === signature ? { hash, signature, size: stat.size } : undefined
   }
 
   /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */
@@ -98,16 +134,17 @@ export class Account {
     this.origin = known && known !== taken ? known : await this.#editedFrom()
     if (this.origin) this.show(this.origin.position)
     // What --accept-journal goes on with is compared, whatever it is.
-    this.known = this.base ? undefined : known
+    this.known = this.base || this.hasUnfinished ? undefined : known
   }
 
   /** Whether it is the known content, or the one that was to be put in place when that failed half-way. */
   isAccountedFor(content: Content): boolean {
     const pending = this.state?.pending
+    if (this.hasUnfinished) return false
     if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false
     if (content.hash !== this.known?.hash) {
       this.known = this.origin = pending
-      this.base = undefined
+      this.settle()
       if (pending) this.show(pending.position)
     }
     this.content = content
@@ -118,7 +155,7 @@ export class Account {
   tear(content: Content): void {
     this.content = content
     this.known = { position: 0, hash: content.hash }
-    this.base = undefined
+    this.settle()
     this.isTorn = true
   }
 

@@ -12,6 +12,7 @@ export interface Content {
   readonly hash: string
   /** Of the file as it was when it had this content. */
   readonly signature: string
+  readonly size: number
 }
 
 /** A content with its bytes, in pieces. */
@@ -24,6 +25,8 @@ export interface AdapterOptions {
   readonly files: Files
   /** No symbolic link. */
   readonly path: string
+  /** Called before each part of a new file is written; what it throws keeps the old file. */
+  readonly beforePart: () => void
   /** Called when the new content is durable under its temporary name; what it throws keeps the old file. */
   readonly beforeReplace: (hash: string) => Promise<void>
   /** Called before the file is written in place; what it throws keeps the old content. */
@@ -71,15 +74,15 @@ export class DataFileAdapter implements Adapter<Texts> {
   }
 
   async #replace(picture: Texts): Promise<void> {
-    const { files, path, beforeReplace, replaced } = this.#options
+    const { files, path, beforePart, beforeReplace, replaced } = this.#options
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
-    const hash = await writePicture(files, temporary, picture, before?.mode)
+    const hash = await writePicture(files, temporary, picture, before?.mode, beforePart)
     // Looked at before the rename: afterwards the file might be somebody else's already.
     const written = await files.stat(temporary)
     await beforeReplace(hash)
     await files.rename(temporary, path)
-    replaced({ hash, signature: written?.signature ?? '' }, false)
+    replaced({ hash, signature: written?.signature ?? '', size: written?.size ?? 0 }, false)
     await files.syncDirectory(directoryOf(path))
   }
 
@@ -99,7 +102,8 @@ export class DataFileAdapter implements Adapter<Texts> {
         await empty(file)
         const hash = createHash('sha256')
         await writeChunks(file, hashing(chunksOf(picture), hash))
-        replaced({ hash: hash.digest('hex'), signature: (await files.stat(path))?.signature ?? '' }, true)
+        const written = await files.stat(path)
+        replaced({ hash: hash.digest('hex'), signature: written?.signature ?? '', size: written?.size ?? 0 }, true)
       } catch (error) {
         const found = await contentOf(files, path)
         if (found && (await isBeginningOf(files, path, picture))) torn(found)
@@ -136,9 +140,15 @@ export async function isBeginningOf(files: Files, path: string, picture: Texts):
 }
 
 /** Writes a state as a new data file, synced; resolves with its SHA-256. */
-export async function writePicture(files: Files, path: string, picture: Texts, mode?: number): Promise<string> {
+export async function writePicture(
+  files: Files,
+  path: string,
+  picture: Texts,
+  mode?: number,
+  beforePart: () => void = () => {},
+): Promise<string> {
   const hash = createHash('sha256')
-  await writeNew(files, path, hashing(chunksOf(picture), hash), mode)
+  await writeNew(files, path, hashing(chunksOf(picture), hash, beforePart), mode)
   return hash.digest('hex')
 }
 
@@ -169,7 +179,7 @@ export async function contentOf(
     if (!stat.isFile) throw noFile(path)
     const hash = await hashOf(files, path, taking())
     const isSame = (await files.stat(path))?.signature === stat.signature
-    if (hash !== undefined && isSame) return { hash, signature: stat.signature }
+    if (hash !== undefined && isSame) return { hash, signature: stat.signature, size: stat.size }
   }
   throw alwaysWritten(path)
 }
@@ -244,8 +254,13 @@ async function hashOf(files: Files, path: string, taker: Taker): Promise<string 
 
 const READ_BYTES = 1024 * 1024
 
-function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): unknown }): Generator<Buffer> {
+function* hashing(
+  chunks: Iterable<Buffer>,
+  hash: { update(bytes: Uint8Array): unknown },
+  beforePart: () => void = () => {},
+): Generator<Buffer> {
   for (const chunk of chunks) {
+    beforePart()
     hash.update(chunk)
     yield chunk
   }
@@ -253,7 +268,13 @@ function* hashing(chunks: Iterable<Buffer>, hash: { update(bytes: Uint8Array): u
 
 const CHUNK_CHARACTERS = 64 * 1024
 
-/** The same text as `JSON.stringify(…, null, 2)` of the whole, in pieces: it may be longer than a string can be. */
+/** A collection of so many items has one item a line: people no longer read all of it, and a third of the bytes would be blanks. */
+const MANY_ITEMS = 1000
+
+/**
+ * The text of a data file, in pieces, as it may be longer than a string can be: as `JSON.stringify(…, null, 2)` makes it, but that
+ * the items of a collection of many have a line each.
+ */
 function* chunksOf(picture: Texts): Generator<Buffer> {
   let text = '{'
   let collections = 0
@@ -262,7 +283,7 @@ function* chunksOf(picture: Texts): Generator<Buffer> {
     let count = 0
     for (const item of collection.items()) {
       text += `${count++ ? ',' : ''}\n    `
-      for (const piece of indented(item.text, '    ')) {
+      for (const piece of collection.size < MANY_ITEMS ? indented(item.text, '    ') : [item.text]) {
         text += piece
         if (text.length < CHUNK_CHARACTERS) continue
         yield Buffer.from(text)

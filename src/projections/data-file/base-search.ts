@@ -1,5 +1,5 @@
 import { keyOf } from '../../collections/item.ts'
-import type { FileContents, FileItem } from '../../collections/snapshot.ts'
+import type { FileContents } from '../../collections/snapshot.ts'
 import { type DomainEvent, type ItemEvent, type ItemId, isItemEvent, type Position } from '../../events/event.ts'
 import { type Journal, lastPosition, positioned } from '../../events/journal.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
@@ -13,14 +13,18 @@ import { DATA_FILE_ACTOR } from './taken-in.ts'
 export interface SearchOptions {
   readonly journal: Pick<Journal, 'read'>
   readonly slices: Slices
+  /** Which items the edited file has, */
   readonly file: FileContents
+  /** and which of them differ from `base`. */
+  readonly edited: EditedItems
   /** The last content that the file had before it was edited. */
   readonly base: Base
   /** The contents that the file had, in order; `base` is the last one. */
   readonly shown: readonly Shown[]
-  /** The position of an item's last event, 0 when it has none. */
-  readonly lastChange: (collection: string, key: string) => Position
 }
+
+/** The position of an item's last event, 0 when it has none. */
+export type LastChange = (collection: string, key: string) => Position
 
 /** An item that the edit may have replaced without having seen what it replaced. */
 export interface Doubtful {
@@ -56,6 +60,72 @@ interface Touched {
   readonly versions: Version[]
 }
 
+/** The most characters of edited items that are compared with former ones; the others only count. */
+const MOST_COMPARED = 16 * 1024 * 1024
+
+/**
+ * What an edit changed, gathered while the file is read. Only items with events since the oldest content tell the contents
+ * apart: the texts of these are kept, the others are counted.
+ */
+export class EditedItems {
+  readonly #lastChange: LastChange
+  readonly #oldest: Position
+  /** By name, the text that the file has, undefined for none. */
+  readonly recent = new Map<string, string | undefined>()
+  /** The rest of the edit, the same for all contents. */
+  others = 0
+  /** By collection, the texts of items without an id, with the number of their members. */
+  readonly unnamed = new Map<string, Map<string, number>>()
+  #characters = 0
+
+  constructor(shown: readonly Shown[], lastChange: LastChange) {
+    this.#lastChange = lastChange
+    this.#oldest = oldestOf(shown)
+  }
+
+  lastChange(collection: string, id: ItemId): Position {
+    return this.#lastChange(collection, keyOf(id))
+  }
+
+  /** The edited items that were read since the last call. */
+  *add(file: FileContents): Steps<void> {
+    for (const [name, items] of file) {
+      for (const { item } of items.edited) {
+        yield
+        if (item.id !== undefined) {
+          this.#note(name, item.id, item.text)
+          continue
+        }
+        const members = Object.keys((yield* parseSteps(item.text)) as JsonObject).length
+        this.others += members
+        this.#characters += item.text.length
+        if (this.#characters > MOST_COMPARED) continue
+        const unnamed = this.unnamed.get(name) ?? new Map<string, number>()
+        this.unnamed.set(name, unnamed.set(item.text, members))
+      }
+    }
+  }
+
+  /** The items that the file no longer has. */
+  *removed(file: FileContents, base: Base): Steps<void> {
+    for (const [name, before] of base) {
+      const items = file.get(name)
+      if (items?.matched?.isAll) continue
+      for (const { id } of before.items()) {
+        if (items?.indexOf(id) === undefined) this.#note(name, id, undefined)
+        yield
+      }
+    }
+  }
+
+  #note(collection: string, id: ItemId, text: string | undefined): void {
+    const isRecent = this.lastChange(collection, id) > this.#oldest
+    if (isRecent) this.#characters += text?.length ?? 0
+    if (isRecent && this.#characters <= MOST_COMPARED) this.recent.set(nameOf(collection, id), text)
+    else this.others++
+  }
+}
+
 /**
  * Finds the content that an edit was made from: the one that differs from the edited file in the fewest members of
  * items, of several the latest. An editor may have opened the file long before it was last written.
@@ -64,65 +134,38 @@ interface Touched {
  * state is folded. Where no edited item is among them, the last content is the nearest, and nothing is read.
  */
 export async function findOrigin(options: SearchOptions): Promise<Found> {
-  const { shown, slices } = options
-  const oldest = Math.min(...shown.map(({ position }) => position))
+  const { shown, slices, edited, file, base } = options
   if (shown.length < 2) return LAST
-  const edited = await slices.run(() => editedItems(options, oldest))
+  await slices.run(() => edited.removed(file, base))
   if (edited.recent.size === 0) return LAST
-  const touched = await touchedItems(options, edited, oldest)
+  const touched = await touchedItems(options)
   return slices.run(() => nearest(shown, edited, touched))
 }
 
 const LAST: Found = { origin: undefined, doubtful: [] }
 
-interface Edited {
-  /** Names of items that the edit changed and that have events since the oldest content. */
-  readonly recent: Set<string>
-  /** The rest of the edit, the same for all contents. */
-  others: number
-  /** By collection, the texts of items without an id, with the number of their members. */
-  readonly unnamed: Map<string, Map<string, number>>
+function oldestOf(shown: readonly Shown[]): Position {
+  return Math.min(...shown.map(({ position }) => position))
 }
 
-function* editedItems({ file, base, lastChange }: SearchOptions, oldest: Position): Steps<Edited> {
-  const edited: Edited = { recent: new Set(), others: 0, unnamed: new Map() }
-  const note = (collection: string, id: ItemId): void => {
-    if (lastChange(collection, keyOf(id)) > oldest) edited.recent.add(nameOf(collection, id))
-    else edited.others++
-  }
-  for (const [name, { items }] of file) {
-    const before = base.get(name)
-    const unnamed = new Map<string, number>()
-    for (const item of items) {
-      yield
-      if (item.id === undefined) {
-        const members = Object.keys((yield* parseSteps(item.text)) as JsonObject).length
-        edited.others += members
-        unnamed.set(item.text, members)
-      } else if (before?.item(keyOf(item.id))?.text !== item.text) note(name, item.id)
-    }
-    if (unnamed.size > 0) edited.unnamed.set(name, unnamed)
-  }
-  for (const [name, before] of base) {
-    const indexes = file.get(name)?.indexes
-    for (const { id } of before.items()) {
-      if (indexes?.of(id) === undefined) note(name, id)
-      yield
-    }
-  }
-  return edited
-}
-
-async function touchedItems(
-  { journal, slices, file, base, shown, lastChange }: SearchOptions,
-  edited: Edited,
-  oldest: Position,
-): Promise<ReadonlyMap<string, Touched>> {
+async function touchedItems({
+  journal,
+  slices,
+  file,
+  edited,
+  base,
+  shown,
+}: SearchOptions): Promise<ReadonlyMap<string, Touched>> {
+  const oldest = oldestOf(shown)
   const touched = new Map<string, Touched>()
+  const isInFile = (collection: string, id: ItemId): boolean => file.get(collection)?.indexOf(id) !== undefined
   const compare = ({ collection, id }: ItemEvent, text: string | undefined): Difference | Promise<Difference> => {
     const last = base.get(collection)?.item(keyOf(id))?.text
+    const name = nameOf(collection, id)
+    const unedited = isInFile(collection, id) ? last : undefined
+    const now = edited.recent.has(name) ? edited.recent.get(name) : unedited
     const unnamed = edited.unnamed.get(collection)
-    return slices.run(() => differenceOf(fileItem(file, collection, id)?.text, last, text, unnamed))
+    return slices.run(() => differenceOf(now, last, text, unnamed))
   }
   /** Items whose version before the first event is still to be read, by the position of that version. */
   const earlier = new Map<Position, { readonly event: ItemEvent; readonly item: Touched }>()
@@ -139,7 +182,7 @@ async function touchedItems(
       let item = touched.get(name)
       if (!item) {
         // An item that the edit does not touch equals its last event, so its earlier versions differ.
-        const changed = { members: 1, later: fileItem(file, collection, id) ? 1 : 0 }
+        const changed = { members: 1, later: isInFile(collection, id) ? 1 : 0 }
         item = { collection, id, versions: [] }
         setFirst(item, event.type === 'ItemCreated' ? await compare(event, undefined) : changed)
         if (event.type !== 'ItemCreated' && edited.recent.has(name)) earlier.set(event.prior, { event, item })
@@ -153,7 +196,7 @@ async function touchedItems(
     if (isItemEvent(before)) setFirst(item, await compare(event, textOf(before)))
   }
   for (const { collection, id, versions } of touched.values()) {
-    if (lastChange(collection, keyOf(id)) <= end) forgive(versions)
+    if (edited.lastChange(collection, id) <= end) forgive(versions)
   }
   return touched
 }
@@ -203,12 +246,6 @@ function textOf(event: ItemEvent): string | undefined {
   return 'item' in event ? event.item.text : undefined
 }
 
-function fileItem(file: FileContents, collection: string, id: ItemId): FileItem | undefined {
-  const found = file.get(collection)
-  const index = found?.indexes.of(id)
-  return index === undefined ? undefined : found?.items.at(index)
-}
-
 /** Compares an item of the file (`now`), as it was when the file was last written, and as it was `then`. */
 function* differenceOf(
   now: string | undefined,
@@ -244,7 +281,7 @@ function* parsed(text: string | undefined): Steps<JsonObject | undefined> {
   return text === undefined ? undefined : ((yield* parseSteps(text)) as JsonObject)
 }
 
-function* nearest(shown: readonly Shown[], edited: Edited, touched: ReadonlyMap<string, Touched>): Steps<Found> {
+function* nearest(shown: readonly Shown[], edited: EditedItems, touched: ReadonlyMap<string, Touched>): Steps<Found> {
   const totals = yield* totalsOf(shown, touched)
   const membersIn = (index: number): number => (totals[index] as Difference).members
   const mayBe = (index: number): boolean => totals[index]?.later === 0
@@ -254,7 +291,7 @@ function* nearest(shown: readonly Shown[], edited: Edited, touched: ReadonlyMap<
     if (mayBe(index) && membersIn(index) < membersIn(best)) best = index
   }
   let others = edited.others
-  for (const name of edited.recent) if (!touched.has(name)) others++
+  for (const name of edited.recent.keys()) if (!touched.has(name)) others++
   // Nothing was edited in it: whoever puts back exactly what the file once was wants to have that.
   if (others + membersIn(best) <= 0) best = last
   const origin = shown[best] as Shown

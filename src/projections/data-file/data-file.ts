@@ -1,17 +1,19 @@
 import type { Logger } from 'pino'
-import type { FileContents } from '../../collections/snapshot.ts'
-import { Refusal } from '../../errors.ts'
+import { Ended, Refusal } from '../../errors.ts'
+import type { Position } from '../../events/event.ts'
 import { directoryOf, type Files, isOutOfSpace } from '../../files/files.ts'
-import { Slices, type Steps } from '../../slices.ts'
-import { collectionsAt, Picture, type Views } from '../views.ts'
+import { Slices } from '../../slices.ts'
+import type { Views } from '../views.ts'
 import { Account, type DataFileStatus } from './account.ts'
 import { contentOf, isBeginningOf } from './adapter.ts'
+import { baseAt } from './base.ts'
 import type { Doubtful } from './base-search.ts'
 import type { Connection, Merged, TakenInEdit } from './connection.ts'
-import { type Edit, Edits } from './edits.ts'
-import { collectionsOf, readingOf } from './reading.ts'
-import { mismatchOf, missingJournal, readState } from './state.ts'
+import { Edits, type MergedEdit, type Read } from './edits.ts'
+import { type ProgressLog, progressLog } from './progress-log.ts'
+import { mismatchOf } from './state.ts'
 import type { TakenIn } from './taken-in.ts'
+import { SMALL_BYTES, type WriteSettings } from './write-budget.ts'
 import { type Schedule, Writing } from './writing.ts'
 
 export interface DataFileOptions {
@@ -26,9 +28,16 @@ export interface DataFileOptions {
   readonly eager: boolean
   /** Calls back once after so many milliseconds, unless it is cancelled; holds no process alive. */
   readonly schedule: Schedule
+  /** Milliseconds since some beginning, of a clock that nobody sets. */
+  readonly elapsedMs: () => number
+  readonly now: () => Date
+  /** When it is written. */
+  readonly settings: WriteSettings
   /** The data file is believed against the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
   readonly takenIn: TakenIn
+  /** The file as it was when the first items were checked. */
+  readonly checked?: Read | undefined
 }
 
 const QUIET_MS = 200
@@ -48,10 +57,15 @@ export class DataFile {
   #turn: Promise<unknown> = Promise.resolve()
   #watcher: { close(): void } | undefined
   #closed = false
+  #isEnding = false
+  /** Of a large file that is being merged. */
+  #progress: { readonly bytes: number; readonly of: number } | undefined
+  readonly #logProgress: ProgressLog
+  #checked: Read | undefined
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, journal, views, log, schedule, eager, takenIn } = options
+    const { files, path, journal, views, log, schedule, elapsedMs, now, settings, eager, takenIn } = options
     this.#account = new Account(files, { dataFile: path, journal }, takenIn)
     this.#edits = new Edits({
       files,
@@ -59,17 +73,23 @@ export class DataFile {
       views,
       account: this.#account,
       slices: this.#slices,
-      journal: () => this.#connected.journal,
-      door: takenIn.door,
+      connection: () => this.#connected,
+      takenIn,
+      progress: (bytes, of) => this.#tell(bytes, of),
     })
+    this.#checked = options.checked
+    this.#logProgress = progressLog(log)
     this.#writing = new Writing({
       files,
       path,
       views,
       log,
       schedule,
+      elapsedMs,
+      now,
+      settings,
       account: this.#account,
-      journal: () => this.#connected.journal.id,
+      journal: () => this.#connected.journal,
       inTurn: (work) => this.#inTurn(work),
       edited: () => {
         if (eager && !this.#reloadTimer) this.#reloadSoon()
@@ -79,7 +99,20 @@ export class DataFile {
   }
 
   get status(): DataFileStatus {
-    return this.#account.statusAt(this.#options.views.position)
+    const { position } = this.#options.views
+    // Until it is started, nothing is known of the journal.
+    const lag = this.#connection ? this.#writing.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
+    const state = this.#account.stateAt(position)
+    if (!this.#progress) return { ...state, ...lag }
+    const { bytes, of } = this.#progress
+    return { ...state, state: 'merging', detail: `${bytes} of ${of} bytes were merged.`, ...lag }
+  }
+
+  #tell(bytes: number, of: number): void {
+    if (this.#isEnding) throw new Ended()
+    if (of < SMALL_BYTES) return
+    this.#progress = { bytes, of }
+    this.#logProgress({ bytes, of }, 'the data file is being merged')
   }
 
   /** Reads what the state file says; to be called before the journal is replayed. */
@@ -128,13 +161,16 @@ export class DataFile {
       account.base = views.picture()
       account.shown = []
     }
-    const content = (await account.untouched()) ?? (await contentOf(files, path))
+    const { signature } = (await files.stat(path)) ?? {}
+    const checked = this.#checked?.content
+    const isChecked = checked !== undefined && checked.signature === signature
+    const content = isChecked ? checked : ((await account.untouched()) ?? (await contentOf(files, path)))
     await account.recognise(content?.hash)
     const { known, state } = account
     if (content && known) {
       account.content = content
       if (known === state?.pending) await this.#writing.confirm(known)
-      else if (known !== state?.confirmed) account.base = await this.#edits.baseOf(account.origin?.position ?? 0)
+      else account.isMerged = known !== state?.confirmed
     } else if (content && (await this.#isTorn())) account.tear(content)
     else if (content) {
       try {
@@ -144,7 +180,9 @@ export class DataFile {
         log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
       }
     }
-    if (!content || account.base) await this.#writing.write()
+    // A large file is written behind the answers.
+    const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
+    if ((!content || account.isOff) && isSmall) await this.#writing.write()
     else this.#writing.soon(0)
     if (eager) {
       this.#watch()
@@ -158,10 +196,7 @@ export class DataFile {
     const pending = this.#account.state?.pending
     if (!pending?.inPlace) return false
     const { position } = pending
-    const then =
-      position === views.position
-        ? views.picture()
-        : await collectionsAt(views.store.directory, this.#connected.journal, position, position, () => false)
+    const then = await baseAt({ views, ...this.#connected }, { position, edits: [] })
     try {
       return await isBeginningOf(files, path, then)
     } finally {
@@ -171,7 +206,7 @@ export class DataFile {
 
   /** The views have another write. */
   changed(): void {
-    this.#writing.soon()
+    this.#writing.changed()
   }
 
   /** Takes in the file's edits, if there are any; refuses an invalid file as Unprocessable. */
@@ -184,6 +219,7 @@ export class DataFile {
         this.#account.trouble = undefined
         return { basis: views.position, events: 0, conflicts: [], basedOn: this.#account.shown.at(-1)?.position ?? 0 }
       } catch (error) {
+        if (error instanceof Ended) throw new Refusal('Unavailable', 'The server ends. The next start merges the edit.')
         if (error instanceof Refusal && error.code === 'Invalid') {
           throw new Refusal('Unprocessable', error.message, error.faults)
         }
@@ -194,13 +230,35 @@ export class DataFile {
     })
   }
 
-  /** Writes what is still to be written. Fails when that cannot be, unless for want of space or of its directory. */
+  /** Writes the file now, whatever the settings say; resolves with the position that it shows. */
+  snapshot(): Promise<Position> {
+    return this.#inTurn(async () => {
+      await this.#writing.write(true)
+      const { trouble, known } = this.#account
+      const { failure, isLeftBehind } = this.#writing
+      if (isLeftBehind) throw new Refusal('Unavailable', 'The server ends. The data file is left behind the journal.')
+      if (!trouble) return known?.position ?? 0
+      const code = trouble.state !== 'failing' ? 'Conflict' : isOutOfSpace(failure) ? 'DiskFull' : 'Unavailable'
+      throw new Refusal(code, `The data file is not written. ${trouble.detail}`)
+    })
+  }
+
+  /** The merge of an edit that is going on is given up, to be gone on with at the next start. */
+  end(): void {
+    this.#isEnding = true
+  }
+
+  /**
+   * Writes what is still to be written, unless that takes too long. Fails when it cannot be, unless for want of space or of
+   * its directory.
+   */
   async close(): Promise<void> {
+    this.end()
     this.#watcher?.close()
     this.#reloadTimer?.cancel()
     this.#beginTimer?.cancel()
     this.#writing.end()
-    await this.#inTurn(() => this.#writing.write())
+    await this.#inTurn(() => this.#writing.finish())
     this.#closed = true
     const { failure } = this.#writing
     // The directory was removed on purpose, so the file is not written.
@@ -214,40 +272,49 @@ export class DataFile {
   async #takeIn(): Promise<TakenInEdit> {
     const { views, log, path } = this.#options
     const account = this.#account
-    let edit: Edit | undefined
-    let taken: Merged
+    const { takenIn } = this.#options
+    const { until } = takenIn
+    let edit: MergedEdit
     try {
-      edit = await this.#edits.find()
-      taken = await this.#connected.takeIn(edit, edit.content.hash)
-    } catch (error) {
+      edit = await this.#edits.merge(await this.#checkedBefore())
+      account.merged()
+    } catch (cause) {
+      const error = cause instanceof Refusal && takenIn.until > until ? afterParts(cause) : cause
       if (error instanceof Refusal) {
         account.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
       }
       throw error
     } finally {
-      const { base } = edit ?? {}
-      if (base instanceof Picture && base !== account.base) base.close()
+      this.#progress = undefined
     }
-    const { file, content, origin } = edit
-    const { basis, events } = taken
-    // Where items had no id, it is not the same that comes back.
-    const hasAllIds = [...file].every(([name, items]) => taken.file.get(name) === items)
-    const isExact = !account.base && edit.isLast && basis === (account.origin?.position ?? 0) && hasAllIds
+    const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
+    // Where others wrote meanwhile, or items had no id, it is not the same that comes back.
+    const isUnmixed = basis === (account.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
+    const isExact = !account.isOff && isLast && hasAllIds && isUnmixed
     account.content = content
     account.trouble = undefined
     account.known = { position: isExact ? basis + events : views.position, hash: content.hash }
     if (isExact) await this.#writing.confirm(account.known)
     else {
-      account.base = await this.#slices.run(() => collectionsOf(taken.file))
-      if (events > 0) account.show(origin.position, [...origin.edits, [basis + 1, basis + events]])
+      account.settle()
+      account.isMerged = true
+      if (events > 0) account.show(origin.position, [...origin.edits, ...writes])
     }
-    const conflicts = withDoubtful(taken.conflicts, edit.doubtful)
+    const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
     for (const { collection, id } of conflicts) {
       log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
     }
     const basedOn = origin.position
-    if (events > 0 || !edit.isLast) log.info({ events, path, basedOn }, 'the data file was taken in')
+    if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was taken in')
     return { basis, events, conflicts, basedOn }
+  }
+
+  /** What was read of the first items, if the file is still the same. */
+  async #checkedBefore(): Promise<Read | undefined> {
+    const checked = this.#checked
+    this.#checked = undefined
+    const stat = checked && (await this.#options.files.stat(this.#options.path))
+    return stat?.signature === checked?.content.signature ? checked : undefined
   }
 
   get #connected(): Connection {
@@ -286,23 +353,9 @@ export class DataFile {
   }
 }
 
-/** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
-export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
-  const kept = await readState(files, { dataFile: path, journal })
-  if (kept) throw missingJournal(path, kept.state)
-}
-
-/** Refuses first items that are not valid. Touches nothing. */
-export async function checkFirstItems(
-  files: Files,
-  path: string,
-  check: (file: FileContents) => Steps<unknown>,
-): Promise<void> {
-  const bytes = await files.read(path)
-  if (!bytes) return
-  const slices = new Slices()
-  const file = await slices.run(() => readingOf([bytes], new Map()))
-  await slices.run(() => check(file))
+function afterParts({ code, message, faults }: Refusal): Refusal {
+  const how = 'The next reload merges the rest, or takes these parts back if the file is as it was before the edit.'
+  return new Refusal(code, `${message} Parts of the edit were merged before that. ${how}`, faults)
 }
 
 /** The conflicts, and what an edit may have replaced unseen, each once. */

@@ -1,16 +1,19 @@
 import type { FileContents } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
-import { type Journal, lastPosition } from '../../events/journal.ts'
+import { lastPosition } from '../../events/journal.ts'
 import type { Files } from '../../files/files.ts'
+import { Malformed } from '../../json/parse-steps.ts'
 import type { Slices } from '../../slices.ts'
-import { collectionsAt, Picture, type Views } from '../views.ts'
+import type { Views } from '../views.ts'
 import type { Account } from './account.ts'
 import { alwaysWritten, type Content, contentOf, readContent } from './adapter.ts'
-import { type Doubtful, findOrigin } from './base-search.ts'
-import { type Base, FileReading, readingOf } from './reading.ts'
-import { holds, lastOf, recent, type Shown } from './shown.ts'
-import { isTakenIn } from './taken-in.ts'
+import { baseAt, type HeldBase } from './base.ts'
+import { type Doubtful, EditedItems, findOrigin } from './base-search.ts'
+import type { Connection, Merged } from './connection.ts'
+import { type Base, FileChanged, FileReading, whyInvalid } from './reading.ts'
+import { recent, type Shown } from './shown.ts'
+import { isTakenIn, type TakenIn } from './taken-in.ts'
 
 export interface EditsOptions {
   readonly files: Files
@@ -19,27 +22,36 @@ export interface EditsOptions {
   readonly views: Views
   readonly account: Account
   readonly slices: Slices
-  readonly journal: () => Pick<Journal, 'head' | 'read'>
-  /** Where there are several data files: tells this one's edits from those of the others. */
-  readonly door: string | undefined
+  readonly connection: () => Connection
+  readonly takenIn: TakenIn
+  /** Told how many bytes of the file were read and compared, or merged. */
+  readonly progress: (bytes: number, of: number) => void
 }
 
-/** How often to read a file that changes while its edit is searched for. */
-const MOST_ATTEMPTS = 5
+/** How often to read a file that changes while it is read. */
+export const MOST_ATTEMPTS = 5
 const NOTHING_SHOWN: Shown = { position: 0, edits: [] }
 
-export interface Edit {
-  readonly file: FileContents
+export interface MergedEdit extends Merged {
   readonly content: Content
-  /** The state that the file showed when the editor opened it. */
-  readonly base: Base
+  /** The content that the file had when the editor opened it. */
   readonly origin: Shown
   /** Whether that is the last content before the edit. */
   readonly isLast: boolean
+  /** Whether the file shows exactly the base with the edit: all items had ids. */
+  readonly hasAllIds: boolean
   readonly doubtful: readonly Doubtful[]
 }
 
-/** Reads an edit by hand, and finds what it was made from. */
+/** A file that was read once. */
+export interface Read {
+  /** What it holds; the edited items only where all of them have room in memory. */
+  readonly file: FileContents
+  readonly content: Content
+  readonly hasAllEdited: boolean
+}
+
+/** Finds out what the data file was edited from, and merges the edit. */
 export class Edits {
   readonly #options: EditsOptions
 
@@ -47,89 +59,161 @@ export class Edits {
     this.#options = options
   }
 
-  /** The last content before the edit: a state of the journal, with any edit that was merged since. */
-  async baseOf(origin: Position): Promise<Base> {
-    if (this.#options.account.base) return this.#options.account.base
-    const { views, door } = this.#options
-    if (origin === views.position) return views.picture()
-    const edits: [Position, Position][] = []
-    const journal = this.#options.journal()
-    const base = await collectionsAt(views.store.directory, journal, origin, journal.head, (recorded) => {
-      if (!isTakenIn(recorded, door)) return false
-      edits.push([recorded.position, lastPosition(recorded)])
-      return true
-    })
-    if (edits.length > 0) this.#options.account.show(origin, edits)
-    return base
-  }
-
-  /** The edited file, and the content that it was edited from. */
-  async find(): Promise<Edit> {
-    const last = await this.baseOf(this.#options.account.origin?.position ?? 0)
-    let edit: Edit | undefined
-    try {
-      edit = await this.#findFrom(last)
-      return edit
-    } finally {
-      if (edit?.base !== last) this.#release(last)
-    }
-  }
-
-  async #findFrom(last: Base): Promise<Edit> {
-    const { account, views, path } = this.#options
-    const journal = this.#options.journal()
-    const shown = recent(account.shown)
+  /** Merges the file as it is now. `read` is what it was read as already, as an edit of nothing. */
+  async merge(read?: Read): Promise<MergedEdit> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const read = await this.#read(last)
-      const { origin, doubtful } = await findOrigin({
-        journal,
-        slices: this.#options.slices,
-        file: read.file,
-        base: last,
-        shown,
-        lastChange: (collection, key) => views.any(collection)?.get(key)?.position ?? 0,
-      })
-      if (!origin) return { ...read, base: last, origin: shown.at(-1) ?? NOTHING_SHOWN, isLast: true, doubtful }
-      const base = await collectionsAt(
-        views.store.directory,
-        journal,
-        origin.position,
-        lastOf(origin),
-        ({ position }) => holds(origin, position),
-      )
-      let isFound = false
       try {
-        const again = await this.#read(base)
-        isFound = again.content.hash === read.content.hash
-        if (isFound) return { ...again, base, origin, isLast: false, doubtful }
-      } finally {
-        if (!isFound) base.close()
+        return await this.#merge(attempt === 0 ? read : undefined)
+      } catch (error) {
+        if (!(error instanceof FileChanged)) throw error
       }
     }
-    throw alwaysWritten(path)
+    throw alwaysWritten(this.#options.path)
   }
 
-  /** What the store keeps for it is removed. */
-  #release(base: Base): void {
-    if (base instanceof Picture && base !== this.#options.account.base) base.close()
-  }
-
-  /** The file as it is now; only of one that is not valid all bytes are held at once, to say what is wrong with it. */
-  async #read(base: Base): Promise<{ readonly file: FileContents; readonly content: Content }> {
-    const { files, path } = this.#options
+  async #merge(known?: Read): Promise<MergedEdit> {
+    const { account, views, slices, connection } = this.#options
+    const { journal } = connection()
+    const last = await this.#last()
+    const shown = recent(account.shown)
+    let earlier: HeldBase | undefined
     try {
-      let reading: FileReading | undefined
-      const content = await contentOf(files, path, () => {
-        reading = new FileReading(base, this.#options.slices)
-        return reading
-      })
-      if (content && reading) return { file: await reading.contents(), content }
-    } catch (error) {
-      if (error instanceof Refusal && error.code !== 'Invalid') throw error
-      const found = await readContent(files, path)
-      if (found)
-        return { file: await this.#options.slices.run(() => readingOf(found.pieces, base)), content: found.content }
+      const lastChange = (collection: string, key: string): Position => views.any(collection)?.get(key)?.position ?? 0
+      const edited = new EditedItems(shown, lastChange)
+      const read = (last.size === 0 && known) || (await this.#read(last, shown.length < 2 ? undefined : edited))
+      const { file, content } = read
+      const { origin, doubtful } = await findOrigin({ journal, slices, file, edited, base: last, shown })
+      if (origin) earlier = await this.#baseAt(origin)
+      const base = earlier ?? last
+      const merging = connection().merge({ file, base }, content.hash)
+      if (earlier || !read.hasAllEdited) await this.#readAgain(read, base, () => merging.part())
+      const merged = await merging.rest()
+      const hasAllIds = ![...file.values()].some(({ wasNamed }) => wasNamed)
+      const isLast = origin === undefined
+      return { ...merged, content, origin: origin ?? shown.at(-1) ?? NOTHING_SHOWN, isLast, hasAllIds, doubtful }
+    } finally {
+      earlier?.close()
+      if (last !== account.base) last.close()
     }
-    throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
   }
+
+  /** The last content before the edit: a state of the journal, with any edit that was merged since. */
+  async #last(): Promise<HeldBase> {
+    const { account, takenIn } = this.#options
+    if (account.base) return account.base
+    const position = account.origin?.position ?? 0
+    const edits = takenIn.until > position ? await this.#editsSince(position) : []
+    if (edits.length > 0) account.show(position, edits)
+    return this.#baseAt({ position, edits })
+  }
+
+  /** The edits that were merged after a position. */
+  async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {
+    const { takenIn, connection } = this.#options
+    const { journal } = connection()
+    const edits: [Position, Position][] = []
+    for await (const recorded of journal.read(position + 1, journal.head)) {
+      if (!isTakenIn(recorded, takenIn.door)) continue
+      const [first, last] = [recorded.position, lastPosition(recorded)]
+      const before = edits.at(-1)
+      // A write may be read in several records.
+      if (before?.[1] === first - 1) before[1] = last
+      else edits.push([first, last])
+    }
+    return edits
+  }
+
+  #baseAt(shown: Shown): Promise<HeldBase> {
+    const { views, connection } = this.#options
+    return baseAt({ views, ...connection() }, shown)
+  }
+
+  /**
+   * Reads the file as it is now; `edited` gathers what tells what it was edited from. What is to be merged in parts is checked
+   * before the first of them; else it is checked when it is merged.
+   */
+  async #read(base: Base, edited: EditedItems | undefined): Promise<Read> {
+    const { slices, connection } = this.#options
+    const { check } = connection()
+    let hasAllEdited = true
+    const { file, content } = await this.#readWhole(base, async (contents) => {
+      hasAllEdited = false
+      await slices.run(() => check(contents))
+      if (edited) await slices.run(() => edited.add(contents))
+      for (const items of contents.values()) items.takeEdited()
+    })
+    if (!hasAllEdited) await slices.run(() => check(file))
+    if (edited) await slices.run(() => edited.add(file))
+    return { file, content, hasAllEdited }
+  }
+
+  /** Finds out which items differ from a base; `part` merges those that were found so far. */
+  async #readAgain({ file, content }: Read, base: Base, part: () => Promise<void>): Promise<void> {
+    for (const items of file.values()) items.takeEdited()
+    // While a part is on its way to the disk, the file is read on.
+    let merging = Promise.resolve()
+    const full = async (): Promise<void> => {
+      await merging
+      merging = part()
+      merging.catch(() => {})
+    }
+    const again = await this.#readWhole(base, full, file).finally(() => merging.catch(() => {}))
+    await merging
+    if (again.content.hash !== content.hash) throw new FileChanged()
+  }
+
+  async #readWhole(
+    base: Base,
+    full: (contents: FileContents) => Promise<void>,
+    known?: FileContents,
+  ): Promise<Pick<Read, 'file' | 'content'>> {
+    const { files, path, slices, progress } = this.#options
+    const size = (await files.stat(path))?.size ?? 0
+    return readDataFile(files, path, {
+      base,
+      slices,
+      full,
+      ...(known && { known }),
+      progress: (left) => progress(size - left, size),
+    })
+  }
+}
+
+/** Only of files that are not larger, a syntax error is searched for: they are held in memory for that. */
+const MOST_SEARCHED_BYTES = 256 * 1024 * 1024
+
+/** Reads a data file to its end. One that is not valid fails with `Invalid` and the place. */
+export async function readDataFile(
+  files: Files,
+  path: string,
+  options: ConstructorParameters<typeof FileReading>[0],
+): Promise<Pick<Read, 'file' | 'content'>> {
+  let reading: FileReading | undefined
+  try {
+    const content = await contentOf(files, path, () => {
+      // Nothing may be merged or counted twice.
+      if (reading && (options.known || reading.wasFull)) throw new FileChanged()
+      reading = new FileReading(options)
+      return reading
+    })
+    if (content && reading) return { file: await reading.contents(), content }
+  } catch (error) {
+    const isInvalid = error instanceof Refusal && error.code === 'Invalid'
+    if (!isInvalid && !(error instanceof Malformed)) throw error
+    const why = await whyMalformed(files, path, options.slices, reading?.place ?? '')
+    throw why ?? (isInvalid ? error : malformedAt(reading?.place ?? ''))
+  }
+  throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
+}
+
+/** What is wrong with the syntax of a file; undefined when nothing is, or the file is too large to be searched. */
+async function whyMalformed(files: Files, path: string, slices: Slices, place: string): Promise<Refusal | undefined> {
+  const size = (await files.stat(path))?.size ?? 0
+  const found = size <= MOST_SEARCHED_BYTES ? await readContent(files, path) : undefined
+  return found && slices.run(() => whyInvalid(found.pieces, place))
+}
+
+function malformedAt(place: string): Refusal {
+  const message = `The data file is not well-formed JSON: the error is in or after ${place || 'the root'}`
+  return new Refusal('Invalid', `${message}.`, [{ pointer: place, message }])
 }

@@ -1,11 +1,9 @@
-import type { PinnedCollection } from '../../collections/collection.ts'
-import { Item, keyOf } from '../../collections/item.ts'
-import { Keys } from '../../collections/keys.ts'
+import type { CollectionItems } from '../../collections/collection.ts'
+import { type Item, keyOf } from '../../collections/item.ts'
 import {
   checkName,
   type FileContents,
-  type FileItem,
-  type FileItems,
+  FileItems,
   noArray,
   noItem,
   noObject,
@@ -19,64 +17,61 @@ import { pointer } from '../../json/pointer.ts'
 import { own } from '../../json/value.ts'
 import { equalSteps, stringifySteps } from '../../json/value-steps.ts'
 import { whereMalformed } from '../../json/where-malformed.ts'
-import { LongList } from '../../long-list.ts'
 import type { Slices, Steps } from '../../slices.ts'
+import type { Taker } from './adapter.ts'
 import { JsonScan, MORE, type Scanning } from './json-scan.ts'
+
+/** The items that a collection had in the state that a file was edited from. */
+export interface BaseCollection
+  extends Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'> {
+  items(): Iterable<Item>
+}
 
 /** The state that a file was edited from. */
 export type Base = ReadonlyMap<string, BaseCollection>
-
-/** The items that a collection had then. */
-export type BaseCollection = Pick<PinnedCollection, 'size' | 'get' | 'item' | 'itemAt' | 'placeOf' | 'seek' | 'items'>
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
 
 /** Bytes that are decoded in one step. */
 const CHUNK_BYTES = 32 * 1024
+/** The most characters of edited items in memory: an edit of more is merged in parts. */
+const PART_CHARACTERS = 8 * 1024 * 1024
 
-/**
- * Reads a data file, an item a step: a JSON object of arrays of objects. An item that is as the base has it, whatever
- * the order of its members, is the base's own; as almost all are, only their texts are compared. A file that is not
- * valid is refused with its place.
- */
-export function* readingOf(pieces: readonly Buffer[], base: Base): Steps<FileContents> {
-  const scan = new JsonScan()
-  const reading = contentsOf(scan, base)
-  const coming = pieces.toReversed()
-  let piece = coming.pop()
-  try {
-    for (;;) {
-      const contents = yield* untilMore(reading)
-      if (contents) return contents
-      while (piece?.length === 0) piece = coming.pop()
-      const copied = piece?.copy(scan.room()) ?? 0
-      scan.fed(copied)
-      piece = piece?.subarray(copied)
-      yield
-    }
-  } catch (error) {
-    const why = yield* whyMalformed(pieces)
-    if (why === undefined) throw error
-    const message = `The data file is not ${why}`
-    throw new Refusal('Invalid', `${message}.`, [{ pointer: pointer(scan.place()), message }])
-  }
+export interface FileReadingOptions {
+  readonly base: Base
+  readonly slices: Slices
+  /** Called when the edited items exceed PART_CHARACTERS. It must take them from the contents. */
+  readonly full: (contents: FileContents) => void | Promise<void>
+  /** What an earlier reading of the same content found: the ids are not held twice. */
+  readonly known?: FileContents
+  /** Told how many bytes of the file are left. */
+  readonly progress?: (left: number) => void
 }
 
-/** The same of a file whose bytes come while it is read, so that it never is in memory as a whole; what is wrong with it has no place. */
-export class FileReading {
+/**
+ * Reads a data file while its bytes come: a JSON object of arrays of objects. Of an item that is as the base has it, whatever
+ * the order of its members, only the id is kept; as almost all are, only their texts are compared. A file that is not valid fails with `Invalid`,
+ * or with `Malformed` where it is not JSON.
+ */
+export class FileReading implements Taker {
+  readonly #options: FileReadingOptions
   readonly #scan = new JsonScan()
+  readonly #contents = new Map<string, FileItems>()
   readonly #reading: Scanning<FileContents>
-  readonly #slices: Slices
-  #contents: FileContents | undefined
+  #characters = 0
+  #whole: FileContents | undefined
+  /** Whether items were removed from the contents. */
+  wasFull = false
 
-  constructor(base: Base, slices: Slices) {
-    this.#reading = contentsOf(this.#scan, base)
-    this.#slices = slices
+  constructor(options: FileReadingOptions) {
+    this.#options = options
+    this.#reading = this.#read()
   }
 
   /** Where the next bytes belong. */
-  async room(): Promise<Buffer> {
+  async room(left: number): Promise<Buffer> {
+    this.#options.progress?.(left)
     await this.#goOn()
     return this.#scan.room()
   }
@@ -88,13 +83,110 @@ export class FileReading {
   /** What the file holds, once its end was told of. */
   async contents(): Promise<FileContents> {
     await this.#goOn()
-    if (!this.#contents) throw new Error('the file has not been read to its end')
-    return this.#contents
+    if (!this.#whole) throw new Error('the file has not been read to its end')
+    return this.#whole
+  }
+
+  /** Where the reading stands, as a JSON Pointer. */
+  get place(): string {
+    return pointer(this.#scan.place())
   }
 
   async #goOn(): Promise<void> {
-    this.#contents ??= await this.#slices.run(() => untilMore(this.#reading))
+    const { slices, full } = this.#options
+    this.#whole ??= await slices.run(() => untilMore(this.#reading))
+    if (this.#characters <= PART_CHARACTERS) return
+    this.#characters = 0
+    this.wasFull = true
+    await full(this.#contents)
   }
+
+  *#read(): Scanning<FileContents> {
+    const scan = this.#scan
+    yield* scan.begin()
+    if (scan.peek() !== OPEN_BRACE) throw noObject()
+    for (let isFirst = true; yield* scan.member(isFirst); isFirst = false) {
+      const name = yield* scan.name()
+      checkName(name)
+      if (scan.peek() !== OPEN_BRACKET) throw noArray(name)
+      yield* this.#items(name)
+      scan.place = () => []
+    }
+    scan.end()
+    return inOrder(this.#contents)
+  }
+
+  *#items(name: string): Scanning<void> {
+    const scan = this.#scan
+    const base = this.#options.base.get(name)
+    const known = this.#options.known?.get(name)
+    const items = known ?? new FileItems()
+    this.#contents.set(name, items)
+    let index = 0
+    scan.place = () => [name, index]
+    // Where the item stands in the base, unless something was put in, taken out or moved.
+    let place = base?.seek(0) ?? 0
+    let matched = 0
+    let last = -1
+    let isInOrder = true
+    let hasOthers = false
+    for (let isFirst = true; yield* scan.element(isFirst); isFirst = false) {
+      if (scan.peek() !== OPEN_BRACE) throw noItem(name, index)
+      const text = yield* scan.object()
+      let before = base && place < base.places ? base.uncachedAt(place) : undefined
+      let id: ItemId | undefined
+      if (before?.text === text) id = before.id
+      else {
+        const value = known?.hasText(index, text) ? undefined : yield* parseItem(text, name, index)
+        id = value ? (own(value, 'id') as ItemId | undefined) : known?.idAt(index)
+        before = base && id !== undefined ? base.item(keyOf(id)) : undefined
+        const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value ?? (yield* parseSteps(text))))
+        if (!isSame) {
+          const item = { id, text: value ? yield* stringifySteps(value) : text }
+          items.edit(index, item)
+          if (!known && item.text === text) items.noteText(index, text)
+          this.#characters += item.text.length
+        }
+        place = (before && base?.placeOf(before.id)) ?? place - 1
+      }
+      if (before) {
+        if (hasOthers || place < last) isInOrder = false
+        last = place
+        matched++
+      } else hasOthers = true
+      if (base) place = base.seek(place + 1)
+      if (known) checkSame(known, index, id)
+      else {
+        if (id !== undefined && items.indexOf(id) !== undefined) throw sameIdTwice(name, index, keyOf(id))
+        items.add(id)
+      }
+      index++
+      yield
+    }
+    if (known && known.length !== index) throw new FileChanged()
+    items.matched = { isAll: matched === (base?.size ?? 0), isInOrder }
+  }
+}
+
+/** The content of the file is another one than at the reading before. */
+export class FileChanged extends Error {}
+
+function checkSame(known: FileItems, index: number, id: ItemId | undefined): void {
+  const before = known.idAt(index)
+  if (
+    index < known.length &&
+    (before === id || (before !== undefined && id !== undefined && keyOf(before) === keyOf(id)))
+  )
+    return
+  throw new FileChanged()
+}
+
+/** Why the bytes of a file are no data file, in words, with the place. */
+export function* whyInvalid(pieces: readonly Buffer[], place: string): Steps<Refusal | undefined> {
+  const why = yield* whyMalformed(pieces)
+  if (why === undefined) return undefined
+  const message = `The data file is not ${why}`
+  return new Refusal('Invalid', `${message}.`, [{ pointer: place, message }])
 }
 
 function* untilMore(reading: Scanning<FileContents>): Steps<FileContents | undefined> {
@@ -103,105 +195,6 @@ function* untilMore(reading: Scanning<FileContents>): Steps<FileContents | undef
     if (step.done) return step.value
     if (step.value === MORE) return undefined
     yield
-  }
-}
-
-function* contentsOf(scan: JsonScan, base: Base): Scanning<FileContents> {
-  const contents = new Map<string, FileItems>()
-  yield* scan.begin()
-  if (scan.peek() !== OPEN_BRACE) throw noObject()
-  for (let isFirst = true; yield* scan.member(isFirst); isFirst = false) {
-    const name = yield* scan.name()
-    checkName(name)
-    if (scan.peek() !== OPEN_BRACKET) throw noArray(name)
-    contents.set(name, yield* itemsOf(scan, name, base.get(name)))
-    scan.place = () => []
-  }
-  scan.end()
-  return inOrder(contents)
-}
-
-function* itemsOf(scan: JsonScan, name: string, base: BaseCollection | undefined): Scanning<FileItems> {
-  const items = new LongList<FileItem>()
-  const indexes = new Keys()
-  scan.place = () => [name, items.length]
-  // Where the item stands in the base, unless something was put in, taken out or moved.
-  let place = base?.seek(0) ?? 0
-  for (let isFirst = true; yield* scan.element(isFirst); isFirst = false) {
-    if (scan.peek() !== OPEN_BRACE) throw noItem(name, items.length)
-    const text = yield* scan.object()
-    let item: FileItem | undefined = base?.itemAt(place)
-    if (item?.text !== text) {
-      const value = yield* parseItem(text, name, items.length)
-      const id = own(value, 'id') as ItemId | undefined
-      const there = base && id !== undefined ? base.item(keyOf(id)) : undefined
-      const isSame = there && (yield* equalSteps(yield* parseSteps(there.text), value))
-      item = isSame ? there : { id, text: yield* stringifySteps(value) }
-      place = (there && base?.placeOf(there.id)) ?? place - 1
-    }
-    if (base) place = base.seek(place + 1)
-    const { id } = item
-    if (id !== undefined) {
-      if (indexes.of(id) !== undefined) throw sameIdTwice(name, items.length, keyOf(id))
-      indexes.set(id, items.length)
-    }
-    items.push(item)
-    yield
-  }
-  return { items, indexes }
-}
-
-/** The collections of a file that has all ids, for another edit to be made from. */
-export function* collectionsOf(file: FileContents): Steps<Base> {
-  const collections = new Map<string, BaseCollection>()
-  for (const [name, { items, indexes }] of file) {
-    const all = new LongList<Item>()
-    for (const item of items) {
-      all.push(item instanceof Item ? item : new Item(item.id as ItemId, item, 0, 0))
-      yield
-    }
-    collections.set(name, new FileCollection(all, indexes))
-  }
-  return collections
-}
-
-/** The items of a collection as a file has them: the places are their indexes. */
-class FileCollection implements BaseCollection {
-  readonly #items: LongList<Item>
-  readonly #indexes: FileItems['indexes']
-
-  constructor(items: LongList<Item>, indexes: FileItems['indexes']) {
-    this.#items = items
-    this.#indexes = indexes
-  }
-
-  get size(): number {
-    return this.#items.length
-  }
-
-  get(key: string): Item | undefined {
-    return this.item(key)
-  }
-
-  item(key: string): Item | undefined {
-    const place = this.placeOf(key)
-    return place === undefined ? undefined : this.itemAt(place)
-  }
-
-  itemAt(place: number): Item | undefined {
-    return this.#items.at(place)
-  }
-
-  placeOf(id: ItemId): number | undefined {
-    return this.#indexes.of(id)
-  }
-
-  seek(place: number): number {
-    return Math.min(place, this.size)
-  }
-
-  *items(): Generator<Item> {
-    yield* this.#items
   }
 }
 

@@ -1,10 +1,11 @@
-import { lastPosition, type Recorded } from '../../events/journal.ts'
+import type { Position } from '../../events/event.ts'
+import { isPartKey, lastPosition, type Recorded } from '../../events/journal.ts'
 import { TAG, tableKey } from '../../store/keys.ts'
 import type { StoredProjection } from '../folding.ts'
 import type { Views } from '../views.ts'
 import type { Mark } from './state.ts'
 
-/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was taken in. */
+/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was merged, or in all writes but the last one a `partKey` of it. */
 export const DATA_FILE_ACTOR = 'data-file'
 
 const TAKEN_IN = tableKey(TAG.takenIn, 0)
@@ -23,14 +24,30 @@ export class TakenIn implements StoredProjection {
 
   write(recorded: Recorded): void {
     if (!isTakenIn(recorded, this.door)) return
-    const taken: Mark = { position: lastPosition(recorded), hash: recorded.key }
-    this.#views.store.set(TAKEN_IN, Buffer.from(JSON.stringify(taken)))
+    const until = lastPosition(recorded)
+    const taken = isPartKey(recorded.key) ? this.#stored?.taken : { position: until, hash: recorded.key }
+    this.#views.store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
   }
 
+  /** The edit that was merged last, whole. */
   get last(): Mark | undefined {
-    const found = this.#views.store.newest(TAKEN_IN)
-    return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Mark)
+    return this.#stored?.taken
   }
+
+  /** The position of the last event of any edit, 0 for none: also of one of which only a part was merged. */
+  get until(): Position {
+    return this.#stored?.until ?? 0
+  }
+
+  get #stored(): Stored | undefined {
+    const found = this.#views.store.newest(TAKEN_IN)
+    return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Stored)
+  }
+}
+
+interface Stored {
+  readonly until: Position
+  readonly taken?: Mark
 }
 
 /** Whether a write is an edit of this data file. */

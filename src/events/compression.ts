@@ -1,0 +1,189 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { directoryOf, type Files, isOutOfSpace, type OpenFile, readFully, writeNew } from '../files/files.ts'
+import { MemberTable } from './members.ts'
+import { compressedPath, readMember } from './segment-text.ts'
+import type { Segment } from './walk.ts'
+
+export interface CompressionOptions {
+  readonly files: Files
+  /** How long after a segment was sealed it is compressed. */
+  readonly afterMs: number
+  readonly schedule: (work: () => void, delayMs: number) => { cancel(): void }
+  readonly log: {
+    info(facts: object, message: string): void
+    warn(facts: object, message: string): void
+  }
+}
+
+/** About how many bytes of text a member has. To read a record, one member is inflated. */
+const MEMBER_BYTES = 64 * 1024
+const LEVEL = 6
+/** The rest after each member, as a multiple of the time that the member took: compression works a quarter of the time. */
+const REST_FACTOR = 3
+const RETRY_MS = 60_000
+const NEWLINE = 0x0a
+
+const deflate = promisify(gzip)
+
+/** Compresses the sealed segments of a journal in the background, one after the other. */
+export class Compression {
+  readonly #options: CompressionOptions
+  readonly #segments: readonly Segment[]
+  readonly #timers = new Set<{ cancel(): void }>()
+  /** Segments before this one are to be compressed. */
+  #until = 0
+  #going: Promise<void> | undefined
+  #isEnding = false
+
+  /** @param segments of the journal, in order; all but the last one are sealed */
+  constructor(segments: readonly Segment[], options: CompressionOptions) {
+    this.#segments = segments
+    this.#options = options
+    if (segments.length > 1) this.sealed()
+  }
+
+  /** Another segment is sealed. */
+  sealed(): void {
+    const until = this.#segments.length - 1
+    this.#after(this.#options.afterMs, () => {
+      this.#until = Math.max(this.#until, until)
+      this.#begin()
+    })
+  }
+
+  /** Gives up what is not finished. */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    for (const timer of this.#timers) timer.cancel()
+    await this.#going
+  }
+
+  #after(delayMs: number, work: () => void): void {
+    const timer = this.#options.schedule(() => {
+      this.#timers.delete(timer)
+      work()
+    }, delayMs)
+    this.#timers.add(timer)
+  }
+
+  #begin(): void {
+    if (this.#going || this.#isEnding) return
+    this.#going = this.#compressAll().finally(() => {
+      this.#going = undefined
+    })
+  }
+
+  async #compressAll(): Promise<void> {
+    const { files, log } = this.#options
+    for (let at = 0; at < this.#until; at++) {
+      const segment = this.#segments[at] as Segment
+      if (segment.members) continue
+      try {
+        if (!(await files.stat(segment.path))) continue
+        const began = performance.now()
+        const bytes = await compressSegment(files, segment, (tookMs) => this.#rest(tookMs))
+        const ms = Math.round(performance.now() - began)
+        log.info({ path: segment.path, text: segment.size, bytes, ms }, 'a segment was compressed')
+      } catch (error) {
+        if (this.#isEnding) return
+        const why = isOutOfSpace(error) ? 'there is no room' : (error as Error).message
+        log.warn({ path: segment.path, why }, 'a segment could not be compressed; it stays as it is')
+        this.#after(RETRY_MS, () => this.#begin())
+        return
+      }
+    }
+  }
+
+  async #rest(tookMs: number): Promise<void> {
+    await new Promise<void>((resolve) => void this.#options.schedule(resolve, REST_FACTOR * tookMs))
+    if (this.#isEnding) throw new Error('the journal is being closed')
+  }
+}
+
+/**
+ * Replaces a segment's file by a compressed one: temporary name → fsync → compared with the original → rename → fsync of
+ * the directory → the original removed. Until then, the original counts.
+ * @param rest is waited for after each step, and told how many milliseconds it took; what it throws gives up
+ * @returns bytes of the compressed file
+ */
+export async function compressSegment(
+  files: Files,
+  segment: Segment,
+  rest: (tookMs: number) => Promise<void>,
+): Promise<number> {
+  const target = compressedPath(segment.path)
+  const temporary = `${target}.tmp`
+  const original = await files.open(segment.path, 'read')
+  try {
+    const members = new MemberTable()
+    await writeNew(files, temporary, compressed(original, segment.size, members, rest))
+    await compare(files, original, segment, members, rest)
+    await files.rename(temporary, target)
+    await files.syncDirectory(directoryOf(target))
+    segment.members = members
+    await files.remove(segment.path)
+    return members.fileSize
+  } catch (error) {
+    if (!segment.members && (await files.stat(temporary))) await files.remove(temporary)
+    throw error
+  } finally {
+    await original.close()
+  }
+}
+
+async function* compressed(
+  original: OpenFile,
+  size: number,
+  members: MemberTable,
+  rest: (tookMs: number) => Promise<void>,
+): AsyncGenerator<Buffer> {
+  let offset = 0
+  while (offset < size) {
+    const began = performance.now()
+    const lines = await wholeLines(original, offset, size)
+    const member = await deflate(lines, { level: LEVEL })
+    members.add(member, lines.length)
+    offset += lines.length
+    yield member
+    await rest(performance.now() - began)
+  }
+  yield members.encode()
+}
+
+/** The lines that fit into a member, at least one. */
+async function wholeLines(file: OpenFile, offset: number, size: number): Promise<Buffer> {
+  for (let length = MEMBER_BYTES; ; length *= 2) {
+    const bytes = await readFully(file, Math.min(length, size - offset), offset)
+    if (bytes.length < Math.min(length, size - offset)) throw new Error('the segment is shorter than it was')
+    const end = (length === MEMBER_BYTES ? bytes.lastIndexOf(NEWLINE) : bytes.indexOf(NEWLINE)) + 1
+    if (end > 0) return bytes.subarray(0, end)
+    if (offset + bytes.length === size) return bytes
+  }
+}
+
+/** Reads the whole compressed file, as a reader does, and compares it with the original. */
+async function compare(
+  files: Files,
+  original: OpenFile,
+  { path, size }: Segment,
+  members: MemberTable,
+  rest: (tookMs: number) => Promise<void>,
+): Promise<void> {
+  const written = await files.open(`${compressedPath(path)}.tmp`, 'read')
+  try {
+    const table = await MemberTable.read(written)
+    if (!table?.encode().equals(members.encode())) throw new Error('the compressed segment has another table')
+    for (let offset = 0; offset < size; ) {
+      const began = performance.now()
+      const member = table.at(offset)
+      if (!member) throw new Error('the compressed segment is shorter')
+      const text = await readMember(written, path, member)
+      if (!text.equals(await readFully(original, member.textLength, offset))) throw new Error('it differs')
+      offset += text.length
+      await rest(performance.now() - began)
+    }
+  } finally {
+    await written.close()
+  }
+}

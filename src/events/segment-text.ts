@@ -1,0 +1,168 @@
+import { crc32, gunzipSync } from 'node:zlib'
+import { Corruption } from '../errors.ts'
+import { type Files, type OpenFile, readFully } from '../files/files.ts'
+import type { Position } from './event.ts'
+import type { InflatedMembers } from './inflated-members.ts'
+import { type Member, MemberTable } from './members.ts'
+
+/** The name of a segment's file when it is compressed. */
+export function compressedPath(path: string): string {
+  return `${path}.gz`
+}
+
+/** A segment to be opened: its file is plain, or compressed under a name of its own, and may be compressed at any time. */
+export interface SegmentPlace {
+  /** The path of the plain file, also where only the compressed one exists. */
+  readonly path: string
+  /** The position of its first event. */
+  readonly first: Position
+  /** Where the members of the compressed file are, once it was opened. */
+  members?: MemberTable
+}
+
+/** The text of a segment, in which all offsets are counted, whether its file is plain or compressed. */
+export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
+  /** The path of the file that is open. */
+  readonly path: string
+  /** The bytes on disk, compressed or not. */
+  readonly file: Pick<OpenFile, 'read' | 'size'>
+}
+
+/** A part of a compressed segment that cannot be read. */
+export class DamagedText extends Corruption {
+  /** The byte of the text where the damaged part begins. */
+  readonly offset: number
+
+  constructor(message: string, offset: number) {
+    super(message)
+    this.offset = offset
+  }
+}
+
+/**
+ * Opens a segment's file. Where a crash has left both, the plain one counts.
+ * @param inflated caches the members of compressed segments
+ */
+export async function openSegment(files: Files, place: SegmentPlace, inflated?: InflatedMembers): Promise<SegmentText> {
+  const plain = async (): Promise<SegmentText | undefined> => {
+    const file = await openIfThere(files, place.path)
+    return file && { ...file, path: place.path, file }
+  }
+  // Its name changes once, from plain to compressed, perhaps between two looks.
+  const text =
+    (place.members ? undefined : await plain()) ?? (await openCompressed(files, place, inflated)) ?? (await plain())
+  if (!text) throw new Corruption(`${place.path}, position ${place.first} and on: the segment is missing.`)
+  return text
+}
+
+async function openCompressed(
+  files: Files,
+  place: SegmentPlace,
+  inflated: InflatedMembers | undefined,
+): Promise<SegmentText | undefined> {
+  const path = compressedPath(place.path)
+  const file = await openIfThere(files, path)
+  if (!file) return undefined
+  try {
+    const members = place.members ?? (await MemberTable.read(file))
+    if (!members)
+      throw new Corruption(`${path}, position ${place.first} and on: the table of its gzip members is damaged.`)
+    place.members = members
+    return new CompressedText(path, file, members, inflated)
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+async function openIfThere(files: Files, path: string): Promise<OpenFile | undefined> {
+  try {
+    return await files.open(path, 'read')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+class CompressedText implements SegmentText {
+  readonly path: string
+  readonly file: OpenFile
+  readonly #members: MemberTable
+  readonly #inflated: InflatedMembers | undefined
+  /** The member that was read last. */
+  #last: { readonly member: Member; readonly text: Buffer } | undefined
+
+  constructor(path: string, file: OpenFile, members: MemberTable, inflated: InflatedMembers | undefined) {
+    this.path = path
+    this.file = file
+    this.#members = members
+    this.#inflated = inflated
+  }
+
+  async size(): Promise<number> {
+    return this.#members.size
+  }
+
+  /** Reads up to the end of a member. */
+  async read(into: Uint8Array, offset: number): Promise<number> {
+    const member = this.#members.at(offset)
+    if (!member) return 0
+    if (this.#last?.member.offset !== member.offset) this.#last = { member, text: await this.#text(member) }
+    return this.#last.text.copy(into, 0, offset - member.textOffset)
+  }
+
+  close(): Promise<void> {
+    return this.file.close()
+  }
+
+  async #text(member: Member): Promise<Buffer> {
+    const cached = this.#inflated?.get(this.#members, member.offset)
+    if (cached) return cached
+    const text = await readMember(this.file, this.path, member)
+    this.#inflated?.set(this.#members, member.offset, text)
+    return text
+  }
+}
+
+/** The text of a member, whose every byte is checked. */
+export async function readMember(file: OpenFile, path: string, member: Member): Promise<Buffer> {
+  const { offset, length, textOffset, textLength, crc } = member
+  const bytes = await readFully(file, length, offset)
+  if (bytes.length === length && crc32(bytes) === crc) {
+    const text = gunzipSync(bytes, { maxOutputLength: Math.max(1, textLength) })
+    if (text.length === textLength) return text
+  }
+  throw new DamagedText(`${path}: the gzip member at byte ${offset} is damaged.`, textOffset)
+}
+
+/** What was read of a text, and what ended the reading before it had as much as was asked for. */
+export interface TextRead {
+  readonly bytes: Buffer
+  readonly damage?: DamagedText
+}
+
+/** Reads at most `length` bytes from an offset on: none at the end of the text, and fewer at the end of a member. */
+export async function readSome(text: SegmentText, length: number, offset: number): Promise<TextRead> {
+  const bytes = Buffer.allocUnsafe(length)
+  try {
+    return { bytes: bytes.subarray(0, await text.read(bytes, offset)) }
+  } catch (error) {
+    if (!(error instanceof DamagedText)) throw error
+    return { bytes: bytes.subarray(0, 0), damage: error }
+  }
+}
+
+/** Reads `length` bytes from an offset on, fewer only at the end of the text or where it is damaged. */
+export async function readText(text: SegmentText, length: number, offset: number): Promise<TextRead> {
+  const parts: Buffer[] = []
+  let filled = 0
+  while (filled < length) {
+    const { bytes, damage } = await readSome(text, length - filled, offset + filled)
+    parts.push(bytes)
+    filled += bytes.length
+    if (damage) return { bytes: Buffer.concat(parts), damage }
+    if (bytes.length === 0) break
+  }
+  return { bytes: parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts) }
+}

@@ -1,0 +1,49 @@
+import type { Logger } from 'pino'
+import type { FileContents } from '../../collections/snapshot.ts'
+import type { Files } from '../../files/files.ts'
+import { Slices, type Steps } from '../../slices.ts'
+import { alwaysWritten } from './adapter.ts'
+import { MOST_ATTEMPTS, type Read, readDataFile } from './edits.ts'
+import { progressLog } from './progress-log.ts'
+import { FileChanged } from './reading.ts'
+import { missingJournal, readState } from './state.ts'
+
+/** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
+export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
+  const kept = await readState(files, { dataFile: path, journal })
+  if (kept) throw missingJournal(path, kept.state)
+}
+
+/** Reads the first items, and refuses those that are not valid. Touches nothing. `check` is called for all edited items, some at a time. */
+export async function checkFirstItems(
+  files: Files,
+  path: string,
+  log: Pick<Logger, 'info'>,
+  check: (file: FileContents) => Steps<void>,
+): Promise<Read | undefined> {
+  const stat = await files.stat(path)
+  if (!stat?.isFile) return undefined
+  const slices = new Slices()
+  const logProgress = progressLog(log)
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    let hasAllEdited = true
+    try {
+      const read = await readDataFile(files, path, {
+        base: new Map(),
+        slices,
+        progress: (left) =>
+          logProgress({ bytes: stat.size - left, of: stat.size }, 'the first items are being checked'),
+        full: async (contents) => {
+          hasAllEdited = false
+          await slices.run(() => check(contents))
+          for (const items of contents.values()) items.takeEdited()
+        },
+      })
+      await slices.run(() => check(read.file))
+      return { ...read, hasAllEdited }
+    } catch (error) {
+      if (!(error instanceof FileChanged)) throw error
+    }
+  }
+  throw alwaysWritten(path)
+}

@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Refusal } from '../../src/errors.ts'
+import { walk } from '../../src/events/walk.ts'
+import { nodeFiles } from '../../src/files/node-files.ts'
+import { spawnServer } from '../faults/program.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { DATA_FILE, openTestEngine } from '../support/engine.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { json, startServer } from '../support/server.ts'
+import { SimulatedDisk } from '../support/simulated-files.ts'
+import { snapshotOf } from '../support/snapshot.ts'
+import { until } from '../support/until.ts'
+
+const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
+/** So long that three of them are more than is held in memory. */
+const TEXT = 'reading '.repeat(40)
+
+interface Row {
+  readonly id?: number
+  readonly n: number
+  readonly text: string
+}
+
+const rows = (count: number, of: (n: number) => Partial<Row>): Row[] =>
+  Array.from({ length: count }, (_, n) => ({ ...of(n), n, text: TEXT }))
+
+/** The writes that edits of the data file became. */
+async function editsIn(journal: string): Promise<{ readonly key: string | undefined; readonly events: number }[]> {
+  const found: { key: string | undefined; events: number }[] = []
+  await walk(nodeFiles, journal, ({ actor, key, events }) => {
+    if (actor === 'data-file') found.push({ key, events: events.length })
+  })
+  return found
+}
+
+async function itemsOf(url: string, collection: string): Promise<Row[]> {
+  const found: Row[] = []
+  for (let offset = 0; ; offset += 10_000) {
+    const response = await fetch(`${url}/api/${collection}?limit=10000&offset=${offset}`)
+    assert.equal(response.status, 200)
+    const page = (await response.json()) as Row[]
+    found.push(...page)
+    if (page.length < 10_000) return found
+  }
+}
+
+test('the first items that are imported in parts, by processes that are killed at any moment, are there once', async (t) => {
+  const seed = seedFor('import')
+  const random = new Random(seed)
+  const directory = await temporaryDirectory(t)
+  const named = rows(40_000, (n) => ({ id: n }))
+  // Below an id that the file names later no item without an id may get it.
+  const unnamed = [...rows(30_000, () => ({})), { id: 10_000, n: -1, text: TEXT }]
+  await writeFile(join(directory, 'db.json'), JSON.stringify({ unnamed, named }))
+  let kills = 0
+  for (let kill = 0; kill < KILLS; kill++) {
+    const server = spawnServer(t, directory)
+    await Promise.race([sleep(500 + random.integer(4000)), server.ended])
+    server.process.kill('SIGKILL')
+    kills += (await server.ended).signal === 'SIGKILL' ? 1 : 0
+  }
+  assert.equal(kills, KILLS)
+  const server = await startServer(t, { directory })
+  await until('the import to be complete', async () => (await server.fetch('/api/named')).status === 200)
+  const context = `IMPORT_SEED=${seed}`
+  assert.deepEqual(await itemsOf(server.url, 'named'), named, context)
+  const found = await itemsOf(server.url, 'unnamed')
+  assert.deepEqual(
+    found.map(({ n }) => n),
+    unnamed.map(({ n }) => n),
+    context,
+  )
+  assert.equal(new Set(found.map(({ id }) => id)).size, unnamed.length, context)
+  assert.equal(found.at(-1)?.id, 10_000, context)
+  assert.equal(await server.stop(), 0)
+  const edits = await editsIn(join(directory, 'db.journal'))
+  assert.ok(edits.length > 2, `${edits.length} writes`)
+  const parts = edits.filter(({ key }) => key?.endsWith(':part'))
+  assert.equal(edits.at(-1)?.key?.length, 64, 'the last write names the whole file')
+  assert.equal(parts.length, edits.length - 1, context)
+  const events = edits.reduce((sum, one) => sum + one.events, 0)
+  assert.equal(events, 40_000 + 30_001 + 2, `${context}: nothing was imported twice`)
+})
+
+test('an edit of very much of a file is merged in parts, between which others write; what they wrote elsewhere stays', async (t) => {
+  const first = rows(60_000, (n) => ({ id: n }))
+  const server = await startServer(t, { data: { things: first } })
+  await until('the import to be complete', async () => (await server.fetch('/api/things/0')).status === 200)
+  await server.fetch('/admin/snapshot', { method: 'POST' })
+  const opened = JSON.parse(await readFile(server.file, 'utf8')) as { things: Row[] }
+  // The editor changes all but the first thousand items, deletes one, moves one, and adds one.
+  const [moved, ...rest] = opened.things as [Row, ...Row[]]
+  const edited = [...rest.filter(({ id }) => id !== 59_999), moved, { n: -1, text: 'new' }].map((item) =>
+    (item.id ?? 0) < 1000 ? item : { ...item, text: `${item.text}edited` },
+  )
+  await writeFile(server.file, JSON.stringify({ things: edited }))
+  let isMerged = false
+  let writes = 0
+  const writing = (async () => {
+    for (let id = 0; !isMerged; id = (id + 1) % 1000, writes++) {
+      const response = await server.fetch(`/api/things/${id}`, json('PUT', { n: -2, text: 'client' }))
+      assert.equal(response.status, 204)
+    }
+  })()
+  const merged = await server.fetch('/admin/reload', { method: 'POST' })
+  isMerged = true
+  await writing
+  assert.equal(merged.status, 200)
+  const { events, conflicts } = (await merged.json()) as { events: number; conflicts: unknown[] }
+  assert.ok(writes > 2, `${writes} writes meanwhile`)
+  // 58,999 replaced, one deleted, one created, and the order.
+  assert.deepEqual([events, conflicts], [58_999 + 1 + 1 + 1, []])
+  const found = await itemsOf(server.url, 'things')
+  const expected = edited.map((item) => ((item.id ?? 60_000) < Math.min(writes, 1000) ? { id: item.id, n: -2 } : item))
+  assert.deepEqual(
+    found.map(({ id, n }) => ({ id, n })),
+    expected.map(({ id, n }) => ({ id: id ?? 60_000, n })),
+  )
+  assert.ok(
+    found.every(({ id = 0, text }) =>
+      id < 1000 ? !text.endsWith('edited') : id === 60_000 || text.endsWith('edited'),
+    ),
+  )
+  assert.equal(await server.stop(), 0)
+  assert.ok(
+    (await editsIn(join(server.directory, 'db.journal'))).filter(({ key }) => key?.endsWith(':part')).length > 2,
+  )
+  const shown = JSON.parse(await readFile(server.file, 'utf8')) as { things: Row[] }
+  assert.equal(shown.things.length, 60_000)
+})
+
+/** Items of 19 MiB together, which are merged in parts. */
+const LONG = Array.from({ length: 300 }, (_, id) => ({ id, n: 0, text: 'x'.repeat(64 * 1024) }))
+
+test('an edit that is refused after a part is taken back by the file as it was before, also after a restart', async () => {
+  for (const isRestarted of [false, true]) {
+    const disk = new SimulatedDisk()
+    disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: LONG })))
+    let writes = Number.POSITIVE_INFINITY
+    const fault = (operation: string, path: string) =>
+      operation === 'write' && path.endsWith('.ndjson') && writes-- <= 0
+        ? ({ type: 'error', code: 'ENOSPC' } as const)
+        : undefined
+    const store = await mkdtemp(join(tmpdir(), 'recollect-parts-'))
+    const settings = { store, segmentBytes: 64 * 2 ** 20 }
+    let { engine } = await openTestEngine(disk.files(fault), settings)
+    await engine.snapshot()
+    const before = disk.bytes(DATA_FILE) as Buffer
+    const edited = LONG.map((item) => ({ ...item, n: 1 }))
+    disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: edited })))
+    // As many writes as the first part takes, and some.
+    writes = 13
+    await assert.rejects(engine.reload(), (error) => {
+      assert.ok(error instanceof Refusal)
+      assert.equal(error.code, 'DiskFull')
+      assert.match(error.message, /Parts of the edit were merged before that/)
+      return true
+    })
+    writes = Number.POSITIVE_INFINITY
+    const changed = () => (snapshotOf(engine.views).get('a') ?? []).filter(({ n }) => n === 1).length
+    assert.ok(changed() > 0 && changed() < LONG.length, `${changed()} changed`)
+    disk.put(DATA_FILE, before)
+    if (isRestarted) {
+      await engine.close().catch(() => {})
+      disk.put(DATA_FILE, before)
+      engine = (await openTestEngine(disk.killed().files(), settings)).engine
+    } else await engine.reload()
+    assert.equal(changed(), 0, `restarted: ${isRestarted}`)
+    await engine.snapshot()
+    await engine.close()
+    await rm(store, { recursive: true })
+  }
+})
+
+test('a large edit with an item that its schema refuses is refused before any part of it is merged', async (t) => {
+  const schema = { properties: { n: { maximum: 5 } }, required: ['id'] }
+  const directory = await temporaryDirectory(t)
+  const path = join(directory, 'schema.json')
+  await writeFile(path, JSON.stringify(schema))
+  await writeFile(join(directory, 'db.json'), JSON.stringify({ a: LONG }))
+  const server = await startServer(t, { directory, flags: ['--Api.Schemas.a', path] })
+  const before = (await (await server.fetch('/health')).json()) as { position: number }
+  const edited = [...LONG.map((item) => ({ ...item, n: item.id === 299 ? 6 : 1 })), { n: 2 }]
+  await writeFile(server.file, JSON.stringify({ a: edited }))
+  const refused = await server.fetch('/admin/reload', { method: 'POST' })
+  assert.equal(refused.status, 422)
+  assert.match(await refused.text(), /\/a\/299\/n/)
+  const after = (await (await server.fetch('/health')).json()) as { position: number }
+  assert.equal(after.position, before.position)
+  await writeFile(server.file, JSON.stringify({ a: edited.map((item) => ({ ...item, n: 3 })) }))
+  const merged = await server.fetch('/admin/reload', { method: 'POST' })
+  assert.equal(merged.status, 200)
+  assert.equal(((await merged.json()) as { events: number }).events, 301)
+  assert.equal(await server.stop(), 0)
+})
+
+test('an engine that is closed while it merges a large edit gives that up, and the next one merges the rest', async () => {
+  const all = Array.from({ length: 900 }, (_, id) => ({ ...LONG[0], id }))
+  const disk = new SimulatedDisk()
+  disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
+  const settings = { store: await mkdtemp(join(tmpdir(), 'recollect-ending-')), segmentBytes: 64 * 2 ** 20 }
+  const { engine } = await openTestEngine(disk.files(), settings)
+  const first = engine.journal.head
+  disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: all })))
+  const refused = assert.rejects(engine.reload(), (error) => error instanceof Refusal && error.code === 'Unavailable')
+  while (engine.journal.head === first) await new Promise((resolve) => setImmediate(resolve))
+  assert.equal(engine.dataFile.status.state, 'merging')
+  await engine.close()
+  await refused
+  const merged = engine.journal.head - first
+  assert.ok(merged > 0 && merged < all.length, `${merged} events`)
+  const again = (await openTestEngine(disk.files(), settings)).engine
+  assert.deepEqual(snapshotOf(again.views).get('a'), all)
+  assert.equal(again.journal.head, first + all.length)
+  await again.close()
+  await rm(settings.store, { recursive: true })
+})
