@@ -160,11 +160,11 @@ export class PinnedCollection implements CollectionItems {
   }
 
   get(key: string): Item | Gone | undefined {
-    return this.#table.entryOf(key, this.at)
+    return this.#table.entryOf(key, this.at, this.places)
   }
 
   item(key: string): Item | undefined {
-    return this.#table.itemOf(key, this.at)
+    return this.#table.itemOf(key, this.at, this.places)
   }
 
   itemAt(place: number): Item | undefined {
@@ -198,7 +198,7 @@ export class PinnedCollection implements CollectionItems {
   }
 
   placeOf(id: ItemId): number | undefined {
-    return this.#table.placeOfItem(id, this.at)
+    return this.#table.placeOfItem(id, this.at, this.places)
   }
 
   seek(place: number): number {
@@ -281,11 +281,11 @@ export class Collection implements CollectionState {
   }
 
   get(key: string): Item | Gone | undefined {
-    return isUnused(key, this.nextId) ? undefined : this.#table.entryOf(key, this.#at())
+    return isUnused(key, this.nextId) ? undefined : this.#table.entryOf(key, this.#at(), this.places)
   }
 
   item(key: string): Item | undefined {
-    return this.#table.itemOf(key, this.#at())
+    return this.#table.itemOf(key, this.#at(), this.places)
   }
 
   itemAt(place: number): Item | undefined {
@@ -294,7 +294,7 @@ export class Collection implements CollectionState {
 
   /** Where an item stands. */
   placeOf(id: ItemId): number | undefined {
-    return this.#table.placeOfItem(id, this.#at())
+    return this.#table.placeOfItem(id, this.#at(), this.places)
   }
 
   *items(): Generator<Item> {

@@ -107,7 +107,7 @@ export class Draft implements FoldTarget {
   }
 
   idOf(key: string): ItemId | undefined {
-    const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, HIGHEST)
+    const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, HIGHEST, this.#places)
     const record = place === undefined ? undefined : this.#table.recordOf(key, place, HIGHEST)
     const isThere = record !== undefined && !isGone(record)
     const [since, position] = record ? [standingOf(record).since, positionOf(record)] : [0, 0]
@@ -122,10 +122,12 @@ export class Draft implements FoldTarget {
     const since = found.isThere ? found.since : item.position
     this.#tell(place, found.isThere, item)
     if (found.isThere) this.#noteChange(found, place, item.position)
-    this.#table.putRecord(place, encodeItem(item, { since, ...moment }))
-    if (!found.isThere) {
+    const record = encodeItem(item, { since, ...moment })
+    if (found.isThere) this.#table.putRecord(place, record)
+    else {
+      this.#table.addRecord(place, record)
       this.#size++
-      this.#table.putPlace(key, place, item.position)
+      this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
     this.#note(place)
   }
@@ -154,12 +156,12 @@ export class Draft implements FoldTarget {
     const move = (key: string, record: Buffer): void => {
       const place = places++
       if (isGone(record)) gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
-      table.putRecord(place, moved(record, position))
-      table.putPlace(key, place, position)
+      table.addRecord(place, moved(record, position))
+      table.putPlace(key, place, false, position)
     }
-    const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST) !== undefined
+    const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
     for (const key of keys) {
-      const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST)
+      const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.#places)
       const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
       if (!record || isGone(record)) continue
       move(key, record)
@@ -171,7 +173,7 @@ export class Draft implements FoldTarget {
         const record = before.copyAt(place, HIGHEST)
         if (isGone(record) !== areGone) continue
         const key = keyOf(idOf(record))
-        if (before.placeOf(key, HIGHEST) === place && !isMoved(key)) move(key, record)
+        if (before.placeOf(key, HIGHEST, this.#places) === place && !isMoved(key)) move(key, record)
       }
     }
     this.#table = table

@@ -22,6 +22,8 @@ export interface FileItem {
 }
 
 const CHUNK = 4096
+/** The length of a longer item is not noted. */
+const MOST_NOTED_BYTES = 0xffff
 
 /** An item that differs from the base. */
 export interface EditedItem {
@@ -46,7 +48,9 @@ export class FileItems {
   readonly #ids = new IdList()
   readonly #indexes = new Keys()
   #edited = new LongList<EditedItem>()
-  /** crc32 of each text that was checked and is as JSON.stringify makes it, by index; 0 for all others. */
+  /** Of the items that need not be parsed again, by index: the length in bytes, 0 for all others, */
+  readonly #lengths: Uint16Array[] = []
+  /** and the crc32. */
   readonly #checksums: Uint32Array[] = []
   /** Above all integers among the ids. */
   nextId = 0
@@ -77,17 +81,25 @@ export class FileItems {
     this.#edited.push({ index, item })
   }
 
-  /** Notes that the text of an item was read, checked, and found to be as JSON.stringify makes it. */
-  noteText(index: number, text: string): void {
+  /** Notes that an item was checked, and that it stands in the file as JSON.stringify makes it. */
+  noteBytes(index: number, bytes: Uint8Array): void {
+    if (bytes.length > MOST_NOTED_BYTES) return
     const chunk = Math.floor(index / CHUNK)
-    while (this.#checksums.length <= chunk) this.#checksums.push(new Uint32Array(CHUNK))
-    ;(this.#checksums[chunk] as Uint32Array)[index % CHUNK] = crc32(text)
+    while (this.#lengths.length <= chunk) {
+      this.#lengths.push(new Uint16Array(CHUNK))
+      this.#checksums.push(new Uint32Array(CHUNK))
+    }
+    ;(this.#lengths[chunk] as Uint16Array)[index % CHUNK] = bytes.length
+    ;(this.#checksums[chunk] as Uint32Array)[index % CHUNK] = crc32(bytes)
   }
 
-  /** Whether that is such a text: then it need not be parsed again. */
-  hasText(index: number, text: string): boolean {
-    const checksum = this.#checksums[Math.floor(index / CHUNK)]?.[index % CHUNK]
-    return checksum !== undefined && checksum !== 0 && checksum === crc32(text)
+  /** The length of what was noted of an item, in bytes; 0 where nothing was. */
+  notedBytes(index: number): number {
+    return this.#lengths[Math.floor(index / CHUNK)]?.[index % CHUNK] ?? 0
+  }
+
+  notedChecksum(index: number): number {
+    return this.#checksums[Math.floor(index / CHUNK)]?.[index % CHUNK] ?? 0
   }
 
   /** Adds the next item. */

@@ -1,6 +1,6 @@
 import { Corruption, type Refusal } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
-import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
+import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { canonicalInteger, type Gone, Item, keyOf } from './item.ts'
@@ -12,8 +12,8 @@ export class Table {
   readonly store: Store
   readonly number: number
   readonly #cache: ItemCache | undefined
-  /** Integer ids mostly follow each other, as POST gives them: how much the last one was ahead of its place. */
-  #ahead = 0
+  /** The integer at place 0, -1 for another key; undefined when it was not read yet. */
+  #first: number | undefined
 
   constructor(store: Store, number: number, cache?: ItemCache) {
     this.store = store
@@ -21,10 +21,31 @@ export class Table {
     this.#cache = cache
   }
 
-  /** Where the item of a key stands, or stood last. */
-  placeOf(key: string, at: Position): number | undefined {
+  /** The place where the item of a key is, or was last; `places` is above all places that there are. */
+  placeOf(key: string, at: Position, places: number): number | undefined {
+    const expected = this.#expectedPlace(key, at, places)
+    const record = expected === undefined ? undefined : this.#standingAt(expected, at)
+    const hasKey = record !== undefined && keyOf(idOf(record)) === key
+    if (hasKey && !isGone(record)) return expected
+    // An item that was deleted and created again has a row, and stands elsewhere.
+    return this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
+  }
+
+  #placeInRow(key: string, at: Position): number | undefined {
     const found = this.store.read(keyedKey(TAG.place, this.number, key), at)
     return found && positionOf(found, POSITION_BYTES)
+  }
+
+  /**
+   * Where the item of an integer is if all integers followed each other from place 0 on, as those of POST do. Such a key has no row:
+   * a row takes 60 bytes and as long to write as a short item.
+   */
+  #expectedPlace(key: string, at: Position, places: number): number | undefined {
+    const integer = canonicalInteger(key)
+    if (integer === undefined || places === 0) return undefined
+    this.#first ??= canonicalInteger(keyOf(idOf(this.#standingAt(0, at)))) ?? -1
+    const place = integer - this.#first
+    return this.#first >= 0 && place >= 0 && place < places ? place : undefined
   }
 
   /** The record at a place, until the next call of anything. */
@@ -52,19 +73,16 @@ export class Table {
     return itemOrNothing(this.#decoded(this.#standingAt(place, at)))
   }
 
-  entryOf(key: string, at: Position): Item | Gone | undefined {
-    const integer = canonicalInteger(key)
-    const expected = integer === undefined ? undefined : this.#expected(integer, at)
-    if (expected) return expected
-    const place = this.placeOf(key, at)
-    if (place === undefined) return undefined
-    const record = this.recordOf(key, place, at)
-    if (integer !== undefined) this.#ahead = integer - place
-    return this.#entry(record, place, at)
+  entryOf(key: string, at: Position, places: number): Item | Gone | undefined {
+    const expected = this.#expectedPlace(key, at, places)
+    const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
+    if (cached?.key === key) return cached
+    const place = this.placeOf(key, at, places)
+    return place === undefined ? undefined : this.#entry(this.recordOf(key, place, at), place, at)
   }
 
-  itemOf(key: string, at: Position): Item | undefined {
-    return itemOrNothing(this.entryOf(key, at))
+  itemOf(key: string, at: Position, places: number): Item | undefined {
+    return itemOrNothing(this.entryOf(key, at, places))
   }
 
   /** The record of a key, at the place that the key has. */
@@ -72,17 +90,6 @@ export class Table {
     const record = this.recordAt(place, at)
     if (record && keyOf(idOf(record)) === key) return record
     throw this.lacking(place)
-  }
-
-  /** The item of an integer, if it stands where the last one that was looked up would let expect it: no key is looked up then. */
-  #expected(id: number, at: Position): Item | undefined {
-    const place = id - this.#ahead
-    if (place < 0 || place > HIGHEST) return undefined
-    const cached = this.#cachedAt(place, at)
-    if (cached) return cached.id === id ? cached : undefined
-    const record = this.recordAt(place, at)
-    if (!record || isGone(record) || idOf(record) !== id) return undefined
-    return itemOrNothing(this.#entry(record, place, at))
   }
 
   /** An item that has not changed since a position is the one of then. */
@@ -99,9 +106,9 @@ export class Table {
   }
 
   /** Where an item stands; undefined where there is none. */
-  placeOfItem(id: ItemId, at: Position): number | undefined {
+  placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
     const key = keyOf(id)
-    const place = this.placeOf(key, at)
+    const place = this.placeOf(key, at, places)
     return place !== undefined && this.#isItem(this.recordOf(key, place, at)) ? place : undefined
   }
 
@@ -112,11 +119,18 @@ export class Table {
     return place
   }
 
-  putPlace(key: string, place: number, since: Position): void {
+  /** Notes where the item of a key stands; `had` says whether it stood elsewhere before. */
+  putPlace(key: string, place: number, had: boolean, since: Position): void {
+    if (!had && this.#expectedPlace(key, since, place + 1) === place) return
     const value = Buffer.allocUnsafe(2 * POSITION_BYTES)
     putPosition(value, 0, since)
     putPosition(value, POSITION_BYTES, place)
     this.store.write(keyedKey(TAG.place, this.number, key), value)
+  }
+
+  /** At a place that never had a record: there is nothing to be kept for readers at a position before. */
+  addRecord(place: number, record: Buffer): void {
+    this.store.set(numberedKey(TAG.item, this.number, place), record)
   }
 
   putRecord(place: number, record: Buffer): void {

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { crc32 } from 'node:zlib'
 import { Malformed } from '../../json/parse-steps.ts'
 
 const TAB = 0x09
@@ -29,15 +30,16 @@ const WINDOW_BYTES = 256 * 1024
 /** Bytes of an object that are passed in one step. */
 const STEP_BYTES = 32 * 1024
 
-/** What is known of an object of which nothing was passed. */
+/** The state at the beginning of an object. */
 const NOTHING_CUT = {
-  /** Bytes in the scratch. */
+  /** Bytes that were looked at. */
+  passed: 0,
+  /** Bytes without the blanks between tokens; they are moved together at the beginning. */
   size: 0,
   /** All of them, combined by "or". */
   all: 0,
   /** Containers that it is in. */
   depth: 0,
-  wasBlank: false,
   isInString: false,
   isEscaped: false,
 }
@@ -59,8 +61,9 @@ export class JsonScan {
   /** Where in the window it stands. */
   #at = 0
   #isWhole = false
-  #scratch: Buffer = Buffer.allocUnsafe(4096)
   #cut = { ...NOTHING_CUT }
+  /** The bytes of the last object as they are in the file, if it has no blanks between tokens; until it goes on. */
+  compact: Buffer | undefined
 
   /** Where the next bytes belong. What was passed gives way to them. */
   room(): Buffer {
@@ -128,15 +131,26 @@ export class JsonScan {
   *object(): Scanning<string> {
     this.#cut = { ...NOTHING_CUT }
     while (!this.#cutObject()) {
-      if (this.#at < this.#end) yield
+      if (this.#at + this.#cut.passed < this.#end) yield
       else if (this.#isWhole) throw new Malformed()
       else yield MORE
     }
-    const { size, all } = this.#cut
-    if (all >= 0x80 && !isUtf8(this.#scratch.subarray(0, size))) throw new Malformed()
-    const text = this.#scratch.toString(all < 0x80 ? 'latin1' : 'utf8', 0, size)
-    if (!this.#passBlanks()) yield* this.#skipBlanks()
+    const { passed, size, all } = this.#cut
+    const bytes = this.#window.subarray(this.#at, this.#at + size)
+    if (all >= 0x80 && !isUtf8(bytes)) throw new Malformed()
+    const text = bytes.toString(all < 0x80 ? 'latin1' : 'utf8')
+    this.compact = passed === size ? bytes : undefined
+    this.#at += passed
     return text
+  }
+
+  /** The text of so many bytes that begin here, if they have this crc32; else it stays where it is. */
+  *known(bytes: number, checksum: number): Scanning<string | undefined> {
+    while (this.#end - this.#at < bytes && !this.#isWhole) yield MORE
+    const text = this.#window.subarray(this.#at, Math.min(this.#at + bytes, this.#end))
+    if (crc32(text) !== checksum) return undefined
+    this.#at += bytes
+    return text.toString()
   }
 
   /** Nothing may follow. */
@@ -145,6 +159,7 @@ export class JsonScan {
   }
 
   *#next(isFirst: boolean, close: number): Scanning<boolean> {
+    if (!isFirst) yield* this.#skipBlanks()
     const byte = isFirst ? undefined : this.peek()
     if (!isFirst && byte !== COMMA && byte !== close) throw new Malformed()
     yield* this.#pass()
@@ -160,7 +175,7 @@ export class JsonScan {
 
   *#pass(): Scanning<void> {
     this.#at++
-    if (!this.#passBlanks()) yield* this.#skipBlanks()
+    yield* this.#skipBlanks()
   }
 
   *#skipBlanks(): Scanning<void> {
@@ -192,55 +207,44 @@ export class JsonScan {
     return undefined
   }
 
-  /** Passes an object and puts it into the scratch. False when it is longer than a step or the window; the next call goes on. */
+  /** Looks at the bytes of an object up to its end. False when it is longer than a step or the window; the next call goes on. */
   #cutObject(): boolean {
     const cut = this.#cut
     const bytes = this.#window
-    const length = Math.min(this.#end, this.#at + STEP_BYTES)
-    let scratch = this.#scratch
-    let { size, all, depth, wasBlank, isInString, isEscaped } = cut
-    let at = this.#at
+    const length = Math.min(this.#end, this.#at + cut.passed + STEP_BYTES)
+    let { all, depth, isInString, isEscaped } = cut
+    let at = this.#at + cut.passed
+    // Where the next byte belongs: behind `at` once there was a blank.
+    let to = this.#at + cut.size
     for (; at < length; at++) {
-      for (; isInString && at < length; at++) {
-        if (size + 8 > scratch.length) scratch = this.#largerScratch()
-        const inside = bytes[at] as number
-        scratch[size++] = inside
-        all |= inside
-        if (isEscaped) isEscaped = false
-        else if (inside === QUOTE) isInString = false
-        else if (inside === BACKSLASH) isEscaped = true
-      }
-      if (at >= length) break
       const byte = bytes[at] as number
-      if (size + 8 > scratch.length) scratch = this.#largerScratch()
-      if (byte <= SPACE && (byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB)) {
-        wasBlank = true
-        continue
-      }
-      // What blanks keep apart must not become one word.
-      if (wasBlank && IS_WORD[byte] && IS_WORD[scratch[size - 1] as number]) scratch[size++] = SPACE
-      wasBlank = false
-      scratch[size++] = byte
-      all |= byte
-      if (byte === QUOTE) isInString = true
+      if (isInString) {
+        if (isEscaped) isEscaped = false
+        else if (byte === QUOTE) isInString = false
+        else if (byte === BACKSLASH) isEscaped = true
+      } else if (byte <= SPACE && isBlank(byte)) continue
+      else if (byte === QUOTE) isInString = true
       else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++
-      else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) break
+      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--
+      // What blanks keep apart must not become one word.
+      if (to < at && !isInString && IS_WORD[byte] && IS_WORD[bytes[to - 1] as number] && isBlank(bytes[at - 1]))
+        bytes[to++] = SPACE
+      if (to < at) bytes[to] = byte
+      to++
+      all |= byte
+      if (depth === 0) break
     }
     const isDone = at < length
-    this.#at = isDone ? at + 1 : at
-    cut.size = size
+    cut.passed = (isDone ? at + 1 : at) - this.#at
+    cut.size = to - this.#at
     cut.all = all
     cut.depth = depth
-    cut.wasBlank = wasBlank
     cut.isInString = isInString
     cut.isEscaped = isEscaped
     return isDone
   }
+}
 
-  #largerScratch(): Buffer {
-    const larger = Buffer.allocUnsafe(2 * this.#scratch.length)
-    this.#scratch.copy(larger)
-    this.#scratch = larger
-    return larger
-  }
+function isBlank(byte: number | undefined): boolean {
+  return byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB
 }

@@ -132,19 +132,21 @@ export class FileReading implements Taker {
     let hasOthers = false
     for (let isFirst = true; yield* scan.element(isFirst); isFirst = false) {
       if (scan.peek() !== OPEN_BRACE) throw noItem(name, index)
-      const text = yield* scan.object()
+      const noted = known?.notedBytes(index) ?? 0
+      const checked = known && noted > 0 ? yield* scan.known(noted, known.notedChecksum(index)) : undefined
+      const text = checked ?? (yield* scan.object())
       let before = base && place < base.places ? base.uncachedAt(place) : undefined
       let id: ItemId | undefined
       if (before?.text === text) id = before.id
       else {
-        const value = known?.hasText(index, text) ? undefined : yield* parseItem(text, name, index)
+        const value = checked === undefined ? yield* parseItem(text, name, index) : undefined
         id = value ? (own(value, 'id') as ItemId | undefined) : known?.idAt(index)
         before = base && id !== undefined ? base.item(keyOf(id)) : undefined
         const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value ?? (yield* parseSteps(text))))
         if (!isSame) {
           const item = { id, text: value ? yield* stringifySteps(value) : text }
           items.edit(index, item)
-          if (!known && item.text === text) items.noteText(index, text)
+          if (!known && item.text === text && scan.compact) items.noteBytes(index, scan.compact)
           this.#characters += item.text.length
         }
         place = (before && base?.placeOf(before.id)) ?? place - 1

@@ -5,7 +5,7 @@ import type { StoredProjection } from '../folding.ts'
 import type { Views } from '../views.ts'
 import type { Mark } from './state.ts'
 
-/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was merged, or in all writes but the last one a `partKey` of it. */
+/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was merged; a `partKey` of it in writes that more may follow. */
 export const DATA_FILE_ACTOR = 'data-file'
 
 const TAKEN_IN = tableKey(TAG.takenIn, 0)
