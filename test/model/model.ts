@@ -104,6 +104,7 @@ const ALLOWED: Readonly<Record<Kind, readonly string[]>> = {
 }
 
 const JSON_PATCH = 'application/json-patch+json'
+const NESTING = 100
 const MERGES = ['application/merge-patch+json', 'application/json+merge-patch', 'application/json']
 const HIGHEST_ID = 2 ** 52
 
@@ -668,6 +669,7 @@ function operate(place: JsonRecord, { op, path, from, value }: Operation): void 
       get(place, path)
       const parent = get(place, path.slice(0, -1))
       const last = path.at(-1) ?? ''
+      refuseDeep(path, value)
       if (Array.isArray(parent)) parent[Number(last)] = structuredClone(value)
       else if (isRecord(parent)) parent[last] = structuredClone(value)
       return
@@ -707,11 +709,22 @@ function get(place: Json, path: Pointer): Json {
 function add(place: Json, path: Pointer, value: Json): void {
   const parent = get(place, path.slice(0, -1))
   const last = path.at(-1) ?? ''
+  refuseDeep(path, value)
   if (Array.isArray(parent)) {
     if (last !== '-' && !isIndex(last, parent.length)) throw unprocessable()
     parent.splice(last === '-' ? parent.length : Number(last), 0, structuredClone(value))
   } else if (isRecord(parent) && isSafe(last)) parent[last] = structuredClone(value)
   else throw unprocessable()
+}
+
+/** No operation may bring a value that is nested too deep, also when a later one would take it away. */
+function refuseDeep(path: Pointer, value: Json): void {
+  if (path.length - 1 + nestingOf(value) > NESTING) throw unprocessable()
+}
+
+function nestingOf(value: Json): number {
+  if (value === null || typeof value !== 'object') return 0
+  return 1 + Math.max(0, ...Object.values(value).map(nestingOf))
 }
 
 function remove(place: Json, path: Pointer): Json {
