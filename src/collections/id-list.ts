@@ -4,10 +4,16 @@ const CHUNK = 4096
 /** Stands for an id that is not known. */
 const NONE = -1
 
-/** Ids in order, some of which are not known yet. An integer of up to 31 bits takes four bytes. */
+/** Integers that follow each other. */
+interface Run {
+  readonly first: number
+}
+
+type Chunk = Run | Int32Array | (ItemId | undefined)[]
+
+/** Ids in order, some of which are not known yet. Integers of up to 31 bits take four bytes, and nothing where they follow each other. */
 export class IdList implements Iterable<ItemId | undefined> {
-  /** A typed array where all ids are small integers, else an array. */
-  readonly #chunks: (Int32Array | (ItemId | undefined)[])[] = []
+  readonly #chunks: Chunk[] = []
   #length = 0
 
   get length(): number {
@@ -17,28 +23,24 @@ export class IdList implements Iterable<ItemId | undefined> {
   push(id: ItemId | undefined): void {
     if (this.#length % CHUNK === 0) this.#chunks.push(new Int32Array(CHUNK))
     this.set(this.#length++, id)
+    if (this.#length % CHUNK === 0) this.#chunks.push(runOf(this.#chunks.pop() as Chunk))
   }
 
   /** Replaces an id that is there. */
   set(index: number, id: ItemId | undefined): void {
     const number = Math.floor(index / CHUNK)
-    let chunk = this.#chunks[number] as Int32Array | (ItemId | undefined)[]
-    if (chunk instanceof Int32Array) {
-      if (id === undefined || isSmall(id)) {
-        chunk[index % CHUNK] = id ?? NONE
-        return
-      }
-      chunk = Array.from(chunk, known)
-      this.#chunks[number] = chunk
-    }
-    chunk[index % CHUNK] = id
+    let chunk = this.#chunks[number] as Chunk
+    if ('first' in chunk) chunk = Int32Array.from({ length: CHUNK }, (_, at) => (chunk as Run).first + at)
+    if (chunk instanceof Int32Array && !(id === undefined || isSmall(id))) chunk = Array.from(chunk, known)
+    chunk[index % CHUNK] = chunk instanceof Int32Array ? ((id as number | undefined) ?? NONE) : id
+    this.#chunks[number] = chunk
   }
 
   at(index: number): ItemId | undefined {
-    if (index >= this.#length) return undefined
     const chunk = this.#chunks[Math.floor(index / CHUNK)]
-    const id = chunk?.[index % CHUNK]
-    return chunk instanceof Int32Array ? known(id as number) : id
+    if (!chunk || index >= this.#length) return undefined
+    if ('first' in chunk) return chunk.first + (index % CHUNK)
+    return chunk instanceof Int32Array ? known(chunk[index % CHUNK] as number) : chunk[index % CHUNK]
   }
 
   *[Symbol.iterator](): Generator<ItemId | undefined> {
@@ -52,4 +54,10 @@ function isSmall(id: ItemId): id is number {
 
 function known(id: number): number | undefined {
   return id === NONE ? undefined : id
+}
+
+function runOf(chunk: Chunk): Chunk {
+  if (!(chunk instanceof Int32Array)) return chunk
+  const first = chunk[0] as number
+  return first !== NONE && chunk.every((id, at) => id === first + at) ? { first } : chunk
 }

@@ -11,13 +11,12 @@ const SMALLEST_PAGE = 64
 const SPREAD = 4
 const SPARSE = 1024
 
-/**
- * A place for each key. A collection whose ids are integers that follow each other, as POST gives them, costs four
- * bytes a key, and no text of them is kept.
- */
+/** By integer, one more than the place; 0 where there is none. Or by how much all of them are ahead of their integers. */
+type Page = Uint32Array | { readonly ahead: number }
+
+/** A place for each key. Integers take four bytes, and nothing where they and their places follow each other. */
 export class Keys {
-  /** By integer, one more than the place; 0 where there is none. */
-  readonly #pages = new Map<number, Uint32Array>()
+  readonly #pages = new Map<number, Page>()
   readonly #others = new KeyMap<number>()
   #inPages = 0
 
@@ -39,20 +38,23 @@ export class Keys {
       return
     }
     const page = this.#pageWith(integer)
-    if (page[integer & MASK] === 0) this.#inPages++
-    page[integer & MASK] = place + 1
+    const index = integer & MASK
+    if (page[index] === 0) this.#inPages++
+    page[index] = place + 1
+    if (index === MASK) this.#pages.set(integer >>> BITS, runOf(page, integer - MASK))
   }
 
-  /** The page that an integer stands in, with room for it. */
+  /** The page of an integer, with room for it. */
   #pageWith(integer: number): Uint32Array {
     const at = integer >>> BITS
     const index = integer & MASK
     const page = this.#pages.get(at)
-    if (page && index < page.length) return page
-    let size = page?.length ?? SMALLEST_PAGE
+    if (page instanceof Uint32Array && index < page.length) return page
+    let size = SMALLEST_PAGE
     while (size <= index) size *= 2
-    const larger = new Uint32Array(size)
-    if (page) larger.set(page)
+    const larger = new Uint32Array(page && 'ahead' in page ? PAGE : size)
+    if (page instanceof Uint32Array) larger.set(page)
+    else if (page) for (let other = 0; other < PAGE; other++) larger[other] = integer - index + other + page.ahead
     this.#pages.set(at, larger)
     return larger
   }
@@ -62,9 +64,17 @@ export class Keys {
   }
 
   #paged(integer: number): number | undefined {
-    const place = this.#pages.get(integer >>> BITS)?.[integer & MASK]
+    const page = this.#pages.get(integer >>> BITS)
+    if (page && 'ahead' in page) return integer + page.ahead - 1
+    const place = page?.[integer & MASK]
     return place ? place - 1 : undefined
   }
+}
+
+/** A full page, whose places may follow each other as its integers from the first one on do. */
+function runOf(page: Uint32Array, first: number): Page {
+  const ahead = (page[0] as number) - first
+  return page[0] !== 0 && page.every((place, index) => place === first + index + ahead) ? { ahead } : page
 }
 
 /** Whether it is an integer that fits in 31 bits; -0 is one, as its text is that of 0. */

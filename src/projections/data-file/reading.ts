@@ -36,7 +36,7 @@ const OPEN_BRACKET = 0x5b
 /** Bytes that are decoded in one step. */
 const CHUNK_BYTES = 32 * 1024
 /** The most characters of edited items in memory: an edit of more is merged in parts. */
-const PART_CHARACTERS = 8 * 1024 * 1024
+const PART_CHARACTERS = 4 * 1024 * 1024
 
 export interface FileReadingOptions {
   readonly base: Base

@@ -27,6 +27,8 @@ export interface Filter {
   readonly operator: Exclude<Operator, 'in'>
   readonly wanted: readonly Wanted[]
   readonly keys: WantedKeys
+  /** Occurs in the JSON text of each item that matches; undefined where nothing is known of it. */
+  readonly trace: RegExp | undefined
 }
 
 /** A parameter's text, and what it says in each class: the class of the item's value decides which of them counts. */
@@ -49,15 +51,58 @@ export function filterOf(path: Path, operator: Operator, values: readonly string
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
   const wanted = texts.map((text) => ({ text, readings: readings(text) }))
   let keys: WantedKeys | undefined
+  let trace: RegExp | undefined | null = null
   return {
     path,
     operator: operator === 'in' ? 'eq' : operator,
     wanted,
+    get trace() {
+      if (trace === null) trace = traceOf(path, operator, wanted)
+      return trace
+    },
     get keys() {
       keys ??= keysOf(wanted)
       return keys
     },
   }
+}
+
+/** Values of which a trace is made. */
+const MOST_TRACED = 16
+/** A longer text is searched for as long as it is parsed in steps. */
+const MOST_SEARCHED = 4096
+
+/** What occurs in the text of each item that matches, as it is made by `JSON.stringify`; undefined where nothing is known of it. */
+function traceOf(path: Path, operator: Operator, wanted: readonly Wanted[]): RegExp | undefined {
+  if (wanted.length > MOST_TRACED) return undefined
+  const values: string[] = []
+  for (const { text, readings } of wanted) {
+    // Instants and containers are equal to others that are written in another way.
+    if (readings[3] || readings[5] || readings[6]) return undefined
+    const quoted = JSON.stringify(text)
+    if (operator === 'eq' || operator === 'in') values.push(quoted, readings[2] ? String(Number(text)) : text)
+    else if (operator === 'startswith') values.push(quoted.slice(0, -1))
+    else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
+    else return undefined
+  }
+  const value = values.map(escaped).join('|')
+  if (operator === 'contains' || operator === 'endswith') return new RegExp(value)
+  // The value may be in an array.
+  return new RegExp(`${escaped(JSON.stringify(path.at(-1)))}:(?:\\[|${value})`)
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+}
+
+/** Whether the JSON text of an item shows that it does not match, so that it need not be parsed. */
+export function isWithoutTrace(text: string, { filters }: Pick<Conditions, 'filters'>): boolean {
+  if (text.length > MOST_SEARCHED) return false
+  for (let index = 0; index < filters.length && index < FILTERS; index++) {
+    const trace = (filters[index] as Filter).trace
+    if (trace && !trace.test(text)) return true
+  }
+  return false
 }
 
 function keysOf(wanted: readonly Wanted[]): WantedKeys {

@@ -3,7 +3,7 @@ import type { Item } from '../../../collections/item.ts'
 import { parseSteps } from '../../../json/parse-steps.ts'
 import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
-import { type Conditions, passing } from '../filter.ts'
+import { type Conditions, isWithoutTrace, passing } from '../filter.ts'
 
 /** Where the items of a page stand, in its order. */
 export interface Places {
@@ -36,6 +36,7 @@ export class Matching {
       this.#characters = 0
       yield
     }
+    if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
     const value = (yield* parseSteps(text)) as JsonObject
     return isKnownTo || (yield* passing(value, this.#conditions)) ? value : undefined
   }
