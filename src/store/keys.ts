@@ -2,11 +2,10 @@ import { hash } from 'node:crypto'
 import type { Position } from '../events/event.ts'
 import { POSITION_BYTES, putPosition } from './bytes.ts'
 
-/** What a row is, the first byte of its key. */
+/** The kind of a row: the first byte of its key. Items come last, as LMDB fills pages only at the end of all keys. */
 export const TAG = {
   state: 1,
   collection: 2,
-  item: 3,
   place: 4,
   gaps: 5,
   step: 6,
@@ -21,6 +20,7 @@ export const TAG = {
   tree: 15,
   node: 16,
   changed: 17,
+  item: 18,
 } as const
 export type Tag = (typeof TAG)[keyof typeof TAG]
 
