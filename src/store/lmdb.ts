@@ -41,6 +41,20 @@ export function openLmdb(path: string): Lmdb {
   }
 }
 
+/**
+ * Puts a row whose key is behind all others, in a transaction. LMDB divides a full page in halves, also when rows come in the order
+ * of their keys, unless it is told that nothing is behind.
+ */
+export function append(db: Lmdb, key: Buffer, value: Buffer): void {
+  db.putSync(key, value, { append: true })
+}
+
+/** The key behind all others, empty where there are no rows. */
+export function lastKey(db: Lmdb): Buffer {
+  for (const key of db.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key)
+  return Buffer.alloc(0)
+}
+
 /** The bytes of the pages in use, without those that are free to be used again. */
 export function usedBytes(db: Lmdb): number {
   const { pageSize, treeBranchPageCount, treeLeafPageCount, overflowPages } = db.getStats() as {
