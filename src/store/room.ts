@@ -7,6 +7,8 @@ const LEAST_BYTES = 64 * 1024
 /** For so long a disk with so much room is not looked at again. */
 const MUCH_BYTES = 2 ** 30
 const LOOK_MS = 1000
+/** A part of what is written does not fit when so little room is left. */
+const LITTLE_BYTES = 16 * 1024 * 1024
 
 /**
  * Whether a transaction fits on the disk, asked before it is committed: where a write of lmdb 3.5.6 finds no space, it
@@ -34,6 +36,10 @@ export class Room {
   takes(bytes: number): void {
     this.#rows++
     this.#bytes += bytes
+  }
+
+  get isLittle(): boolean {
+    return roomIn(this.#directory) < LITTLE_BYTES
   }
 
   /** @throws ENOSPC */

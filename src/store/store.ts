@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { existsSync, statfsSync, statSync, unlinkSync } from 'node:fs'
+import { existsSync, statSync, unlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Corruption, Refusal } from '../errors.ts'
@@ -14,8 +14,6 @@ import { Room } from './room.ts'
 /** A value of fewer bytes has no pages of its own. */
 const LARGE_BYTES = 1700
 
-/** A part of what is written does not fit when so little room is left. */
-const LITTLE_ROOM = 16 * 1024 * 1024
 /** Old versions that are looked at, or rows that are removed, in one transaction. */
 const SWEPT_AT_ONCE = 256
 /** While the disk is full, they are tried again after so many milliseconds. */
@@ -172,7 +170,7 @@ export class Store {
       this.#last = undefined
       const known = named(error)
       // Of what does not fit as a whole a part is taken, and that is told as EIO.
-      if (known.code === 'EIO' && this.#hasLittleRoom()) known.code = 'ENOSPC'
+      if (known.code === 'EIO' && this.#room.isLittle) known.code = 'ENOSPC'
       if (isOutOfSpace(known)) this.full()
       throw known
     }
@@ -191,12 +189,10 @@ export class Store {
 
   /** Puts a row that has no versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
+    this.#room.takes(key.length + value.length)
     if (value.length >= LARGE_BYTES) this.#largeValues++
-    if (this.#isBehindAll(key)) this.append({ key, value })
-    else {
-      this.#room.takes(key.length + value.length)
-      this.#db?.put(key, value)
-    }
+    if (this.#isBehindAll(key)) this.#append(key, value)
+    else this.#db?.put(key, value)
     this.#changed?.(key)
   }
 
@@ -209,6 +205,10 @@ export class Store {
   /** Puts a row whose key is behind all others. In a transaction. */
   append({ key, value }: Row): void {
     this.#room.takes(key.length + value.length)
+    this.#append(key, value)
+  }
+
+  #append(key: Buffer, value: Buffer): void {
     if (this.#db) append(this.#db, key, value)
     this.#last = Buffer.from(key)
   }
@@ -321,11 +321,6 @@ export class Store {
       forgottenStores.register(this, this.#db, this)
     }
     return this.#db
-  }
-
-  #hasLittleRoom(): boolean {
-    const { bavail, bsize } = statfsSync(this.directory)
-    return bavail * bsize < LITTLE_ROOM
   }
 
   #versionOf(key: Buffer, at: Position): Buffer | undefined {
