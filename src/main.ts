@@ -6,30 +6,19 @@ import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
-import { destination, pino } from 'pino'
+import { destination } from 'pino'
 import { hashPassword } from './access/passwords.ts'
-import { isCliCommand, parseCliCommand } from './cli/invocation.ts'
-import { isReplayServer, parseReplayServer, type ReplayInvocation } from './cli/replay-server.ts'
+import { helpText } from './cli/help.ts'
+import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
+import { isText, openLog } from './cli/log.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
 import type { Surroundings } from './service.ts'
-import { BadSettings, helpText, type Invocation, readSettings } from './settings.ts'
+import { BadSettings, type Settings } from './settings.ts'
 
 const packageRoot = fileURLToPath(new URL('..', import.meta.url))
 const packaged = (path: string): string => resolve(packageRoot, path)
 const { version } = JSON.parse(readFileSync(packaged('package.json'), 'utf8')) as { version: string }
-
-function invocation(argv: readonly string[]): Invocation | ReplayInvocation {
-  const [name, ...flags] = argv
-  const read = name === 'replay' ? parseReplayServer : readSettings
-  return read({
-    argv: name === 'replay' ? flags : argv,
-    env: process.env,
-    absolute: (path) => resolve(path),
-    packagedSettings: packaged('appsettings.json'),
-    readText: (path) => (existsSync(path) && statSync(path).isFile() ? readFileSync(path, 'utf8') : undefined),
-  })
-}
 
 /** Objects that Node makes behind `process.nextTick`. */
 const keptTicks: object[] = []
@@ -47,37 +36,59 @@ function keepTick(): void {
 }
 
 async function main(): Promise<void> {
-  const argv = process.argv.slice(2)
-  const [name, ...flags] = argv
-  if (name === 'hash-password') return printHash(flags)
-  if (isCliCommand(name) && !(name === 'replay' && isReplayServer(flags))) {
-    const command = parseCliCommand(name, flags, (path) => resolve(path))
-    const { run } = await import('./cli/run.ts')
-    process.exitCode = await run(command, nodeFiles, {
-      out: (text) => process.stdout.write(text),
-      progress: process.stderr.isTTY ? (text) => process.stderr.write(text) : undefined,
-    })
-    return
+  const invoked = parseInvocation({
+    argv: process.argv.slice(2),
+    env: process.env,
+    absolute: (path) => resolve(path),
+    packagedSettings: packaged('appsettings.json'),
+    readText: (path) => (existsSync(path) && statSync(path).isFile() ? readFileSync(path, 'utf8') : undefined),
+  })
+  switch (invoked.type) {
+    case 'help':
+      return void process.stdout.write(helpText(invoked.command))
+    case 'version':
+      return void process.stdout.write(`${version}\n`)
+    case 'hash-password':
+      return printHash()
+    case 'command':
+      return runCommand(invoked.command)
+    case 'serve':
+      return serve(invoked)
+    default:
+      return invoked satisfies never
   }
-  const invoked = invocation(argv)
-  if (invoked.type === 'help') return void process.stdout.write(helpText())
-  if (invoked.type === 'version') return void process.stdout.write(`${version}\n`)
+}
+
+async function runCommand(command: CliCommand): Promise<void> {
+  const { run } = await import('./cli/run.ts')
+  process.exitCode = await run(command, nodeFiles, {
+    out: (text) => process.stdout.write(text),
+    progress: process.stderr.isTTY ? (text) => process.stderr.write(text) : undefined,
+  })
+}
+
+async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }>): Promise<void> {
+  const wwwroot = staticFilesOf(settings)
   keepTick()
   // From requests that once waited for long, for an index, say, V8 would learn that what requests make lives long, and
   // make it among what is old: each then keeps alive what it refers to, and all later requests cost twice as much.
   setFlagsFromString('--no-allocation-site-pretenuring')
 
-  const log = pino(
-    { level: invoked.settings.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    destination({ dest: 2, sync: true }),
-  )
+  const isTerminal = process.stdout.isTTY && process.stderr.isTTY
+  const stderr = destination({ dest: 2, sync: true })
+  const log = openLog(settings.log, {
+    write: (text) => void stderr.write(text),
+    isTerminal,
+    hasColours: isTerminal && !process.env.NO_COLOR,
+  })
+  const { file, journal, nonDefaults } = settings
+  log.info({ version, node: process.version, file, journal, settings: nonDefaults }, 'Recollect starts')
   const die = (error: unknown): void => {
     log.fatal({ err: error }, 'an unexpected error; ending')
     process.exit(1)
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
-  const ownPages = resolve('wwwroot')
   const surroundings: Surroundings = {
     files: nodeFiles,
     now: () => new Date(),
@@ -90,7 +101,7 @@ async function main(): Promise<void> {
     log,
     version,
     sampleFile: packaged('data/sensors.json'),
-    wwwroot: existsSync(ownPages) ? ownPages : packaged('wwwroot'),
+    wwwroot,
     swaggerAssets: packaged('dist/swagger'),
     builtPages: packaged('dist/pages'),
     descriptors: descriptorLimit(),
@@ -99,11 +110,8 @@ async function main(): Promise<void> {
       process.exit(1)
     },
   }
-  const { settings } = invoked
   const { start, startReplay } = await import('./service.ts')
-  const service = await ('replay' in invoked
-    ? startReplay(settings, invoked.replay, surroundings)
-    : start(settings, surroundings))
+  const service = await (replay ? startReplay(settings, replay, surroundings) : start(settings, surroundings))
   let ending = false
   const end = (): void => {
     if (ending) process.exit(1)
@@ -119,6 +127,20 @@ async function main(): Promise<void> {
   process.on('SIGTERM', end)
   process.on('SIGINT', end)
   process.stdout.write(`Recollect listens on ${service.urls.join(' and ')}\n`)
+  if (isText(settings.log.format, isTerminal)) process.stdout.write(placesAt(service.urls[0] ?? ''))
+}
+
+/** Where a person finds what is served. */
+function placesAt(url: string): string {
+  return `  Pages    ${url}/\n  API      ${url}/api\n  Try it   ${url}/swagger/\n`
+}
+
+/** The directory of static files: the named one, else `wwwroot`, else the packaged one. */
+function staticFilesOf({ staticFiles }: Settings): string {
+  const directory = staticFiles ?? resolve('wwwroot')
+  if (existsSync(directory) && statSync(directory).isDirectory()) return directory
+  if (staticFiles === undefined) return packaged('wwwroot')
+  throw new BadSettings([`The directory of static files, ${directory}, does not exist.`])
 }
 
 /** How many descriptors this process may have open: Node has raised the limit as far as it may by now. */
@@ -135,8 +157,7 @@ function descriptorLimit(): number {
 }
 
 /** The hash of the password in the first line of standard input: an argument would be seen by others. */
-async function printHash(flags: readonly string[]): Promise<void> {
-  if (flags.length > 0) throw new BadSettings(['recollect hash-password reads the password from standard input.'])
+async function printHash(): Promise<void> {
   if (process.stdin.isTTY) process.stderr.write('Password: ')
   const [password = ''] = (await text(process.stdin)).split(/\r?\n/)
   if (password === '') throw new BadSettings(['The password is empty.'])

@@ -2,9 +2,11 @@ import { TrustedProxies } from './access/addresses.ts'
 import { isObject, type JsonValue } from './json/value.ts'
 import type { WriteSettings } from './projections/data-file/write-budget.ts'
 import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
-import { type CollectionSettings, KEY_NAMES, KEYS, type KeyName, SCHEMAS, type ValueOf } from './settings/keys.ts'
-import { environmentSource, fileSource, flagSource, parseObject, type Source } from './settings/sources.ts'
-import { type Address, DEFAULT_URL, parseUrls } from './settings/urls.ts'
+import type { Flags } from './settings/flags.ts'
+import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type Section, type ValueOf } from './settings/keys.ts'
+import type { CollectionSettings, Key } from './settings/kinds.ts'
+import { environmentSource, fileSource, parseObject, type Source } from './settings/sources.ts'
+import { type Address, DEFAULT_URL, parseHostAndPort, parseUrls } from './settings/urls.ts'
 
 export interface Settings {
   /** The data file. */
@@ -16,49 +18,23 @@ export interface Settings {
   /** Go on with a journal that does not fit the data file. */
   readonly acceptJournal: boolean
   readonly urls: readonly Address[]
-  readonly common: { readonly eagerDataReload: boolean }
+  readonly common: Section<'Common'>
   readonly dataFile: WriteSettings
-  readonly api: {
-    readonly upsertOnPut: boolean
-    readonly clientIdsOnPost: boolean
+  readonly api: Section<'Api'> & {
     /** JSON Schemas by collection. */
     readonly schemas: Readonly<Record<string, JsonValue>>
   }
   readonly authentication: AuthenticationSettings
-  readonly cors: {
-    /** Undefined: the pages of this machine. */
-    readonly origins: readonly string[] | undefined
-    readonly credentials: boolean
-  }
+  readonly cors: Section<'Cors'>
   /** Of pages; empty for none. */
   readonly contentSecurityPolicy: string
   /** Names that the server is reached by. */
   readonly hosts: readonly string[]
+  /** The directory of static files; undefined: `wwwroot`, else the packaged one. */
+  readonly staticFiles: string | undefined
   /** By name. */
   readonly collections: Readonly<Record<string, CollectionSettings>>
-  readonly limits: {
-    readonly bodyBytes: number
-    readonly headerBytes: number
-    readonly headerSeconds: number
-    readonly requestSeconds: number
-    readonly stallSeconds: number
-    readonly queryBytes: number
-    readonly queryParameters: number
-    readonly pageSize: number
-    readonly indexBytes: number
-    readonly scanSeconds: number
-    readonly patchOperations: number
-    /** 0: by the limit of open files. */
-    readonly connections: number
-    readonly connectionsPerAddress: number
-    readonly socketsPerAddress: number
-    readonly streamsPerAddress: number
-    readonly subscriptionItems: number
-    readonly subscriptionsPerSocket: number
-    readonly failuresPerMinute: number
-    readonly waitSeconds: number
-    readonly trustedProxies: readonly string[]
-  }
+  readonly limits: Section<'Limits'>
   readonly segmentBytes: number
   /** Seconds after which a full segment is compressed. */
   readonly compressAfter: number | 'off'
@@ -68,7 +44,9 @@ export interface Settings {
   readonly compactAt: { readonly from: number; readonly until: number } | undefined
   /** The journal is in a stream; undefined: it is in the directory. */
   readonly cluster: ClusterSettings | undefined
-  readonly logLevel: string
+  readonly log: Section<'Log'>
+  /** The settings that differ from their defaults, as a log may show them: without secrets. */
+  readonly nonDefaults: Readonly<Record<string, unknown>>
 }
 
 export interface ClusterSettings {
@@ -91,8 +69,6 @@ export class BadSettings extends Error {
 }
 
 export interface Surroundings {
-  /** Without the program and the script. */
-  readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   /** A path as seen from the working directory, made absolute. */
   readonly absolute: (path: string) => string
@@ -109,22 +85,13 @@ export function journalOf(file: string): string {
   return `${file.replace(/\.json$/i, '')}.journal`
 }
 
-export type Invocation =
-  | { readonly type: 'serve'; readonly settings: Settings }
-  | { readonly type: 'help' }
-  | { readonly type: 'version' }
-
 /** Flag, then environment, then configuration file, then default. Throws BadSettings with every mistake; touches nothing. */
-export function readSettings(surroundings: Surroundings): Invocation {
-  const mistakes: string[] = []
-  const flags = flagSource(surroundings.argv, mistakes)
-  if (mistakes.length === 0 && flags.switches.has('help')) return { type: 'help' }
-  if (mistakes.length === 0 && flags.switches.has('version')) return { type: 'version' }
+export function readSettings(flags: Flags, surroundings: Surroundings, mistakes: string[] = []): Settings {
   const { absolute } = surroundings
   const values = new Map<KeyName, unknown>()
   const schemas = new Map<string, JsonValue>()
   for (const source of [
-    configuration(surroundings, flags.named.get('settings'), mistakes),
+    configuration(surroundings, flags.text('settings'), mistakes),
     environmentSource(surroundings.env, mistakes),
     flags,
   ]) {
@@ -138,12 +105,16 @@ export function readSettings(surroundings: Surroundings): Invocation {
       if (read !== undefined) schemas.set(collection, read)
     }
   }
-  const get = <Name extends KeyName>(name: Name) => (values.get(name) ?? KEYS[name].otherwise) as ValueOf<Name>
-  const urls = parseUrls(flags.named.get('urls') ?? DEFAULT_URL, mistakes)
+  const get = <Name extends KeyName>(name: Name) => (values.get(name) ?? KEYS[name].default) as ValueOf<Name>
+  const sectionOf = <Name extends string>(section: Name): Section<Name> => {
+    const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
+    return Object.fromEntries(names.map((name) => [memberOf(name), get(name)])) as Section<Name>
+  }
+  const urls = addressesOf(flags, mistakes)
   const authentication = parseAuthentication(
     {
       enabled: get('Authentication.Enabled'),
-      types: get('Authentication.AuthenticationType') ?? [],
+      types: get('Authentication.AuthenticationType'),
       users: get('Authentication.Users'),
       apiKey: get('Authentication.ApiKey'),
       apiKeys: get('Authentication.ApiKeys'),
@@ -152,19 +123,19 @@ export function readSettings(surroundings: Surroundings): Invocation {
     },
     mistakes,
   )
-  const cors = { origins: get('Cors.Origins'), credentials: get('Cors.Credentials') }
+  const cors = sectionOf('Cors')
   checkOrigins(cors, mistakes)
   const dataFile: WriteSettings = { write: get('DataFile.Write'), maxDelaySeconds: get('DataFile.MaxDelay') }
   if (dataFile.write !== 'auto' && dataFile.maxDelaySeconds !== undefined)
     mistakes.push(`DataFile.MaxDelay needs DataFile.Write to be auto, not ${dataFile.write}.`)
-  const hosts = get('Http.Hosts') ?? []
+  const hosts = get('Http.Hosts')
   checkHosts(hosts, mistakes)
-  const trustedProxies = get('Limits.TrustedProxies') ?? []
-  checkProxies(trustedProxies, mistakes)
+  const limits = sectionOf('Limits')
+  checkProxies(limits.trustedProxies, mistakes)
   const cluster =
     get('Journal.Type') === 'jetstream'
       ? clusterOf(
-          get('Journal.Servers') ?? [],
+          get('Journal.Servers'),
           get('Journal.Stream'),
           get('Journal.Replicas'),
           get('Journal.Credentials'),
@@ -174,59 +145,69 @@ export function readSettings(surroundings: Surroundings): Invocation {
       : undefined
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 
-  const named = flags.named.get('file')
+  const named = flags.text('file')
   const file = absolute(named ?? DEFAULT_FILE)
-  const journal = absolute(flags.named.get('journal') ?? journalOf(file))
-  return {
-    type: 'serve',
-    settings: deepFreeze({
-      file,
-      isSample: named === undefined,
-      journal,
-      store: `${journal}/store`,
-      compactAt: get('Store.CompactAt'),
-      acceptJournal: flags.switches.has('accept-journal'),
-      urls,
-      common: { eagerDataReload: get('Common.EagerDataReload') },
-      dataFile,
-      api: {
-        upsertOnPut: get('Api.UpsertOnPut'),
-        clientIdsOnPost: get('Api.ClientIdsOnPost'),
-        schemas: Object.fromEntries(schemas),
-      },
-      authentication,
-      cors,
-      contentSecurityPolicy: get('Http.ContentSecurityPolicy'),
-      hosts,
-      collections: get('Collections') ?? {},
-      limits: {
-        bodyBytes: get('Limits.BodyBytes'),
-        headerBytes: get('Limits.HeaderBytes'),
-        headerSeconds: get('Limits.HeaderSeconds'),
-        requestSeconds: get('Limits.RequestSeconds'),
-        stallSeconds: get('Limits.StallSeconds'),
-        queryBytes: get('Limits.QueryBytes'),
-        queryParameters: get('Limits.QueryParameters'),
-        pageSize: get('Limits.PageSize'),
-        indexBytes: get('Limits.IndexBytes'),
-        scanSeconds: get('Limits.ScanSeconds'),
-        patchOperations: get('Limits.PatchOperations'),
-        connections: get('Limits.Connections'),
-        connectionsPerAddress: get('Limits.ConnectionsPerAddress'),
-        socketsPerAddress: get('Limits.SocketsPerAddress'),
-        streamsPerAddress: get('Limits.StreamsPerAddress'),
-        subscriptionItems: get('Limits.SubscriptionItems'),
-        subscriptionsPerSocket: get('Limits.SubscriptionsPerSocket'),
-        failuresPerMinute: get('Limits.FailuresPerMinute'),
-        waitSeconds: get('Limits.WaitSeconds'),
-        trustedProxies,
-      },
-      segmentBytes: get('Journal.SegmentBytes'),
-      compressAfter: get('Journal.Compress'),
-      cluster,
-      logLevel: get('Log.Level'),
-    }),
+  const journal = absolute(flags.text('journal') ?? journalOf(file))
+  const staticFiles = get('Http.Static')
+  return deepFreeze({
+    file,
+    isSample: named === undefined,
+    journal,
+    store: `${journal}/store`,
+    compactAt: get('Store.CompactAt'),
+    acceptJournal: flags.has('accept-journal'),
+    urls,
+    common: sectionOf('Common'),
+    dataFile,
+    api: { ...sectionOf('Api'), schemas: Object.fromEntries(schemas) },
+    authentication,
+    cors,
+    contentSecurityPolicy: get('Http.ContentSecurityPolicy'),
+    hosts,
+    staticFiles: staticFiles === '' ? undefined : absolute(staticFiles),
+    collections: get('Collections') ?? {},
+    limits,
+    segmentBytes: get('Journal.SegmentBytes'),
+    compressAfter: get('Journal.Compress'),
+    cluster,
+    log: sectionOf('Log'),
+    nonDefaults: nonDefaultsOf(values, schemas),
+  })
+}
+
+/** `Limits.PageSize` is `pageSize` of its section. */
+function memberOf(name: KeyName): string {
+  const member = name.slice(name.indexOf('.') + 1)
+  return member.charAt(0).toLowerCase() + member.slice(1)
+}
+
+function nonDefaultsOf(
+  values: ReadonlyMap<KeyName, unknown>,
+  schemas: ReadonlyMap<string, JsonValue>,
+): Settings['nonDefaults'] {
+  const shown: Record<string, unknown> = {}
+  for (const name of KEY_NAMES) {
+    const { default: initial, isSecret } = KEYS[name] as Key<unknown>
+    const value = values.get(name)
+    if (value === undefined || JSON.stringify(value) === JSON.stringify(initial)) continue
+    shown[name] = isSecret ? '***' : withoutPasswords(value)
   }
+  if (schemas.size > 0) shown[SCHEMAS] = [...schemas.keys()]
+  return shown
+}
+
+/** Masks the credentials in URLs, as those of NATS servers may have them. */
+function withoutPasswords(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutPasswords)
+  return typeof value === 'string' ? value.replace(/(^|\/\/)[^/\s]+@/g, '$1***@') : value
+}
+
+/** The addresses of --urls, or the one of --host and --port. */
+function addressesOf(flags: Flags, mistakes: string[]): readonly Address[] {
+  const [urls, host, port] = [flags.text('urls'), flags.text('host'), flags.text('port')]
+  if (host === undefined && port === undefined) return parseUrls(urls ?? DEFAULT_URL, mistakes)
+  if (urls !== undefined) mistakes.push('Give either --urls, or --host and --port.')
+  return parseHostAndPort(host, port, mistakes)
 }
 
 /** What a NATS server takes as the name of a stream and of a subject. */
@@ -325,39 +306,4 @@ function deepFreeze<T>(value: T): T {
     for (const inner of Object.values(value)) deepFreeze(inner)
   }
   return value
-}
-
-export function helpText(): string {
-  const keys = KEY_NAMES.map((name) => {
-    const { type, about, otherwise } = KEYS[name]
-    const stated =
-      typeof otherwise === 'object' || otherwise === undefined || name === 'Http.ContentSecurityPolicy'
-        ? ''
-        : ` (${otherwise})`
-    return `${`  --${name} <${type}>`.padEnd(50)} ${about}${stated}`
-  })
-  return `Serves the collections of a JSON file over REST and remembers every change.
-
-Usage: recollect [flags]
-       recollect verify [--file <path>] [--journal <path>] [--json] [--store]
-       recollect compact [--file <path>] [--journal <path>]
-       recollect replay --to <position|time> --out <file> [--file <path>] [--journal <path>]
-       recollect replay --from <position|time> [--speed <1 to 1000>] [flags]
-       recollect backup --out <directory> [--file <path>] [--journal <path>]
-       recollect migrate --from <directory or nats://…> --to <the other> [--stream <name>] [--replicas <n>]
-                         [--credentials <path>]
-       recollect hash-password < <file with the password>
-
-  --file <path>                       the JSON data file; created when missing (${DEFAULT_FILE})
-  --urls <url>[;<url>]                listening addresses; the hosts * and + mean every interface (${DEFAULT_URL})
-  --journal <path>                    the journal's directory (<file without .json>.journal)
-  --settings <path>                   the configuration file (appsettings.json)
-  --accept-journal                    go on with a journal that does not fit the data file
-  --help, --version
-
-Settings, also in the configuration file and as environment variables (Section__Key):
-
-${keys.join('\n')}
-  --Api.Schemas.<collection> <path>                a JSON Schema that the collection's items must satisfy
-`
 }

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BadSettings, helpText, readSettings, type Settings } from '../src/settings.ts'
+import { COMMANDS, type CommandName } from '../src/cli/commands.ts'
+import { helpText } from '../src/cli/help.ts'
+import { parseInvocation } from '../src/cli/invocation.ts'
+import { BadSettings, type Settings } from '../src/settings.ts'
 
 interface Given {
   readonly argv?: readonly string[]
@@ -12,7 +15,7 @@ interface Given {
 const PACKAGED = '/package/appsettings.json'
 
 function read({ argv = [], env = {}, files = {} }: Given) {
-  return readSettings({
+  return parseInvocation({
     argv,
     env: { PATH: '/bin', HOME: '/root', npm_package_version: '1', Unknown__Key: 'x', ...env },
     absolute: (path) => (path.startsWith('/') ? path : `/work/${path}`),
@@ -234,17 +237,17 @@ test('an address that is none is a mistake', () => {
   mistakes({ argv: ['--urls', ';'] }, /--urls/)
 })
 
-test('an unknown flag, an argument without a flag, and everything behind -- are mistakes', () => {
+test('an unknown flag and a second argument are mistakes', () => {
   mistakes({ argv: ['--prot', '1'] }, /--prot\b/)
   mistakes({ argv: ['--prot=1'] }, /--prot\b/)
   mistakes({ argv: ['-f', 'x'] }, /-f\b/)
-  mistakes({ argv: ['db.json'] }, /"db\.json"/)
-  mistakes({ argv: ['--', 'db.json'] }, /"db\.json"/)
+  mistakes({ argv: ['db.json', 'other.json'] }, /"other\.json"/)
+  mistakes({ argv: ['--', 'db.json', 'other.json'] }, /"other\.json"/)
   mistakes({ argv: ['--File', 'x'] }, /--File\b/)
   mistakes({ argv: ['--api.UpsertOnPut=true'] }, /--api\.UpsertOnPut/)
   mistakes({ argv: ['--Api.Upsert=true'] }, /--Api\.Upsert\b/)
   mistakes({ argv: ['--no-accept-journal'] }, /--no-accept-journal/)
-  mistakes({ argv: ['--no-file'] }, /--file/)
+  mistakes({ argv: ['--no-file'] }, /--no-file/)
   mistakes({ argv: ['--accept-journal=yes'] }, /--accept-journal has no value/)
 })
 
@@ -260,7 +263,6 @@ test('a repeated flag is a mistake, also with the same value', () => {
   for (const flag of ['file', 'urls', 'journal', 'settings', 'Limits.PageSize']) {
     mistakes({ argv: [`--${flag}`, '1', `--${flag}=1`] }, new RegExp(`--${flag} is given more than once`))
   }
-  mistakes({ argv: ['--accept-journal', '--accept-journal'] }, /--accept-journal is given more than once/)
 })
 
 test('a value of the wrong type is a mistake that says what was expected', () => {
@@ -283,7 +285,8 @@ test('a value of the wrong type is a mistake that says what was expected', () =>
 
 test('unknown keys and sections of the file are mistakes that name what there is', () => {
   const file = (content: unknown): Given => ({ files: { '/work/appsettings.json': content } })
-  mistakes(file({ Api: { UpsertOnPost: true } }), /Api\.UpsertOnPost.*Api\.UpsertOnPut/)
+  mistakes(file({ Api: { UpsertOnPost: true } }), /Api\.UpsertOnPost; did you mean Api\.UpsertOnPut\?/)
+  mistakes(file({ Api: { Colour: true } }), /Api\.Colour; there are Api\.ReadOnly, Api\.UpsertOnPut, .*Api\.Schemas/)
   mistakes(file({ api: { UpsertOnPut: true } }), /"api".*Api/)
   mistakes(file({ Api: { upsertOnPut: true } }), /Api\.upsertOnPut/)
   mistakes(file({ Api: true }), /Api/)
@@ -296,11 +299,21 @@ test('a settings file that is named and does not exist is a mistake', () => {
   mistakes({ argv: ['--settings', 'nowhere.json'], files: { [PACKAGED]: {} } }, /\/work\/nowhere\.json/)
 })
 
+test('a variable that resembles a setting is misspelt, whatever its section', () => {
+  mistakes(
+    { env: { Authentification__Enabled: 'true' } },
+    /Authentification__Enabled.*did you mean Authentication__Enabled\?/,
+  )
+  mistakes({ env: { Apis__UpsertOnPut: 'true' } }, /did you mean Api__UpsertOnPut\?/)
+  mistakes({ env: { api__upsertOnPut: 'true' } }, /did you mean Api__UpsertOnPut\?/)
+  mistakes({ env: { LIMITS__PageSize: '1' } }, /did you mean Limits__PageSize\?/)
+})
+
 test('variables of known sections are looked at, others are left alone', () => {
   mistakes({ env: { Api__Upsert: 'true' } }, /Api__Upsert\b/)
   mistakes({ env: { Limits__: '1' } }, /Limits__/)
   settings({
-    env: { Apis__UpsertOnPut: 'x', api__UpsertOnPut: 'x', Api_UpsertOnPut: 'x', Api: 'x', LIMITS__PageSize: 'x' },
+    env: { App__Name: 'x', Logging__LogLevel__Default: 'x', Api_UpsertOnPut: 'x', Api: 'x', Other__PageSize: 'x' },
   })
 })
 
@@ -347,7 +360,7 @@ test('a schema that cannot be read is a mistake', () => {
 test('every mistake is told at once', () => {
   mistakes(
     {
-      argv: ['--prot', '--file', 'a', '--file', 'b', '--urls', 'nowhere', '--Limits.PageSize', 'many', 'stray'],
+      argv: ['--prot=1', '--file', 'a', '--file', 'b', '--urls', 'nowhere', '--Limits.PageSize', 'many', 'stray'],
       env: { Api__UpsertOnPut: 'maybe', Api__Nothing: '1' },
       files: { '/work/appsettings.json': { Common: { Eager: true }, Other: {}, Limits: { BodyBytes: 'big' } } },
     },
@@ -355,7 +368,7 @@ test('every mistake is told at once', () => {
     /--file is given more than once/,
     /--urls/,
     /Limits\.PageSize/,
-    /"stray"/,
+    /given twice: "stray"/,
     /Api\.UpsertOnPut/,
     /Api__Nothing/,
     /Common\.Eager/,
@@ -365,14 +378,18 @@ test('every mistake is told at once', () => {
 })
 
 test('--help and --version are asked alone', () => {
-  assert.deepEqual(read({ argv: ['--help'] }), { type: 'help' })
-  assert.deepEqual(read({ argv: ['--version'] }), { type: 'version' })
-  assert.deepEqual(read({ argv: ['--file', 'x', '--help'] }), { type: 'help' })
+  for (const argv of [['--help'], ['-h'], ['--file', 'x', '--help'], ['-h', '--version']]) {
+    assert.deepEqual(read({ argv }), { type: 'help', command: '' })
+  }
+  for (const argv of [['--version'], ['-v']]) assert.deepEqual(read({ argv }), { type: 'version' })
+  for (const command of Object.keys(COMMANDS).filter((name) => name !== '')) {
+    assert.deepEqual(read({ argv: [command, '--help'] }), { type: 'help', command })
+  }
   mistakes({ argv: ['--help', '--prot=1'] }, /--prot/)
 })
 
 test('help names every flag and every setting with its default', () => {
-  const help = helpText()
+  const help = helpText('')
   for (const flag of ['--file', '--urls', '--journal', '--settings', '--accept-journal', '--help', '--version']) {
     assert.ok(help.includes(flag), flag)
   }
@@ -381,6 +398,85 @@ test('help names every flag and every setting with its default', () => {
     assert.ok(line?.includes(String(otherwise)), key)
   }
   assert.ok(help.includes('--Api.Schemas.<collection>'))
+})
+
+test('the help of each command names its flags, and no other', () => {
+  for (const [name, command] of Object.entries(COMMANDS)) {
+    const lines = helpText(name as CommandName).split('\n')
+    const flags = lines.flatMap((line) => /^ {2}(?:-\w, )?--([a-z-]+)( |$)/.exec(line)?.[1] ?? [])
+    assert.deepEqual(flags, Object.keys(command.flags), name)
+  }
+})
+
+test('the data file may be an argument, and be named once', () => {
+  assert.equal(settings({ argv: ['db.json'] }).file, '/work/db.json')
+  assert.equal(settings({ argv: ['db.json'] }).isSample, false)
+  assert.equal(settings({ argv: ['--watch', '007', '--port', '1'] }).file, '/work/007')
+  assert.equal(settings({ argv: ['--', '--odd.json'] }).file, '/work/--odd.json')
+  mistakes({ argv: ['db.json', '--file', 'db.json'] }, /given twice: "db\.json", and --file/)
+  mistakes({ argv: ['verfy'] }, /no command "verfy"; did you mean verify\?.*\.\/verfy/)
+  assert.equal(settings({ argv: ['verfy'], files: { '/work/verfy': {} } }).file, '/work/verfy')
+  assert.equal(settings({ argv: ['./verfy'] }).file, '/work/./verfy')
+})
+
+test('--host and --port are one address, in the place of --urls', () => {
+  const urls = (...argv: string[]) => settings({ argv }).urls
+  assert.deepEqual(urls('--port', '3000'), [{ host: 'localhost', port: 3000 }])
+  assert.deepEqual(urls('-p', '0'), [{ host: 'localhost', port: 0 }])
+  assert.deepEqual(urls('--host', '0.0.0.0'), [{ host: '0.0.0.0', port: 57602 }])
+  assert.deepEqual(urls('-H', '*', '-p3000'), [{ host: undefined, port: 3000 }])
+  assert.deepEqual(urls('--host', '::1', '--port=1'), [{ host: '::1', port: 1 }])
+  assert.deepEqual(urls('--host', '[::]', '--port', '1'), [{ host: '::', port: 1 }])
+  for (const port of ['65536', 'x', '1.5', '0x10']) mistakes({ argv: ['--port', port] }, /--port must be a number/)
+  for (const host of ['a b', 'http://a', 'a:80', 'a/b', 'a;b', 'user@a', '?']) {
+    mistakes({ argv: ['--host', host] }, /--host must be a host name/)
+  }
+  mistakes({ argv: ['-p', '1', '--urls', 'http://localhost:1'] }, /either --urls, or --host and --port/)
+})
+
+test('some flags stand for a setting, and may be given in one of the two ways', () => {
+  const { common, api, staticFiles } = settings({ argv: ['-w', '--read-only', '--static', 'public', 'db.json'] })
+  assert.deepEqual([common.eagerDataReload, api.readOnly, staticFiles], [true, true, '/work/public'])
+  assert.equal(settings().staticFiles, undefined)
+  assert.equal(settings({ env: { Http__Static: 'pages' }, argv: ['-s', 'public'] }).staticFiles, '/work/public')
+  mistakes({ argv: ['--watch', '--Common.EagerDataReload', 'true'] }, /--watch stands for --Common\.EagerDataReload/)
+  mistakes({ argv: ['-w=yes'] }, /--watch has no value/)
+})
+
+test('a misspelt flag is refused with the one that it resembles', () => {
+  for (const [wrong, right] of [
+    ['--prot=1', '--port'],
+    ['--hots', '--host'],
+    ['--readonly', '--read-only'],
+    ['--wach', '--watch'],
+    ['--api.upsertOnPut=true', '--Api.UpsertOnPut'],
+    ['--Limits.PagesSize=1', '--Limits.PageSize'],
+    ['--Authentification.Enabled=true', '--Authentication.Enabled'],
+  ] as const) {
+    mistakes({ argv: [wrong] }, new RegExp(`^Unknown flag ${wrong.split('=')[0]}; did you mean ${right}\\?$`))
+  }
+  mistakes({ argv: ['verify', '--jsno'] }, /did you mean --json\?/)
+  mistakes({ argv: ['--routes', 'a'] }, /recollect --help lists/)
+  mistakes({ argv: ['backup', '--unknown'] }, /recollect backup --help lists/, /needs --out/)
+})
+
+test('what differs from the defaults is told without secrets', () => {
+  const users = '[{"Username": "anna", "Password": "hers, which is long"}]'
+  const { nonDefaults } = settings({
+    env: { Limits__PageSize: '7', Limits__BodyBytes: '1048576' },
+    argv: [
+      ...['--Authentication.Users', users, '--Authentication.ApiKey', 'secret'],
+      ...['--Journal.Servers', 'nats://me:secret@a:4222,me:secret@b', '--Api.Schemas.things', 's.json'],
+    ],
+    files: { '/work/s.json': { title: 'secret' } },
+  })
+  assert.deepEqual(nonDefaults, {
+    'Authentication.Users': '***',
+    'Authentication.ApiKey': '***',
+    'Limits.PageSize': 7,
+    'Journal.Servers': ['nats://***@a:4222', '***@b'],
+    'Api.Schemas': ['things'],
+  })
 })
 
 test('settings are frozen all the way down', () => {

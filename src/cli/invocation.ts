@@ -1,12 +1,25 @@
-import minimist from 'minimist'
-import { BadSettings, clusterOf, DEFAULT_FILE, journalOf } from '../settings.ts'
+import type { Replay } from '../replay-engine.ts'
+import { type Flags, parseFlags } from '../settings/flags.ts'
+import { mostSimilar } from '../settings/similar.ts'
+import {
+  BadSettings,
+  clusterOf,
+  DEFAULT_FILE,
+  journalOf,
+  readSettings,
+  type Settings,
+  type Surroundings,
+} from '../settings.ts'
+import { COMMANDS, type CommandName, isCommand } from './commands.ts'
 import type { Migration } from './migrate.ts'
+import { checkReplay, parseReplay } from './replay-flags.ts'
 
 /**
- * A command beside serving. All but migrate only read the journal, also one that a running server holds; what is about the
+ * A command beside serving. All but init and migrate only read the journal, also one that a running server holds; what is about the
  * store needs a server that has ended.
  */
 export type CliCommand =
+  | { readonly type: 'init'; readonly file: string }
   | {
       readonly type: 'verify'
       readonly file: string
@@ -26,89 +39,95 @@ export type CliCommand =
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
   | { readonly type: 'migrate'; readonly migration: Migration }
 
-const FLAGS: Readonly<Record<CliCommand['type'], readonly string[]>> = {
-  verify: ['file', 'journal'],
-  compact: ['file', 'journal'],
-  replay: ['file', 'journal', 'to', 'out'],
-  backup: ['file', 'journal', 'out'],
-  migrate: ['from', 'to', 'stream', 'replicas', 'credentials'],
-}
-const NEEDED = ['from', 'to', 'out']
+/** What the command line asks for. */
+export type Invocation =
+  | { readonly type: 'help'; readonly command: CommandName }
+  | { readonly type: 'version' }
+  | { readonly type: 'hash-password' }
+  /** With `replay`, the past is served. */
+  | { readonly type: 'serve'; readonly settings: Settings; readonly replay: Replay | undefined }
+  | { readonly type: 'command'; readonly command: CliCommand }
 
-export function isCliCommand(name: string | undefined): name is CliCommand['type'] {
-  return name !== undefined && Object.hasOwn(FLAGS, name)
+export interface InvocationSurroundings extends Surroundings {
+  /** Without the program and the script. */
+  readonly argv: readonly string[]
 }
 
-/** Reads a command's flags; `argv` is without the command's name. Throws BadSettings with every mistake. */
-export function parseCliCommand(
-  type: CliCommand['type'],
-  argv: readonly string[],
-  absolute: (path: string) => string,
-): CliCommand {
+/** Reads the command line. Throws BadSettings with every mistake; touches nothing. */
+export function parseInvocation(surroundings: InvocationSurroundings): Invocation {
+  const { argv, absolute } = surroundings
+  const [first, ...rest] = argv
+  const name = isCommand(first) ? first : ''
   const mistakes: string[] = []
-  const flags = FLAGS[type]
-  const switches = type === 'verify' ? ['json', 'store'] : []
-  const unknown = (argument: string): false => {
-    const known = [...flags, ...switches].map((flag) => `--${flag}`).join(', ')
-    mistakes.push(`recollect ${type} does not know ${argument}; it takes ${known}.`)
-    return false
-  }
-  const parsed = minimist([...argv], { string: [...flags], boolean: switches, unknown }) as Readonly<
-    Record<string, unknown>
-  > & { readonly _: readonly string[] }
-  // What follows a lone -- is not asked about.
-  for (const argument of parsed._) unknown(argument)
-  for (const flag of flags) {
-    const value = parsed[flag]
-    if (Array.isArray(value)) mistakes.push(`The flag --${flag} is given more than once.`)
-    else if (value !== undefined && (typeof value !== 'string' || value === ''))
-      mistakes.push(`The flag --${flag} needs a value.`)
-    else if (value === undefined && NEEDED.includes(flag)) mistakes.push(`recollect ${type} needs --${flag}.`)
-  }
-  if (type === 'replay' && parsed.to === undefined && parsed.out === undefined) {
-    mistakes.push('To serve the past, recollect replay needs --from.')
-  }
-  if (type === 'migrate') return { type, migration: migrationOf(parsed, absolute, mistakes) }
-  if (mistakes.length > 0) throw new BadSettings(mistakes)
-  const file = absolute(String(parsed.file ?? DEFAULT_FILE))
-  const journal = parsed.journal === undefined ? journalOf(file) : absolute(String(parsed.journal))
-  switch (type) {
-    case 'verify':
-      return { type, file, journal, json: parsed.json === true, store: parsed.store === true }
-    case 'compact':
-      return { type, journal }
-    case 'replay':
-      return { type, file, journal, to: String(parsed.to), out: absolute(String(parsed.out)) }
-    case 'backup':
-      return { type, file, journal, out: absolute(String(parsed.out)) }
+  const flags = parseFlags(name, COMMANDS[name], name === '' ? argv : rest, mistakes)
+  if (mistakes.length === 0 && flags.has('help')) return { type: 'help', command: name }
+  if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
+  switch (name) {
+    case '':
+      checkFile(flags.text('file'), surroundings, mistakes)
+      return { type: 'serve', settings: readSettings(flags, surroundings, mistakes), replay: undefined }
+    case 'hash-password':
+      throwAny(mistakes)
+      return { type: name }
+    case 'migrate':
+      return { type: 'command', command: { type: name, migration: migrationOf(flags, absolute, mistakes) } }
+    case 'init':
+      throwAny(mistakes)
+      return { type: 'command', command: { type: name, file: absolute(flags.text('file') ?? 'db.json') } }
     default:
-      return type satisfies never
+  }
+  const replay = name === 'replay' ? parseReplay(flags, mistakes) : undefined
+  if (replay) {
+    const settings = readSettings(flags, surroundings, mistakes)
+    checkReplay(settings)
+    return { type: 'serve', settings, replay }
+  }
+  throwAny(mistakes)
+  const file = absolute(flags.text('file') ?? DEFAULT_FILE)
+  const journal = absolute(flags.text('journal') ?? journalOf(file))
+  const out = absolute(flags.text('out') ?? '')
+  switch (name) {
+    case 'verify':
+      return {
+        type: 'command',
+        command: { type: name, file, journal, json: flags.has('json'), store: flags.has('store') },
+      }
+    case 'compact':
+      return { type: 'command', command: { type: name, journal } }
+    case 'replay':
+      return { type: 'command', command: { type: name, file, journal, to: flags.text('to') ?? '', out } }
+    case 'backup':
+      return { type: 'command', command: { type: name, file, journal, out } }
+    default:
+      return name satisfies never
   }
 }
 
-function migrationOf(
-  parsed: Readonly<Record<string, unknown>>,
-  absolute: (path: string) => string,
-  mistakes: string[],
-): Migration {
-  const text = (flag: string, otherwise: string): string => String(parsed[flag] ?? otherwise)
-  const [from, to] = [text('from', ''), text('to', '')]
+function throwAny(mistakes: readonly string[]): void {
+  if (mistakes.length > 0) throw new BadSettings(mistakes)
+}
+
+/** A misspelt command would be taken for a data file that is missing, and begun. */
+function checkFile(file: string | undefined, { absolute, readText }: Surroundings, mistakes: string[]): void {
+  if (file === undefined || /[./]/.test(file)) return
+  const similar = mostSimilar(file, Object.keys(COMMANDS))
+  if (similar === undefined || readText(absolute(file)) !== undefined) return
+  mistakes.push(
+    `There is no command ${JSON.stringify(file)}; did you mean ${similar}? A data file of this name is ./${file}`,
+  )
+}
+function migrationOf(flags: Flags, absolute: (path: string) => string, mistakes: string[]): Migration {
+  const [from, to] = [flags.text('from') ?? '', flags.text('to') ?? '']
   const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
   if (mistakes.length === 0 && isStream(from) === isStream(to)) {
     mistakes.push('recollect migrate moves from a directory to nats://…, or back.')
   }
-  const replicas = text('replicas', '0')
+  const replicas = flags.text('replicas') ?? '0'
   if (!/^\d$/.test(replicas)) mistakes.push('The flag --replicas must be a number, such as 3.')
-  if (mistakes.length > 0) throw new BadSettings(mistakes)
+  throwAny(mistakes)
   const servers = (isStream(from) ? from : to).split(',').map((server) => server.trim())
-  const place = clusterOf(
-    servers,
-    text('stream', 'recollect'),
-    Number(replicas),
-    text('credentials', ''),
-    absolute,
-    mistakes,
-  )
-  if (mistakes.length > 0) throw new BadSettings(mistakes)
+  const [stream, credentials] = [flags.text('stream') ?? 'recollect', flags.text('credentials') ?? '']
+  const place = clusterOf(servers, stream, Number(replicas), credentials, absolute, mistakes)
+  throwAny(mistakes)
   return isStream(from) ? { from: place, to: absolute(to) } : { from: absolute(from), to: place }
 }

@@ -1,6 +1,7 @@
 import type { Files } from '../files/files.ts'
 import { backup } from './backup.ts'
 import type { Progress } from './fold.ts'
+import { init } from './init.ts'
 import type { CliCommand } from './invocation.ts'
 import { replay } from './replay.ts'
 import { compact, compareStore } from './store.ts'
@@ -16,6 +17,11 @@ export interface Terminal {
 export async function run(command: CliCommand, files: Files, terminal: Terminal): Promise<number> {
   const progress = bar(terminal.progress, 'segments')
   switch (command.type) {
+    case 'init': {
+      await init(files, command.file)
+      terminal.out(`Wrote ${command.file}. Serve it with: recollect ${command.file}\n`)
+      return 0
+    }
     case 'verify': {
       const found = await verify(files, command.journal, command.file, progress)
       const differences = command.store && found.ok ? await compareStore(files, command.journal, progress) : []

@@ -4,7 +4,9 @@ export interface Address {
   readonly port: number
 }
 
-export const DEFAULT_URL = 'http://localhost:57602'
+const DEFAULT_HOST = 'localhost'
+const DEFAULT_PORT = '57602'
+export const DEFAULT_URL = `http://${DEFAULT_HOST}:${DEFAULT_PORT}`
 
 export function parseUrls(list: string, mistakes: string[]): readonly Address[] {
   const addresses: Address[] = []
@@ -20,6 +22,19 @@ export function parseUrls(list: string, mistakes: string[]): readonly Address[] 
     }
   }
   if (addresses.length === 0 && mistakes.length === 0) mistakes.push('The flag --urls needs an address.')
+  return addresses
+}
+
+export function parseHostAndPort(host = DEFAULT_HOST, port = DEFAULT_PORT, mistakes: string[]): readonly Address[] {
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65535) {
+    mistakes.push(`The flag --port must be a number from 0 to 65535, not ${JSON.stringify(port)}.`)
+    return []
+  }
+  const shown = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+  const addresses = host.includes(';') ? [] : parseUrls(`http://${shown}:${port}`, [])
+  if (addresses.length === 0) {
+    mistakes.push(`The flag --host must be a host name or an address, such as 0.0.0.0, not ${JSON.stringify(host)}.`)
+  }
   return addresses
 }
 

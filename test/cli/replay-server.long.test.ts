@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { io } from 'socket.io-client'
-import { isReplayServer, parseReplayServer } from '../../src/cli/replay-server.ts'
+import { parseInvocation } from '../../src/cli/invocation.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
@@ -272,7 +272,7 @@ describe('what cannot be served', () => {
     ['no beginning', ['--speed', '60'], /needs --from/],
     ['an empty beginning', ['--from', ''], /--from needs a value/],
     ['a beginning that is none', ['--from', 'yesterday'], /position or an ISO 8601 date-time, not "yesterday"/],
-    ['a negative beginning', ['--from', '-1'], /position or an ISO 8601 date-time, not "-1"/],
+    ['a negative beginning', ['--from=-1'], /position or an ISO 8601 date-time, not "-1"/],
     ['two beginnings', ['--from', '1', '--from=2'], /--from is given more than once/],
     ['a speed that is none', ['--from', '1', '--speed', 'fast'], /--speed must be a number from 1 to 1000, not "fast"/],
     ['no speed', ['--from', '1', '--speed'], /--speed needs a value/],
@@ -295,10 +295,15 @@ describe('what cannot be served', () => {
   ]
   for (const [what, argv, ...messages] of refused) {
     test(`${what}: what was expected is said`, () => {
-      assert.ok(isReplayServer(argv))
-      const surroundings = { argv, env: {}, absolute: resolve, packagedSettings: 'none', readText: () => undefined }
+      const surroundings = {
+        argv: ['replay', ...argv],
+        env: {},
+        absolute: resolve,
+        packagedSettings: 'none',
+        readText: () => undefined,
+      }
       assert.throws(
-        () => parseReplayServer(surroundings),
+        () => parseInvocation(surroundings),
         (error) => {
           assert.ok(error instanceof BadSettings)
           for (const message of messages) assert.match(error.message, message)

@@ -198,7 +198,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     )
     assert.equal(code, 2)
     assert.equal(stdout, '')
-    for (const mistake of ['--jsno', '--journal needs a value', 'more', ' x'])
+    for (const mistake of ['--jsno', '--journal needs a value', 'more', '"x"'])
       assert.ok(stderr.includes(mistake), stderr)
   })
 })

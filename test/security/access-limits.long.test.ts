@@ -3,7 +3,8 @@ import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { hashPassword } from '../../src/access/passwords.ts'
-import { BadSettings, readSettings } from '../../src/settings.ts'
+import { parseInvocation } from '../../src/cli/invocation.ts'
+import { BadSettings } from '../../src/settings.ts'
 import { authentication, basic, keyOf, login, passwordOf, tokenOf } from '../support/authentication.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
@@ -290,7 +291,7 @@ test('a mistake in who may in is named, and no secret is shown', () => {
     const surroundings = { argv, env, absolute: (path: string) => path, packagedSettings: '', readText: () => text }
     const said: string[] = []
     assert.throws(
-      () => readSettings(surroundings),
+      () => parseInvocation(surroundings),
       (error) => error instanceof BadSettings && said.push(...error.mistakes) > 0,
       `${says} ${text}`,
     )

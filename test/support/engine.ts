@@ -17,7 +17,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   urls: [],
   common: { eagerDataReload: false },
   dataFile: { write: 'auto', maxDelaySeconds: undefined },
-  api: { upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
+  api: { readOnly: false, upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
   authentication: {
     enabled: false,
     schemes: [],
@@ -28,6 +28,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   cors: { origins: undefined, credentials: false },
   contentSecurityPolicy: '',
   hosts: [],
+  staticFiles: undefined,
   collections: {},
   limits: {
     bodyBytes: 1024 * 1024,
@@ -55,7 +56,8 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   compressAfter: 'off',
   compactAt: undefined,
   cluster: undefined,
-  logLevel: 'silent',
+  log: { level: 'silent', format: 'json' },
+  nonDefaults: {},
 }
 
 export interface OpenedEngine {

@@ -3,9 +3,9 @@ import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
+import { parseInvocation } from '../../src/cli/invocation.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { start } from '../../src/service.ts'
-import { readSettings } from '../../src/settings.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -41,7 +41,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
   const directory = options.directory ?? (await temporaryDirectory({ after: (end) => void ends.push(end) }))
   const file = join(directory, 'db.json')
   if (options.data !== undefined) await writeFile(file, JSON.stringify(options.data))
-  const invoked = readSettings({
+  const invoked = parseInvocation({
     argv: ['--file', file, '--urls', 'http://127.0.0.1:0', ...(options.flags ?? [])],
     env: {},
     absolute: (path) => resolve(directory, path),
@@ -60,7 +60,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
       return { cancel: () => clearTimeout(timer) }
     },
     elapsedMs: () => performance.now(),
-    log: pino({ level: invoked.settings.logLevel, base: null }, { write: (line) => log.push(line) }),
+    log: pino({ level: invoked.settings.log.level, base: null }, { write: (line) => log.push(line) }),
     version: '0',
     sampleFile: join(ROOT, 'data/sensors.json'),
     wwwroot: options.wwwroot ?? join(ROOT, 'wwwroot'),

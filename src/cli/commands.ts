@@ -1,0 +1,112 @@
+import type { Command, Flag } from '../settings/flags.ts'
+import { DEFAULT_URL } from '../settings/urls.ts'
+import { DEFAULT_FILE } from '../settings.ts'
+
+const HELP: Readonly<Record<string, Flag>> = { help: { short: 'h', text: 'show this help' } }
+
+const PLACES: Readonly<Record<string, Flag>> = {
+  file: { value: '<path>', text: 'the data file, as FILE', default: DEFAULT_FILE },
+  journal: { value: '<path>', text: "the journal's directory", default: '<file without .json>.journal' },
+}
+
+const SERVING: Readonly<Record<string, Flag>> = {
+  ...PLACES,
+  port: { value: '<number>', short: 'p', text: 'the port to listen on; 0: a free one', default: '57602' },
+  host: {
+    value: '<name>',
+    short: 'H',
+    text: 'the host name or address to listen on; * for every interface',
+    default: 'localhost',
+  },
+  urls: {
+    value: '<url>[;<url>]',
+    text: 'listening addresses, in place of --port and --host; the hosts * and + mean every interface',
+    default: DEFAULT_URL,
+  },
+  watch: { short: 'w', setting: 'Common.EagerDataReload', text: 'merge edits of the data file as soon as it changes' },
+  'read-only': { setting: 'Api.ReadOnly', text: 'refuse all writes and merge no edits of the data file' },
+  static: {
+    value: '<path>',
+    short: 's',
+    setting: 'Http.Static',
+    text: 'the directory of static files',
+    default: 'wwwroot',
+  },
+  settings: { value: '<path>', text: 'the configuration file', default: 'appsettings.json' },
+  'accept-journal': { text: 'go on with a journal that does not fit the data file' },
+}
+
+/** The commands. `--help`, the checks and their messages come from here. */
+export const COMMANDS = {
+  '': {
+    text: 'Serves the collections of a JSON file over REST and remembers every change.',
+    flags: { ...SERVING, version: { short: 'v', text: 'show the version' }, ...HELP },
+    takesFile: true,
+    takesSettings: true,
+  },
+  init: {
+    text: 'Writes a sample data file, db.json unless it is named. An existing file is not overwritten.',
+    flags: { file: { value: '<path>', text: 'the data file, as FILE', default: 'db.json' }, ...HELP },
+    takesFile: true,
+  },
+  verify: {
+    text: 'Checks the whole journal and compares the data file with it. Only reads, also while a server is running.',
+    flags: {
+      ...PLACES,
+      json: { text: 'print the result as JSON' },
+      store: { text: 'compare the store, too; the server must have ended' },
+      ...HELP,
+    },
+    takesFile: true,
+  },
+  compact: {
+    text: 'Makes the file of the store smaller. The server must have ended.',
+    flags: { ...PLACES, ...HELP },
+    takesFile: true,
+  },
+  replay: {
+    text: 'Writes a past state as a data file (--to, --out), or serves the past (--from). Only reads the journal.',
+    flags: {
+      to: { value: '<position|time>', text: 'the state to write: after this event, or at this time' },
+      out: { value: '<path>', text: 'the file to write; an existing one is not overwritten' },
+      from: { value: '<position|time>', text: 'where the past that is served begins' },
+      speed: { value: '<1 to 1000>', text: 'how many times as fast it goes on', default: '1' },
+      ...SERVING,
+      ...HELP,
+    },
+    takesFile: true,
+    takesSettings: true,
+  },
+  backup: {
+    text: 'Copies journal and data file to a new or empty directory. Only reads, also while a server is running.',
+    flags: { out: { value: '<directory>', text: 'where the copy goes' }, ...PLACES, ...HELP },
+    needs: ['out'],
+    takesFile: true,
+  },
+  migrate: {
+    text: 'Moves a journal from a directory into a stream of NATS JetStream, or back.',
+    flags: {
+      from: { value: '<directory|nats://…>', text: 'where it is' },
+      to: { value: '<nats://…|directory>', text: 'where it goes' },
+      stream: { value: '<name>', text: 'the name of the stream', default: 'recollect' },
+      replicas: {
+        value: '<number>',
+        text: 'copies of the stream; 0: three where there are three servers, else one',
+        default: '0',
+      },
+      credentials: { value: '<path>', text: 'a NATS credentials file' },
+      ...HELP,
+    },
+    needs: ['from', 'to'],
+  },
+  'hash-password': {
+    text: 'Reads a password from the first line of standard input and prints its hash for Authentication.Users.',
+    flags: HELP,
+  },
+} as const satisfies Readonly<Record<string, Command>>
+
+export type CommandName = keyof typeof COMMANDS
+
+export function isCommand(name: string | undefined): name is CommandName {
+  return name !== undefined && name !== '' && Object.hasOwn(COMMANDS, name)
+}

@@ -1,0 +1,85 @@
+import { type Logger, pino } from 'pino'
+import type { Settings } from '../settings.ts'
+
+export interface LogOutput {
+  /** Writes to standard error. */
+  readonly write: (text: string) => void
+  readonly isTerminal: boolean
+  readonly hasColours: boolean
+}
+
+/** The log of a server: lines of JSON, or text for people. */
+export function openLog({ level, format }: Settings['log'], { write, isTerminal, hasColours }: LogOutput): Logger {
+  const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime }
+  if (!isText(format, isTerminal)) return pino({ ...options, level }, { write })
+  // Requests are logged on the level debug; a person at a terminal sees them on the level info, too.
+  const showsRequests = level === 'info'
+  return pino(
+    { ...options, level: showsRequests ? 'debug' : level },
+    {
+      write(line) {
+        const entry = JSON.parse(line) as Entry
+        if (entry.level >= INFO || !showsRequests || isRequest(entry)) write(textOf(entry, hasColours))
+      },
+    },
+  )
+}
+
+export function isText(format: Settings['log']['format'], isTerminal: boolean): boolean {
+  return format === 'text' || (format === 'auto' && isTerminal)
+}
+
+interface Entry {
+  readonly level: number
+  readonly time: string
+  readonly msg?: string
+  readonly err?: { readonly message?: string; readonly stack?: string }
+  readonly [field: string]: unknown
+}
+
+interface RequestEntry extends Entry {
+  readonly method: string
+  readonly path: string
+  readonly status: number
+  readonly ms: number
+}
+
+const INFO = 30
+const WARN = 40
+const ERROR = 50
+
+const COLOURS = { grey: 90, red: 31, green: 32, yellow: 33, cyan: 36 }
+type Paint = (colour: keyof typeof COLOURS, text: string) => string
+
+function isRequest(entry: Entry): entry is RequestEntry {
+  return typeof entry.method === 'string' && typeof entry.status === 'number'
+}
+
+/** One line, and the stack of an error below it. */
+export function textOf(entry: Entry, hasColours: boolean): string {
+  const paint: Paint = (colour, text) => (hasColours ? `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : text)
+  const time = paint('grey', new Date(entry.time).toTimeString().slice(0, 8))
+  return `${time} ${isRequest(entry) ? requestOf(entry, paint) : messageOf(entry, paint)}\n`
+}
+
+function requestOf({ method, path, status, ms }: RequestEntry, paint: Paint): string {
+  const colour = status >= 500 ? 'red' : status >= 400 ? 'yellow' : status >= 300 ? 'cyan' : 'green'
+  return `${printable(method)} ${printable(path)} ${paint(colour, String(status))} ${paint('grey', `${ms} ms`)}`
+}
+
+function messageOf({ level, time: _, msg = '', err, ...fields }: Entry, paint: Paint): string {
+  const label = level >= ERROR ? paint('red', 'error: ') : level >= WARN ? paint('yellow', 'warning: ') : ''
+  const facts = Object.entries(fields).map(([name, value]) => paint('grey', `${name}=${shown(value)}`))
+  const why = err ? (err.stack ?? err.message ?? '').split('\n').map((line) => `\n${printable(line)}`) : []
+  return [label + printable(msg), ...facts].join(' ') + why.join('')
+}
+
+function shown(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return printable(/^\S*$/.test(text) || typeof value !== 'string' ? text : JSON.stringify(text))
+}
+
+/** Text from clients must not control the terminal. */
+function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}]/gu, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

@@ -1,0 +1,188 @@
+import { type Path, parsePath, splitList } from '../json/paths.ts'
+import { isArray, isObject, type JsonValue } from '../json/value.ts'
+
+/** The description of a setting. */
+export interface Key<Value> {
+  /** As --help shows it. */
+  readonly type: string
+  readonly default: Value
+  /** What it does, in one line. */
+  readonly text: string
+  /** Shown for a default that is too long for a table. */
+  readonly shownDefault?: string
+  /** What a valid value is, for the message about an invalid one. */
+  readonly expects: string
+  /** The value must not be shown. */
+  readonly isSecret?: true
+  /** Undefined for a wrong value. `isText` says that it came from a flag or the environment, where all is text. */
+  readonly read: (value: JsonValue, isText: boolean) => Value | undefined
+}
+
+export function boolean(text: string): Key<boolean> {
+  return {
+    type: 'boolean',
+    default: false,
+    text,
+    expects: 'true or false',
+    read: (value, isText) => {
+      const read = isText && (value === 'true' || value === 'false') ? value === 'true' : value
+      return typeof read === 'boolean' ? read : undefined
+    },
+  }
+}
+
+export function integer<Default extends number | undefined>(
+  initial: Default,
+  least: number,
+  text: string,
+  most = Number.MAX_SAFE_INTEGER,
+): Key<number | Default> {
+  return {
+    type: 'integer',
+    default: initial,
+    text,
+    expects: most < Number.MAX_SAFE_INTEGER ? `an integer from ${least} to ${most}` : `an integer of at least ${least}`,
+    read: (value, isText) => {
+      const read = isText && typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value
+      return typeof read === 'number' && Number.isSafeInteger(read) && read >= least && read <= most ? read : undefined
+    },
+  }
+}
+
+export function choice<Choice extends string>(initial: Choice, choices: readonly Choice[], text: string): Key<Choice> {
+  return {
+    type: choices.join('|'),
+    default: initial,
+    text,
+    expects: `one of ${choices.join(', ')}`,
+    read: (value) => choices.find((one) => one === value),
+  }
+}
+
+/** An array of texts, or texts separated by commas. */
+export function texts<Default extends readonly string[] | undefined>(
+  initial: Default,
+  text: string,
+): Key<readonly string[] | Default> {
+  return {
+    type: 'list',
+    default: initial,
+    text,
+    expects: 'a list of texts',
+    read: (value) => {
+      const list = typeof value === 'string' ? value.split(',').map((piece) => piece.trim()) : value
+      return isArray(list) && list.every((one) => typeof one === 'string' && one !== '')
+        ? (list as string[])
+        : undefined
+    },
+  }
+}
+
+export function text(initial: string, text: string, shownDefault?: string): Key<string> {
+  return {
+    type: 'text',
+    default: initial,
+    text,
+    ...(shownDefault !== undefined && { shownDefault }),
+    expects: 'text in one line',
+    read: (value) => (typeof value === 'string' && !/[\r\n]/.test(value) ? value : undefined),
+  }
+}
+
+export function secret(text: string): Key<string | undefined> {
+  return {
+    type: 'text',
+    default: undefined,
+    text,
+    expects: 'text',
+    isSecret: true,
+    read: (value) => (typeof value === 'string' && value !== '' ? value : undefined),
+  }
+}
+
+/** An array of objects; as text, the JSON of one. */
+export function objects(text: string): Key<readonly JsonValue[]> {
+  return {
+    type: 'json',
+    default: [],
+    text,
+    expects: 'an array of objects',
+    isSecret: true,
+    read: (value, isText) => {
+      const list = isText ? parsed(String(value)) : value
+      return isArray(list) && list.every(isObject) ? list : undefined
+    },
+  }
+}
+
+/** Seconds; `off` for never. */
+export function secondsOrOff(initial: number, text: string): Key<number | 'off'> {
+  return {
+    type: 'seconds|off',
+    default: initial,
+    text,
+    expects: 'a number of seconds, or off',
+    read: (value, isText) => (value === 'off' ? value : integer(initial, 0, text).read(value, isText)),
+  }
+}
+
+/** Hours of the day, from and until which minute; over midnight where the end is before the beginning. */
+export function hours(text: string): Key<{ readonly from: number; readonly until: number } | undefined> {
+  return {
+    type: 'hours',
+    default: undefined,
+    text,
+    expects: 'hours such as 03:00-05:00',
+    read: (value) => {
+      const [, ...numbers] = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)$/.exec(String(value)) ?? []
+      const [fromHour = 0, fromMinute = 0, untilHour = 0, untilMinute = 0] = numbers.map(Number)
+      const [from, until] = [60 * fromHour + fromMinute, 60 * untilHour + untilMinute]
+      return from === until || until > MINUTES_A_DAY ? undefined : { from, until }
+    },
+  }
+}
+
+/** The indexes that collections are to have: `{"<collection>": {"Indexes": ["<field>,<field>"]}}`. */
+export function collections(text: string): Key<Readonly<Record<string, CollectionSettings>> | undefined> {
+  return {
+    type: 'json',
+    default: undefined,
+    text,
+    expects:
+      'an object of {"Indexes": ["<field>,<field>"]} by collection, with at most four fields each and 16 indexes',
+    read: (value, isText) => {
+      const all = isText ? parsed(String(value)) : value
+      if (!isObject(all)) return undefined
+      const read = Object.entries(all).map(([name, one]) => [name, collectionSettings(one as JsonValue)] as const)
+      return read.every(([, one]) => one) ? (Object.fromEntries(read) as Record<string, CollectionSettings>) : undefined
+    },
+  }
+}
+
+/** What is set for one collection. */
+export interface CollectionSettings {
+  /** The fields of each index. */
+  readonly indexes: readonly (readonly Path[])[]
+}
+
+const MOST_INDEXES = 16
+const MOST_FIELDS = 4
+
+function collectionSettings(value: JsonValue): CollectionSettings | undefined {
+  if (!isObject(value) || Object.keys(value).some((name) => name !== 'Indexes')) return undefined
+  const { Indexes: indexes = [] } = value
+  if (!isArray(indexes) || indexes.length > MOST_INDEXES) return undefined
+  const fields = indexes.map((one) => (typeof one === 'string' ? splitList(one) : []))
+  if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
+  return { indexes: fields.map((list) => list.map(parsePath)) }
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue
+  } catch {
+    return undefined
+  }
+}
+
+const MINUTES_A_DAY = 24 * 60

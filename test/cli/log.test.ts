@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openLog } from '../../src/cli/log.ts'
+import type { Settings } from '../../src/settings.ts'
+
+function logged(log: Settings['log'], isTerminal: boolean, hasColours = false) {
+  const written: string[] = []
+  const opened = openLog(log, { write: (text) => written.push(text), isTerminal, hasColours })
+  opened.debug({ requestId: 'r', method: 'GET', path: '/api/posts', status: 200, ms: 3 }, 'answered')
+  opened.debug('a detail')
+  opened.info({ version: '1', settings: { 'Limits.PageSize': 7 } }, 'Recollect starts')
+  opened.warn({ actor: 'a b' }, 'a login failed')
+  opened.error({ err: new Error('on the disk') }, 'a request failed')
+  return written
+}
+
+test('on a terminal people read times, requests and messages', () => {
+  const lines = logged({ level: 'info', format: 'auto' }, true).join('').split('\n')
+  const withoutTime = lines.map((line) => line.replace(/^\d\d:\d\d:\d\d /, '<time> '))
+  assert.deepEqual(withoutTime.slice(0, 5), [
+    '<time> GET /api/posts 200 3 ms',
+    '<time> Recollect starts version=1 settings={"Limits.PageSize":7}',
+    '<time> warning: a login failed actor="a b"',
+    '<time> error: a request failed',
+    'Error: on the disk',
+  ])
+})
+
+test('the level is obeyed: requests are shown on info and debug, details on debug alone', () => {
+  const of = (level: Settings['log']['level']) => logged({ level, format: 'text' }, false).length
+  assert.deepEqual([of('debug'), of('info'), of('warn'), of('error'), of('silent')], [5, 4, 2, 1, 0])
+})
+
+test('elsewhere the log is lines of JSON, with requests on the level debug', () => {
+  const lines = logged({ level: 'info', format: 'auto' }, false)
+  assert.deepEqual(
+    lines.map((line) => (JSON.parse(line) as { msg: string }).msg),
+    ['Recollect starts', 'a login failed', 'a request failed'],
+  )
+  assert.equal(logged({ level: 'debug', format: 'json' }, true).length, 5)
+})
+
+test('what a client sends cannot control the terminal', () => {
+  const written: string[] = []
+  const log = openLog(
+    { level: 'info', format: 'text' },
+    { write: (text) => written.push(text), isTerminal: true, hasColours: false },
+  )
+  log.debug({ method: 'GET', path: '/\u001b[2J\u009b\u202e', status: 404, ms: 1 }, 'answered')
+  log.warn({ actor: '\u001b]0;x\u0007\n12:00:00 forged' }, 'a login failed')
+  assert.equal(written.length, 2)
+  assert.match(written[0] ?? '', /\/\\u001b\[2J\\u009b\\u202e 404/)
+  assert.equal(written[1]?.split('\n').length, 2)
+  assert.ok(!['\u001b', '\u0007', '\u009b'].some((control) => written.join('').includes(control)))
+})
