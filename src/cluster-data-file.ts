@@ -94,6 +94,7 @@ export class ClusterDataFile {
         now,
         settings: settings.dataFile,
         eager: settings.common.eagerDataReload,
+        readOnly: settings.api.readOnly,
         acceptJournal: settings.acceptJournal,
         takenIn: this.#takenIn,
       })

@@ -137,6 +137,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       now,
       settings: settings.dataFile,
       eager: settings.common.eagerDataReload,
+      readOnly: settings.api.readOnly,
       acceptJournal: settings.acceptJournal,
       takenIn: new TakenIn(views),
       checked,

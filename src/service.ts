@@ -46,6 +46,8 @@ export interface Service {
 /** How often slow requests are looked for. */
 const TIMEOUT_CHECK_MS = 1000
 
+const READ_ONLY = 'This server is read-only (Api.ReadOnly): nothing can be written to it.'
+
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
   await checkAddresses(settings.urls)
@@ -63,7 +65,8 @@ export async function startReplay(settings: Settings, replay: Replay, surroundin
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
 export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
   const { log, newId, elapsedMs, schedule, version, wwwroot, swaggerAssets, builtPages } = surroundings
-  const { journal, views, history, past, handler, bus, readOnly } = engine
+  const { journal, views, history, past, handler, bus } = engine
+  const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
   const now = (): Date => engine.now()
   const began = elapsedMs()
   const health = (): Health => {
@@ -82,7 +85,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   try {
     const gate = await openGate(
       settings,
-      engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, readOnly !== undefined),
+      engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, engine.readOnly !== undefined),
       surroundings,
     )
     const warnings = [...warningsOf(settings, readOnly !== undefined), ...(engine.warnings ?? [])]

@@ -26,6 +26,8 @@ export interface DataFileOptions {
   readonly log: Logger
   /** Take in an edit as soon as the file changes. */
   readonly eager: boolean
+  /** Edits are not merged, but for the first items. */
+  readonly readOnly: boolean
   /** Calls back once after so many milliseconds, unless it is cancelled; holds no process alive. */
   readonly schedule: Schedule
   /** Milliseconds since some beginning, of a clock that nobody sets. */
@@ -40,6 +42,7 @@ export interface DataFileOptions {
   readonly checked?: Read | undefined
 }
 
+const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
 const QUIET_MS = 200
 /** While the disk is full, a start looks at the file again after so many milliseconds. */
 const FULL_MS = 1000
@@ -65,7 +68,8 @@ export class DataFile {
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, journal, views, log, schedule, elapsedMs, now, settings, eager, takenIn } = options
+    const { files, path, journal, views, log, schedule, elapsedMs, now, settings, takenIn } = options
+    const eager = options.eager && !options.readOnly
     this.#account = new Account(files, { dataFile: path, journal }, takenIn)
     this.#edits = new Edits({
       files,
@@ -151,7 +155,7 @@ export class DataFile {
 
   /** Finds out what the file holds, merges an edit of it, and keeps it up to date from now on. */
   async #settle(journal: Connection['journal']): Promise<void> {
-    const { files, path, eager, log, acceptJournal, views } = this.#options
+    const { files, path, eager, readOnly, log, acceptJournal, views } = this.#options
     const account = this.#account
     const mismatch = account.state && mismatchOf(path, account.state, journal)
     if (mismatch) {
@@ -184,10 +188,8 @@ export class DataFile {
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
     if ((!content || account.isOff) && isSmall) await this.#writing.write()
     else this.#writing.soon(0)
-    if (eager) {
-      this.#watch()
-      this.#reloadSoon()
-    }
+    if (eager || readOnly) this.#watch()
+    if (eager && !readOnly) this.#reloadSoon()
   }
 
   /** Whether a crash has left a beginning of what was to be written in place. */
@@ -270,8 +272,12 @@ export class DataFile {
   }
 
   async #takeIn(): Promise<TakenInEdit> {
-    const { views, log, path } = this.#options
+    const { views, log, path, readOnly } = this.#options
     const account = this.#account
+    if (readOnly && this.#connected.journal.head > 0) {
+      account.trouble = { state: 'edited', detail: READ_ONLY }
+      throw new Refusal('Conflict', READ_ONLY)
+    }
     const { takenIn } = this.#options
     const { until } = takenIn
     let edit: MergedEdit

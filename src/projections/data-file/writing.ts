@@ -348,10 +348,11 @@ export class Writing {
       if (account.trouble?.state === 'edited') account.trouble = undefined
       return false
     }
-    if (!edited() && account.trouble?.state !== 'edited') {
-      log.warn(`${path} was edited by hand. It is not written to until POST /admin/reload takes the edit in.`)
-    }
-    account.trouble = { state: 'edited', detail: 'The file was edited by hand; POST /admin/reload takes the edit in.' }
+    const isMergedSoon = edited()
+    if (account.trouble?.state === 'edited') return true
+    if (!isMergedSoon)
+      log.warn(`${path} was edited by hand. It is not written to until POST /admin/reload merges the edit.`)
+    account.trouble = { state: 'edited', detail: 'The file was edited by hand; POST /admin/reload merges the edit.' }
     return true
   }
 }
