@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
 import { Access } from './access/access.ts'
 import { TrustedProxies } from './access/addresses.ts'
+import { FailureLog } from './access/failure-log.ts'
 import { Failures } from './access/failures.ts'
 import { Gate } from './access/gate.ts'
 import { Hosts } from './access/hosts.ts'
@@ -35,15 +37,20 @@ export function keptInDirectory(files: Files, directory: string, isGuest: boolea
   }
 }
 
-export interface Clocks {
-  /** Tokens end by the clock on the wall, */
+export interface GateSurroundings {
+  /** For the expiry of tokens. */
   readonly now: () => Date
-  /** lock-outs by one that nobody sets. */
+  /** For lock-outs; monotonic. */
   readonly elapsedMs: () => number
+  readonly log: Logger
 }
 
 /** The gate that the settings describe. */
-export async function openGate(settings: Settings, keeping: TokenKeeping, { now, elapsedMs }: Clocks): Promise<Gate> {
+export async function openGate(
+  settings: Settings,
+  keeping: TokenKeeping,
+  { now, elapsedMs, log }: GateSurroundings,
+): Promise<Gate> {
   const { authentication, cors, limits } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication
   const tokens = async (): Promise<Tokens> => {
@@ -51,12 +58,14 @@ export async function openGate(settings: Settings, keeping: TokenKeeping, { now,
     const { Tokens } = await import('./access/tokens.ts')
     return Tokens.open(secret, token.expiresInSeconds, now, keeping.revocations)
   }
+  const failureLog = new FailureLog(log, elapsedMs)
   return new Gate({
     access: enabled ? await Access.open({ schemes, users, apiKeys, tokens: await tokens() }) : undefined,
     failures: new Failures(limits.failuresPerMinute, elapsedMs),
     proxies: new TrustedProxies(limits.trustedProxies),
     origins: new Origins(cors.origins),
     hosts: hostsOf(settings),
+    failed: (address, claim) => failureLog.add(address, claim),
   })
 }
 

@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { Turns } from '../turns.ts'
+import type { Claim } from './failure-log.ts'
 import { decoyOf, hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
 import type { Token, Tokens } from './tokens.ts'
@@ -89,7 +90,7 @@ export class Access {
   /** Undefined when nothing that was brought is right for an active scheme. */
   async identify({ authorization, apiKey, accessToken }: Credentials): Promise<Principal | undefined> {
     if (apiKey !== undefined && this.#has('apikey')) return this.#byKey(apiKey)
-    const [, scheme = '', rest = ''] = /^([A-Za-z]+) +(.*)$/s.exec(authorization ?? '') ?? []
+    const [, scheme = '', rest = ''] = schemeOf(authorization ?? '')
     switch (scheme.toLowerCase()) {
       case 'basic':
         return this.#has('basic') ? this.#byBasic(rest) : undefined
@@ -98,6 +99,20 @@ export class Access {
       default:
         return accessToken === undefined ? undefined : this.#byToken(accessToken)
     }
+  }
+
+  /** What the credentials say of who brings them, whether they are right or not. */
+  claimOf(credentials: Credentials): Claim {
+    const { authorization = '', apiKey, accessToken } = credentials
+    if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey' }
+    const [, scheme = '', rest = ''] = schemeOf(authorization)
+    if (scheme.toLowerCase() === 'basic') return this.claimOfUser(namedIn(rest)?.name)
+    return { ...this.claimOfUser(this.tokens.claimedUser(scheme === '' ? (accessToken ?? '') : rest)), scheme: 'token' }
+  }
+
+  /** A name that no user has may be a password that was typed into the wrong field, so it is not told. */
+  claimOfUser(name: string | undefined): Claim {
+    return { scheme: 'password', ...(name !== undefined && this.#users.has(name) && { actor: name }) }
   }
 
   /** The user of that name and password. */
@@ -143,10 +158,8 @@ export class Access {
   }
 
   async #byBasic(encoded: string): Promise<Principal | undefined> {
-    if (!/^[A-Za-z\d+/]+=*$/.test(encoded)) return undefined
-    const text = Buffer.from(encoded, 'base64').toString()
-    const colon = text.indexOf(':')
-    return colon < 0 ? undefined : this.byPassword(text.slice(0, colon), text.slice(colon + 1))
+    const found = namedIn(encoded)
+    return found && this.byPassword(found.name, found.password)
   }
 
   async #byToken(jwt: string): Promise<Principal | undefined> {
@@ -155,4 +168,17 @@ export class Access {
     const user = token && this.#users.get(token.user)
     return user && { actor: user.name, role: user.role, token }
   }
+}
+
+/** The scheme and the rest of an Authorization header. */
+function schemeOf(authorization: string): readonly string[] {
+  return /^([A-Za-z]+) +(.*)$/s.exec(authorization) ?? []
+}
+
+/** Name and password in Basic credentials (RFC 7617). */
+function namedIn(encoded: string): { readonly name: string; readonly password: string } | undefined {
+  if (!/^[A-Za-z\d+/]+=*$/.test(encoded)) return undefined
+  const text = Buffer.from(encoded, 'base64').toString()
+  const colon = text.indexOf(':')
+  return colon < 0 ? undefined : { name: text.slice(0, colon), password: text.slice(colon + 1) }
 }

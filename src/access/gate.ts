@@ -1,5 +1,6 @@
 import { type Access, ANYBODY, type Credentials, type Principal } from './access.ts'
 import { networkOf, type TrustedProxies } from './addresses.ts'
+import type { Claim } from './failure-log.ts'
 import type { Failures } from './failures.ts'
 import type { Hosts } from './hosts.ts'
 import type { Origins, PageFields } from './origins.ts'
@@ -41,6 +42,8 @@ export interface GateOptions {
   readonly proxies: TrustedProxies
   readonly origins: Origins
   readonly hosts: Hosts
+  /** Told of wrong credentials. */
+  readonly failed: (address: string, claim: Claim) => void
 }
 
 /** What every door, HTTP or socket, asks before it opens. */
@@ -52,13 +55,15 @@ export class Gate {
   readonly #proxies: TrustedProxies
   readonly #attempts = new Map<string, Attempts>()
   #attemptsInAll = 0
+  readonly #tellFailed: GateOptions['failed']
 
-  constructor({ access, failures, proxies, origins, hosts }: GateOptions) {
+  constructor({ access, failures, proxies, origins, hosts, failed }: GateOptions) {
     this.access = access
     this.origins = origins
     this.hosts = hosts
     this.#failures = failures
     this.#proxies = proxies
+    this.#tellFailed = failed
   }
 
   /** Of the client, as failures and sockets are counted by it. */
@@ -75,24 +80,35 @@ export class Gate {
     const { access } = this
     if (!access) return ANYBODY
     if (!isAnything(credentials)) return UNAUTHENTICATED
-    if (access.asksForPassword(credentials)) return this.attempt(address(), () => access.identify(credentials))
+    if (access.asksForPassword(credentials)) {
+      return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
+    }
     // Nobody guesses a key or a token, and a check costs little: what somebody else got wrong keeps no right one out.
     const principal = await access.identify(credentials)
-    return principal ?? this.#failed(address())
+    return principal ?? this.#failed(address(), access.claimOf(credentials))
   }
 
-  #failed(address: string): Refused {
+  #failed(address: string, claim: Claim): Refused {
     const waitSeconds = this.#failures.waitSeconds(address)
     if (waitSeconds > 0) return tooMany(waitSeconds)
-    this.#failures.add(address)
+    this.#count(address, claim)
     return UNAUTHENTICATED
+  }
+
+  #count(address: string, claim: Claim): void {
+    this.#failures.add(address)
+    this.#tellFailed(address, claim)
   }
 
   /**
    * Checks a password; a wrong one counts against the address. Of any number that come at once no more are checked than
    * may still be wrong: the others wait, so that none is looked at beyond the limit. Only so many may wait.
    */
-  async attempt(address: string, check: () => Promise<Principal | undefined>): Promise<Principal | Refused> {
+  async attempt(
+    address: string,
+    claim: Claim,
+    check: () => Promise<Principal | undefined>,
+  ): Promise<Principal | Refused> {
     const waitSeconds = this.#failures.waitSeconds(address)
     if (waitSeconds > 0) return tooMany(waitSeconds)
     const attempts = this.#attempts.get(address) ?? { count: 0, running: new Set() }
@@ -101,7 +117,7 @@ export class Gate {
     attempts.count++
     this.#attemptsInAll++
     try {
-      return await this.#inTurn(address, attempts, check)
+      return await this.#inTurn(address, attempts, claim, check)
     } finally {
       attempts.count--
       this.#attemptsInAll--
@@ -112,6 +128,7 @@ export class Gate {
   async #inTurn(
     address: string,
     { running }: Attempts,
+    claim: Claim,
     check: () => Promise<Principal | undefined>,
   ): Promise<Principal | Refused> {
     while (running.size >= this.#failures.left(address)) {
@@ -120,7 +137,7 @@ export class Gate {
       await Promise.race(running)
     }
     const result = check().then((principal) => {
-      if (!principal) this.#failures.add(address)
+      if (!principal) this.#count(address, claim)
       return principal ?? UNAUTHENTICATED
     })
     const ended = result.then(

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { jwtVerify, SignJWT } from 'jose'
+import { decodeJwt, jwtVerify, SignJWT } from 'jose'
 
 export interface Token {
   readonly id: string
@@ -82,6 +82,16 @@ export class Tokens {
         expiresAt: (payload.exp as number) * 1000,
       }
       return this.isValid(token) ? token : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The user that a token names, whoever made it: for the log. */
+  claimedUser(jwt: string): string | undefined {
+    try {
+      const { sub } = decodeJwt(jwt)
+      return typeof sub === 'string' ? sub : undefined
     } catch {
       return undefined
     }

@@ -22,7 +22,8 @@ export function tokenRoutes(gate: Gate): Router {
   resource(router, '/token', {
     POST: async (ctx) => {
       const { name, password } = await readCredentials(ctx, await gather())
-      const admitted = await gate.attempt(addressOf(ctx, gate), () => access.byPassword(name, password))
+      const check = () => access.byPassword(name, password)
+      const admitted = await gate.attempt(addressOf(ctx, gate), access.claimOfUser(name), check)
       ctx.set('Cache-Control', 'no-store')
       if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)
       const answer = {

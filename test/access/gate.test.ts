@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Logger } from 'pino'
 import type { Principal } from '../../src/access/access.ts'
 import { Access, ANYBODY } from '../../src/access/access.ts'
 import { TrustedProxies } from '../../src/access/addresses.ts'
+import { type Claim, FailureLog } from '../../src/access/failure-log.ts'
 import { Failures } from '../../src/access/failures.ts'
 import { credentialsOf, Gate, isRefused } from '../../src/access/gate.ts'
 import { Hosts } from '../../src/access/hosts.ts'
@@ -11,6 +13,7 @@ import { hashPassword } from '../../src/access/passwords.ts'
 import { Tokens } from '../../src/access/tokens.ts'
 import { clock } from './clock.ts'
 
+const ANNA = { scheme: 'password', actor: 'anna' } as const
 const SOMEBODY: Principal = { actor: 'anna', role: 'reader' }
 const TOO_MANY = (waitSeconds: number) => ({ refused: 'TooManyRequests', waitSeconds })
 const WRONG = { refused: 'Unauthenticated' }
@@ -26,14 +29,16 @@ async function opened({ limit = 3, isOn = true } = {}) {
   const users = [{ name: 'anna', password: HASH, role: 'reader' }] as const
   const access = isOn ? await Access.open({ schemes: ['token', 'basic', 'apikey'], users, apiKeys, tokens }) : undefined
   const failures = new Failures(limit, time.elapsedMs)
+  const failed: [address: string, claim: Claim][] = []
   const gate = new Gate({
     access,
     failures,
     proxies: new TrustedProxies(['10.0.0.1']),
     origins: new Origins([]),
     hosts: new Hosts([]),
+    failed: (...failure) => failed.push(failure),
   })
-  return { gate, time, tokens }
+  return { gate, time, tokens, failed }
 }
 
 /** A check that ends when it is told to. */
@@ -84,7 +89,7 @@ test('of one address and of all together only so many passwords wait to be check
   const { gate } = await opened({ limit: 3 })
   const { check, begun, endOne } = pending()
   const refused: unknown[] = []
-  const attempt = (address: string) => void gate.attempt(address, check).then((one) => refused.push(one))
+  const attempt = (address: string) => void gate.attempt(address, ANNA, check).then((one) => refused.push(one))
   for (let count = 0; count < 10_000; count++) attempt('a')
   await settled()
   assert.equal(begun(), 3)
@@ -108,7 +113,7 @@ test('to bring nothing is no wrong guess', async () => {
 test('of any number of guesses at once no more are looked at than the limit allows', async () => {
   const { gate } = await opened({ limit: 3 })
   const { check, begun, endOne } = pending()
-  const answers = Promise.all(Array.from({ length: 50 }, () => gate.attempt('a', check)))
+  const answers = Promise.all(Array.from({ length: 50 }, () => gate.attempt('a', ANNA, check)))
   await settled()
   assert.equal(begun(), 3)
   for (let count = 0; count < 3; count++) endOne()
@@ -121,7 +126,7 @@ test('of any number of guesses at once no more are looked at than the limit allo
 test('many who are right at once all come in, although some of them wait', async () => {
   const { gate } = await opened({ limit: 3 })
   const { check, begun, endOne } = pending()
-  const answers = Promise.all(Array.from({ length: 10 }, () => gate.attempt('a', check)))
+  const answers = Promise.all(Array.from({ length: 10 }, () => gate.attempt('a', ANNA, check)))
   for (let ended = 0; ended < 10; ended++) {
     await settled()
     assert.ok(begun() - ended <= 3)
@@ -133,12 +138,15 @@ test('many who are right at once all come in, although some of them wait', async
 test('a check that throws lets the next one go on', async () => {
   const { gate } = await opened({ limit: 1 })
   const broken = () => Promise.reject(new Error('out of memory'))
-  const answers = await Promise.allSettled([gate.attempt('a', broken), gate.attempt('a', async () => SOMEBODY)])
+  const answers = await Promise.allSettled([
+    gate.attempt('a', ANNA, broken),
+    gate.attempt('a', ANNA, async () => SOMEBODY),
+  ])
   assert.deepEqual(
     answers.map(({ status }) => status),
     ['rejected', 'fulfilled'],
   )
-  assert.equal(isRefused(await gate.attempt('a', async () => SOMEBODY)), false)
+  assert.equal(isRefused(await gate.attempt('a', ANNA, async () => SOMEBODY)), false)
 })
 
 test('what a request brings, and where from', async () => {
@@ -148,4 +156,40 @@ test('what a request brings, and where from', async () => {
   assert.deepEqual(credentialsOf({}), { authorization: undefined, apiKey: undefined, accessToken: undefined })
   assert.equal(gate.addressOf('10.0.0.1', fields), '198.51.100.1')
   assert.equal(gate.addressOf('203.0.113.9', fields), '203.0.113.9')
+})
+
+test('wrong credentials are told with address, scheme and the user that they name; right and missing ones are not', async () => {
+  const { gate, failed, tokens } = await opened({ limit: 100 })
+  const [stranger, forged] = [await tokens.issue('nobody'), `${await tokens.issue('anna')}x`]
+  const mistyped = { authorization: `Basic ${Buffer.from('her secret:').toString('base64')}` }
+  const wrong = [
+    password('wrong'),
+    mistyped,
+    { authorization: 'Basic !' },
+    { apiKey: 'wrong' },
+    { accessToken: forged },
+  ]
+  for (const one of [...wrong, { authorization: `Bearer ${stranger}` }, {}, password('right'), { apiKey: 'right' }]) {
+    await gate.admit(one, () => 'a')
+  }
+  assert.deepEqual(failed, [
+    ['a', { scheme: 'password', actor: 'anna' }],
+    ['a', { scheme: 'password' }],
+    ['a', { scheme: 'password' }],
+    ['a', { scheme: 'apikey' }],
+    ['a', { scheme: 'token', actor: 'anna' }],
+    ['a', { scheme: 'token' }],
+  ])
+})
+
+test('the log has ten lines of wrong credentials in ten seconds, and then how many it left out', () => {
+  const time = clock()
+  const lines: unknown[] = []
+  const log = new FailureLog({ warn: (line: unknown) => void lines.push(line) } as Pick<Logger, 'warn'>, time.elapsedMs)
+  for (let count = 0; count < 25; count++) log.add('a', { scheme: 'password', actor: 'anna' })
+  assert.equal(lines.length, 10)
+  assert.deepEqual(lines[0], { address: 'a', scheme: 'password', actor: 'anna' })
+  time.pass(10_000)
+  log.add('b', { scheme: 'apikey' })
+  assert.deepEqual(lines.slice(10), [{ address: 'b', scheme: 'apikey', unlogged: 15 }])
 })

@@ -20,6 +20,7 @@ async function startLimited(t: TestContext, { most = 100, perAddress = 3 }) {
     proxies: new TrustedProxies(['10.0.0.0/8']),
     origins: new Origins(undefined),
     hosts: new Hosts(undefined),
+    failed: () => {},
   })
   const limits = new ConnectionLimits({ gate, most, perAddress, log: pino({ level: 'silent' }) })
   const http = createServer((_request, response) => response.end('served'))

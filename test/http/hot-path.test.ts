@@ -116,6 +116,7 @@ test('the plainest requests are taken, and all others left to Koa', async (t) =>
       proxies: new TrustedProxies([]),
       origins: new Origins(undefined),
       hosts: new Hosts([]),
+      failed: () => {},
     }),
     bodyBytes: 10,
     position: () => 1,

@@ -45,6 +45,7 @@ export async function registeredPaths(): Promise<readonly string[]> {
     proxies: new TrustedProxies([]),
     origins: new Origins(undefined),
     hosts: new Hosts(undefined),
+    failed: () => {},
   })
   const reload = async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 })
   const app = createApp({
