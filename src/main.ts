@@ -11,6 +11,7 @@ import { hashPassword } from './access/passwords.ts'
 import { helpText } from './cli/help.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
 import { isText, openLog } from './cli/log.ts'
+import { messagesOf } from './collections/file-mistakes.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
 import type { Surroundings } from './service.ts'
@@ -164,6 +165,11 @@ async function printHash(): Promise<void> {
   process.stdout.write(`${await hashPassword(password)}\n`)
 }
 
+/** A message, or the mistakes of a data file, one a line. */
+function linesOf(error: Error): readonly string[] {
+  return error instanceof Refusal && error.faults.length > 1 ? messagesOf(error.faults) : [error.message]
+}
+
 main().catch((error: unknown) => {
   if (error instanceof BadSettings) {
     for (const mistake of error.mistakes) process.stderr.write(`recollect: ${mistake}\n`)
@@ -180,6 +186,8 @@ main().catch((error: unknown) => {
       'recollect: The process may not open enough files (ulimit -n). It needs about 64, and one for each connection.\n',
     )
   }
-  process.stderr.write(`recollect: ${isExpected ? (error as Error).message : (error as Error).stack}\n`)
+  for (const line of isExpected ? linesOf(error as Error) : [(error as Error).stack]) {
+    process.stderr.write(`recollect: ${line}\n`)
+  }
   process.exit(error instanceof Refusal && error.code === 'Invalid' ? 2 : 1)
 })

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { Refusal } from '../errors.ts'
+import type { Fault } from '../errors.ts'
 import type { ItemId } from '../events/event.ts'
 import { checkParsed, violationTold } from '../json/parse.ts'
 import { parseSteps } from '../json/parse-steps.ts'
@@ -7,6 +7,7 @@ import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
+import { invalid } from './file-mistakes.ts'
 import { IdList } from './id-list.ts'
 import { faultOfId, faultOfName, integerOf } from './item.ts'
 import { Keys } from './keys.ts'
@@ -138,10 +139,10 @@ export class FileItems {
 /** What a data file holds: its collections, in order. */
 export type FileContents = ReadonlyMap<string, FileItems>
 
-/** Refuses a name that no collection may have. */
-export function checkName(name: string): void {
-  const badName = faultOfName(name, "a collection's name")
-  if (badName) throw invalid(pointer([name]), badName)
+/** What is wrong with a collection's name, as a mistake of a data file. */
+export function faultOfCollection(name: string): Fault | undefined {
+  const message = faultOfName(name, "a collection's name")
+  return message === undefined ? undefined : { pointer: pointer([name]), message: `${message}: give it another name` }
 }
 
 /**
@@ -150,11 +151,11 @@ export function checkName(name: string): void {
  */
 export function* parseItem(text: string, collection: string, index: number): Steps<JsonObject> {
   const item = yield* parsedItem(text, collection, index)
-  if (!isObject(item)) throw noItem(collection, index)
+  if (!isObject(item)) throw new Error('what begins with a brace is an object')
   const id = own(item, 'id')
   // What POST assigned beyond the highest id that a client may choose stands in the file, too.
   const badId = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)
-  if (badId) throw invalid(pointer([collection, index, 'id']), badId)
+  if (badId) throw invalid(pointer([collection, index, 'id']), `${badId}: change it, or remove it to have one assigned`)
   return item
 }
 
@@ -165,25 +166,4 @@ function* parsedItem(text: string, collection: string, index: number): Steps<Jso
     const violation = violationTold(error)
     throw violation ? invalid(pointer([collection, index]) + violation.pointer, violation.message) : error
   }
-}
-
-export function noObject(): Refusal {
-  return invalid('', 'the root must be an object whose members are the collections')
-}
-
-export function noArray(collection: string): Refusal {
-  return invalid(pointer([collection]), 'a collection must be an array of items')
-}
-
-export function noItem(collection: string, index: number): Refusal {
-  return invalid(pointer([collection, index]), 'an item must be an object')
-}
-
-export function sameIdTwice(collection: string, index: number, key: string): Refusal {
-  return invalid(pointer([collection, index, 'id']), `another item has the id ${JSON.stringify(key)} too`)
-}
-
-function invalid(place: string, why: string): Refusal {
-  const message = `At ${place || 'the root'}: ${why}`
-  return new Refusal('Invalid', `${message}.`, [{ pointer: place, message: why }])
 }

@@ -1,10 +1,10 @@
 import { crc32 } from 'node:zlib'
 import { type CollectionState, isItem } from '../collections/collection.ts'
+import { FileMistakes, invalid } from '../collections/file-mistakes.ts'
 import { type Item, keyOf } from '../collections/item.ts'
 import { KeyMap } from '../collections/key-map.ts'
 import { Keys } from '../collections/keys.ts'
 import type { EditedItem, FileContents, FileItem, FileItems } from '../collections/snapshot.ts'
-import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { parseSteps } from '../json/parse-steps.ts'
@@ -340,12 +340,14 @@ class CollectionMerge {
 
 /** Refuses edited items of a file that do not satisfy their collection's schema. */
 export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
+  const mistakes = new FileMistakes()
   for (const [name, { edited }] of file) {
     for (const { index, item } of edited) {
-      yield* checkSchema(rules, name, index, item)
+      yield* mistakes.catching(checkSchema(rules, name, index, item))
       yield
     }
   }
+  mistakes.throwAny()
 }
 
 function* checkSchema(rules: Rules, name: string, index: number, item: FileItem): Steps<void> {
@@ -354,9 +356,7 @@ function* checkSchema(rules: Rules, name: string, index: number, item: FileItem)
   // Whatever id it gets, that is an integer.
   const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0) : value)
   if (!fault) return
-  const place = pointer([name, index]) + fault.pointer
-  const message = `does not satisfy the collection's schema: ${fault.message}`
-  throw new Refusal('Invalid', `At ${place}: ${message}.`, [{ pointer: place, message }])
+  throw invalid(pointer([name, index]) + fault.pointer, `does not satisfy the collection's schema: ${fault.message}`)
 }
 
 function* parsedItem({ text }: FileItem): Steps<JsonObject> {

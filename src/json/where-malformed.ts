@@ -8,7 +8,7 @@ export function* chunksOf(text: string): Generator<string, void> {
 }
 
 /**
- * The first syntax error of JSON text, with its line and column; undefined when it has none. JSON.parse does not always
+ * The first syntax error of JSON text: line, column, and what was expected there; undefined when it has none. JSON.parse does not always
  * say where it stopped, and quotes the text, which may be secret.
  * @param chunks The text in parts, each of which takes a step.
  */
@@ -22,29 +22,32 @@ export function* whereMalformed(chunks: Iterable<string>): Steps<string | undefi
   return syntax.errorAtEnd()
 }
 
-/** What may come next, and the error when something else does. */
-const ERRORS = {
-  document: 'ValueExpected',
-  end: 'EndOfFileExpected',
-  firstElement: 'ValueExpected',
-  element: 'ValueExpected',
-  endOfElement: 'CommaExpected',
-  firstName: 'PropertyNameExpected',
-  name: 'PropertyNameExpected',
-  colon: 'ColonExpected',
-  memberValue: 'ValueExpected',
-  endOfMember: 'CommaExpected',
+/** What may come next, in words. */
+const EXPECTED = {
+  document: 'a value was expected',
+  end: 'nothing more was expected after the value',
+  firstElement: 'a value or ] was expected',
+  element: 'a value was expected after the comma',
+  endOfElement: 'a comma or ] was expected',
+  firstName: 'a member name in double quotes or } was expected',
+  name: 'a member name in double quotes was expected after the comma',
+  colon: 'a colon was expected after the member name',
+  memberValue: 'a value was expected after the colon',
+  endOfMember: 'a comma or } was expected',
 }
 
-type Expected = keyof typeof ERRORS
+type Expected = keyof typeof EXPECTED
 
-/** The error when the text ends instead, where it is another one. */
-const ERRORS_AT_END: Partial<Record<Expected, string | undefined>> = {
-  end: undefined,
-  firstElement: 'CloseBracketExpected',
-  endOfElement: 'CloseBracketExpected',
-  firstName: 'CloseBraceExpected',
-  endOfMember: 'CloseBraceExpected',
+const VALUES: readonly Expected[] = ['document', 'firstElement', 'element', 'memberValue']
+
+const ERRORS = {
+  control: 'the string has a control character, which must be written as an escape such as \\n or \\u0009',
+  escape: 'the string has a backslash that begins no escape; a backslash itself is written \\\\',
+  unicode: '\\u in the string must be followed by four hexadecimal digits',
+  unclosed: 'the string has no closing double quote in its line',
+  comment: 'JSON has no comments',
+  number: 'the number has no digits after its point or exponent',
+  word: 'a value is text in double quotes, a number, true, false, null, a list or an object',
 }
 
 const TAB = 0x09
@@ -104,26 +107,25 @@ class Syntax {
   }
 
   errorAtEnd(): string | undefined {
-    if (this.#isInString) return this.#told('UnexpectedEndOfString', this.#begin)
+    if (this.#isInString) return this.#told(ERRORS.unclosed, this.#begin)
     const error = this.#errorInWord()
-    if (error !== undefined) return error
-    const atEnd = this.#expected in ERRORS_AT_END ? ERRORS_AT_END[this.#expected] : ERRORS[this.#expected]
-    return atEnd && this.#told(atEnd, this.#passed)
+    if (error !== undefined || this.#expected === 'end') return error
+    return this.#told(`the text ends where ${EXPECTED[this.#expected]}`, this.#passed)
   }
 
   #errorInString(code: number): string | undefined {
     if (this.#escape === 0) {
       if (code === QUOTE) this.#isInString = false
       else if (code === BACKSLASH) this.#escape = 5
-      else if (code === NEWLINE || code === RETURN) return this.#told('UnexpectedEndOfString', this.#begin)
-      else if (code < SPACE) return this.#told('InvalidCharacter', this.#begin)
+      else if (code === NEWLINE || code === RETURN) return this.#told(ERRORS.unclosed, this.#begin)
+      else if (code < SPACE) return this.#told(ERRORS.control, this.#begin)
       return undefined
     }
     const isFirst = this.#escape === 5
     this.#escape = isFirst && code !== LETTER_U ? 0 : this.#escape - 1
     if (isFirst && code === LETTER_U) return undefined
     if ((isFirst ? ESCAPED : HEX_DIGIT).test(String.fromCharCode(code))) return undefined
-    return this.#told(isFirst ? 'InvalidEscapeCharacter' : 'InvalidUnicode', this.#begin)
+    return this.#told(isFirst ? ERRORS.escape : ERRORS.unicode, this.#begin)
   }
 
   /** The error of the word that has ended, which may be several tokens. */
@@ -133,12 +135,11 @@ class Syntax {
     for (let at = 0; at < word.length; ) {
       const begin = this.#begin + at
       if (word.charCodeAt(at) === SLASH) {
-        return this.#told(/[/*]/.test(word.charAt(at + 1)) ? 'InvalidCommentToken' : 'InvalidSymbol', begin)
+        return /[/*]/.test(word.charAt(at + 1)) ? this.#told(ERRORS.comment, begin) : this.#unexpected(begin)
       }
-      if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#told('UnexpectedEndOfNumber', begin)
+      if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#told(ERRORS.number, begin)
       const length = lengthAt(NUMBER, word, at) || lengthAt(LITERAL, word, at)
-      if (length === 0) return this.#told('InvalidSymbol', begin)
-      if (!this.#takesValue) return this.#told(ERRORS[this.#expected], begin)
+      if (length === 0 || !this.#takesValue) return this.#unexpected(begin)
       this.#expected = this.#afterValue
       at += length
     }
@@ -152,7 +153,7 @@ class Syntax {
     }
     if (code === NEWLINE || code === SPACE || code === RETURN || code === TAB) return undefined
     const next = this.#after(code)
-    if (next === undefined) return this.#told(ERRORS[this.#expected], begin)
+    if (next === undefined) return this.#told(EXPECTED[this.#expected], begin)
     this.#expected = next
     if (code === QUOTE) {
       this.#isInString = true
@@ -191,7 +192,7 @@ class Syntax {
   }
 
   get #takesValue(): boolean {
-    return ERRORS[this.#expected] === 'ValueExpected'
+    return VALUES.includes(this.#expected)
   }
 
   get #afterValue(): Expected {
@@ -200,8 +201,14 @@ class Syntax {
     return isInArray ? 'endOfElement' : 'endOfMember'
   }
 
+  /** Something that is no token, or none that may come here. */
+  #unexpected(at: number): string {
+    const expected = EXPECTED[this.#expected]
+    return this.#told(this.#takesValue ? `${expected}; ${ERRORS.word}` : expected, at)
+  }
+
   #told(error: string, at: number): string {
-    return `${error} in line ${this.#line}, column ${at - this.#lineBegin + 1}`
+    return `line ${this.#line}, column ${at - this.#lineBegin + 1}: ${error}`
   }
 }
 

@@ -266,6 +266,61 @@ test('of a file that is edited a lot only some items are in memory at a time, an
   assert.equal(file.get('things')?.length, 2000)
 })
 
+test('all mistakes of a file are told, each with its place and how to write it', async () => {
+  const long = { text: '\\"]}'.repeat(100_000), deep: [[{ a: 'ü' }]] }
+  const text = JSON.stringify({
+    profile: long,
+    title: 'x\\"]',
+    count: -1.5e7,
+    nothing: null,
+    isOn: true,
+    tags: ['a', 'b', { id: 1 }, [[1], {}], 7],
+    posts: [{ id: 1 }, { id: '1' }, { id: null, a: 1 }, { id: 3, n: { __proto: 1 } }, { id: true }],
+    '': [],
+    last: 1,
+  })
+  await assert.rejects(read(text), (error) => {
+    assert.ok(error instanceof Refusal && error.code === 'Invalid')
+    const [profile, title, ...others] = error.faults.map(({ pointer, message }) => `${pointer} ${message}`)
+    assert.equal(profile, '/profile a collection must be a list of objects, not an object: write "profile": [{…}]')
+    assert.equal(title, '/title a collection must be a list of objects, not text: write "title": [{"value": …}]')
+    const patterns = [
+      /^\/count .*not a number/,
+      /^\/nothing .*not null/,
+      /^\/isOn .*not true or false/,
+      /^\/tags\/0 an item must be an object, not text: write each value of the list as {"value": …}$/,
+      /^\/posts\/1\/id another item has the id "1" too: change one/,
+      /^\/posts\/2\/id an id must be text or a number: change it, or remove it/,
+      /^\/posts\/4\/id /,
+      /^\/ a collection's name must not be empty: give it another name/,
+      /^\/last /,
+    ]
+    assert.equal(others.length, patterns.length)
+    for (const [index, pattern] of patterns.entries()) assert.match(others[index] ?? '', pattern)
+    assert.match(error.message, /^At \/profile: .*\. At \/title: .*\. At \/last: .*\.$/)
+    return true
+  })
+  assert.equal(
+    await refusalOf(' [1]'),
+    'At the root: the file must be an object of collections, not a list: write {"items": [{"id": 1}]}.',
+  )
+})
+
+test('of very many mistakes the first twenty are told', async () => {
+  const text = JSON.stringify({ posts: Array.from({ length: 1000 }, () => ({ id: 7 })) })
+  await assert.rejects(read(text), (error) => {
+    assert.ok(error instanceof Refusal)
+    assert.equal(error.faults.length, 20)
+    return error.message.endsWith('Further mistakes are not listed.')
+  })
+})
+
+test('a mistake does not hide that the rest is no JSON', async () => {
+  for (const text of ['{"a": 1, "b": [{}}', '{"a": "x', '{"a": {"b": [}, "c": []}', '{"a": tru}', '{"a": , "b": []}']) {
+    assert.equal(await refusalOf(text), `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
+  }
+})
+
 test('what is no JSON is refused with the item that it is in', async () => {
   const places = {
     '': '',

@@ -279,7 +279,7 @@ test('a mistake in who may in is named, and no secret is shown', () => {
   const files: readonly (readonly [text: string, says: RegExp])[] = [
     [
       `{"Authentication":{"Users":[{"Username":"anna","Password":"${hidden}" "Role":"admin"}]}}`,
-      /in line 1, column \d+/,
+      /line 1, column \d+: a comma or } was expected/,
     ],
     [`{"Authentication":{"ApiKey":"${hidden}`, /not well-formed JSON/],
     [`{"Authentication":{"ApiKey":["${hidden}"]}}`, /ApiKey must be text/],

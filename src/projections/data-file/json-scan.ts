@@ -153,6 +153,21 @@ export class JsonScan {
     return text.toString()
   }
 
+  /** Passes the value that begins here, whatever it is and however long. */
+  *skip(): Scanning<void> {
+    const first = this.peek()
+    if (first !== QUOTE && first !== OPEN_BRACE && first !== OPEN_BRACKET) yield* this.#skipWord()
+    else {
+      const inside = { depth: 0, isInString: false, isEscaped: false }
+      while (!this.#passInside(inside)) {
+        if (this.#at < this.#end) yield
+        else if (this.#isWhole) throw new Malformed()
+        else yield MORE
+      }
+    }
+    yield* this.#skipBlanks()
+  }
+
   /** Nothing may follow. */
   end(): void {
     if (this.peek() !== undefined) throw new Malformed()
@@ -176,6 +191,31 @@ export class JsonScan {
   *#pass(): Scanning<void> {
     this.#at++
     yield* this.#skipBlanks()
+  }
+
+  /** Passes a number, `true`, `false` or `null`. */
+  *#skipWord(): Scanning<void> {
+    if (!IS_WORD[this.peek() ?? SPACE]) throw new Malformed()
+    for (;;) {
+      while (this.#at < this.#end && IS_WORD[this.#window[this.#at] as number]) this.#at++
+      if (this.#at < this.#end || this.#isWhole) return
+      yield MORE
+    }
+  }
+
+  /** Passes some of a text, an object or a list; true at its end. */
+  #passInside(inside: { depth: number; isInString: boolean; isEscaped: boolean }): boolean {
+    const stop = Math.min(this.#end, this.#at + STEP_BYTES)
+    while (this.#at < stop) {
+      const byte = this.#window[this.#at++]
+      if (inside.isEscaped) inside.isEscaped = false
+      else if (byte === QUOTE) inside.isInString = !inside.isInString
+      else if (inside.isInString) inside.isEscaped = byte === BACKSLASH
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) inside.depth++
+      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) inside.depth--
+      if (inside.depth === 0 && !inside.isInString) return true
+    }
+    return false
   }
 
   *#skipBlanks(): Scanning<void> {

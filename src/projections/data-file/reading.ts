@@ -1,15 +1,7 @@
 import type { CollectionItems } from '../../collections/collection.ts'
+import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../../collections/file-mistakes.ts'
 import { type Item, keyOf } from '../../collections/item.ts'
-import {
-  checkName,
-  type FileContents,
-  FileItems,
-  noArray,
-  noItem,
-  noObject,
-  parseItem,
-  sameIdTwice,
-} from '../../collections/snapshot.ts'
+import { type FileContents, FileItems, faultOfCollection, parseItem } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import type { ItemId } from '../../events/event.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
@@ -59,6 +51,7 @@ export class FileReading implements Taker {
   readonly #scan = new JsonScan()
   readonly #contents = new Map<string, FileItems>()
   readonly #reading: Scanning<FileContents>
+  readonly #mistakes = new FileMistakes()
   #characters = 0
   #whole: FileContents | undefined
   /** Whether items were removed from the contents. */
@@ -104,15 +97,21 @@ export class FileReading implements Taker {
   *#read(): Scanning<FileContents> {
     const scan = this.#scan
     yield* scan.begin()
-    if (scan.peek() !== OPEN_BRACE) throw noObject()
+    if (scan.peek() !== OPEN_BRACE) throw noObject(kindOf(scan.peek()))
     for (let isFirst = true; yield* scan.member(isFirst); isFirst = false) {
       const name = yield* scan.name()
-      checkName(name)
-      if (scan.peek() !== OPEN_BRACKET) throw noArray(name)
-      yield* this.#items(name)
+      const badName = faultOfCollection(name)
+      if (badName) this.#mistakes.add(badName)
+      if (scan.peek() === OPEN_BRACKET) yield* this.#items(name)
+      else {
+        const kind = kindOf(scan.peek())
+        yield* scan.skip()
+        this.#mistakes.add(noCollection(name, kind))
+      }
       scan.place = () => []
     }
     scan.end()
+    this.#mistakes.throwAny()
     return inOrder(this.#contents)
   }
 
@@ -130,8 +129,16 @@ export class FileReading implements Taker {
     let last = -1
     let isInOrder = true
     let hasOthers = false
-    for (let isFirst = true; yield* scan.element(isFirst); isFirst = false) {
-      if (scan.peek() !== OPEN_BRACE) throw noItem(name, index)
+    let isMixed = false
+    for (let isFirst = true; yield* scan.element(isFirst); isFirst = false, index++) {
+      if (scan.peek() !== OPEN_BRACE) {
+        // One mistake of a list of numbers is enough.
+        if (!isMixed) this.#mistakes.add(noItem(name, index, kindOf(scan.peek())))
+        isMixed = true
+        yield* scan.skip()
+        yield
+        continue
+      }
       const noted = known?.notedBytes(index) ?? 0
       const checked = known && noted > 0 ? yield* scan.known(noted, known.notedChecksum(index)) : undefined
       const text = checked ?? (yield* scan.object())
@@ -139,11 +146,16 @@ export class FileReading implements Taker {
       let id: ItemId | undefined
       if (before?.text === text) id = before.id
       else {
-        const value = checked === undefined ? yield* parseItem(text, name, index) : undefined
+        const value = checked === undefined ? yield* this.#mistakes.catching(parseItem(text, name, index)) : undefined
+        if (checked === undefined && !value) {
+          yield
+          continue
+        }
         id = value ? (own(value, 'id') as ItemId | undefined) : known?.idAt(index)
         before = base && id !== undefined ? base.item(keyOf(id)) : undefined
         const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value ?? (yield* parseSteps(text))))
-        if (!isSame) {
+        // Nothing of a file with a mistake is merged.
+        if (!isSame && !this.#mistakes.any) {
           const item = { id, text: value ? yield* stringifySteps(value) : text }
           items.edit(index, item)
           if (!known && item.text === text && scan.compact) items.noteBytes(index, scan.compact)
@@ -159,10 +171,9 @@ export class FileReading implements Taker {
       if (base) place = base.seek(place + 1)
       if (known) checkSame(known, index, id)
       else {
-        if (id !== undefined && items.indexOf(id) !== undefined) throw sameIdTwice(name, index, keyOf(id))
-        items.add(id)
+        if (id === undefined || items.indexOf(id) === undefined) items.add(id)
+        else this.#mistakes.add(sameIdTwice(name, index, keyOf(id)))
       }
-      index++
       yield
     }
     if (known && known.length !== index) throw new FileChanged()
