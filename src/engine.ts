@@ -20,7 +20,7 @@ import { noFile } from './projections/data-file/adapter.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import type { Read } from './projections/data-file/edits.ts'
-import { checkFirstItems, checkNoJournalIsMissing } from './projections/data-file/first-items.ts'
+import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from './projections/data-file/first-items.ts'
 import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
@@ -119,6 +119,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   if (!(await journalExists(files, settings.journal))) {
     if (!settings.acceptJournal) await checkNoJournalIsMissing(files, path, settings.journal)
     checked = await checkFirstItems(files, path, log, (file) => checkEdited(file, rules))
+    if (!settings.acceptJournal) await checkNotRenamed(files, path, settings.journal, log, checked?.content.hash)
   }
   const lock = await lockDirectory(files, settings.journal)
   const ends: (() => Promise<unknown>)[] = [() => lock.release()]
@@ -255,7 +256,7 @@ export async function rulesOf({ api, limits }: Settings): Promise<Rules> {
 }
 
 /** The data file's real path; its directory is made, and the sample copied when no file was named. */
-async function prepareFile(settings: Settings, { files, sampleFile }: EngineSurroundings): Promise<string> {
+async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineSurroundings): Promise<string> {
   const path = await files.resolve(settings.file)
   const there = await files.stat(path)
   if (there?.isFile === false) throw noFile(path)
@@ -263,5 +264,6 @@ async function prepareFile(settings: Settings, { files, sampleFile }: EngineSurr
   const isNew = !there && !(await journalExists(files, settings.journal))
   const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
   if (sample) await replace(files, path, sample)
+  else if (isNew) log.info(`${path} does not exist and begins empty. recollect init writes a sample.`)
   return path
 }

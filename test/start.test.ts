@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { lstat, mkdir, readdir, readFile, realpath, stat, symlink, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readFile, realpath, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from './support/directory.ts'
 import { json, runToEnd, startServer } from './support/server.ts'
+import { until } from './support/until.ts'
 
 const packaged = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']
@@ -33,6 +34,82 @@ test('mistakes in flags, environment and file are all named on standard error, w
   }
   assert.equal(stderr.trimEnd().split('\n').length, 7)
   assert.deepEqual(await readdir(directory), ['appsettings.json'])
+})
+
+test('init writes a sample that is served at once, and overwrites nothing', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const { code, stdout } = await runToEnd(t, directory, ['init'])
+  assert.equal(code, 0)
+  assert.match(stdout, /Wrote \S+\/db\.json/)
+  const sample = await readFile(join(directory, 'db.json'), 'utf8')
+  const server = await startServer(t, {
+    directory,
+    isBare: true,
+    flags: ['db.json', '-w', '--port', '0', '--host', '127.0.0.1'],
+  })
+  assert.match(server.url, /^http:\/\/127\.0\.0\.1:/)
+  const { posts } = JSON.parse(sample) as { posts: object[] }
+  assert.deepEqual(await (await server.fetch('/api/posts')).json(), posts)
+  assert.equal((await server.fetch('/api/posts', json('POST', { title: 'third' }))).status, 201)
+  await writeFile(join(directory, 'db.json'), '{"posts": [{"id": 9}]}')
+  await until('the edit to be merged', async () => (await server.fetch('/api/posts/9')).status === 200)
+  assert.equal(await server.stop(), 0)
+
+  const again = await runToEnd(t, directory, ['init', 'db.json'])
+  assert.deepEqual([again.code, /exists already/.test(again.stderr)], [1, true])
+  await rm(join(directory, 'db.json'))
+  const beside = await runToEnd(t, directory, ['init'])
+  assert.deepEqual([beside.code, /db\.journal is the journal of/.test(beside.stderr)], [1, true])
+  assert.equal((await runToEnd(t, directory, ['init', 'new/other.json'])).code, 0)
+  assert.equal(await readFile(join(directory, 'new/other.json'), 'utf8'), sample)
+})
+
+test('the first line of the log has the version, the files and the settings that differ from their defaults', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const flags = [...ANY_PORT, 'db.json', '--Limits.PageSize', '7', '--Authentication.ApiKey', 'a secret']
+  const server = await startServer(t, { directory, isBare: true, flags })
+  const { version, node, file, journal, settings } = JSON.parse(server.stderr().split('\n')[0] ?? '') as Record<
+    string,
+    unknown
+  >
+  assert.deepEqual([node, file, journal], [process.version, server.file, join(directory, 'db.journal')])
+  assert.match(String(version), /^\d+\.\d+\.\d+/)
+  assert.deepEqual(settings, { 'Limits.PageSize': 7, 'Authentication.ApiKey': '***' })
+  assert.match(server.stderr(), /db\.json does not exist and begins empty/)
+})
+
+test('with Log.Format text the log has a line for each request, and standard output says where the pages are', async (t) => {
+  const server = await startServer(t, { data: { posts: [] }, flags: ['--Log.Format', 'text'] })
+  assert.equal((await server.fetch('/api/posts?secret=1')).status, 200)
+  await until('the request to be logged', () => /^\d\d:\d\d:\d\d GET \/api\/posts 200 \d+ ms$/m.test(server.stderr()))
+  await until('the pages to be told', () => server.stdout().includes(`Pages    ${server.url}/\n`))
+  assert.doesNotMatch(server.stderr(), /secret|\{"level"/)
+})
+
+test('all mistakes of a data file are told, one a line, with exit code 2; nothing is touched', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writeFile(join(directory, 'db.json'), '{"title": "x", "tags": [1, 2], "posts": [{"id": 1}, {"id": 1}]}')
+  const { code, stderr } = await runToEnd(t, directory, [...ANY_PORT, 'db.json'])
+  assert.equal(code, 2)
+  const lines = stderr.split('\n').filter((line) => line.startsWith('recollect: '))
+  assert.deepEqual(
+    lines.map((line) => line.split(': ')[1]),
+    ['At /title', 'At /tags/0', 'At /posts/1/id'],
+  )
+  assert.match(stderr, /write "title": \[\{"value": …\}\]\.$/m)
+  assert.deepEqual(await readdir(directory), ['db.json'])
+})
+
+test('--static names the directory of static files, which must be there', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const flags = [...ANY_PORT, 'db.json', '--static', 'public']
+  const missing = await runToEnd(t, directory, flags)
+  assert.deepEqual([missing.code, /public, does not exist/.test(missing.stderr)], [2, true])
+  assert.deepEqual(await readdir(directory), [])
+  await mkdir(join(directory, 'public'))
+  await writeFile(join(directory, 'public', 'index.html'), '<p>public</p>')
+  const server = await startServer(t, { directory, isBare: true, flags })
+  assert.equal(await (await server.fetch('/')).text(), '<p>public</p>')
 })
 
 test('a schema that is none is named, with exit code 2; nothing is touched', async (t) => {

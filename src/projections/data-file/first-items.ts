@@ -6,12 +6,29 @@ import { alwaysWritten } from './adapter.ts'
 import { MOST_ATTEMPTS, type Read, readDataFile } from './edits.ts'
 import { progressLog } from './progress-log.ts'
 import { FileChanged } from './reading.ts'
+import { adviceFor, findOrphan, renamedFile } from './renamed.ts'
 import { missingJournal, readState } from './state.ts'
 
 /** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
 export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
   const kept = await readState(files, { dataFile: path, journal })
   if (kept) throw missingJournal(path, kept.state)
+}
+
+/**
+ * Refuses to begin a journal for a data file that was renamed and left its journal behind. Where that is only possible, the log says so.
+ * Touches nothing.
+ */
+export async function checkNotRenamed(
+  files: Files,
+  path: string,
+  journal: string,
+  log: Pick<Logger, 'warn'>,
+  hash: string | undefined,
+): Promise<void> {
+  const orphan = await findOrphan(files, path, hash)
+  if (orphan?.isSame) throw renamedFile(orphan, path, journal)
+  if (orphan) log.warn(`${adviceFor(orphan, path, journal)}, after removing the new journal.`)
 }
 
 /** Reads the first items, and refuses those that are not valid. Touches nothing. `check` is called for all edited items, some at a time. */

@@ -1,0 +1,51 @@
+import { JournalMismatch } from '../../errors.ts'
+import { journalExists } from '../../events/directory.ts'
+import { directoryOf, type Files } from '../../files/files.ts'
+import { readState } from './state.ts'
+
+/** A journal beside the data file whose own data file is gone. */
+export interface Orphan {
+  readonly journal: string
+  /** The data file that it had. */
+  readonly dataFile: string
+  /** The data file of this start has the content that the gone one had. */
+  readonly isSame: boolean
+}
+
+/** Looks for the journal of a data file that was renamed; one of the same content is preferred. */
+export async function findOrphan(files: Files, path: string, hash: string | undefined): Promise<Orphan | undefined> {
+  const directory = directoryOf(path)
+  const names = await files.list(directory)
+  let found: Orphan | undefined
+  for (const name of names) {
+    const [, stem] = /^(.+)\.journal$/.exec(name) ?? []
+    if (stem === undefined || names.some((one) => one === stem || one.toLowerCase() === `${stem}.json`.toLowerCase())) {
+      continue
+    }
+    const [journal, dataFile] = [`${directory}/${name}`, `${directory}/${stem}.json`]
+    if (!(await journalExists(files, journal))) continue
+    // Without its state it may be the journal of a file that has another name on purpose (--journal).
+    const kept = await readState(files, { dataFile, journal }).catch(() => undefined)
+    if (!kept) continue
+    const { confirmed, pending } = kept.state
+    const isSame = hash !== undefined && [confirmed?.hash, pending?.hash].includes(hash)
+    if (isSame) return { journal, dataFile, isSame }
+    found ??= { journal, dataFile, isSame }
+  }
+  return found
+}
+
+/** What to do about an orphaned journal, where a start of `path` would begin the journal `own`. */
+export function adviceFor({ journal, dataFile }: Orphan, path: string, own: string): string {
+  return (
+    `The data file of the journal ${journal} is missing. If it is ${path} under a new name, rename the journal to ${own}, ` +
+    `or ${path} back to ${dataFile}`
+  )
+}
+
+export function renamedFile(orphan: Orphan, path: string, own: string): JournalMismatch {
+  return new JournalMismatch(
+    `${path} has the content that ${orphan.dataFile} had, and no journal. ${adviceFor(orphan, path, own)}; ` +
+      'or start with --accept-journal to begin a new journal from it.',
+  )
+}
