@@ -107,15 +107,20 @@ function throwAny(mistakes: readonly string[]): void {
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 }
 
-/** A misspelt command would be taken for a data file that is missing, and begun. */
+/** A misspelt command or a URL would be taken for a data file that is missing, and begun. */
 function checkFile(file: string | undefined, { absolute, readText }: Surroundings, mistakes: string[]): void {
-  if (file === undefined || /[./]/.test(file)) return
-  const similar = mostSimilar(file, Object.keys(COMMANDS))
+  if (file === undefined) return
+  if (/^[a-z]+:\/\//i.test(file)) mistakes.push('The data file must be a path, not a URL: download it first.')
+  if (/[./]/.test(file)) return
+  const similar = mostSimilar(file, Object.keys(COMMANDS)) ?? mostSimilar(`--${file}`, ['--help', '--version'])
   if (similar === undefined || readText(absolute(file)) !== undefined) return
-  mistakes.push(
-    `There is no command ${JSON.stringify(file)}; did you mean ${similar}? A data file of this name is ./${file}`,
-  )
+  const hint =
+    similar === file
+      ? `The command ${file} comes before all flags.`
+      : `There is no command ${JSON.stringify(file)}; did you mean ${similar}?`
+  mistakes.push(`${hint} A data file of this name is ./${file}`)
 }
+
 function migrationOf(flags: Flags, absolute: (path: string) => string, mistakes: string[]): Migration {
   const [from, to] = [flags.text('from') ?? '', flags.text('to') ?? '']
   const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
