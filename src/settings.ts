@@ -88,23 +88,7 @@ export function journalOf(file: string): string {
 /** Flag, then environment, then configuration file, then default. Throws BadSettings with every mistake; touches nothing. */
 export function readSettings(flags: Flags, surroundings: Surroundings, mistakes: string[] = []): Settings {
   const { absolute } = surroundings
-  const values = new Map<KeyName, unknown>()
-  const schemas = new Map<string, JsonValue>()
-  for (const source of [
-    configuration(surroundings, flags.text('settings'), mistakes),
-    environmentSource(surroundings.env, mistakes),
-    flags,
-  ]) {
-    for (const [name, value] of source.entries) {
-      const read = KEYS[name].read(value, source.isText)
-      if (read !== undefined) values.set(name, read)
-      else mistakes.push(wrongValue(name, value, source))
-    }
-    for (const [collection, schema] of source.schemas) {
-      const read = readSchema(collection, schema, source, surroundings, mistakes)
-      if (read !== undefined) schemas.set(collection, read)
-    }
-  }
+  const { values, schemas } = readSources(flags, surroundings, mistakes)
   const get = <Name extends KeyName>(name: Name) => (values.get(name) ?? KEYS[name].default) as ValueOf<Name>
   const sectionOf = <Name extends string>(section: Name): Section<Name> => {
     const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
@@ -173,6 +157,28 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
     log: sectionOf('Log'),
     nonDefaults: nonDefaultsOf(values, schemas),
   })
+}
+
+/** The values of all settings that are given anywhere. */
+function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[]) {
+  const values = new Map<KeyName, unknown>()
+  const schemas = new Map<string, JsonValue>()
+  for (const source of [
+    configuration(surroundings, flags.text('settings'), mistakes),
+    environmentSource(surroundings.env, mistakes),
+    flags,
+  ]) {
+    for (const [name, value] of source.entries) {
+      const read = KEYS[name].read(value, source.isText)
+      if (read !== undefined) values.set(name, read)
+      else mistakes.push(wrongValue(name, value, source))
+    }
+    for (const [collection, schema] of source.schemas) {
+      const read = readSchema(collection, schema, source, surroundings, mistakes)
+      if (read !== undefined) schemas.set(collection, read)
+    }
+  }
+  return { values, schemas }
 }
 
 /** `Limits.PageSize` is `pageSize` of its section. */

@@ -40,79 +40,99 @@ export interface Flags extends Source {
 
 /** Reads the arguments of a command; `argv` is without its name. */
 export function parseFlags(name: string, command: Command, argv: readonly string[], mistakes: string[]): Flags {
-  const flags = Object.entries(command.flags)
-  const settings = command.takesSettings ? KEY_NAMES : []
   const schemas = command.takesSettings ? argv.flatMap((one) => /^--(Api\.Schemas\.[^=]+)/.exec(one)?.[1] ?? []) : []
   const complain = (mistake: string): void => {
     if (!mistakes.includes(mistake)) mistakes.push(mistake)
   }
-  const unknown = (argument: string): void => {
-    const given = argument.replace(/=.*/s, '')
-    const known = [...flags.map(([flag]) => flag), ...settings].map((flag) => `--${flag}`)
-    const similar = mostSimilar(given, known)
-    const hint =
-      similar === undefined ? `${`recollect ${name}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
-    complain(`Unknown flag ${given}; ${hint}`)
-  }
-  const parsed = minimist([...argv], {
-    // Without `_`, a file that is called 007 would be 7.
-    string: ['_', ...flags.flatMap(([flag, { value }]) => (value === undefined ? [] : flag)), ...settings, ...schemas],
-    boolean: flags.flatMap(([flag, { value }]) => (value === undefined ? flag : [])),
-    alias: Object.fromEntries(flags.flatMap(([flag, { short }]) => (short === undefined ? [] : [[flag, short]]))),
-    unknown: (argument) => {
-      if (!argument.startsWith('-')) return true
-      unknown(argument)
-      return false
-    },
-  })
+  const parsed = parse(name, command, argv, schemas, complain)
   const givenAs = (path: string): unknown =>
     path.split('.').reduce<unknown>((inner, part) => (inner as Record<string, unknown>)?.[part], parsed)
-  const textOf = (flag: string): string | undefined => {
-    const value = givenAs(flag)
-    if (value === undefined) return undefined
-    if (typeof value === 'string' && value !== '') return value
-    complain(`The flag --${flag} ${Array.isArray(value) ? 'is given more than once' : 'needs a value'}.`)
-    return undefined
+  const textsOf = <Name extends string>(names: readonly Name[]): Map<Name, string> => {
+    const texts = new Map<Name, string>()
+    for (const one of names) {
+      const value = givenAs(one)
+      if (typeof value === 'string' && value !== '') texts.set(one, value)
+      else if (Array.isArray(value)) complain(`The flag --${one} is given more than once.`)
+      else if (value !== undefined) complain(`The flag --${one} needs a value.`)
+    }
+    return texts
   }
 
-  const given = new Map<string, string>()
-  const switches = new Set<string>()
-  const entries = new Map<KeyName, JsonValue>()
-  for (const setting of settings) {
-    const value = textOf(setting)
-    if (value !== undefined) entries.set(setting, value)
+  const { valued, switches } = namesIn(command)
+  const entries: Map<KeyName, JsonValue> = textsOf(command.takesSettings ? KEY_NAMES : [])
+  const texts = textsOf(valued)
+  for (const one of switches) {
+    const isBoolean = typeof parsed[one] === 'boolean' && !argv.some((argument) => argument.startsWith(`--${one}=`))
+    if (!isBoolean) complain(`The flag --${one} has no value.`)
   }
-  for (const [flag, { value, setting }] of flags) {
-    if (argv.includes(`--no-${flag}`)) unknown(`--no-${flag}`)
-    else if (value !== undefined) {
-      const text = textOf(flag)
-      if (text !== undefined) given.set(flag, text)
-    } else if (typeof parsed[flag] !== 'boolean' || argv.some((one) => one.startsWith(`--${flag}=`))) {
-      complain(`The flag --${flag} has no value.`)
-    } else if (parsed[flag]) switches.add(flag)
-    if (setting === undefined || !(given.has(flag) || switches.has(flag))) continue
-    if (entries.has(setting)) complain(`--${flag} stands for --${setting}; give one of them.`)
-    entries.set(setting, given.get(flag) ?? 'true')
+  for (const [one, { setting }] of Object.entries(command.flags)) {
+    const value = parsed[one] === true ? 'true' : texts.get(one)
+    if (setting === undefined || value === undefined) continue
+    if (entries.has(setting)) complain(`--${one} stands for --${setting}; give one of them.`)
+    entries.set(setting, value)
   }
   const [file, ...others] = parsed._
   if (file !== undefined && !command.takesFile) others.unshift(file)
-  else if (file !== undefined && givenAs('file') !== undefined)
+  else if (file !== undefined && givenAs('file') !== undefined) {
     complain(`The data file is given twice: ${JSON.stringify(file)}, and --file.`)
-  else if (file !== undefined) given.set('file', file)
+  } else if (file !== undefined) texts.set('file', file)
   for (const other of others) complain(`Unexpected argument ${JSON.stringify(other)}.`)
-  for (const flag of command.needs ?? []) {
-    if (givenAs(flag) === undefined && !switches.has('help')) complain(`recollect ${name} needs --${flag}.`)
+  for (const one of command.needs ?? []) {
+    if (givenAs(one) === undefined && parsed.help !== true) complain(`recollect ${name} needs --${one}.`)
   }
-  const schemaEntries = schemas.flatMap((flag): [string, string][] => {
-    const value = textOf(flag)
-    return value === undefined ? [] : [[flag.slice(SCHEMAS.length + 1), value]]
-  })
   return {
     isText: true,
     where: 'flag --',
     entries,
-    schemas: new Map(schemaEntries),
-    text: (flag) => given.get(flag),
-    has: (flag) => switches.has(flag) || (command.flags[flag]?.value !== undefined && givenAs(flag) !== undefined),
+    schemas: new Map([...textsOf(schemas)].map(([flag, path]) => [flag.slice(SCHEMAS.length + 1), path])),
+    text: (flag) => texts.get(flag),
+    has: (flag) => parsed[flag] === true || (valued.includes(flag) && givenAs(flag) !== undefined),
   }
+}
+
+function namesIn({ flags }: Command): { readonly valued: readonly string[]; readonly switches: readonly string[] } {
+  const names = Object.keys(flags)
+  const isSwitch = (name: string): boolean => flags[name]?.value === undefined
+  return { valued: names.filter((name) => !isSwitch(name)), switches: names.filter(isSwitch) }
+}
+
+function parse(
+  name: string,
+  command: Command,
+  argv: readonly string[],
+  schemas: readonly string[],
+  complain: (mistake: string) => void,
+): minimist.ParsedArgs {
+  const { valued, switches } = namesIn(command)
+  const settings = command.takesSettings ? KEY_NAMES : []
+  const unknown = (argument: string): void => {
+    const given = argument.replace(/=.*/s, '')
+    const similar = mostSimilar(
+      given,
+      [...valued, ...switches, ...settings].map((flag) => `--${flag}`),
+    )
+    const hint =
+      similar === undefined ? `${`recollect ${name}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
+    complain(`Unknown flag ${given}; ${hint}`)
+  }
+  // minimist would take these for known flags, with the value false.
+  const negated = [...valued, ...switches].map((flag) => `--no-${flag}`)
+  for (const argument of argv) if (negated.includes(argument)) unknown(argument)
+  const short = Object.entries(command.flags).flatMap(([flag, one]) =>
+    one.short === undefined ? [] : [[flag, one.short]],
+  )
+  return minimist(
+    argv.filter((argument) => !negated.includes(argument)),
+    {
+      // Without `_`, a file that is called 007 would be 7.
+      string: ['_', ...valued, ...settings, ...schemas],
+      boolean: [...switches],
+      alias: Object.fromEntries(short),
+      unknown: (argument) => {
+        if (!argument.startsWith('-')) return true
+        unknown(argument)
+        return false
+      },
+    },
+  )
 }
