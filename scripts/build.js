@@ -49,7 +49,7 @@ for (const file of [
 
 // One file with all that it needs: a page loads it from its own origin, without an import map.
 buildSync({
-  entryPoints: [join(built, 'client', 'index.js')],
+  entryPoints: [join(root, 'src', 'client', 'page.ts')],
   outfile: join(built, 'pages', 'client', 'index.js'),
   bundle: true,
   format: 'esm',
@@ -57,7 +57,6 @@ buildSync({
   target: 'es2022',
   minifySyntax: true,
   minifyWhitespace: true,
-  nodePaths: [join(root, 'node_modules')],
   banner: { js: '/*! The client of Recollect, with socket.io-client and what that needs. All of it: MIT license. */' },
   logLevel: 'warning',
 })

@@ -142,7 +142,7 @@ async function take(browser, { name, path, event, isPast, colorScheme = 'light',
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, timezoneId: 'UTC' })
   const page = await context.newPage()
   const session = JSON.stringify({ scheme: 'apikey', key: KEYS.miranda[0] })
-  await page.addInitScript(`sessionStorage.setItem('recollect.session', ${JSON.stringify(session)})`)
+  await page.addInitScript(`sessionStorage.setItem('recollect.session /', ${JSON.stringify(session)})`)
   const position = Number((await ask('miranda', 'GET', '/api')).headers.get('Journal-Position'))
   const [edit] = await (await ask('miranda', 'GET', '/events?collection=rooms&type=ItemPatched')).json()
   const more = event ? `?event=${edit.position}` : isPast ? `?sensor=${MAC}&span=24h&at=${position - 30}` : ''

@@ -1,10 +1,8 @@
 #!/usr/bin/env node
 import { createHook } from 'node:async_hooks'
-import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { destination } from 'pino'
 import { hashPassword } from './access/passwords.ts'
@@ -14,12 +12,8 @@ import { isText, openLog } from './cli/log.ts'
 import { messagesOf } from './collections/file-mistakes.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
-import type { Surroundings } from './service.ts'
-import { BadSettings, type Settings } from './settings.ts'
-
-const packageRoot = fileURLToPath(new URL('..', import.meta.url))
-const packaged = (path: string): string => resolve(packageRoot, path)
-const { version } = JSON.parse(readFileSync(packaged('package.json'), 'utf8')) as { version: string }
+import { BadSettings } from './settings.ts'
+import { packaged, packageVersion, realSurroundings, staticFilesOf } from './surroundings.ts'
 
 /** Objects that Node makes behind `process.nextTick`. */
 const keptTicks: object[] = []
@@ -48,7 +42,7 @@ async function main(): Promise<void> {
     case 'help':
       return void process.stdout.write(helpText(invoked.command))
     case 'version':
-      return void process.stdout.write(`${version}\n`)
+      return void process.stdout.write(`${packageVersion()}\n`)
     case 'hash-password':
       return printHash()
     case 'command':
@@ -69,7 +63,7 @@ async function runCommand(command: CliCommand): Promise<void> {
 }
 
 async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }>): Promise<void> {
-  const wwwroot = staticFilesOf(settings)
+  const wwwroot = staticFilesOf(settings) ?? resolve('wwwroot')
   keepTick()
   // From requests that once waited for long, for an index, say, V8 would learn that what requests make lives long, and
   // make it among what is old: each then keeps alive what it refers to, and all later requests cost twice as much.
@@ -83,34 +77,26 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
     hasColours: isTerminal && !process.env.NO_COLOR,
   })
   const { file, journal, nonDefaults } = settings
-  log.info({ version, node: process.version, file, journal, settings: nonDefaults }, 'Recollect starts')
+  log.info(
+    { version: packageVersion(), node: process.version, file, journal, settings: nonDefaults },
+    'Recollect starts',
+  )
   const die = (error: unknown): void => {
     log.fatal({ err: error }, 'an unexpected error; ending')
     process.exit(1)
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
-  const surroundings: Surroundings = {
-    files: nodeFiles,
-    now: () => new Date(),
-    newId: randomUUID,
-    schedule: (work, delayMs) => {
-      const timer = setTimeout(work, delayMs).unref()
-      return { cancel: () => clearTimeout(timer) }
-    },
-    elapsedMs: () => performance.now(),
+  const surroundings = realSurroundings({
     log,
-    version,
-    sampleFile: packaged('data/sensors.json'),
     wwwroot,
-    swaggerAssets: packaged('dist/swagger'),
-    builtPages: packaged('dist/pages'),
     descriptors: descriptorLimit(),
+    middleware: [],
     failed: (error) => {
       log.fatal({ err: error }, 'the journal can no longer be trusted; ending')
       process.exit(1)
     },
-  }
+  })
   const { start, startReplay } = await import('./service.ts')
   const service = await (replay ? startReplay(settings, replay, surroundings) : start(settings, surroundings))
   let ending = false
@@ -134,14 +120,6 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
 /** Where a person finds what is served. */
 function placesAt(url: string): string {
   return `  Pages    ${url}/\n  API      ${url}/api\n  Try it   ${url}/swagger/\n`
-}
-
-/** The directory of static files: the named one, else `wwwroot`, else the packaged one. */
-function staticFilesOf({ staticFiles }: Settings): string {
-  const directory = staticFiles ?? resolve('wwwroot')
-  if (existsSync(directory) && statSync(directory).isDirectory()) return directory
-  if (staticFiles === undefined) return packaged('wwwroot')
-  throw new BadSettings([`The directory of static files, ${directory}, does not exist.`])
 }
 
 /** How many descriptors this process may have open: Node has raised the limit as far as it may by now. */

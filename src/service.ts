@@ -1,11 +1,13 @@
 import { createServer, type ServerResponse } from 'node:http'
+import type { Middleware } from 'koa'
 import { PerAddress } from './access/per-address.ts'
 import { shareDescriptors } from './descriptors.ts'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
+import { BasedResponse, BasePath } from './http/base-path.ts'
 import { ConnectionLimits } from './http/connection-limits.ts'
-import { Connections } from './http/connections.ts'
+import { Connections, type Front } from './http/connections.ts'
 import { FileStreams } from './http/file-streams.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
@@ -13,7 +15,6 @@ import { onceBuilt } from './http/once-built.ts'
 import { readable } from './http/read-only.ts'
 import { RequestTimes } from './http/request-times.ts'
 import { destroyStalled } from './http/stalls.ts'
-import { BodyAwareResponse } from './http/unread-bodies.ts'
 import { waitingForPosition } from './http/waiting.ts'
 import { checkAddresses, listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
@@ -28,12 +29,17 @@ import { Turns } from './turns.ts'
 
 export interface Surroundings extends EngineSurroundings {
   readonly version: string
-  readonly wwwroot: string
+  /** The user's own files; undefined for none. */
+  readonly wwwroot: string | undefined
+  /** The packaged pages. */
+  readonly pages: string
   readonly swaggerAssets: string
-  /** Where the build has put what pages of any `wwwroot` may load: the client. */
+  /** What the build has put beside the pages: the client for pages, and uPlot. */
   readonly builtPages: string
   /** How many descriptors the process may have open. */
   readonly descriptors: number
+  /** Sees each HTTP request first. Where there is any, all requests go through Koa. */
+  readonly middleware: readonly Middleware[]
 }
 
 export interface Service {
@@ -64,7 +70,7 @@ export async function startReplay(settings: Settings, replay: Replay, surroundin
 
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
 export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { log, newId, elapsedMs, schedule, version, wwwroot, swaggerAssets, builtPages } = surroundings
+  const { log, newId, elapsedMs, schedule, version, swaggerAssets, middleware } = surroundings
   const { journal, views, history, past, handler, bus } = engine
   const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
   const now = (): Date => engine.now()
@@ -153,8 +159,10 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       readOnly,
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,
-      wwwroot,
-      builtPages,
+      wwwroot: surroundings.wwwroot,
+      pages: surroundings.pages,
+      builtPages: surroundings.builtPages,
+      middleware,
       log,
       newId,
     })
@@ -164,14 +172,15 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       perAddress: limits.connectionsPerAddress,
       log,
     })
-    const front = hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
+    const front: Front =
+      middleware.length > 0 ? () => 'left' : hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
     const http = createServer(
       {
         maxHeaderSize: limits.headerBytes,
         headersTimeout: limits.headerSeconds * 1000,
         requestTimeout: limits.requestSeconds * 1000,
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-        ServerResponse: BodyAwareResponse as unknown as typeof ServerResponse,
+        ServerResponse: BasedResponse as unknown as typeof ServerResponse,
         // Checked with the other malformations, which get a problem document.
         requireHostHeader: false,
       },
@@ -202,7 +211,12 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     })
     bus.subscribe((recorded) => sockets.notify(recorded))
     bus.subscribe(() => arrivals.notify())
-    connections.serve(front)
+    const basePath = new BasePath(settings.basePath, (remote) => gate.isTrustedProxy(remote))
+    connections.serve((request, response) => {
+      ;(response as BasedResponse).basePath = basePath.strip(request)
+      return front(request, response)
+    })
+    http.prependListener('upgrade', (request) => void basePath.strip(request))
     connectionLimits.guard(http)
     const listening = await listen(http, settings.urls, connections, log)
     return {

@@ -1,4 +1,5 @@
 import { TrustedProxies } from './access/addresses.ts'
+import { isOwnPath, parseBasePath } from './http/base-path.ts'
 import { isObject, type JsonValue } from './json/value.ts'
 import type { WriteSettings } from './projections/data-file/write-budget.ts'
 import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
@@ -28,9 +29,11 @@ export interface Settings {
   readonly cors: Section<'Cors'>
   /** Of pages; empty for none. */
   readonly contentSecurityPolicy: string
+  /** Where a reverse proxy serves it: empty, or such as `/recollect`. */
+  readonly basePath: string
   /** Names that the server is reached by. */
   readonly hosts: readonly string[]
-  /** The directory of static files; undefined: `wwwroot`, else the packaged one. */
+  /** The directory of static files; undefined: `wwwroot` in the working directory. */
   readonly staticFiles: string | undefined
   /** By name. */
   readonly collections: Readonly<Record<string, CollectionSettings>>
@@ -112,6 +115,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
   const dataFile: WriteSettings = { write: get('DataFile.Write'), maxDelaySeconds: get('DataFile.MaxDelay') }
   if (dataFile.write !== 'auto' && dataFile.maxDelaySeconds !== undefined)
     mistakes.push(`DataFile.MaxDelay needs DataFile.Write to be auto, not ${dataFile.write}.`)
+  const basePath = readBasePath(get('Http.BasePath'), mistakes)
   const hosts = get('Http.Hosts')
   checkHosts(hosts, mistakes)
   const limits = sectionOf('Limits')
@@ -147,6 +151,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
     authentication,
     cors,
     contentSecurityPolicy: get('Http.ContentSecurityPolicy'),
+    basePath,
     hosts,
     staticFiles: staticFiles === '' ? undefined : absolute(staticFiles),
     collections: get('Collections') ?? {},
@@ -267,6 +272,17 @@ function checkOrigins({ origins = [], credentials }: Settings['cors'], mistakes:
       mistakes.push(`Cors.Origins must hold origins such as https://example.com, not ${JSON.stringify(origin)}.`)
     }
   }
+}
+
+function readBasePath(text: string, mistakes: string[]): string {
+  const path = parseBasePath(text)
+  if (path === undefined) mistakes.push(`Http.BasePath must be a path such as /recollect, not ${JSON.stringify(text)}.`)
+  else if (isOwnPath(path)) {
+    mistakes.push(
+      `Http.BasePath must not be ${path}, as the server has paths that begin so itself. Let the proxy strip it and send it in X-Forwarded-Prefix.`,
+    )
+  }
+  return path ?? ''
 }
 
 /** A host without a port: a name, an IPv4 address, or an IPv6 address in brackets. */

@@ -105,8 +105,8 @@ test('the package holds what runs it and what explains it, and installs as a pro
       'docs/security.md',
       'dist/pages/uplot/uPlot.esm.js',
       'dist/pages/uplot/LICENSE',
-      'wwwroot/index.html',
-      'wwwroot/js/shell.js',
+      'wwwroot/collections.html',
+      'wwwroot/pages/js/shell.js',
     ]) {
       assert.ok(files.includes(path), path)
     }
@@ -184,7 +184,7 @@ test('the package holds what runs it and what explains it, and installs as a pro
     const html = await page.text()
     const assets = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address as string)
     assert.ok(assets.length >= 3, 'the page has its style and its scripts')
-    for (const address of ['/openapi.json', '/index.html', ...assets]) {
+    for (const address of ['/openapi.json', '/collections.html', ...assets]) {
       const answer = await fetch(new URL(address, `${url}/swagger/`))
       assert.equal(answer.status, 200, address)
       assert.ok((await answer.arrayBuffer()).byteLength > 0, address)

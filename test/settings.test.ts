@@ -60,6 +60,19 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Journal.SegmentBytes', 64 * 1024 * 1024, '2048', ({ segmentBytes }) => segmentBytes],
 ]
 
+test('a base path is read without its last slash; what is none, or begins as a path of the server, is refused', () => {
+  const basePath = (value: string) => settings({ argv: ['--Http.BasePath', value] }).basePath
+  assert.equal(settings().basePath, '')
+  assert.equal(basePath('/recollect'), '/recollect')
+  assert.equal(basePath('/a/b/'), '/a/b')
+  for (const value of ['recollect', 'http://x/y', '/a b', '/a/../b']) {
+    mistakes({ env: { Http__BasePath: value } }, /^Http\.BasePath must be a path such as \/recollect, not ".*"\.$/)
+  }
+  for (const value of ['/api', '/events/x', '/pages']) {
+    mistakes({ argv: ['--Http.BasePath', value] }, /^Http\.BasePath must not be .*X-Forwarded-Prefix\.$/)
+  }
+})
+
 const inFile = (key: string, value: unknown) => {
   const [section = '', name = ''] = key.split('.')
   return { [section]: { [name]: value } }

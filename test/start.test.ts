@@ -100,7 +100,7 @@ test('all mistakes of a data file are told, one a line, with exit code 2; nothin
   assert.deepEqual(await readdir(directory), ['db.json'])
 })
 
-test('--static names the directory of static files, which must be there', async (t) => {
+test('--static names the directory that is served before the packaged pages, and must be there', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = [...ANY_PORT, 'db.json', '--static', 'public']
   const missing = await runToEnd(t, directory, flags)
@@ -110,6 +110,7 @@ test('--static names the directory of static files, which must be there', async 
   await writeFile(join(directory, 'public', 'index.html'), '<p>public</p>')
   const server = await startServer(t, { directory, isBare: true, flags })
   assert.equal(await (await server.fetch('/')).text(), '<p>public</p>')
+  assert.equal((await server.fetch('/collections.html')).status, 200)
 })
 
 test('a schema that is none is named, with exit code 2; nothing is touched', async (t) => {
@@ -203,9 +204,9 @@ test('a port that is in use is told, with exit code 1, and the journal is free a
   assert.equal(server.url, `http://127.0.0.1:${port}`)
 })
 
-test('wwwroot of the working directory is served; without one, the packaged one', async (t) => {
+test('wwwroot of the working directory is served before the packaged pages', async (t) => {
   const server = await startServer(t)
-  assert.equal(await (await server.fetch('/')).text(), await readFile(packaged('wwwroot/index.html'), 'utf8'))
+  assert.equal(await (await server.fetch('/')).text(), await readFile(packaged('wwwroot/collections.html'), 'utf8'))
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'wwwroot'))
   await writeFile(join(directory, 'wwwroot', 'index.html'), '<p>mine</p>')

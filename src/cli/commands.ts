@@ -29,7 +29,7 @@ const SERVING: Readonly<Record<string, Flag>> = {
     value: '<path>',
     short: 's',
     setting: 'Http.Static',
-    text: 'the directory of static files',
+    text: 'the directory of files that are served beside the packaged pages',
     default: 'wwwroot',
   },
   settings: { value: '<path>', text: 'the configuration file', default: 'appsettings.json' },

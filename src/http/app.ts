@@ -5,6 +5,7 @@ import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
 import type { ApiResource } from './api.ts'
+import { isOwnPath, originForm, publicPath } from './base-path.ts'
 import { bodySource } from './bodies.ts'
 import { type DocsOptions, docRoutes } from './docs.ts'
 import { type EventsOptions, eventRoutes } from './events.ts'
@@ -34,12 +35,19 @@ export interface AppOptions {
   readonly readOnly?: string | undefined
   readonly corsCredentials: boolean
   readonly contentSecurityPolicy: string
-  readonly wwwroot: string
-  /** Files that are served where `wwwroot` has none of that name. */
+  /** The user's own files; undefined for none. */
+  readonly wwwroot: string | undefined
+  /** The packaged pages, and what the build has put beside them: served where `wwwroot` has no file of that name. */
+  readonly pages: string
   readonly builtPages: string
+  /** Of the user: before authentication, so that a request that it changes is authorized as what it became. */
+  readonly middleware: readonly Middleware[]
   readonly log: Logger
   readonly newId: () => string
 }
+
+/** The packaged page at `/`. It has a name of its own, as a user's `index.html` is served before it. */
+const HOME = 'collections.html'
 
 export function createApp(options: AppOptions): Koa {
   const app = new Koa()
@@ -47,15 +55,17 @@ export function createApp(options: AppOptions): Koa {
   app.on('error', (error: Error & { code?: string }) => {
     if (!isClientGone(error)) log.error({ err: error }, 'an answer failed')
   })
-  app.use(originForm)
+  app.use(inOriginForm)
   app.use(identify(newId))
   app.use(answered(log, options.observe))
   app.use(securityHeaders(options.contentSecurityPolicy))
   app.use(crossOrigin(gate, options.corsCredentials))
+  for (const middleware of options.middleware) app.use(middleware)
   app.use(journalPosition(options.position))
   app.use(problems(log))
   app.use(guard(gate))
   app.use(serverOptions)
+  app.use(slashAfterBasePath)
   if (options.readOnly !== undefined) app.use(readOnly(options.readOnly))
   for (const routes of [
     apiRoutes(options),
@@ -67,8 +77,10 @@ export function createApp(options: AppOptions): Koa {
   ] satisfies Router[]) {
     app.use(routes.routes() as unknown as Middleware)
   }
-  app.use(statics(options.wwwroot, options.docs.streams))
-  app.use(statics(options.builtPages, options.docs.streams))
+  const { streams } = options.docs
+  if (options.wwwroot !== undefined) app.use(statics(options.wwwroot, streams))
+  app.use(statics(options.pages, streams, HOME))
+  app.use(statics(options.builtPages, streams))
   return app
 }
 
@@ -85,14 +97,18 @@ function isClientGone({ code = '' }: { readonly code?: string }): boolean {
   return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)
 }
 
-/**
- * A target may name its host, too (RFC 9112 §3.2.2). Only the path matters here, and a host that is none must not
- * make it unreadable.
- */
-const originForm: Middleware = (ctx, next) => {
-  const path = ctx.url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
-  if (path !== ctx.url) ctx.url = path.startsWith('/') ? path : `/${path}`
+const inOriginForm: Middleware = (ctx, next) => {
+  const path = originForm(ctx.url)
+  if (path !== ctx.url) ctx.url = path
   return next()
+}
+
+/** The base path without the slash at its end: relative addresses in pages need that slash. */
+const slashAfterBasePath: Middleware = (ctx, next) => {
+  const base = publicPath(ctx.res, '')
+  if (base === '' || ctx.path !== base || isOwnPath(base)) return next()
+  ctx.status = 308
+  ctx.redirect(`${base.slice(base.lastIndexOf('/') + 1)}/${ctx.search}`)
 }
 
 /** `OPTIONS *` asks about the server as a whole (RFC 9110 §9.3.7). */

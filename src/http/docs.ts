@@ -35,7 +35,8 @@ export function docRoutes(options: DocsOptions): Router {
   resource(router, '/swagger', {
     GET: (ctx) => {
       ctx.status = 301
-      ctx.redirect('/swagger/')
+      // Relative, as all addresses of the page are: the path of a proxy may stand in front.
+      ctx.redirect('swagger/')
     },
   })
 
@@ -70,11 +71,11 @@ async function makePage(): Promise<Middleware> {
   return koaSwagger({
     title: 'Recollect API',
     routePrefix: false,
-    swaggerCdnUrl: '/swagger',
+    swaggerCdnUrl: '.',
     swaggerVersion: 'assets',
-    swaggerOptions: { url: '/openapi.json', validatorUrl: null, deepLinking: true },
+    swaggerOptions: { url: '../openapi.json', validatorUrl: null, deepLinking: true },
     customCSS: '.opblock-tag { overflow-wrap: anywhere; }',
-    favicon: '/swagger/assets/favicon-32x32.png',
+    favicon: 'assets/favicon-32x32.png',
     hideTopbar: true,
   }) as unknown as Middleware
 }

@@ -7,6 +7,7 @@ import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import { LongText } from '../projections/query/answer.ts'
 import { type ApiRequest, type ApiResource, type ApiRoute, isGone, Reply } from './api.ts'
+import { publicPath } from './base-path.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE } from './bodies.ts'
 import { Outbox } from './outbox.ts'
 import { PROBLEM_TYPE, problemOf } from './problems.ts'
@@ -121,7 +122,8 @@ class Exchange implements ApiRequest {
 
   #refuse(error: unknown): void {
     const reply = this.#reply
-    const { status, text, headers } = problemOf(error, this, this.#options.log, this.author.requestId)
+    const asked = { method: this.method, path: publicPath(this.#response, this.path) }
+    const { status, text, headers } = problemOf(error, asked, this.#options.log, this.author.requestId)
     for (const [name, value] of Object.entries(headers)) reply.set(name, value)
     reply.set('Content-Type', PROBLEM_TYPE)
     reply.status = status

@@ -46,6 +46,9 @@ const TAGS = [
   { name: 'Documentation' },
 ]
 
+/** Relative to the document, so that it is right below any path. */
+const SERVERS: JsonObject[] = [{ url: '.' }]
+
 /** The OpenAPI document: the routes, and the collections with the fields of their first items. */
 export class OpenApi {
   readonly #options: OpenApiOptions
@@ -101,7 +104,7 @@ function* describing({ version, views, schemes, isReadOnly = false }: OpenApiOpt
   const info = { title: 'Recollect', version, description: DESCRIPTION }
   const components = { headers, parameters, ...securedComponents({ responses }, schemes) }
   return `{${[
-    members({ openapi: '3.1.0', info, tags: [...tags, ...TAGS] }),
+    members({ openapi: '3.1.0', info, servers: SERVERS, tags: [...tags, ...TAGS] }),
     `"paths":{${joined(paths)}}`,
     `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(components)])}}`,
   ].join(',')}}`

@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../errors.ts'
+import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
 
 export interface Answered {
@@ -42,6 +43,7 @@ export const PROBLEM_TYPE = 'application/problem+json'
 /** What an error is for the client; one that nobody expected is logged. */
 export function problemOf(
   error: unknown,
+  /** `path` is the one that the client sent. */
   request: { readonly method: string; readonly path: string },
   log: Logger,
   requestId: unknown,
@@ -81,9 +83,10 @@ export function problems(log: Logger): Middleware {
     try {
       await next()
       if (ctx.status === 404 && ctx.body === undefined)
-        throw new Refusal('NotFound', `Nothing is served at ${ctx.path}.`)
+        throw new Refusal('NotFound', `Nothing is served at ${publicPath(ctx.res, ctx.path)}.`)
     } catch (error) {
-      const { status, text, headers } = problemOf(error, ctx, log, ctx.state.requestId)
+      const asked = { method: ctx.method, path: publicPath(ctx.res, ctx.path) }
+      const { status, text, headers } = problemOf(error, asked, log, ctx.state.requestId)
       ctx.set(headers)
       ctx.status = status
       ctx.set('Content-Type', PROBLEM_TYPE)

@@ -11,11 +11,11 @@ import type { FileStreams } from './file-streams.ts'
 
 const ALLOWED = 'GET, HEAD, OPTIONS'
 
-/** The files of a directory; what a symbolic link would lead out of it is not served. */
-export function statics(root: string, streams: FileStreams): Middleware {
-  const files = serve(root, { gzip: false, brotli: false, setHeaders: setTag })
+/** The files of a directory; what a symbolic link would lead out of it is not served. `index` is the page of a directory. */
+export function statics(root: string, streams: FileStreams, index = 'index.html'): Middleware {
+  const files = serve(root, { index, gzip: false, brotli: false, setHeaders: setTag })
   return async (ctx, next) => {
-    if (!(await isServed(root, ctx.path))) return next()
+    if (!(await isServed(root, ctx.path, index))) return next()
     if (ctx.method === 'GET' || ctx.method === 'HEAD') {
       try {
         await streams.run(ctx, () => files(ctx, next))
@@ -59,12 +59,12 @@ function leaveOut(ctx: Context): void {
   ctx.body = null
 }
 
-async function isServed(root: string, path: string): Promise<boolean> {
+async function isServed(root: string, path: string, index: string): Promise<boolean> {
   try {
     const decoded = decodeURIComponent(path)
     const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, decoded))])
     // For a directory its index is what is served.
-    const served = (await stat(real)).isDirectory() ? await realpath(join(real, 'index.html')) : real
+    const served = (await stat(real)).isDirectory() ? await realpath(join(real, index)) : real
     const isHidden = relative(root, join(root, decoded))
       .split(sep)
       .some((segment) => segment.startsWith('.'))

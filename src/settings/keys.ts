@@ -50,13 +50,14 @@ export const KEYS = {
     'the Content-Security-Policy of pages; empty for none',
     'see docs/security.md',
   ),
+  'Http.BasePath': text('', 'the path below which a reverse proxy serves it, such as /recollect'),
   'Http.Hosts': texts(
     [],
     'host names by which the server is reached where authentication is off, beside those of this machine; * for all',
   ),
   'Http.Static': text(
     '',
-    'the directory of static files; when empty, wwwroot in the working directory, else the packaged pages',
+    'the directory of files that are served beside the packaged pages; when empty, wwwroot in the working directory',
   ),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
   'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
@@ -93,7 +94,7 @@ export const KEYS = {
   'Limits.SubscriptionItems': integer(10_000, 1, 'items that a subscription may begin with'),
   'Limits.SubscriptionsPerSocket': integer(100, 1, 'subscriptions of one socket'),
   'Limits.FailuresPerMinute': integer(20, 1, 'wrong credentials of one address in a minute'),
-  'Limits.TrustedProxies': texts([], 'addresses and networks whose X-Forwarded-For is trusted'),
+  'Limits.TrustedProxies': texts([], 'addresses and networks whose X-Forwarded-For and X-Forwarded-Prefix are trusted'),
   'Log.Level': choice(
     'info',
     ['fatal', 'error', 'warn', 'info', 'debug', 'silent'],

@@ -94,7 +94,7 @@ test('a moment may be named by its time, and the other pages show the same one',
   const server = await startServer(t, { data: SAMPLE })
   const { time } = (await (await server.fetch('/events/37')).json()) as { time: string }
   const { page, errors } = await openPage(t, `${server.url}/?at=${time}`)
-  await page.locator('nav a[href="/journal.html?at=37"]').waitFor()
+  await page.locator('nav a[href="journal.html?at=37"]').waitFor()
   assert.deepEqual(errors, [])
 })
 

@@ -91,7 +91,7 @@ const READS = [
   ['/events', {}],
   ['/events?order=desc', {}],
   ['/events', { Accept: 'application/x-ndjson' }],
-  ['/index.html', {}],
+  ['/collections.html', {}],
   ['/swagger/', {}],
   ['/swagger/assets/swagger-ui.min.css', {}],
 ] as const

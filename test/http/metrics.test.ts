@@ -67,7 +67,7 @@ test('requests are counted by method, route and status; what clients make up add
   await send(url, 'GET', '/api/other/7')
   for (const path of ['/made', '/up', '/api/']) await send(url, 'GET', path)
   for (const method of ['PROPFIND', 'MKCOL']) await send(url, method, '/api/sensors/1')
-  await send(url, 'GET', '/index.html')
+  await send(url, 'GET', '/collections.html')
   const samples = await readMetrics(url)
   assert.deepEqual(requests(samples), {
     'GET /api/:collection/:id 200': 2,

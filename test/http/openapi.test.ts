@@ -446,8 +446,10 @@ function registeredRoutes(): ReadonlyMap<string, string> {
     gate: openToAll(),
     corsCredentials: false,
     contentSecurityPolicy: '',
-    wwwroot: '.',
+    wwwroot: undefined,
+    pages: '.',
     builtPages: '.',
+    middleware: [],
     log: pino({ level: 'silent' }),
     newId: () => '',
   })

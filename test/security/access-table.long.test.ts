@@ -66,7 +66,7 @@ const TABLE: readonly Row[] = [
   { route: '/swagger/', path: '/swagger/', get: 200, others: {} },
   { route: '/swagger/assets/:name', path: '/swagger/assets/swagger-ui.min.css', get: 200, others: {} },
   { path: '/', get: 200, others: {} },
-  { path: '/index.html', get: 200, others: {} },
+  { path: '/collections.html', get: 200, others: {} },
   { path: '/client/index.js', get: 200, others: {} },
   { path: '/nothing' },
   { path: '/admin', ...ADMIN },

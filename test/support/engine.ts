@@ -27,6 +27,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   },
   cors: { origins: undefined, credentials: false },
   contentSecurityPolicy: '',
+  basePath: '',
   hosts: [],
   staticFiles: undefined,
   collections: {},

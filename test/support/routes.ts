@@ -92,8 +92,10 @@ export async function registeredPaths(): Promise<readonly string[]> {
     gate,
     corsCredentials: false,
     contentSecurityPolicy: '',
-    wwwroot: '.',
+    wwwroot: undefined,
+    pages: '.',
     builtPages: '.',
+    middleware: [],
     log: pino({ level: 'silent' }),
     newId: () => '',
   })

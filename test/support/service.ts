@@ -27,7 +27,7 @@ export interface OwnServiceOptions {
   readonly flags?: readonly string[]
   /** Its clock; default: the machine's. */
   readonly now?: () => Date
-  /** Its `wwwroot`; default: the packaged one. */
+  /** Its `wwwroot`; default: none. */
   readonly wwwroot?: string
   /** Where data file and journal are; default: a new one. */
   readonly directory?: string
@@ -63,10 +63,12 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     log: pino({ level: invoked.settings.log.level, base: null }, { write: (line) => log.push(line) }),
     version: '0',
     sampleFile: join(ROOT, 'data/sensors.json'),
-    wwwroot: options.wwwroot ?? join(ROOT, 'wwwroot'),
+    wwwroot: options.wwwroot,
+    pages: join(ROOT, 'wwwroot'),
     swaggerAssets: join(ROOT, 'dist/swagger'),
     builtPages: join(ROOT, 'dist/pages'),
     descriptors: 1024,
+    middleware: [],
     failed: (error) => failures.push(error),
   })
   t.after(async () => {

@@ -111,7 +111,7 @@ async function names() {
     if (name === collection) link.setAttribute('aria-current', 'true')
     else link.removeAttribute('aria-current')
     link.href = withQuery(
-      '/',
+      '',
       `collection=${encodeURIComponent(name)}`,
       moment.at === undefined ? '' : `at=${moment.at}`,
     )

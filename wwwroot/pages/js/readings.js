@@ -92,10 +92,10 @@ export function readings({ mac, key, from, at, onMore, signal }) {
     /** @type {any[]} */
     const found = []
     let next = /** @type {string | undefined} */ (
-      `/events?${new URLSearchParams({ collection: 'sensors', id: key, order: 'desc', limit: String(EVENTS), ...(at !== undefined && { from: String(at) }) })}`
+      `?${new URLSearchParams({ collection: 'sensors', id: key, order: 'desc', limit: String(EVENTS), ...(at !== undefined && { from: String(at) }) })}`
     )
     while (next && found.length < MOST) {
-      const answer = await server.ask(next)
+      const answer = await server.ask(`/events${next}`)
       if (signal.aborted) return
       found.push(...answer.body)
       const last = found.at(-1)

@@ -93,7 +93,7 @@ export function someEvents(filter, at, onRead, onError) {
   /** @type {Line[]} */
   const lines = []
   /** @type {string | undefined} */
-  let next = `/events?${new URLSearchParams([...filter, ['order', 'desc'], ['limit', String(BLOCK)], ...(at === undefined ? [] : [['from', String(at)]])])}`
+  let next = `?${new URLSearchParams([...filter, ['order', 'desc'], ['limit', String(BLOCK)], ...(at === undefined ? [] : [['from', String(at)]])])}`
   const beginning = next
   let isReading = false
   let hasRead = false
@@ -119,7 +119,7 @@ export function someEvents(filter, at, onRead, onError) {
     if (isReading || !next) return
     isReading = true
     try {
-      const answer = await server.ask(next)
+      const answer = await server.ask(`/events${next}`)
       lines.push(...answer.body.map(lineOf))
       next = answer.next
       hasRead = true
@@ -134,7 +134,7 @@ export function someEvents(filter, at, onRead, onError) {
   /** Looks for new ones. */
   async function look() {
     if (!hasRead) return
-    const { body } = await server.ask(beginning)
+    const { body } = await server.ask(`/events${beginning}`)
     const newest = lines[0]?.position ?? 0
     const more = body.map(lineOf).filter((/** @type {Line} */ line) => line.position > newest)
     if (more.length === 0) return

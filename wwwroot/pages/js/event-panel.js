@@ -70,7 +70,7 @@ export function eventPanel(place, { go }) {
       { name: `All of ${collection}`, collection },
       { name: 'Everything' },
     ]
-    const onCollections = `/?${new URLSearchParams({ collection, ...(isItem && { item: String(id) }), at: String(position) })}`
+    const onCollections = `collections.html?${new URLSearchParams({ collection, ...(isItem && { item: String(id) }), at: String(position) })}`
     const history = isItem
       ? timeline(collection, String(id), (one) => [
           el(

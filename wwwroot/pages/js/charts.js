@@ -1,6 +1,6 @@
 // One chart for each thing that is measured, all over the same time. What stands under the pointer is told exactly, from
 // the readings themselves and not from what was drawn.
-import uPlot from '/uplot/uPlot.esm.js'
+import uPlot from '../../uplot/uPlot.esm.js'
 import { el, fill, setText } from './dom.js'
 import { dateTime } from './format.js'
 

@@ -1,7 +1,7 @@
 // How the journal is: where it stands, how far others are behind it, its files, and whether all of it is whole.
 import { calmly, el, fill, setText } from './dom.js'
 import { bytes, count, counted, visible } from './format.js'
-import { server } from './server.js'
+import { base, server } from './server.js'
 import { headersOf, session } from './session.js'
 
 const REFRESH_MS = 2000
@@ -84,7 +84,7 @@ export function healthCard(place) {
     setText(result, 'Checking…')
     result.classList.remove('bad-text')
     try {
-      const response = await fetch('/admin/verify', {
+      const response = await fetch(`${base}/admin/verify`, {
         method: 'POST',
         credentials: 'omit',
         headers: headersOf(session.credentials),

@@ -1,6 +1,7 @@
 // Who one is, for as long as the tab is open: what one signed in with is kept in the tab's own storage, and nowhere else.
 
-const KEPT = 'recollect.session'
+/** Several servers may be below paths of one origin, and share its storage. */
+const KEPT = `recollect.session ${new URL('../..', import.meta.url).pathname}`
 
 /**
  * @typedef {{ scheme: 'token', token: string }

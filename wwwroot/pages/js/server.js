@@ -1,5 +1,5 @@
 // All that the pages ask of the server goes through here: requests, what it tells by itself, and how the connection is.
-import { connect } from '/client/index.js'
+import { connect } from '../../client/index.js'
 import { authOf, headersOf, session } from './session.js'
 
 /** What the server refused, as it explains it (RFC 9457). */
@@ -17,6 +17,7 @@ export class Problem extends Error {
 }
 
 /**
+ * next: the query of the next page, with its `?`
  * @typedef {{ status: number, headers: Headers, body: any, position: number, total: number, next: string | undefined }} Answer
  * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string> }} Asked
  * @typedef {{ method: string, path: string, collection: string, itemId: string | number | null, position: number }} Updated
@@ -24,12 +25,15 @@ export class Problem extends Error {
  * @typedef {{ schemes: string[], actor: string | null, role: 'reader' | 'writer' | 'admin' | null }} Access
  */
 
+/** Where the server is, without a slash at the end: a proxy may have put it below a path that the server does not know. */
+export const base = new URL('../..', import.meta.url).href.replace(/\/$/, '')
+
 const GONE_MS = 1500
 const ROLES = ['reader', 'writer', 'admin']
 
 class Server extends EventTarget {
   /** Keeps the connection, and lists that stay right. */
-  client = connect(location.origin, authOf(session.credentials))
+  client = connect(base, authOf(session.credentials))
   /** @type {State} */
   state = 'connecting'
   /** Of the last event that is known of. */
@@ -58,7 +62,7 @@ class Server extends EventTarget {
   }
 
   /**
-   * @param {string} path
+   * @param {string} path as the server knows it
    * @param {Asked} [asked]
    * @returns {Promise<Answer>}
    */
@@ -67,7 +71,7 @@ class Server extends EventTarget {
     /** @type {Response} */
     let response
     try {
-      response = await fetch(path, {
+      response = await fetch(base + path, {
         method,
         // Without this a browser may answer a 401 with a dialog of its own.
         credentials: 'omit',
@@ -197,7 +201,7 @@ async function answerOf(response) {
     body: isJson && status !== 304 ? await response.json().catch(() => undefined) : undefined,
     position: Number(headers.get('Journal-Position')),
     total: Number(headers.get('X-Total-Count')),
-    next: /<([^>]*)>; rel="next"/.exec(headers.get('Link') ?? '')?.[1],
+    next: /<[^>?]*(\?[^>]*)>; rel="next"/.exec(headers.get('Link') ?? '')?.[1],
   }
 }
 

@@ -1,0 +1,48 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Logger } from 'pino'
+import { nodeFiles } from './files/node-files.ts'
+import type { Surroundings } from './service.ts'
+import { BadSettings, type Settings } from './settings.ts'
+
+const packageRoot = fileURLToPath(new URL('..', import.meta.url))
+
+/** A file of the package. */
+export function packaged(path: string): string {
+  return resolve(packageRoot, path)
+}
+
+export function packageVersion(): string {
+  return (JSON.parse(readFileSync(packaged('package.json'), 'utf8')) as { version: string }).version
+}
+
+/** The directory that `Http.Static` names. @throws {BadSettings} when there is none. */
+export function staticFilesOf({ staticFiles }: Settings): string | undefined {
+  if (staticFiles === undefined || statSync(staticFiles, { throwIfNoEntry: false })?.isDirectory()) return staticFiles
+  throw new BadSettings([`The directory of static files, ${staticFiles}, does not exist.`])
+}
+
+/** What differs between the program and a server in somebody else's process. */
+export type Own = Pick<Surroundings, 'wwwroot' | 'descriptors' | 'middleware' | 'failed'> & { readonly log: Logger }
+
+/** The real file system, clocks and timers, and the package's files. */
+export function realSurroundings(own: Own): Surroundings {
+  return {
+    files: nodeFiles,
+    now: () => new Date(),
+    newId: randomUUID,
+    schedule: (work, delayMs) => {
+      const timer = setTimeout(work, delayMs).unref()
+      return { cancel: () => clearTimeout(timer) }
+    },
+    elapsedMs: () => performance.now(),
+    version: packageVersion(),
+    sampleFile: packaged('data/sensors.json'),
+    pages: packaged('wwwroot'),
+    swaggerAssets: packaged('dist/swagger'),
+    builtPages: packaged('dist/pages'),
+    ...own,
+  }
+}
