@@ -10,6 +10,7 @@ import { helpText } from './cli/help.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
 import { isText, openLog } from './cli/log.ts'
 import { messagesOf } from './collections/file-mistakes.ts'
+import { descriptorLimit } from './descriptors.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { BadSettings } from './settings.ts'
@@ -91,6 +92,7 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
     log,
     wwwroot,
     descriptors: descriptorLimit(),
+    ownsProcess: true,
     middleware: [],
     failed: (error) => {
       log.fatal({ err: error }, 'the journal can no longer be trusted; ending')
@@ -120,19 +122,6 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
 /** Where a person finds what is served. */
 function placesAt(url: string): string {
   return `  Pages    ${url}/\n  API      ${url}/api\n  Try it   ${url}/swagger/\n`
-}
-
-/** How many descriptors this process may have open: Node has raised the limit as far as it may by now. */
-function descriptorLimit(): number {
-  const limits = '/proc/self/limits'
-  if (existsSync(limits)) {
-    const [, soft] = /^Max open files +(\d+) /m.exec(readFileSync(limits, 'utf8')) ?? []
-    if (soft !== undefined) return Number(soft)
-  }
-  // The report takes some 20 ms.
-  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } }
-  const soft = Number(userLimits?.open_files?.soft)
-  return soft > 0 ? soft : Number.POSITIVE_INFINITY
 }
 
 /** The hash of the password in the first line of standard input: an argument would be seen by others. */

@@ -15,6 +15,7 @@ export interface Measured {
   readonly sockets: () => SocketFigures
   readonly queries: Pick<Queries, 'list'>
   readonly version: string
+  readonly ownsProcess: boolean
 }
 
 type Labels = Readonly<Record<string, string | number>>
@@ -36,9 +37,17 @@ const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', '
  * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
  * numbers, and prom-client, which would look labels up with each, only writes them down.
  */
-export function metricsOf({ engine, requests, connections, sockets, queries, version }: Measured): MetricsOptions {
+export function metricsOf({
+  engine,
+  requests,
+  connections,
+  sockets,
+  queries,
+  version,
+  ownsProcess,
+}: Measured): MetricsOptions {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+  if (ownsProcess) collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
 
   const tell: Tell = (type, name, help, read) => {

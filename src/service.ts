@@ -38,6 +38,8 @@ export interface Surroundings extends EngineSurroundings {
   readonly builtPages: string
   /** How many descriptors the process may have open. */
   readonly descriptors: number
+  /** Whether `/metrics` tells of the process, too. Observers of it cannot be ended. */
+  readonly ownsProcess: boolean
   /** Sees each HTTP request first. Where there is any, all requests go through Koa. */
   readonly middleware: readonly Middleware[]
 }
@@ -153,6 +155,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         sockets: () => sockets.figures(),
         queries,
         version,
+        ownsProcess: surroundings.ownsProcess,
       }),
       observe,
       gate,

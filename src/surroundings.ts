@@ -25,7 +25,9 @@ export function staticFilesOf({ staticFiles }: Settings): string | undefined {
 }
 
 /** What differs between the program and a server in somebody else's process. */
-export type Own = Pick<Surroundings, 'wwwroot' | 'descriptors' | 'middleware' | 'failed'> & { readonly log: Logger }
+export type Own = Pick<Surroundings, 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'> & {
+  readonly log: Logger
+}
 
 /** The real file system, clocks and timers, and the package's files. */
 export function realSurroundings(own: Own): Surroundings {

@@ -47,6 +47,28 @@ readings.where({ batery_lt: 3000 })
 const wrong = (): unknown => readings.item(1).patch({ mac: 7 })
 `
 
+/** One that starts a server itself. */
+const OWN_SERVER = `
+import { start, type KoaMiddleware, type RunningServer } from 'recollect'
+
+const hello: KoaMiddleware = (ctx, next) => {
+  if (ctx.path !== '/hello') return next()
+  ctx.body = { hello: ctx.get('X-Name') }
+}
+const answers = async (server: RunningServer, path: string): Promise<string> =>
+  (await fetch(server.url + path, { headers: { 'X-Name': 'Ada' } })).text()
+{
+  await using server = await start({
+    data: { people: [{ id: 1 }] },
+    settings: { Limits: { PageSize: 10 } },
+    middleware: [hello, async (ctx, next) => { ctx.set('X-Seen', '1'); await next() }],
+  })
+  for (const path of ['/hello', '/api/people']) console.log(await answers(server, path))
+}
+// @ts-expect-error: a port is a number
+export const wrong = () => start({ port: '80' })
+`
+
 function npm(directory: string, command: 'npm' | 'npx', ...flags: readonly string[]): Promise<Ended> {
   return run(directory, command, flags)
 }
@@ -93,6 +115,8 @@ test('the package holds what runs it and what explains it, and installs as a pro
       'appsettings.json',
       'data/sensors.json',
       'dist/main.js',
+      'dist/library.js',
+      'dist/library.d.ts',
       'dist/client/index.js',
       'dist/client/index.d.ts',
       'dist/pages/client/index.js',
@@ -102,6 +126,7 @@ test('the package holds what runs it and what explains it, and installs as a pro
       'docs/client.md',
       'docs/design.md',
       'docs/journal.md',
+      'docs/library.md',
       'docs/security.md',
       'dist/pages/uplot/uPlot.esm.js',
       'dist/pages/uplot/LICENSE',
@@ -190,6 +215,16 @@ test('the package holds what runs it and what explains it, and installs as a pro
       assert.ok((await answer.arrayBuffer()).byteLength > 0, address)
     }
     assert.ok((await loaded(url, ['/', '/sensors.html', '/journal.html'])).size > 30, 'modules and styles')
+  })
+
+  await t.test('its server is started by programs, which are compiled without the types of Node and Koa', async () => {
+    writeFileSync(join(place, 'server.mts'), OWN_SERVER)
+    const compiler = join(root, 'node_modules/typescript/bin/tsc')
+    const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
+    const compiled = await run(place, process.execPath, [compiler, ...flags, 'server.mts'])
+    assert.deepEqual(compiled, { code: 0, stdout: '', stderr: '' })
+    const used = await run(place, process.execPath, ['server.mjs'])
+    assert.deepEqual(used, { code: 0, stdout: '{"hello":"Ada"}\n[{"id":1}]\n', stderr: '' })
   })
 
   await t.test(

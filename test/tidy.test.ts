@@ -30,6 +30,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** They may import all, and no room imports them. */
 const TOP = [
   'service',
+  'library',
   'surroundings',
   'engine',
   'replay-engine',

@@ -52,8 +52,9 @@ const HOME = 'collections.html'
 export function createApp(options: AppOptions): Koa {
   const app = new Koa()
   const { log, newId, gate } = options
-  app.on('error', (error: Error & { code?: string }) => {
-    if (!isClientGone(error)) log.error({ err: error }, 'an answer failed')
+  app.on('error', (error: Error & { code?: string; expose?: boolean }) => {
+    // A middleware of the user may throw a status that is meant for the client.
+    if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'an answer failed')
   })
   app.use(inOriginForm)
   app.use(identify(newId))

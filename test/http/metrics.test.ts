@@ -189,6 +189,7 @@ test('writes that there was no space for are counted, and that none are taken is
     sockets: () => NO_SOCKETS,
     queries: { list: () => [] },
     version: '0',
+    ownsProcess: false,
   })
   const create = () =>
     engine.handler.handle({ type: 'CreateItem', collection: 'a', item: {} }, { actor: 'x', requestId: 'r' })

@@ -68,6 +68,7 @@ export async function startHere(t: Scope, options: OwnServiceOptions = {}): Prom
     swaggerAssets: join(ROOT, 'dist/swagger'),
     builtPages: join(ROOT, 'dist/pages'),
     descriptors: 1024,
+    ownsProcess: false,
     middleware: [],
     failed: (error) => failures.push(error),
   })

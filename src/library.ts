@@ -1,0 +1,139 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import { readFileSync, statSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Middleware } from 'koa'
+import { destination } from 'pino'
+import { openLog } from './cli/log.ts'
+import { descriptorLimit } from './descriptors.ts'
+import { start as startService } from './service.ts'
+import { readSettings, type Settings } from './settings.ts'
+import { realSurroundings, staticFilesOf } from './surroundings.ts'
+
+export interface StartOptions {
+  /** The path of the data file. It is created when it is missing, with its journal beside it. Not together with `data`. */
+  readonly file?: string | undefined
+  /** The first state of the data file, which is in a temporary directory then: `close` removes it. Default: no collections. */
+  readonly data?: Readonly<Record<string, object>> | undefined
+  /** As in appsettings.json. Environment variables are not read. `Log.Level` is `silent` by default. */
+  readonly settings?: Readonly<Record<string, unknown>> | undefined
+  /** Default: 0, a free one. */
+  readonly port?: number | undefined
+  /** Default: 127.0.0.1. */
+  readonly host?: string | undefined
+  /** Koa middleware, such as the routes of a router. It sees each HTTP request before the server, which authenticates after it. */
+  readonly middleware?: readonly KoaMiddleware[] | undefined
+}
+
+/** A server in this process. */
+export interface RunningServer {
+  /** Where it listens, such as `http://127.0.0.1:40123`, without a slash at the end. */
+  readonly url: string
+  /**
+   * Answers the requests that were accepted, and ends. Rejects with the reason when the server has ended by itself before,
+   * because its journal could not be written.
+   */
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** What a middleware gets of Koa's context, for those who do not have `@types/koa`. */
+export interface KoaContext {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly state: Record<string, unknown>
+  method: string
+  url: string
+  path: string
+  status: number
+  body: unknown
+  get(field: string): string
+  set(field: string, value: string): void
+}
+
+interface AnyMiddleware {
+  call(context: KoaContext, next: () => Promise<unknown>): unknown
+}
+
+/** A method's parameters are compared in both directions, so this takes the middleware of Koa and of its routers, too. */
+export type KoaMiddleware = AnyMiddleware['call']
+
+/** Starts a server in this process. It sets no signal handlers, and never ends the process. */
+export async function start(options: StartOptions = {}): Promise<RunningServer> {
+  const { file, data } = options
+  if (file !== undefined && data !== undefined) throw new TypeError('file and data exclude each other.')
+  if (file !== undefined) return serve(resolve(file), options, async () => {})
+  const directory = await mkdtemp(join(tmpdir(), 'recollect-'))
+  const remove = (): Promise<void> => rm(directory, { recursive: true, force: true, maxRetries: 3 })
+  try {
+    const temporary = join(directory, 'db.json')
+    await writeFile(temporary, JSON.stringify(data ?? {}))
+    return await serve(temporary, options, remove)
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+async function serve(file: string, options: StartOptions, remove: () => Promise<void>): Promise<RunningServer> {
+  const settings = settingsOf(file, options)
+  const stderr = destination({ dest: 2, sync: true })
+  let failure: { readonly error: unknown } | undefined
+  let end: (() => Promise<void>) | undefined
+  const service = await startService(
+    settings,
+    realSurroundings({
+      log: openLog(settings.log, {
+        write: (text) => void stderr.write(text),
+        isTerminal: false,
+        hasColours: false,
+      }),
+      wwwroot: staticFilesOf(settings),
+      descriptors: descriptorLimit(),
+      ownsProcess: false,
+      middleware: (options.middleware ?? []) as readonly Middleware[],
+      failed: (error) => {
+        failure ??= { error }
+        end?.().catch(() => {})
+      },
+    }),
+  )
+  let ending: Promise<void> | undefined
+  end = () => {
+    ending ??= service.close().finally(remove)
+    return ending
+  }
+  const close = async (): Promise<void> => {
+    await end().catch((error: unknown) => {
+      failure ??= { error }
+    })
+    if (failure) throw failure.error
+  }
+  if (failure) await close()
+  return { url: service.urls[0] + settings.basePath, close, [Symbol.asyncDispose]: close }
+}
+
+/** How messages call the option of this name, as they would call a configuration file by its path. */
+const SETTINGS = 'settings'
+
+function settingsOf(file: string, { settings = {}, host = '127.0.0.1', port = 0 }: StartOptions): Settings {
+  const flags: Readonly<Record<string, string>> = { file, host, port: String(port), settings: SETTINGS }
+  const text = JSON.stringify({ ...settings, Log: withLevel(settings.Log) })
+  return readSettings(
+    { isText: true, where: '', entries: new Map(), schemas: new Map(), text: (name) => flags[name], has: () => false },
+    {
+      env: {},
+      absolute: (path) => (path === SETTINGS ? path : resolve(path)),
+      packagedSettings: '',
+      readText: (path) => (path === SETTINGS ? text : textAt(path)),
+    },
+  )
+}
+
+function withLevel(log: unknown): unknown {
+  return log === undefined || (typeof log === 'object' && log !== null) ? { Level: 'silent', ...log } : log
+}
+
+function textAt(path: string): string | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ? readFileSync(path, 'utf8') : undefined
+}

@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { realpath, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import Router from '@koa/router'
+import type { Middleware } from 'koa'
+import koaBody from 'koa-body'
+import { connect } from '../src/client/index.ts'
+import { segmentName } from '../src/events/walk.ts'
+import { type KoaContext, type RunningServer, type StartOptions, start } from '../src/library.ts'
+import { temporaryDirectory } from './support/directory.ts'
+import { json } from './support/server.ts'
+
+const LIBRARY = fileURLToPath(new URL('../dist/library.js', import.meta.url))
+const PEOPLE = { people: [{ id: 1, name: 'Ada' }] }
+
+// Other tests make directories in the usual place.
+const TEMPORARY = await temporaryDirectory({ after })
+process.env.TMPDIR = TEMPORARY
+
+/** It ends with the test. */
+async function started(t: TestContext, options?: StartOptions): Promise<RunningServer> {
+  const server = await start(options)
+  t.after(() => server.close())
+  return server
+}
+
+async function read(url: string, init?: RequestInit): Promise<unknown> {
+  return (await fetch(url, init)).json()
+}
+
+/** A program in a directory, as its author runs it. */
+async function run(directory: string, source: string, under: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
+  const file = join(directory, 'program.mjs')
+  await writeFile(file, source.replaceAll("'recollect'", JSON.stringify(LIBRARY)))
+  const [command, ...rest] = [...under, process.execPath, file]
+  const child = spawn(command as string, rest, { cwd: directory, env: { ...process.env, ...env } })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes) => {
+      output += bytes
+    })
+  }
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, output }
+}
+
+function temporaryNames(): readonly string[] {
+  return readdirSync(TEMPORARY)
+}
+
+test('a server with data serves it on a free port, and leaves nothing behind', async () => {
+  const server = await start({ data: PEOPLE })
+  try {
+    assert.match(server.url, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
+    assert.deepEqual(await read(`${server.url}/api/people`), PEOPLE.people)
+    assert.equal((await fetch(`${server.url}/api/people`, json('POST', { name: 'Grace' }))).status, 201)
+    assert.deepEqual(await read(`${server.url}/api/people?name=Grace`), [{ name: 'Grace', id: 2 }])
+    assert.equal((await fetch(`${server.url}/`)).status, 200)
+    assert.equal(temporaryNames().length, 1)
+  } finally {
+    await server[Symbol.asyncDispose]()
+  }
+  await server.close()
+  assert.deepEqual(temporaryNames(), [])
+  await assert.rejects(fetch(`${server.url}/api`))
+  assert.deepEqual(PEOPLE, { people: [{ id: 1, name: 'Ada' }] })
+})
+
+test('a server without file and data has no collections yet', async (t) => {
+  const { url } = await started(t)
+  assert.deepEqual(await read(`${url}/api`), [])
+})
+
+test('a server with a file keeps its journal beside it, for the next one', async (t) => {
+  const file = join(await temporaryDirectory(t), 'db.json')
+  const first = await start({ file })
+  await fetch(`${first.url}/api/people`, json('POST', { name: 'Ada' }))
+  await assert.rejects(start({ file }), /another process|in use|lock/i)
+  await first.close()
+  const second = await started(t, { file })
+  assert.deepEqual(await read(`${second.url}/api/people/0`), { name: 'Ada', id: 0 })
+  assert.deepEqual(
+    await read(`${second.url}/api/people?asOf=0`, {}).then((body) => (body as { status: number }).status),
+    404,
+  )
+})
+
+test('servers side by side know nothing of each other', async (t) => {
+  const servers = await Promise.all([1, 2, 3].map((n) => started(t, { data: { things: [{ id: n }] } })))
+  const clients = servers.map(({ url }) => connect(url))
+  const lists = await Promise.all(
+    clients.map(async (client) => {
+      const list = client.collection<{ id: number }>('things').live()
+      await list.ready
+      return list
+    }),
+  )
+  await Promise.all(servers.map(({ url }, n) => fetch(`${url}/api/things`, json('POST', { n }))))
+  for (const [n, list] of lists.entries()) {
+    while (list.total < 2) await new Promise((resolve) => list.onChange(() => resolve(undefined)))
+    assert.deepEqual(list.items, [{ id: n + 1 }, { n, id: n + 2 }])
+  }
+  for (const client of clients) client.close()
+  await servers[0]?.close()
+  assert.deepEqual(await read(`${servers[1]?.url}/api/things/2`), { id: 2 })
+})
+
+test('settings are those of appsettings.json; every mistake is said, and nothing is left behind', async (t) => {
+  const closed = await started(t, {
+    data: PEOPLE,
+    settings: {
+      Authentication: { Enabled: true, AuthenticationType: ['apikey'], ApiKey: 'k'.repeat(32) },
+      Http: { BasePath: '/below' },
+    },
+  })
+  assert.ok(closed.url.endsWith('/below'))
+  assert.equal((await fetch(`${closed.url}/api/people`)).status, 401)
+  assert.equal((await fetch(`${closed.url}/api/people`, { headers: { 'X-API-KEY': 'k'.repeat(32) } })).status, 200)
+
+  const before = temporaryNames()
+  await assert.rejects(
+    start({ settings: { Api: { UpsertOnput: true }, Apy: {} } }),
+    /^BadSettings: settings: .*\nsettings: /,
+  )
+  await assert.rejects(start({ settings: { Log: 'loud' } }), /settings: Log must be an object/)
+  await assert.rejects(start({ data: { people: [1] as unknown as object } }), /people/)
+  await assert.rejects(start({ settings: { Http: { Static: join(TEMPORARY, 'none') } } }), /none, does not exist/)
+  await assert.rejects(start({ port: 65_536 }), /65536/)
+  await assert.rejects(start({ file: 'db.json', data: {} }), TypeError)
+  assert.deepEqual(
+    temporaryNames().filter((name) => !before.includes(name)),
+    [],
+  )
+})
+
+test('Http.Static names files that are served before the packaged pages', async (t) => {
+  const directory = await temporaryDirectory(t)
+  await writeFile(join(directory, 'index.html'), '<p>mine</p>')
+  const { url } = await started(t, { settings: { Http: { Static: directory } } })
+  assert.equal(await (await fetch(`${url}/`)).text(), '<p>mine</p>')
+  assert.equal((await fetch(`${url}/collections.html`)).status, 200)
+})
+
+test('middleware sees each request first, and what it changes is authorized as what it became', async (t) => {
+  const router = new Router()
+  router.get('/hello', (ctx) => {
+    ctx.body = 'world'
+  })
+  router.post('/echo', koaBody() as unknown as Parameters<typeof router.use>[0], (ctx) => {
+    ctx.body = (ctx.request as { body?: unknown }).body
+  })
+  router.get('/teapot', (ctx) => ctx.throw(418, 'short and stout'))
+  const rewrite: Middleware = (ctx, next) => {
+    if (ctx.path.startsWith('/v1/')) ctx.path = ctx.path.replace('/v1/', '/api/')
+    ctx.set('X-Seen', 'yes')
+    return next()
+  }
+  const own = (ctx: KoaContext, next: () => Promise<unknown>): unknown => {
+    if (ctx.path !== '/own') return next()
+    ctx.body = { own: 1 }
+  }
+  const server = await started(t, {
+    data: PEOPLE,
+    settings: { Authentication: { Enabled: true, AuthenticationType: ['apikey'], ApiKey: 'k'.repeat(32) } },
+    middleware: [rewrite, router.routes(), own],
+  })
+  const headers = { 'X-API-KEY': 'k'.repeat(32) }
+  assert.equal(await (await fetch(`${server.url}/hello`)).text(), 'world')
+  assert.deepEqual(await read(`${server.url}/echo`, json('POST', { n: 1 })), { n: 1 })
+  assert.deepEqual(await read(`${server.url}/own`), { own: 1 })
+  const teapot = await fetch(`${server.url}/teapot`)
+  assert.deepEqual([teapot.status, await teapot.text()], [418, 'short and stout'])
+  assert.equal((await fetch(`${server.url}/v1/people`)).status, 401)
+  const seen = await fetch(`${server.url}/v1/people/1`, { headers })
+  assert.deepEqual(await seen.json(), PEOPLE.people[0])
+  assert.equal(seen.headers.get('x-seen'), 'yes')
+  const created = await fetch(`${server.url}/api/people`, json('POST', { name: 'Grace' }, headers))
+  assert.equal(created.status, 201)
+  assert.equal(created.headers.get('x-seen'), 'yes')
+})
+
+test('without authentication, too, no request passes middleware by', async (t) => {
+  const paths: string[] = []
+  const note: Middleware = (ctx, next) => {
+    paths.push(ctx.path)
+    return next()
+  }
+  const { url } = await started(t, { data: PEOPLE, middleware: [note] })
+  for (const path of ['/api/people', '/api/people/1', '/api']) assert.equal((await fetch(url + path)).status, 200)
+  assert.deepEqual(paths, ['/api/people', '/api/people/1', '/api'])
+})
+
+test('a body that a middleware has read is refused where the server needs it, with the reason', async (t) => {
+  const { url } = await started(t, { data: PEOPLE, middleware: [koaBody() as unknown as Middleware] })
+  const answer = await fetch(`${url}/api/people`, json('POST', { name: 'Grace' }))
+  assert.equal(answer.status, 400)
+  assert.match(((await answer.json()) as { detail: string }).detail, /^The body could not be read/)
+})
+
+test('a program ends by itself when its servers are closed, and keeps its own signals', async (t) => {
+  const { code, output } = await run(
+    await temporaryDirectory(t),
+    `import { start } from 'recollect'
+    const count = () => ['SIGTERM', 'SIGINT', 'uncaughtException', 'unhandledRejection', 'exit'].map((name) => process.listenerCount(name))
+    const before = count()
+    for (let round = 0; round < 3; round++) {
+      const [one, other] = await Promise.all([start({ data: { a: [] } }), start()])
+      await fetch(one.url + '/api/a', { method: 'POST', body: '{}', headers: { 'Content-Type': 'application/json' } })
+      await (await fetch(one.url + '/metrics')).text()
+      await new Promise((resolve) => { new WebSocket(one.url.replace('http', 'ws') + '/ws').onopen = resolve })
+      await Promise.all([one.close(), other.close()])
+    }
+    console.log(String(before) === String(count()))`
+      .replace('new WebSocket(', `new (await import(${JSON.stringify(import.meta.resolve('ws'))})).WebSocket(`)
+      .replace('await new Promise((resolve) => {', 'await new Promise(async (resolve) => {'),
+  )
+  assert.deepEqual({ code, output }, { code: 0, output: 'true\n' })
+})
+
+const STRACE = process.env.STRACE ?? '/usr/bin/strace'
+
+test('when the journal cannot be written any more, the server ends and close says why; the process goes on', {
+  skip: existsSync(STRACE) ? false : 'strace is missing',
+}, async (t) => {
+  const directory = await temporaryDirectory(t)
+  const file = join(directory, 'db.json')
+  await (await start({ file })).close()
+  const segment = await realpath(join(directory, 'db.journal', segmentName(1)))
+  const { code, output } = await run(
+    directory,
+    `import { start } from 'recollect'
+    const server = await start({ file: ${JSON.stringify(file)} })
+    const post = () => fetch(server.url + '/api/a', { method: 'POST', body: '{}', headers: { 'Content-Type': 'application/json' } })
+    console.log(await post().then(({ ok }) => ok, () => false))
+    while (await fetch(server.url + '/health').then(() => true, () => false)) await new Promise((resolve) => setTimeout(resolve, 10))
+    console.log(await server.close().then(() => 'closed', ({ code }) => code))`,
+    [
+      STRACE,
+      '-f',
+      '-qqq',
+      '-o',
+      '/dev/null',
+      '-P',
+      segment,
+      '-e',
+      'trace=pwrite64',
+      '-e',
+      'inject=pwrite64:error=EIO:when=1',
+    ],
+    { UV_THREADPOOL_SIZE: '1' },
+  )
+  assert.deepEqual({ code, output }, { code: 0, output: 'false\nEIO\n' })
+})
