@@ -1,7 +1,7 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Turns } from '../turns.ts'
 import type { Claim } from './failure-log.ts'
-import { decoyOf, hashPassword, isPasswordHash, sameSecret, verifyPassword } from './passwords.ts'
+import { decoyOf, digest, hashPassword, isPasswordHash, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
 import type { Token, Tokens } from './tokens.ts'
 
@@ -57,11 +57,11 @@ export class Access {
   readonly schemes: readonly Scheme[]
   readonly tokens: Tokens
   readonly #users: ReadonlyMap<string, User>
-  readonly #apiKeys: readonly ApiKey[]
+  readonly #apiKeys: readonly { readonly digest: Buffer; readonly principal: Principal }[]
   /** A hash of a password that nobody knows, for names that nobody has. */
   readonly #decoy: string
   /** Passwords that were right, by a keyed digest: a hash is made to be slow, and is not computed for each request. */
-  readonly #remembered = new Set<string>()
+  readonly #verified = new Set<string>()
   readonly #digestKey = randomBytes(32)
   readonly #turns = new Turns(CHECKS_AT_ONCE)
 
@@ -69,7 +69,7 @@ export class Access {
     this.schemes = schemes
     this.tokens = tokens
     this.#users = new Map(users.map((user) => [user.name, user]))
-    this.#apiKeys = apiKeys
+    this.#apiKeys = apiKeys.map(({ name, key, role }) => ({ digest: digest(key), principal: { actor: name, role } }))
     this.#decoy = decoy
   }
 
@@ -87,17 +87,33 @@ export class Access {
     return !(apiKey !== undefined && this.#has('apikey')) && /^basic /i.test(authorization ?? '') && this.#has('basic')
   }
 
-  /** Undefined when nothing that was brought is right for an active scheme. */
-  async identify({ authorization, apiKey, accessToken }: Credentials): Promise<Principal | undefined> {
-    if (apiKey !== undefined && this.#has('apikey')) return this.#byKey(apiKey)
-    const [, scheme = '', rest = ''] = schemeOf(authorization ?? '')
-    switch (scheme.toLowerCase()) {
+  /** The principal of an API key, or of a password or token that was verified before. Undefined says nothing of others. */
+  recognize(credentials: Credentials): Principal | undefined {
+    const presented = this.#read(credentials)
+    switch (presented?.scheme) {
+      case 'apikey':
+        return this.#byKey(presented.key)
       case 'basic':
-        return this.#has('basic') ? this.#byBasic(rest) : undefined
-      case 'bearer':
-        return this.#byToken(rest)
+        return this.#byVerifiedPassword(presented.name, this.#digest(presented.name, presented.password))
+      case 'token':
+        return this.#byToken(this.tokens.verified(presented.jwt))
       default:
-        return accessToken === undefined ? undefined : this.#byToken(accessToken)
+        return undefined
+    }
+  }
+
+  /** Undefined when nothing that was brought is right for an active scheme. */
+  async identify(credentials: Credentials): Promise<Principal | undefined> {
+    const presented = this.#read(credentials)
+    switch (presented?.scheme) {
+      case 'apikey':
+        return this.#byKey(presented.key)
+      case 'basic':
+        return this.byPassword(presented.name, presented.password)
+      case 'token':
+        return this.#byToken(await this.tokens.verify(presented.jwt))
+      default:
+        return undefined
     }
   }
 
@@ -117,18 +133,17 @@ export class Access {
 
   /** The user of that name and password. */
   async byPassword(name: string, password: string): Promise<Principal | undefined> {
+    const digest = this.#digest(name, password)
+    const known = this.#byVerifiedPassword(name, digest)
+    if (known) return known
     const user = this.#users.get(name)
-    const digest = createHmac('sha256', this.#digestKey)
-      .update(JSON.stringify([name, password]))
-      .digest('base64')
-    if (user && this.#remembered.has(digest)) return { actor: user.name, role: user.role }
     const isRight = await this.#turns.run(async () => {
       // Another request with the same password may have been checked while this one waited.
-      return this.#remembered.has(digest) || verifyPassword(password, user?.password ?? this.#decoy)
+      return this.#verified.has(digest) || verifyPassword(password, user?.password ?? this.#decoy)
     })
     if (!user || !isRight) return undefined
-    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-    this.#remembered.add(digest)
+    if (this.#verified.size >= REMEMBERED) this.#verified.clear()
+    this.#verified.add(digest)
     return { actor: user.name, role: user.role }
   }
 
@@ -151,24 +166,50 @@ export class Access {
     return this.schemes.includes(scheme)
   }
 
+  /** What was presented for an active scheme. An API key comes before all else, then the Authorization header. */
+  #read({ authorization, apiKey, accessToken }: Credentials): Presented | undefined {
+    if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey', key: apiKey }
+    const [, scheme = '', rest = ''] = schemeOf(authorization ?? '')
+    switch (scheme.toLowerCase()) {
+      case 'basic': {
+        const named = this.#has('basic') ? namedIn(rest) : undefined
+        return named && { scheme: 'basic', ...named }
+      }
+      case 'bearer':
+        return this.#has('token') ? { scheme: 'token', jwt: rest } : undefined
+      default:
+        return accessToken !== undefined && this.#has('token') ? { scheme: 'token', jwt: accessToken } : undefined
+    }
+  }
+
   #byKey(brought: string): Principal | undefined {
-    let found: ApiKey | undefined
-    for (const apiKey of this.#apiKeys) if (sameSecret(apiKey.key, brought)) found ??= apiKey
-    return found && { actor: found.name, role: found.role }
+    const sent = digest(brought)
+    let found: Principal | undefined
+    for (const apiKey of this.#apiKeys) if (timingSafeEqual(apiKey.digest, sent)) found ??= apiKey.principal
+    return found
   }
 
-  async #byBasic(encoded: string): Promise<Principal | undefined> {
-    const found = namedIn(encoded)
-    return found && this.byPassword(found.name, found.password)
+  #byVerifiedPassword(name: string, digest: string): Principal | undefined {
+    const user = this.#users.get(name)
+    return user && this.#verified.has(digest) ? { actor: user.name, role: user.role } : undefined
   }
 
-  async #byToken(jwt: string): Promise<Principal | undefined> {
-    if (!this.#has('token')) return undefined
-    const token = await this.tokens.verify(jwt)
+  #byToken(token: Token | undefined): Principal | undefined {
     const user = token && this.#users.get(token.user)
     return user && { actor: user.name, role: user.role, token }
   }
+
+  #digest(name: string, password: string): string {
+    return createHmac('sha256', this.#digestKey)
+      .update(JSON.stringify([name, password]))
+      .digest('base64')
+  }
 }
+
+type Presented =
+  | { readonly scheme: 'apikey'; readonly key: string }
+  | { readonly scheme: 'basic'; readonly name: string; readonly password: string }
+  | { readonly scheme: 'token'; readonly jwt: string }
 
 /** The scheme and the rest of an Authorization header. */
 function schemeOf(authorization: string): readonly string[] {

@@ -75,10 +75,23 @@ export class Gate {
     return this.#proxies.has(remote)
   }
 
-  /** The address is asked for only where it is needed: to find it out costs more than most else. */
+  /**
+   * The principal, where it is known at once (`Access.recognize`); undefined where only `admit` can tell. It counts
+   * nothing against the address. `address` is called for a password alone, as it costs more than most else.
+   */
+  recognize(credentials: Credentials, address: () => string): Principal | undefined {
+    const { access } = this
+    if (!access) return ANYBODY
+    // An address that was wrong too often waits, whatever password it comes with.
+    if (access.asksForPassword(credentials) && this.#failures.waitSeconds(address()) > 0) return undefined
+    return access.recognize(credentials)
+  }
+
   async admit(credentials: Credentials, address: () => string): Promise<Principal | Refused> {
     const { access } = this
     if (!access) return ANYBODY
+    const recognized = this.recognize(credentials, address)
+    if (recognized) return recognized
     if (!isAnything(credentials)) return UNAUTHENTICATED
     if (access.asksForPassword(credentials)) {
       return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))

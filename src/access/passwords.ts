@@ -1,4 +1,4 @@
-import { createHash, randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 
 const COST = 2 ** 15
 const BLOCK_SIZE = 8
@@ -81,8 +81,8 @@ export function sameSecret(a: string | Uint8Array, b: string | Uint8Array): bool
   return timingSafeEqual(digest(a), digest(b))
 }
 
-function digest(secret: string | Uint8Array): Buffer {
-  return createHash('sha256').update(secret).digest()
+export function digest(secret: string | Uint8Array): Buffer {
+  return hash('sha256', secret, 'buffer')
 }
 
 function derive(password: string, salt: Buffer, { cost, blockSize, parallel }: Parameters): Promise<Buffer> {

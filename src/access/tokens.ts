@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { decodeJwt, jwtVerify, SignJWT } from 'jose'
 
 export interface Token {
@@ -23,6 +23,8 @@ export interface Revocation {
 
 const ALGORITHM = 'HS256'
 const ISSUER = 'recollect'
+/** Verified tokens that are cached: verifying one takes 0.2 ms of processor time. */
+const CACHED = 1000
 
 /** Access tokens (RFC 7519): one algorithm, always with an expiry, revocable. */
 export class Tokens {
@@ -31,6 +33,8 @@ export class Tokens {
   readonly #now: () => Date
   readonly #store: RevocationStore
   readonly #revoked = new Map<string, number>()
+  /** By the digest of the JWT, the oldest first. */
+  readonly #verified = new Map<string, Token>()
   #written: Promise<void> = Promise.resolve()
 
   private constructor(secret: Uint8Array, expiresInSeconds: number, now: () => Date, store: RevocationStore) {
@@ -67,6 +71,12 @@ export class Tokens {
       .sign(this.#secret)
   }
 
+  /** The token if it was verified before and is still valid. */
+  verified(jwt: string): Token | undefined {
+    const token = this.#verified.get(hash('sha256', jwt, 'base64'))
+    return token && this.isValid(token) ? token : undefined
+  }
+
   /** Undefined for a token that is forged, expired, revoked, or no token of ours at all. */
   async verify(jwt: string): Promise<Token | undefined> {
     try {
@@ -81,7 +91,9 @@ export class Tokens {
         user: payload.sub as string,
         expiresAt: (payload.exp as number) * 1000,
       }
-      return this.isValid(token) ? token : undefined
+      if (!this.isValid(token)) return undefined
+      this.#cache(jwt, token)
+      return token
     } catch {
       return undefined
     }
@@ -95,6 +107,14 @@ export class Tokens {
     } catch {
       return undefined
     }
+  }
+
+  #cache(jwt: string, token: Token): void {
+    for (const oldest of this.#verified.keys()) {
+      if (this.#verified.size < CACHED) break
+      this.#verified.delete(oldest)
+    }
+    this.#verified.set(hash('sha256', jwt, 'base64'), token)
   }
 
   isValid({ id, expiresAt }: Token): boolean {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Logger } from 'pino'
-import type { Principal } from '../../src/access/access.ts'
+import type { Credentials, Principal } from '../../src/access/access.ts'
 import { Access, ANYBODY } from '../../src/access/access.ts'
 import { TrustedProxies } from '../../src/access/addresses.ts'
 import { type Claim, FailureLog } from '../../src/access/failure-log.ts'
@@ -102,6 +102,39 @@ test('of one address and of all together only so many passwords wait to be check
     await settled()
   }
   assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY, 'there is room again')
+})
+
+test('a key is recognized at once, a password and a token once they were verified, and nothing else', async () => {
+  const { gate, time, tokens } = await opened({ limit: 1 })
+  const recognized = (credentials: Credentials) => gate.recognize(credentials, () => 'a')?.actor
+  const bearer = { authorization: `Bearer ${await tokens.issue('anna')}` }
+  assert.equal(recognized({ apiKey: 'right' }), 'anna')
+  for (const brought of [password('right'), bearer]) {
+    assert.equal(recognized(brought), undefined)
+    assert.ok(!isRefused(await gate.admit(brought, () => 'a')))
+    assert.equal(recognized(brought), 'anna')
+  }
+  for (const wrong of [{}, { apiKey: 'wrong', ...bearer }, password('wrong'), { authorization: 'Bearer a.b.c' }]) {
+    for (let count = 0; count < 5; count++) assert.equal(recognized(wrong), undefined)
+  }
+  assert.equal(recognized(password('right')), 'anna', 'nothing was counted')
+  await gate.admit(password('wrong'), () => 'a')
+  assert.equal(recognized(password('right')), undefined, 'this address waits')
+  time.pass(100_000)
+  assert.equal(recognized(bearer), undefined, 'the token has expired')
+})
+
+test('a token that was revoked is not recognized any more', async () => {
+  const { gate, tokens } = await opened()
+  const bearer = { authorization: `Bearer ${await tokens.issue('anna')}` }
+  const admitted = await gate.admit(bearer, () => 'a')
+  assert.ok(!isRefused(admitted) && admitted.token)
+  await tokens.revoke(admitted.token)
+  assert.equal(
+    gate.recognize(bearer, () => 'a'),
+    undefined,
+  )
+  assert.deepEqual(await gate.admit(bearer, () => 'a'), WRONG)
 })
 
 test('to bring nothing is no wrong guess', async () => {
