@@ -6,14 +6,16 @@ import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
 import { BasedResponse, BasePath } from './http/base-path.ts'
+import type { Front } from './http/connection.ts'
 import { ConnectionLimits } from './http/connection-limits.ts'
-import { Connections, type Front } from './http/connections.ts'
+import { Connections } from './http/connections.ts'
+import { eventResources } from './http/events.ts'
 import { FileStreams } from './http/file-streams.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
 import { onceBuilt } from './http/once-built.ts'
 import { readable } from './http/read-only.ts'
-import { RequestTimes } from './http/request-times.ts'
+import { observing, RequestTimes } from './http/request-times.ts'
 import { destroyStalled } from './http/stalls.ts'
 import { waitingForPosition } from './http/waiting.ts'
 import { checkAddresses, listen } from './listening.ts'
@@ -101,7 +103,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
     const { bodyBytes } = limits
-    const all = apiResources({ views, past, queries, handler, journal, now, bodyBytes, limits: query })
+    const all = apiResources({ views, past, queries, handler, journal, now, limits: query })
     const position = () => views.position
     const building = () => engine.building?.()
     const api = waitingForPosition(onceBuilt(readOnly === undefined ? all : readable(all), building), {
@@ -109,22 +111,21 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       arrivals,
       seconds: limits.waitSeconds,
     })
-    const { observe } = requests
+    const events = eventResources({
+      journal,
+      history: () => (building() ? undefined : history),
+      arrivals,
+      gate,
+      limits: query,
+      turns: new Turns(SEARCHES_AT_ONCE),
+      streams: new PerAddress(limits.streamsPerAddress),
+      // A node of a cluster may hear of events later than the one that the client read from.
+      waitSeconds: settings.cluster ? limits.waitSeconds : 0,
+    })
+    const resources = [...api, ...events]
+    const served = { resources, gate, bodyBytes, position, observe: observing(requests, log), log, newId }
     const app = createApp({
-      api,
-      bodyBytes,
-      position,
-      events: {
-        journal,
-        history: () => (building() ? undefined : history),
-        arrivals,
-        gate,
-        limits: query,
-        turns: new Turns(SEARCHES_AT_ONCE),
-        streams: new PerAddress(limits.streamsPerAddress),
-        // A node of a cluster may hear of events later than the one that the client read from.
-        waitSeconds: settings.cluster ? limits.waitSeconds : 0,
-      },
+      ...served,
       admin: {
         health,
         schemes: gate.access?.schemes ?? [],
@@ -157,8 +158,6 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         version,
         ownsProcess: surroundings.ownsProcess,
       }),
-      observe,
-      gate,
       readOnly,
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,
@@ -166,8 +165,6 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       pages: surroundings.pages,
       builtPages: surroundings.builtPages,
       middleware,
-      log,
-      newId,
     })
     const connectionLimits = new ConnectionLimits({
       gate,
@@ -175,8 +172,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       perAddress: limits.connectionsPerAddress,
       log,
     })
-    const front: Front =
-      middleware.length > 0 ? () => 'left' : hotPath({ resources: api, gate, bodyBytes, position, observe, log, newId })
+    const front: Front = middleware.length > 0 ? () => 'left' : hotPath(served)
     const http = createServer(
       {
         maxHeaderSize: limits.headerBytes,

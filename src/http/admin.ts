@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import Router from '@koa/router'
+import type { Context } from 'koa'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { Former, Restoration } from '../commands/restore.ts'
 import { type Fault, Refusal } from '../errors.ts'
@@ -14,8 +15,9 @@ import { itemsOf, type Reading } from '../projections/query/index/reading.ts'
 import type { Views } from '../projections/views.ts'
 import { Slices } from '../slices.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
-import { bodySource, JSON_TYPE, readBody } from './bodies.ts'
+import { JSON_TYPE, readBody } from './bodies.ts'
 import { principalOf } from './guard.ts'
+import { bodyOf, jsonBody } from './koa-body.ts'
 import { type Building, checkBuilt } from './once-built.ts'
 import { authorOf } from './requests.ts'
 import { resource } from './resource.ts'
@@ -49,7 +51,6 @@ export function adminRoutes(options: AdminOptions): Router {
   const { health, schemes, warnings, building, reload, snapshot, verify } = options
   const { handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
-  const bodyOf = bodySource(bodyBytes)
   const slices = new Slices()
 
   resource(router, '/health', {
@@ -92,9 +93,10 @@ export function adminRoutes(options: AdminOptions): Router {
     },
   })
 
-  resource(router, '/admin/restore', {
-    POST: async (ctx) => {
-      const { json } = await readBody(bodyOf(ctx), { types: [JSON_TYPE], limitBytes: bodyBytes, slices })
+  const restoring = {
+    POST: async (ctx: Context) => {
+      const source = { headers: ctx.headers, bytes: async () => bodyOf(ctx) }
+      const { json } = await readBody(source, [JSON_TYPE], slices)
       const wanted = await parseRestore(json, { journal, now })
       checkBuilt(building())
       const { position, events } = await restore(wanted, authorOf(ctx))
@@ -106,7 +108,8 @@ export function adminRoutes(options: AdminOptions): Router {
       }))
       sendJson(ctx, JSON.stringify({ position, dryRun: wanted.dryRun, events: events.length, changes }))
     },
-  })
+  }
+  resource(router, '/admin/restore', restoring, jsonBody(bodyBytes))
 
   return router
 

@@ -4,32 +4,31 @@ import type { Logger } from 'pino'
 import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
 import { type AdminOptions, adminRoutes } from './admin.ts'
-import type { ApiResource } from './api.ts'
+import { type ApiResource, reflectsViews } from './api.ts'
 import { isOwnPath, originForm, publicPath } from './base-path.ts'
-import { bodySource } from './bodies.ts'
 import { type DocsOptions, docRoutes } from './docs.ts'
-import { type EventsOptions, eventRoutes } from './events.ts'
 import { crossOrigin, guard, principalOf } from './guard.ts'
 import { securityHeaders } from './headers.ts'
+import { jsonBody } from './koa-body.ts'
 import { type MetricsOptions, metricsRoutes } from './metrics.ts'
-import { problems } from './problems.ts'
+import { isClientGone, problems } from './problems.ts'
 import { readOnly } from './read-only.ts'
-import type { RequestTimes } from './request-times.ts'
+import type { Observe } from './request-times.ts'
 import { requestIdOf } from './requests.ts'
 import { apiResource } from './resource.ts'
 import { statics } from './statics.ts'
 import { tokenRoutes } from './tokens.ts'
 
 export interface AppOptions {
-  readonly api: readonly ApiResource[]
+  /** What is served under `/api` and `/events`. */
+  readonly resources: readonly ApiResource[]
   readonly bodyBytes: number
   /** Of the last event that readers see. */
   readonly position: () => Position
-  readonly events: EventsOptions
   readonly admin: AdminOptions
   readonly docs: DocsOptions
   readonly metrics: MetricsOptions
-  readonly observe: RequestTimes['observe']
+  readonly observe: Observe
   readonly gate: Gate
   /** Where nothing can be written: what those are told who try. */
   readonly readOnly?: string | undefined
@@ -54,11 +53,11 @@ export function createApp(options: AppOptions): Koa {
   const { log, newId, gate } = options
   app.on('error', (error: Error & { code?: string; expose?: boolean }) => {
     // A middleware of the user may throw a status that is meant for the client.
-    if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'an answer failed')
+    if (!isClientGone(error) && !error.expose) log.error({ err: error }, 'a response failed')
   })
   app.use(inOriginForm)
   app.use(identify(newId))
-  app.use(answered(log, options.observe))
+  app.use(answered(options.observe))
   app.use(securityHeaders(options.contentSecurityPolicy))
   app.use(crossOrigin(gate, options.corsCredentials))
   for (const middleware of options.middleware) app.use(middleware)
@@ -70,7 +69,6 @@ export function createApp(options: AppOptions): Koa {
   if (options.readOnly !== undefined) app.use(readOnly(options.readOnly))
   for (const routes of [
     apiRoutes(options),
-    eventRoutes(options.events),
     adminRoutes(options.admin),
     docRoutes(options.docs),
     metricsRoutes(options.metrics),
@@ -85,17 +83,12 @@ export function createApp(options: AppOptions): Koa {
   return app
 }
 
-/** `/api`, by the routes that the hot path has, too. */
-function apiRoutes({ api, bodyBytes }: AppOptions): Router {
+/** `/api` and `/events`, by the routes that the hot path has, too. */
+function apiRoutes({ resources, bodyBytes }: AppOptions): Router {
   const router = new Router({ sensitive: true })
-  const bodyOf = bodySource(bodyBytes)
-  for (const resource of api) apiResource(router, resource, bodyOf)
+  const body = jsonBody(bodyBytes)
+  for (const resource of resources) apiResource(router, resource, body)
   return router
-}
-
-/** A client that goes away in the middle of a request or an answer is no fault of the server's. */
-function isClientGone({ code = '' }: { readonly code?: string }): boolean {
-  return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)
 }
 
 const inOriginForm: Middleware = (ctx, next) => {
@@ -130,17 +123,13 @@ function identify(newId: () => string): Middleware {
   }
 }
 
-/** What `/metrics` is told of each request, and on the level debug a line of the log: no query, no header, no body. */
-function answered(log: Logger, observe: AppOptions['observe']): Middleware {
+/** Observes each response once it is made. */
+function answered(observe: Observe): Middleware {
   return async (ctx, next) => {
     const began = performance.now()
     await next()
-    const elapsedMs = performance.now() - began
-    observe(ctx.method, routeOf(ctx), ctx.status, elapsedMs / 1000)
-    if (!log.isLevelEnabled('debug')) return
-    const ms = Math.round(elapsedMs)
-    const { requestId } = ctx.state as { requestId: string }
-    log.debug({ requestId, method: ctx.method, path: ctx.path, status: ctx.status, ms }, 'answered')
+    const { method, path, state, status } = ctx
+    observe({ method, path, requestId: state.requestId as string }, routeOf(ctx), status, performance.now() - began)
   }
 }
 
@@ -154,8 +143,7 @@ function routeOf({ _matchedRoute: route, status }: Context): string {
 function journalPosition(position: () => number): Middleware {
   return async (ctx, next) => {
     await next()
-    const isApi = ctx.path === '/api' || ctx.path.startsWith('/api/')
-    if (isApi && principalOf(ctx) && !ctx.response.get('Journal-Position')) {
+    if (reflectsViews(ctx.path) && principalOf(ctx) && !ctx.response.get('Journal-Position')) {
       ctx.set('Journal-Position', String(position()))
     }
   }

@@ -1,10 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
-import type { Taken } from './hot-path.ts'
 
 /** Requests of one connection that are answered at once. Those after them wait, and the connection is not read meanwhile. */
 const UNANSWERED = 32
+
+/** Whether a request has its response, which is sent within this turn of the event loop, will have it, or is left to others. */
+export type Taken = 'answered' | 'pending' | 'left'
+
+/** Looks at each request before all that listen for requests so far, and says what came of it. */
+export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
 
 export interface Exchange {
   readonly request: IncomingMessage

@@ -2,8 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed } from './client-error.ts'
-import { type Connection, type Exchange, mayBegin, pause } from './connection.ts'
-import type { Taken } from './hot-path.ts'
+import { type Connection, type Exchange, type Front, mayBegin, pause, type Taken } from './connection.ts'
 import { lingerAtEnd } from './lingering-close.ts'
 
 /**
@@ -17,9 +16,6 @@ const BEGUN_PER_TURN = 32
 const HALF_CLOSED_MS = 5000
 /** A long poll there is given up at once, as its client waits for something that may not come. */
 const SOCKET_IO = '/socket.io/'
-
-/** Looks at each request before all that listen for requests so far, and says what came of it. */
-export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
 
 /** All connections of an HTTP server, and in which order and number their requests are answered. */
 export class Connections {

@@ -23,7 +23,7 @@ export interface Streamed {
   readonly form: Form
   /** Whether it goes on with what comes, or ends with what there is. */
   readonly follows: boolean
-  readonly reader: Principal | undefined
+  readonly reader: Principal
   /** Whether nobody reads it any more. */
   readonly isGone: () => boolean
 }
@@ -41,7 +41,7 @@ const PART_CHARACTERS = 16 * 1024
 export async function* stream(options: StreamOptions, streamed: Streamed): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
   const { wanted, form, follows, reader, isGone } = streamed
-  const mayRead = (): boolean => reader !== undefined && gate.isValid(reader)
+  const mayRead = (): boolean => gate.isValid(reader)
   // Empty or not, the beginning takes the headers with it.
   yield form.begin
   let saidAt = performance.now()

@@ -1,6 +1,4 @@
 import { Readable } from 'node:stream'
-import Router from '@koa/router'
-import type { Context } from 'koa'
 import type { PerAddress } from '../access/per-address.ts'
 import { Refusal } from '../errors.ts'
 import { isEventType, type Position } from '../events/event.ts'
@@ -8,12 +6,12 @@ import { readInstant } from '../json/instant.ts'
 import { checkReadable, newestFirst, type Search, search, timeRange, type Wanted } from '../projections/event-search.ts'
 import { LongText } from '../projections/query/answer.ts'
 import type { Parameter, QueryLimits } from '../projections/query/query.ts'
-import { NDJSON_TYPE, sendJson } from './answers.ts'
-import { isGone } from './api.ts'
+import { NDJSON_TYPE } from './answers.ts'
+import type { ApiRequest, ApiResource, Reply } from './api.ts'
+import { JSON_TYPE } from './bodies.ts'
 import { eventText, type Form, type StreamOptions, stream } from './event-streams.ts'
-import { ACCESS_TOKEN, addressOf, principalOf } from './guard.ts'
+import { ACCESS_TOKEN } from './guard.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
-import { resource } from './resource.ts'
 
 export interface EventsOptions extends StreamOptions {
   readonly limits: HttpQueryLimits
@@ -23,7 +21,6 @@ export interface EventsOptions extends StreamOptions {
   readonly waitSeconds: number
 }
 
-const JSON_PAGE = 'application/json'
 const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
 /** After which a client may try again that has too many streams. */
@@ -34,51 +31,60 @@ const PAGE_CHARACTERS = 2 ** 28
 const PIECE_CHARACTERS = 2 ** 18
 
 /** `/events`: the journal as it is, oldest first; a page also newest first. */
-export function eventRoutes(options: EventsOptions): Router {
+export function eventResources(options: EventsOptions): readonly ApiResource[] {
   const { journal, limits } = options
-  const router = new Router({ sensitive: true })
-
-  resource(router, '/events', {
-    GET: async (ctx) => {
-      const type = ctx.accepts(JSON_PAGE, NDJSON_TYPE, EVENT_STREAM)
-      if (!type) throw new Refusal('NotAcceptable', `Events come as ${JSON_PAGE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
-      ctx.vary('Accept')
-      const parameters = parametersOf(ctx, limits)
-      const wanted = parseWanted(parameters, limits)
-      ctx.set('Journal-Position', String(journal.head))
-      if (wanted.order === 'desc' && type !== JSON_PAGE) {
-        throw new Refusal('Invalid', `Only a page comes newest first, ${JSON_PAGE}.`)
-      }
-      if (type === JSON_PAGE) await sendPage(ctx, parameters, wanted)
-      else if (type === NDJSON_TYPE) await send(ctx, NDJSON_TYPE, wanted, wanted.follow ?? false)
-      else {
-        const after = ctx.get('Last-Event-ID')
-        const from = after === '' ? wanted.from : (await arrived(parsePosition(after, 'Last-Event-ID'))) + 1
-        ctx.set('Cache-Control', 'no-store')
-        await send(ctx, EVENT_STREAM, { ...wanted, from }, wanted.follow ?? true)
-      }
+  const events: ApiResource = {
+    path: '/events',
+    routes: {
+      GET: async (request, reply) => {
+        const type = request.accepts([JSON_TYPE, NDJSON_TYPE, EVENT_STREAM])
+        if (!type) throw new Refusal('NotAcceptable', `Events come as ${JSON_TYPE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
+        reply.vary('Accept')
+        const parameters = parametersOf(request, limits)
+        const wanted = parseWanted(parameters, limits)
+        reply.position = journal.head
+        if (wanted.order === 'desc' && type !== JSON_TYPE) {
+          throw new Refusal('Invalid', `Only a page comes newest first, ${JSON_TYPE}.`)
+        }
+        if (type === JSON_TYPE) await replyPage(request, reply, parameters, wanted)
+        else if (type === NDJSON_TYPE) await replyStream(request, reply, type, wanted, wanted.follow ?? false)
+        else {
+          const after = String(request.headers['last-event-id'] ?? '')
+          const from = after === '' ? wanted.from : (await arrived(parsePosition(after, 'Last-Event-ID'))) + 1
+          reply.set('Cache-Control', 'no-store')
+          await replyStream(request, reply, type, { ...wanted, from }, wanted.follow ?? true)
+        }
+      },
     },
-  })
+  }
 
-  resource(router, '/events/:position', {
-    GET: async (ctx) => {
-      const type = ctx.accepts(JSON_PAGE, NDJSON_TYPE)
-      if (!type) throw new Refusal('NotAcceptable', `An event comes as ${JSON_PAGE} or ${NDJSON_TYPE}.`)
-      ctx.vary('Accept')
-      const position = parsePosition(ctx.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
-      for await (const found of search(options, { from: position }, position, askerOf(ctx))) {
-        const text = eventText(found)
-        sendJson(ctx, type === NDJSON_TYPE ? `${text}\n` : text)
-        ctx.set('Content-Type', type)
-        return
-      }
-      throw new Refusal('NotFound', `There is no event at position ${position}; the last one is ${journal.head}.`)
+  const event: ApiResource = {
+    path: '/events/:position',
+    routes: {
+      GET: async (request, reply) => {
+        const type = request.accepts([JSON_TYPE, NDJSON_TYPE])
+        if (!type) throw new Refusal('NotAcceptable', `An event comes as ${JSON_TYPE} or ${NDJSON_TYPE}.`)
+        reply.vary('Accept')
+        const position = parsePosition(request.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
+        for await (const found of search(options, { from: position }, position, askerOf(request))) {
+          const text = eventText(found)
+          reply.json(type === NDJSON_TYPE ? `${text}\n` : text)
+          reply.set('Content-Type', type)
+          return
+        }
+        throw new Refusal('NotFound', `There is no event at position ${position}; the last one is ${journal.head}.`)
+      },
     },
-  })
+  }
 
-  return router
+  return [events, event]
 
-  async function sendPage(ctx: Context, parameters: readonly Parameter[], wanted: Asked): Promise<void> {
+  async function replyPage(
+    request: ApiRequest,
+    reply: Reply,
+    parameters: readonly Parameter[],
+    wanted: Asked,
+  ): Promise<void> {
     if (wanted.follow) {
       throw new Refusal('Invalid', `A page comes to its end; follow=true is for ${NDJSON_TYPE} and ${EVENT_STREAM}.`)
     }
@@ -89,37 +95,42 @@ export function eventRoutes(options: EventsOptions): Router {
     const { first, last = head } = await timeRange(options, asked)
     const range = { ...wanted, from: first }
     const found = isNewestFirst
-      ? newestFirst(options, range, Math.min(wanted.from, head, last), askerOf(ctx))
-      : search(options, range, Math.min(head, last), { ...askerOf(ctx), most: limit + 1 })
+      ? newestFirst(options, range, Math.min(wanted.from, head, last), askerOf(request))
+      : search(options, range, Math.min(head, last), { ...askerOf(request), most: limit + 1 })
     const page = new PageText()
     for await (const one of found) {
       const text = eventText(one)
       if (page.size === limit || (page.size > 0 && page.characters + text.length > PAGE_CHARACTERS)) {
         const rest = parameters.filter(({ name }) => name !== 'from').map(({ raw }) => raw)
-        ctx.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
+        reply.set('Link', `</events?${[`from=${one.position}`, ...rest].join('&')}>; rel="next"`)
         break
       }
       page.add(text)
     }
-    sendJson(ctx, page.end())
+    reply.json(page.end())
   }
 
-  async function send(ctx: Context, type: keyof typeof FORMS, wanted: Asked, follows: boolean): Promise<void> {
+  async function replyStream(
+    request: ApiRequest,
+    reply: Reply,
+    type: keyof typeof FORMS,
+    wanted: Asked,
+    follows: boolean,
+  ): Promise<void> {
     await checkReadable(options, wanted.from)
-    const address = addressOf(ctx, options.gate)
+    const address = options.gate.addressOf(request.remoteAddress, request.headers)
     if (options.streams.isFull(address)) {
-      ctx.set('Retry-After', String(RETRY_SECONDS))
+      reply.set('Retry-After', String(RETRY_SECONDS))
       throw new Refusal(
         'TooManyRequests',
         `This address has ${options.streams.most} streams of events open already (Limits.StreamsPerAddress).`,
       )
     }
-    const hasEnded = (): boolean => body.destroyed || isGone(ctx.req)
-    const streamed = { wanted, form: FORMS[type], follows, reader: principalOf(ctx), isGone: hasEnded }
+    const isGone = (): boolean => body.destroyed || request.isGone()
+    const streamed = { wanted, form: FORMS[type], follows, reader: request.principal, isGone }
     const body: Readable = Readable.from(stream(options, streamed))
     body.once('close', options.streams.enter(address))
-    ctx.set('Content-Type', type)
-    ctx.body = body
+    reply.stream(type, body)
   }
 
   /** Waits for a position of which a node of a cluster may not know yet. Refuses one that does not come. */
@@ -250,8 +261,8 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Ask
   return isOpen ? { ...wanted, from: Number.MAX_SAFE_INTEGER } : wanted
 }
 
-function askerOf(ctx: Context): Search {
-  return { isGone: () => isGone(ctx.req) }
+function askerOf(request: ApiRequest): Search {
+  return { isGone: () => request.isGone() }
 }
 
 function parsePosition(text: string, what: string): Position {

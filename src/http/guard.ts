@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import cors from '@koa/cors'
 import type { Context, Middleware } from 'koa'
 import type { Principal } from '../access/access.ts'
@@ -45,7 +46,7 @@ export function guard(gate: Gate): Middleware {
     if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
     // Caches know of Authorization, but not of an API key or of a token in the address.
     if (gate.access) ctx.set('Cache-Control', 'private, no-cache')
-    const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), () => addressOf(ctx, gate))
+    const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), () => addressOf(ctx.req, gate))
     if (isRefused(admitted)) {
       if (needed !== undefined) throw refusalOf(ctx, gate, admitted)
       return next()
@@ -77,8 +78,8 @@ function refuseForeign(ctx: Context, { hosts, origins }: Gate): void {
 }
 
 /** Of the client, as failures are counted by it. */
-export function addressOf({ req, headers }: Context, gate: Gate): string {
-  return gate.addressOf(req.socket.remoteAddress, headers)
+export function addressOf({ socket, headers }: IncomingMessage, gate: Gate): string {
+  return gate.addressOf(socket.remoteAddress, headers)
 }
 
 /** The parameter in which a browser's EventSource, which cannot set headers, brings its token. */

@@ -11,7 +11,7 @@ import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
 import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
-import type { AnsweredAt, Queries } from '../projections/query/queries.ts'
+import type { AnsweredAt, Queries, Source } from '../projections/query/queries.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices, type Steps } from '../slices.ts'
@@ -34,7 +34,6 @@ export interface ItemsOptions {
   readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date
-  readonly bodyBytes: number
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
@@ -51,13 +50,10 @@ export function apiResources({
   queries,
   journal,
   now,
-  bodyBytes,
   limits,
 }: ItemsOptions): readonly ApiResource[] {
-  const answers = new KeptAnswers<Collection>(KEPT_BYTES)
+  const answers = new KeptAnswers(KEPT_BYTES)
   const slices = new Slices()
-  const itemBody = { types: [JSON_TYPE], limitBytes: bodyBytes, slices }
-  const patchBody = { types: PATCH_TYPES, limitBytes: bodyBytes, slices }
   const names: ApiResource = {
     path: '/api',
     routes: {
@@ -75,39 +71,22 @@ export function apiResources({
     routes: {
       GET: (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
-        const collection = views.find(name)
-        const kept = collection && answers.find(collection, request.querystring)
-        if (kept) {
+        const now = views.find(name)
+        const cached = now && answers.find(request.url, now.position)
+        if (cached) {
           reflect(reply, undefined)
-          if (!reply.isNotModified(request, tagAt(collection.position))) answerPage(reply, kept)
+          if (!reply.isNotModified(request, tagAt(now.position))) replyPage(reply, cached)
           return
         }
         const parameters = parametersOf(request, limits)
-        if (asksForPast(parameters)) return readPastPage(request, reply, name, parameters)
+        if (asksForPast(parameters)) return readPast(request, reply, name, parameters)
         reflect(reply, undefined)
-        if (!collection) throw unknownCollection(name)
-        const query = parseQuery(parameters, limits)
-        if (reply.isNotModified(request, tagAt(collection.position))) return
-        const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
-          reply.position = at
-          if (!exists) {
-            // It was removed while it was looked through.
-            reply.remove('ETag')
-            throw unknownCollection(name)
-          }
-          reply.replace('ETag', tagAt(position))
-          const page = { text, total, link: linkOf(name, parameters, query, total) }
-          answerPage(reply, page)
-          // What is long is not worth its room.
-          if (typeof text === 'string') answers.note(collection, request.querystring, position, { ...page, text })
-        }
-        const answer = queries.answer(collection, query, askerOf(request))
-        if (answer instanceof Promise) return answer.then(answered)
-        answered(answer)
+        if (!now) throw unknownCollection(name)
+        return readPage(request, reply, name, parameters, now)
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
-        const body = await readBody(request, itemBody)
+        const body = await readBody(request, [JSON_TYPE], slices)
         await write(request, reply, body, { type: 'CreateItem', collection, item: parseItem(body) })
       },
     },
@@ -118,17 +97,19 @@ export function apiResources({
     routes: {
       GET: (request, reply) => {
         const segments = apiSegments(request.path) as [string, string]
-        if (request.querystring !== '') return readPast(request, reply, segments)
+        const found = ({ tag, text }: ReturnType<typeof itemNow>): void => {
+          if (!reply.isNotModified(request, tag)) reply.json(text)
+        }
+        if (request.querystring !== '') return find(request, reply, segments).then(found)
         reflect(reply, undefined)
-        const { tag, text } = itemNow(segments)
-        if (!reply.isNotModified(request, tag)) reply.json(text)
+        found(itemNow(segments))
       },
       PUT: async (request, reply) => {
-        const body = await readBody(request, itemBody)
+        const body = await readBody(request, [JSON_TYPE], slices)
         await write(request, reply, body, { type: 'ReplaceItem', ...target(request), item: parseItem(body) })
       },
       PATCH: async (request, reply) => {
-        const body = await readBody(request, patchBody)
+        const body = await readBody(request, PATCH_TYPES, slices)
         const patch = await slices.run(() => parseAnyPatch(body), request)
         await write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
       },
@@ -163,7 +144,7 @@ export function apiResources({
     reply.position = at ?? views.position
   }
 
-  async function readPastPage(
+  async function readPast(
     request: ApiRequest,
     reply: Reply,
     name: string,
@@ -172,21 +153,45 @@ export function apiResources({
     const at = (await momentOf(parameters, reply)) as Position
     reflect(reply, at)
     if (!past.existed(name, at)) throw unknownCollection(name)
-    const query = parseQuery(parameters, limits)
     const then = await past.collection(name, at, request)
     try {
-      const tag = tagAt(then.position)
-      if (reply.isNotModified(request, tag)) return
-      const { text, total } = await queries.answerIn(then, query, askerOf(request))
-      reply.replace('ETag', tag)
-      answerPage(reply, { text, total, link: linkOf(name, parameters, query, total) })
+      await readPage(request, reply, name, parameters, then)
     } finally {
       then.release()
     }
   }
 
+  /** A page of the collection as it is now or was. */
+  function readPage(
+    request: ApiRequest,
+    reply: Reply,
+    name: string,
+    parameters: readonly Parameter[],
+    source: Source,
+  ): void | Promise<void> {
+    const query = parseQuery(parameters, limits)
+    if (reply.isNotModified(request, tagAt(source.position))) return
+    const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
+      reply.position = at
+      if (!exists) {
+        // It was removed while it was looked through.
+        reply.remove('ETag')
+        throw unknownCollection(name)
+      }
+      reply.set('ETag', tagAt(position))
+      const page = { text, total, link: linkOf(name, parameters, query, total) }
+      replyPage(reply, page)
+      // What is long is not worth its room.
+      if (source === views.find(name) && typeof text === 'string') {
+        answers.note(request.url, position, { ...page, text })
+      }
+    }
+    const answer = queries.answer(source, query, askerOf(request))
+    return answer instanceof Promise ? answer.then(answered) : answered(answer)
+  }
+
   function askerOf(request: ApiRequest): Asker {
-    if (request.isAdmin) return request
+    if (request.principal.role === 'admin') return request
     const seconds = limits.scanSeconds
     return { isGone: () => request.isGone(), limit: { seconds, refusal: () => tookTooLong(seconds) } }
   }
@@ -215,11 +220,6 @@ export function apiResources({
     return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
   }
 
-  async function readPast(request: ApiRequest, reply: Reply, segments: readonly [string, string]): Promise<void> {
-    const { tag, text } = await find(request, reply, segments)
-    if (!reply.isNotModified(request, tag)) reply.json(text)
-  }
-
   async function write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
     refuseUnheeded(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes ?? new Uint8Array()))
@@ -234,11 +234,9 @@ function* textAt(whole: string, segments: readonly string[]): Steps<string | und
   return found === undefined ? undefined : yield* stringifySteps(found)
 }
 
-type Collection = NonNullable<ReturnType<Views['find']>>
-
 type Page = Omit<KeptAnswer, 'text'> & Pick<Answer, 'text'>
 
-function answerPage(reply: Reply, { text, total, link }: Page): void {
+function replyPage(reply: Reply, { text, total, link }: Page): void {
   reply.set('X-Total-Count', String(total))
   if (link !== undefined) reply.set('Link', link)
   reply.json(text)

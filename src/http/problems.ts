@@ -106,3 +106,9 @@ function described(
   const places = errors.length > 0 || status === 422 ? { errors } : {}
   return { status, text: JSON.stringify({ type, title, status, detail, instance, ...places }) }
 }
+
+/** A client that goes away in the middle of a request or an answer is no fault of the server's. */
+export function isClientGone(error: unknown): boolean {
+  const { code = '' } = error as { readonly code?: string }
+  return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)
+}

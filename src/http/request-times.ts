@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { Distribution } from '../measures.ts'
 
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
@@ -12,16 +13,33 @@ export interface Answered {
   readonly seconds: Distribution
 }
 
+/** Is told of each response, and by which route it came: one that is registered, or another of few. */
+export type Observe = (request: Observed, route: string, status: number, elapsedMs: number) => void
+
+interface Observed {
+  readonly method: string
+  readonly path: string
+  readonly requestId: string
+}
+
+/** Counts each response, and on the level debug logs it: no query, no header, no body. */
+export function observing(times: RequestTimes, log: Logger): Observe {
+  return ({ method, path, requestId }, route, status, elapsedMs) => {
+    times.observe(method, route, status, elapsedMs / 1000)
+    if (!log.isLevelEnabled('debug')) return
+    log.debug({ requestId, method, path, status, ms: Math.round(elapsedMs) }, 'answered')
+  }
+}
+
 /** The times of all requests, by method, route and status. */
 export class RequestTimes {
   readonly #routes = new Map<string, Map<string, Map<number, Distribution>>>()
 
-  /** `route` is one that is registered, or another of few. */
-  readonly observe = (method: string, route: string, status: number, seconds: number): void => {
+  observe(method: string, route: string, status: number, seconds: number): void {
     const known = this.#routes.get(route)?.get(method)?.get(status)
     if (known) known.note(seconds)
     else this.#begin(method, route, status).note(seconds)
-  };
+  }
 
   *all(): Generator<Answered> {
     for (const [route, methods] of this.#routes)

@@ -55,7 +55,8 @@ export function authorOf(ctx: Context): Origin {
 }
 
 /** Who writes, and by what a retry of the request is known. */
-export function originOf({ author, method, path, headers }: ApiRequest, body: Uint8Array): Origin {
+export function originOf({ principal, requestId, method, path, headers }: ApiRequest, body: Uint8Array): Origin {
+  const author = { actor: principal.actor, requestId }
   const sent = headers['idempotency-key']
   if (sent === undefined) return author
   const key = String(sent)

@@ -1,52 +1,66 @@
-import { Readable } from 'node:stream'
 import type Router from '@koa/router'
-import type { Context } from 'koa'
+import type { RouterMiddleware } from '@koa/router'
+import type { Context, Middleware } from 'koa'
+import type { Principal } from '../access/access.ts'
 import { Refusal } from '../errors.ts'
-import { LongText } from '../projections/query/answer.ts'
-import { type ApiResource, isGone, Reply } from './api.ts'
-import { type BodySource, PATCH_TYPES } from './bodies.ts'
+import { ApiRequest, type ApiResource, type Method, Reply } from './api.ts'
+import { PATCH_TYPES } from './bodies.ts'
 import { principalOf } from './guard.ts'
-import { authorOf } from './requests.ts'
+import { bodyOf } from './koa-body.ts'
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export type Route = (ctx: Context) => void | Promise<void>
 
-/** Serves a resource under `/api` through Koa. */
-export function apiResource(router: Router, { path, routes }: ApiResource, bodyOf: (ctx: Context) => BodySource): void {
+/** Whether requests of this method have a body that is read. */
+export function takesBody(method: string): boolean {
+  return method === 'POST' || method === 'PUT' || method === 'PATCH'
+}
+
+/** Serves a resource through Koa. */
+export function apiResource(router: Router, { path, routes }: ApiResource, body: Middleware): void {
   const throughKoa = Object.entries(routes).map(([method, route]): [string, Route] => [
     method,
     async (ctx) => {
       const reply = new Reply()
-      const { bytes } = bodyOf(ctx)
+      const request = new ApiRequest(ctx.req, {
+        path: ctx.path,
+        querystring: ctx.querystring,
+        principal: principalOf(ctx) as Principal,
+        requestId: ctx.state.requestId as string,
+        bytes: async () => bodyOf(ctx),
+      })
       try {
-        const isAdmin = principalOf(ctx)?.role === 'admin'
-        await route({ ...partsOf(ctx), author: authorOf(ctx), isAdmin, bytes, isGone: () => isGone(ctx.req) }, reply)
+        await route(request, reply)
       } finally {
         if (reply.position !== undefined) ctx.set('Journal-Position', String(reply.position))
         for (let at = 0; at < reply.headers.length; at += 2) {
-          ctx.set(reply.headers[at] as string, reply.headers[at + 1] as string)
+          const [name, value] = reply.headers.slice(at, at + 2) as [string, string]
+          if (name === 'Vary') ctx.vary(value)
+          else ctx.set(name, value)
         }
       }
       ctx.status = reply.status
-      if (reply.body instanceof LongText) {
-        ctx.body = Readable.from(reply.body.pieces)
-        ctx.length = reply.body.bytes
-      } else if (reply.body !== undefined) ctx.body = reply.body
+      if (reply.body !== undefined) ctx.body = reply.body
     },
   ])
-  resource(router, path, Object.fromEntries(throughKoa))
+  resource(router, path, Object.fromEntries(throughKoa), body)
 }
 
-function partsOf({ method, path, querystring, headers }: Context) {
-  return { method, path, querystring, headers }
-}
-
-/** Serves one resource: its methods, HEAD beside GET, OPTIONS, and for every other method 405 with what is allowed. */
-export function resource(router: Router, path: string, routes: Readonly<Partial<Record<Method, Route>>>): void {
+/**
+ * Serves one resource: its methods, HEAD beside GET, OPTIONS, and for every other method 405 with what is allowed.
+ * `body` reads the bodies of requests that have one.
+ */
+export function resource(
+  router: Router,
+  path: string,
+  routes: Readonly<Partial<Record<Method, Route>>>,
+  body?: Middleware,
+): void {
   const methods = Object.keys(routes) as Method[]
   const allow = [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
   for (const [method, route] of Object.entries(routes)) {
-    router.register(path, method === 'GET' ? ['GET', 'HEAD'] : [method], (ctx) => route(ctx))
+    const served = (ctx: Context): void | Promise<void> => route(ctx)
+    const all = body && takesBody(method) ? [body, served] : [served]
+    router.register(path, method === 'GET' ? ['GET', 'HEAD'] : [method], all as unknown as RouterMiddleware[])
   }
   router.options(path, (ctx) => {
     ctx.status = 200

@@ -1,12 +1,10 @@
 import Router from '@koa/router'
-import type { Context, Middleware } from 'koa'
+import type { Context } from 'koa'
 import { type Gate, isRefused } from '../access/gate.ts'
 import { Refusal } from '../errors.ts'
 import { sendJson } from './answers.ts'
-import { bodyRefusal, normalizeCoding } from './bodies.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
-import { loadKoaBody } from './koa-body.ts'
-import { onFirstUse } from './late-modules.ts'
+import { formBody } from './koa-body.ts'
 import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
@@ -17,13 +15,12 @@ export function tokenRoutes(gate: Gate): Router {
   const { access } = gate
   if (!access?.schemes.includes('token')) return router
   const { tokens } = access
-  const gather = onFirstUse(gathering)
 
-  resource(router, '/token', {
-    POST: async (ctx) => {
-      const { name, password } = await readCredentials(ctx, await gather())
+  const routes = {
+    POST: async (ctx: Context) => {
+      const { name, password } = credentialsIn(ctx)
       const check = () => access.byPassword(name, password)
-      const admitted = await gate.attempt(addressOf(ctx, gate), access.claimOfUser(name), check)
+      const admitted = await gate.attempt(addressOf(ctx.req, gate), access.claimOfUser(name), check)
       ctx.set('Cache-Control', 'no-store')
       if (isRefused(admitted)) throw refusalOf(ctx, gate, admitted)
       const answer = {
@@ -33,7 +30,8 @@ export function tokenRoutes(gate: Gate): Router {
       }
       sendJson(ctx, JSON.stringify(answer))
     },
-  })
+  }
+  resource(router, '/token', routes, formBody(BODY_BYTES))
 
   resource(router, '/logout', {
     POST: async (ctx) => {
@@ -47,31 +45,8 @@ export function tokenRoutes(gate: Gate): Router {
   return router
 }
 
-async function gathering(): Promise<Middleware> {
-  const koaBody = await loadKoaBody()
-  return koaBody({
-    json: true,
-    urlencoded: true,
-    multipart: true,
-    text: false,
-    jsonLimit: BODY_BYTES,
-    formLimit: BODY_BYTES,
-    formidable: { maxFields: 10, maxFieldsSize: BODY_BYTES, maxFiles: 1, filter: () => false },
-    patchNode: false,
-  }) as unknown as Middleware
-}
-
 /** `username` and `password`, or OAuth 2's client credentials (RFC 6749 §4.4), as JSON, form or multipart. */
-async function readCredentials(ctx: Context, gather: Middleware): Promise<{ name: string; password: string }> {
-  try {
-    normalizeCoding(ctx)
-    await gather(ctx, async () => {})
-  } catch (error) {
-    const refusal = bodyRefusal(error, BODY_BYTES)
-    // What a parser says of a body quotes it, and with it a password.
-    const isQuoting = refusal instanceof Refusal && refusal.code === 'Invalid'
-    throw isQuoting ? new Refusal('Invalid', 'The body could not be read.') : refusal
-  }
+function credentialsIn(ctx: Context): { name: string; password: string } {
   const body: unknown = (ctx.request as { body?: unknown }).body
   if (typeof body !== 'object' || body === null) {
     throw new Refusal('UnsupportedMediaType', 'Send username and password as JSON, as a form or as multipart.')

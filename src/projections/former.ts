@@ -34,6 +34,7 @@ export interface FormerOptions {
  * Whatever comes later leaves it as it is, until it is released.
  */
 export class FormerCollection implements Reading, CollectionItems {
+  readonly at: Position
   readonly position: Position
   readonly exists = true
   readonly size: number
@@ -53,12 +54,14 @@ export class FormerCollection implements Reading, CollectionItems {
   readonly #keys = new Map<StoredIndex, Keys>()
 
   private constructor(
+    at: Position,
     now: PinnedCollection,
     places: number,
     position: Position,
     { changed, gone, characters }: Since,
     indexes: readonly StoredIndex[],
   ) {
+    this.at = at
     this.#now = now
     this.places = places
     this.position = position
@@ -78,7 +81,7 @@ export class FormerCollection implements Reading, CollectionItems {
       const places = placesAt(now, at)
       const since = await changedSince(now, at, places, options)
       if (since)
-        return new FormerCollection(now, places, lastOf(now, at, places, since, options), since, options.indexes)
+        return new FormerCollection(at, now, places, lastOf(now, at, places, since, options), since, options.indexes)
     } catch (error) {
       now.release()
       throw error

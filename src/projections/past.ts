@@ -114,7 +114,7 @@ export class Past {
       kept.askers.length = 0
       kept.share = share
       this.#forget()
-      return releasing(reading, () => this.#released(kept))
+      return releasing(reading, at, () => this.#released(kept))
     } catch (error) {
       if (this.#kept.get(key) === kept) this.#kept.delete(key)
       throw error
@@ -241,8 +241,8 @@ export class Past {
   }
 }
 
-/** The same, but for what its release does. */
-function releasing(reading: Reading, released: () => void): Reading {
+/** The same, of the position that was asked for, and with another release. */
+function releasing(reading: Reading, at: Position, released: () => void): Reading {
   const { items, position, exists, indexes } = reading
-  return { items, position, exists, indexes, keysOf: (index) => reading.keysOf(index), release: released }
+  return { items, at, position, exists, indexes, keysOf: (index) => reading.keysOf(index), release: released }
 }

@@ -260,7 +260,7 @@ export class Subscriptions {
     if (!past.existed(collection, at)) return []
     const then = await past.collection(collection, at)
     try {
-      return (await queries.findIn(then, queryOf(watch, most + 1))).items
+      return (await queries.find(then, queryOf(watch, most + 1))).items
     } finally {
       then.release()
     }

@@ -316,5 +316,5 @@ test('a value with the names of built-in methods is no way around a schema, nor 
 })
 
 test('nothing of this was unexpected', () => {
-  assert.doesNotMatch(stderr(), /unexpectedly|an answer failed/)
+  assert.doesNotMatch(stderr(), /unexpectedly|a response failed/)
 })

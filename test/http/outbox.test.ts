@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Outbox } from '../../src/http/outbox.ts'
+import { outbox } from '../../src/http/outbox.ts'
 
 function simulated() {
   const sent: string[] = []
   const clock = { ms: 0 }
-  const outbox = new Outbox(() => clock.ms)
-  const add = (name: string): void => outbox.add({ send: () => void sent.push(name) })
+  const deliver = outbox(() => clock.ms)
+  const add = (name: string): void => deliver(() => void sent.push(name))
   return { sent, clock, add }
 }
 

@@ -257,5 +257,5 @@ test('a member keeps its name, whatever names were seen before it', async () => 
 })
 
 test('nothing of this was unexpected', () => {
-  assert.doesNotMatch(stderr(), /unexpectedly|an answer failed/)
+  assert.doesNotMatch(stderr(), /unexpectedly|a response failed/)
 })

@@ -9,8 +9,8 @@ import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Slices } from '../../src/slices.ts'
+import { apiRequest } from '../support/api.ts'
 import { project, recordOf } from '../support/collections.ts'
-import { whole } from '../support/whole.ts'
 
 const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100, scanSeconds: 1 }
 
@@ -40,15 +40,10 @@ function served(slices = new Slices()) {
   const handler = { handle: () => Promise.reject(new Error('nothing is written here')) }
   const past = new Past(journal, views, history)
   const queries = new Queries({ views, bytes: 2 ** 20, slices })
-  const resources = apiResources({ views, handler, past, queries, journal, now, bodyBytes: 1000, limits: LIMITS })
+  const resources = apiResources({ views, handler, past, queries, journal, now, limits: LIMITS })
   const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
-    const author = { actor: 'ada', requestId: 'r' }
-    const bytes = () => Promise.reject(new Error('there is no body'))
-    await resource?.routes.GET?.(
-      { method: 'GET', path, querystring, headers, author, isAdmin: true, bytes, isGone: () => false },
-      reply,
-    )
+    await resource?.routes.GET?.(apiRequest(path, querystring, headers), reply)
     return reply
   }
   return { apply, write, ask }
@@ -71,7 +66,7 @@ for (const [path, shown] of [
       await after(turns)
       write()
       const { body, position } = await asked
-      assert.equal(position, shown(whole(body)), `an event ${turns} turns after the question`)
+      assert.equal(position, shown(String(body)), `an event ${turns} turns after the question`)
     }
   })
 }
@@ -100,7 +95,7 @@ test('a collection that is removed while it is looked through is answered as it 
   apply({ type: 'CollectionRemoved', collection: 'things' })
   const { body, position, headers } = await asked
   assert.deepEqual(
-    (JSON.parse(whole(body)) as { id: number }[]).map(({ id }) => id),
+    (JSON.parse(String(body)) as { id: number }[]).map(({ id }) => id),
     [4, 14, 24, 34, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49],
   )
   assert.equal(position, 50)

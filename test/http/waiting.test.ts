@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { Reply } from '../../src/http/api.ts'
 import { waitingForPosition } from '../../src/http/waiting.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
+import { apiRequest } from '../support/api.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startServer } from '../support/server.ts'
 
@@ -56,13 +57,7 @@ test('of those who wait there are a thousand; who comes then is answered at once
   })
   const ask = async () => {
     const reply = new Reply()
-    const headers = { 'wait-for-position': '2' }
-    const author = { actor: 'ada', requestId: 'r' }
-    const bytes = () => Promise.reject(new Error('there is no body'))
-    await resource?.routes.GET?.(
-      { method: 'GET', path: '/api', querystring: '', headers, author, isAdmin: true, bytes, isGone: () => false },
-      reply,
-    )
+    await resource?.routes.GET?.(apiRequest('/api', '', { 'wait-for-position': '2' }), reply)
     return reply.status
   }
   const waiting = Array.from({ length: 1000 }, ask)

@@ -83,7 +83,7 @@ class World {
     const wanted = scan(then?.items() ?? [], query)
     const reading = await past.collection('things', at)
     const context = `asOf=${at} of ${writer.views.position}, ${search}, ${size} from ${offset}`
-    const { text, total } = await queries.answerIn(reading, query)
+    const { text, total } = await queries.answer(reading, query)
     assert.equal(total, wanted.total, context)
     assert.equal(whole(text), wanted.text, context)
     assert.equal(reading.position, then?.facts.position, context)
@@ -132,7 +132,7 @@ describe('a collection as it was', () => {
     const queries = new Queries({ views, bytes: 0 })
     const total = async (at: Position): Promise<number> => {
       const reading = await past.collection('things', at)
-      const { total } = await queries.answerIn(reading, queryOf('n_gte=5&sort=-n&pageSize=3'))
+      const { total } = await queries.answer(reading, queryOf('n_gte=5&sort=-n&pageSize=3'))
       reading.release()
       return total
     }

@@ -5,7 +5,7 @@ import type { Scheme } from '../../src/access/access.ts'
 import { includes, type Role } from '../../src/access/roles.ts'
 import { authentication, basic, keyOf, login, passwordOf, ROLES, SECRET, tokenOf } from '../support/authentication.ts'
 import { send, sendBytes } from '../support/requests.ts'
-import { registeredPaths } from '../support/routes.ts'
+import { registeredRoutes } from '../support/routes.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -74,7 +74,7 @@ const TABLE: readonly Row[] = [
   { path: '/events/2/item', ...READ },
 ]
 /** Those that the app has; a table may know of more. */
-const registered = new Set(await registeredPaths())
+const registered = new Set((await registeredRoutes()).keys())
 const ROWS = TABLE.filter(({ route }) => route === undefined || registered.has(route))
 
 test('no route is registered that the table has no row for', () => {

@@ -11,6 +11,7 @@ import { Tokens } from '../../src/access/tokens.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
+import { eventResources } from '../../src/http/events.ts'
 import { FileStreams } from '../../src/http/file-streams.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
@@ -20,8 +21,8 @@ import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Turns } from '../../src/turns.ts'
 
-/** The paths of every router of an app in which all schemes are in use, as they were registered. */
-export async function registeredPaths(): Promise<readonly string[]> {
+/** The paths of every router of an app in which all schemes are in use, as they were registered, with their methods. */
+export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const now = () => new Date()
   const views = Views.temporary()
   const history = new History(views)
@@ -49,28 +50,21 @@ export async function registeredPaths(): Promise<readonly string[]> {
   })
   const reload = async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 })
   const app = createApp({
-    api: apiResources({
-      views,
-      past,
-      queries: new Queries({ views, bytes: 1 }),
-      handler,
-      journal,
-      now,
-      bodyBytes: 1,
-      limits,
-    }),
+    resources: [
+      ...apiResources({ views, past, queries: new Queries({ views, bytes: 1 }), handler, journal, now, limits }),
+      ...eventResources({
+        journal,
+        history: () => history,
+        arrivals: new Arrivals(),
+        gate,
+        limits,
+        turns: new Turns(2),
+        streams: new PerAddress(64),
+        waitSeconds: 0,
+      }),
+    ],
     bodyBytes: 1,
     position: () => 0,
-    events: {
-      journal,
-      history: () => history,
-      arrivals: new Arrivals(),
-      gate,
-      limits,
-      turns: new Turns(2),
-      streams: new PerAddress(64),
-      waitSeconds: 0,
-    },
     admin: {
       health: () => ({ status: 'ok' }),
       schemes: [],
@@ -99,6 +93,14 @@ export async function registeredPaths(): Promise<readonly string[]> {
     log: pino({ level: 'silent' }),
     newId: () => '',
   })
-  const routers = app.middleware as unknown as { readonly router?: Router }[]
-  return [...new Set(routers.flatMap(({ router }) => (router?.stack ?? []).map(({ path }) => String(path))))]
+  const routes = new Map<string, Set<string>>()
+  for (const { router } of app.middleware as unknown as { readonly router?: Router }[]) {
+    for (const { path, methods } of router?.stack ?? []) {
+      const known = routes.get(String(path)) ?? new Set()
+      routes.set(String(path), known)
+      // What answers 405 for all methods is no route.
+      if (methods.length <= 5) for (const method of methods) known.add(method)
+    }
+  }
+  return routes
 }

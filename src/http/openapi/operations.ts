@@ -1,6 +1,6 @@
 import { isSafe } from '../../access/roles.ts'
 import type { JsonObject } from '../../json/value.ts'
-import type { Method } from '../resource.ts'
+import type { Method } from '../api.ts'
 import {
   type HeaderName,
   headerRefs,

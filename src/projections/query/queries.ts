@@ -1,5 +1,4 @@
-import type { Collection } from '../../collections/collection.ts'
-import type { Position } from '../../events/event.ts'
+import { Collection } from '../../collections/collection.ts'
 import type { Path } from '../../json/paths.ts'
 import { type Asker, Slices, type Steps } from '../../slices.ts'
 import type { Views } from '../views.ts'
@@ -22,17 +21,13 @@ export interface QueriesOptions {
   readonly slices?: Slices
 }
 
-/** Of which moment something is. */
-interface Moment {
-  /** The position of the last event that readers saw. */
-  readonly at: Position
-  /** That of the collection's last event. */
-  readonly position: Position
-  readonly exists: boolean
-}
+/** What a query is answered from: a collection as it is when the work begins, or a reading of it, which the caller releases. */
+export type Source = Collection | Reading
 
-export interface FoundAt extends Found, Moment {}
-export interface AnsweredAt extends Answer, Moment {}
+type State = Pick<Reading, 'at' | 'position' | 'exists'>
+
+export interface FoundAt extends Found, State {}
+export interface AnsweredAt extends Answer, State {}
 
 /** A collection may have so many indexes. */
 const MOST_INDEXES = 16
@@ -79,28 +74,14 @@ export class Queries {
     for (const name of Object.keys(options.collections ?? {})) this.#fix(options.views.any(name))
   }
 
-  /** The page that a query of the present asks for, as text. Refuses when nobody waits for it any more. */
-  answer(collection: Collection, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
-    return this.#slices.run(() => this.#answering(collection, query), asker)
+  /** The page that a query asks for, as text. Refuses when nobody waits for it any more. */
+  answer(source: Source, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
+    return this.#slices.run(() => this.#answering(source, query), asker)
   }
 
-  /** What a query of the present finds. */
-  find(collection: Collection, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
-    return this.#slices.run(() => this.#finding(collection, query), asker)
-  }
-
-  /** The page that a query of the past asks for. */
-  answerIn(reading: Reading, query: Query, asker?: Asker): Answer | Promise<Answer> {
-    const found = () => this.#foundIn(reading, query)
-    return this.#slices.run(function* () {
-      const { items, total } = yield* found()
-      return { text: yield* textOf(items, query.fields), total }
-    }, asker)
-  }
-
-  /** What a query of the past finds. */
-  findIn(reading: Reading, query: Query, asker?: Asker): Found | Promise<Found> {
-    return this.#slices.run(() => this.#foundIn(reading, query), asker)
+  /** What a query finds. */
+  find(source: Source, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
+    return this.#slices.run(() => this.#finding(source, query), asker)
   }
 
   list(): readonly IndexStatus[] {
@@ -112,28 +93,30 @@ export class Queries {
     })
   }
 
-  *#answering(collection: Collection, query: Query): Steps<AnsweredAt> {
-    const { items, total, at, position, exists } = yield* this.#finding(collection, query)
+  *#answering(source: Source, query: Query): Steps<AnsweredAt> {
+    const { items, total, at, position, exists } = yield* this.#finding(source, query)
     return { text: yield* textOf(items, query.fields), total, at, position, exists }
   }
 
-  *#finding(collection: Collection, query: Query): Steps<FoundAt> {
-    this.#fix(collection)
-    const reading = new HeldReading(collection, this.#options.views.indexes.of(collection.facts.table))
-    const { at, position, exists } = reading
+  *#finding(source: Source, query: Query): Steps<FoundAt> {
+    if (!(source instanceof Collection)) return yield* this.#foundIn(source, query)
+    this.#fix(source)
+    const reading = new HeldReading(source, this.#options.views.indexes.of(source.facts.table))
     try {
-      const accessPaths = yield* AccessPaths.of(query)
-      const lead = yield* leadOf(reading, accessPaths)
-      this.#note(collection, accessPaths, lead)
-      const { items, total } = yield* finding(reading, query, lead)
-      return { items, total, at, position, exists }
+      return yield* this.#foundIn(reading, query, source)
     } finally {
       reading.release()
     }
   }
 
-  *#foundIn(reading: Reading, query: Query): Steps<Found> {
-    return yield* finding(reading, query, yield* leadOf(reading, yield* AccessPaths.of(query)))
+  /** `now` is the collection, where its present is read: what queries of it ask for decides about its indexes. */
+  *#foundIn(reading: Reading, query: Query, now?: Collection): Steps<FoundAt> {
+    const { at, position, exists } = reading
+    const accessPaths = yield* AccessPaths.of(query)
+    const lead = yield* leadOf(reading, accessPaths)
+    if (now) this.#note(now, accessPaths, lead)
+    const { items, total } = yield* finding(reading, query, lead)
+    return { items, total, at, position, exists }
   }
 
   /** Takes note of the index that was used, and of the one that would have helped more. */

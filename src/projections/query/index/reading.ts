@@ -13,6 +13,8 @@ import type { StoredIndex } from './stored-index.ts'
 /** A collection as it was at one position, with the indexes that tell what there was then, until it is released. */
 export interface Reading {
   readonly items: CollectionItems
+  /** A position right after which the collection was like this. */
+  readonly at: Position
   /** Of the last event of the collection up to then. */
   readonly position: Position
   readonly exists: boolean
