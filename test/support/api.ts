@@ -3,7 +3,8 @@ import { ApiRequest } from '../../src/http/api.ts'
 
 /** A GET by an admin who waits for the response. */
 export function apiRequest(path: string, querystring = '', headers: IncomingHttpHeaders = {}): ApiRequest {
-  const request = { method: 'GET', headers, socket: { destroyed: false, readableEnded: false } }
+  const url = querystring === '' ? path : `${path}?${querystring}`
+  const request = { method: 'GET', url, headers, socket: { destroyed: false, readableEnded: false } }
   return new ApiRequest(request as IncomingMessage, {
     path,
     querystring,
