@@ -37,7 +37,26 @@ export type Where<T> = {
 }
 
 /** Parameters of a query that are none of its filters: a field of such a name is asked with `_eq`. */
-const RESERVED = ['q', 'sort', 'fields', 'asOf', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit']
+const RESERVED = [
+  'q',
+  'sort',
+  'fields',
+  'asOf',
+  'page',
+  'pageSize',
+  'per_page',
+  'skip',
+  'take',
+  'offset',
+  'limit',
+  'aggregate',
+  'groupBy',
+  'window',
+  'tz',
+  'fill',
+  'distinct',
+  'newestBy',
+]
 
 export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(where).flatMap(([name, value]) => {

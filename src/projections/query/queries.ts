@@ -3,6 +3,7 @@ import type { Path } from '../../json/paths.ts'
 import { type Asker, Slices, type Steps } from '../../slices.ts'
 import type { Views } from '../views.ts'
 import { type Answer, textOf } from './answer.ts'
+import { groupedAnswer } from './aggregate/grouped.ts'
 import { AccessPaths } from './index/access.ts'
 import { type Found, finding } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
@@ -25,6 +26,7 @@ export interface QueriesOptions {
 export type Source = Collection | Reading
 
 type State = Pick<Reading, 'at' | 'position' | 'exists'>
+type Answering<Result> = (reading: Reading, lead: Lead | undefined) => Steps<Result>
 
 export interface FoundAt extends Found, State {}
 export interface AnsweredAt extends Answer, State {}
@@ -94,29 +96,37 @@ export class Queries {
   }
 
   *#answering(source: Source, query: Query): Steps<AnsweredAt> {
-    const { items, total, at, position, exists } = yield* this.#finding(source, query)
-    return { text: yield* textOf(items, query.fields), total, at, position, exists }
+    return yield* this.#led(source, query, (reading, lead) => answerOf(reading, query, lead))
   }
 
   *#finding(source: Source, query: Query): Steps<FoundAt> {
-    if (!(source instanceof Collection)) return yield* this.#foundIn(source, query)
+    return yield* this.#led(source, query, (reading, lead) => finding(reading, query, lead))
+  }
+
+  /** Makes an answer with the index that helps most; undefined where none helps. */
+  *#led<Result>(source: Source, query: Query, answer: Answering<Result>): Steps<Result & State> {
+    if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer)
     this.#fix(source)
     const reading = new HeldReading(source, this.#options.views.indexes.of(source.facts.table))
     try {
-      return yield* this.#foundIn(reading, query, source)
+      return yield* this.#ledIn(reading, query, answer, source)
     } finally {
       reading.release()
     }
   }
 
   /** `now` is the collection, where its present is read: what queries of it ask for decides about its indexes. */
-  *#foundIn(reading: Reading, query: Query, now?: Collection): Steps<FoundAt> {
+  *#ledIn<Result>(
+    reading: Reading,
+    query: Query,
+    answer: Answering<Result>,
+    now?: Collection,
+  ): Steps<Result & State> {
     const { at, position, exists } = reading
-    const accessPaths = yield* AccessPaths.of(query)
+    const accessPaths = yield* AccessPaths.of(query.grouping ? { ...query, sort: [] } : query)
     const lead = yield* leadOf(reading, accessPaths)
     if (now) this.#note(now, accessPaths, lead)
-    const { items, total } = yield* finding(reading, query, lead)
-    return { items, total, at, position, exists }
+    return { ...(yield* answer(reading, lead)), at, position, exists }
   }
 
   /** Takes note of the index that was used, and of the one that would have helped more. */
@@ -194,6 +204,13 @@ export class Queries {
       asked.next = Math.max(OFTEN, asked.next / 2)
     }
   }
+}
+
+function* answerOf(reading: Reading, query: Query, lead: Lead | undefined): Steps<Answer> {
+  const { grouping } = query
+  if (grouping) return yield* groupedAnswer(reading, query, grouping, lead)
+  const { items, total } = yield* finding(reading, query, lead)
+  return { text: yield* textOf(items, query.fields), total }
 }
 
 /** What an index of these paths would take for each item, from some of them. */

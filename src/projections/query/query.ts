@@ -2,6 +2,7 @@ import { Refusal } from '../../errors.ts'
 import { parseSort, type Sort } from '../../json/order.ts'
 import { type Path, parsePath, type Selection, selectionOf, splitList } from '../../json/paths.ts'
 import { fold } from '../../json/text-search.ts'
+import { type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
 
 /** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
@@ -13,6 +14,8 @@ export interface Query {
   readonly page: Page
   /** Undefined: whole items. */
   readonly fields: Selection | undefined
+  /** Undefined: the items themselves. The sort and the page are then those of the rows. */
+  readonly grouping?: Grouping | undefined
   /** Its other pages are asked for, too: they share the filters and the sort. */
   readonly isShared?: boolean
 }
@@ -97,7 +100,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     if (name === 'q') mentioned.push(fold(value))
     else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
     else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
-    else if (name === AS_OF) continue
+    else if (name === AS_OF || isGrouping(name)) continue
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
       paging.set(name, value)
@@ -108,11 +111,19 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     }
   }
   if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
+  const grouping = parseGrouping(parameters)
+  if (grouping && grouping.kind !== 'newest' && fields.length > 0) {
+    throw new Refusal(
+      'Invalid',
+      'The parameter fields is for items, and cannot be combined with aggregate or distinct.',
+    )
+  }
   return {
+    grouping,
     filters: Array.from(filters, ([name, values]) => parseFilter(name, values)),
     mentioned,
     sort,
-    page: parsePage(paging, limits.pageSize),
+    page: parsePage(paging, limits.pageSize, grouping ? limits.pageSize : DEFAULT_PAGE_SIZE),
     fields: fields.length > 0 ? selectionOf(fields) : undefined,
   }
 }
@@ -130,7 +141,7 @@ function parseFilter(name: string, values: readonly string[]): Filter {
     : filterOf(parsePath(name), 'eq', values)
 }
 
-function parsePage(paging: ReadonlyMap<string, string>, largest: number): Page {
+function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial: number): Page {
   const used = [...paging.keys()]
   const family = FAMILIES.find(({ start, size }) => used.every((name) => name === start || name === size))
   if (!family) {
@@ -139,7 +150,7 @@ function parsePage(paging: ReadonlyMap<string, string>, largest: number): Page {
       `The parameters ${used.join(', ')} count pages in different ways; use one of: ${FAMILIES.map(({ start, size }) => `${start} and ${size}`).join('; ')}.`,
     )
   }
-  const size = number(paging, family.size, 1) ?? Math.min(DEFAULT_PAGE_SIZE, largest)
+  const size = number(paging, family.size, 1) ?? Math.min(initial, largest)
   if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${largest}.`)
   const start = number(paging, family.start, firstOf(family)) ?? firstOf(family)
   return { offset: offsetOf(family, start, size), size, family }

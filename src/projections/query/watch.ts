@@ -1,6 +1,7 @@
 import { Refusal } from '../../errors.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../slices.ts'
+import { GROUPING } from './aggregate/aggregation.ts'
 import { type Conditions, passing } from './filter.ts'
 import { AS_OF, type Parameter, parseParameters, parseQuery, type Query } from './query.ts'
 
@@ -9,7 +10,10 @@ export interface Watch extends Conditions {
   readonly concerns: (item: JsonObject) => Steps<boolean>
 }
 
-const NOT_FOR_A_WATCH = ['sort', 'fields', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit', AS_OF]
+const NOT_FOR_A_WATCH = [
+  ...['sort', 'fields', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit', AS_OF],
+  ...GROUPING,
+]
 const LIMITS = { parameters: 100, pageSize: 1 }
 
 /** Reads the filters of a subscription: a query string, or an object of parameters. */

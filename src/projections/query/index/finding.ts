@@ -1,5 +1,6 @@
 import type { CollectionItems } from '../../../collections/collection.ts'
 import type { Item } from '../../../collections/item.ts'
+import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import type { Query } from '../query.ts'
 import { inOrder } from './in-order.ts'
@@ -45,6 +46,24 @@ function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): St
     total++
   }
   return { places, total }
+}
+
+/** Tells of each item that meets the conditions of a query, in any order. */
+export function* matches(
+  { items }: Reading,
+  query: Query,
+  lead: Lead | undefined,
+  each: (item: JsonObject, place: number) => Steps<void> | void,
+): Steps<void> {
+  const matching = new Matching(items, query)
+  let steps = 0
+  for (const candidate of lead ? candidatesOf(items, lead) : all(items)) {
+    if (++steps % STEP === 0) yield
+    if (!candidate) continue
+    const value = yield* matching.valueAt(candidate.place, candidate.matches)
+    const more = value && each(value, candidate.place)
+    if (more) yield* more
+  }
 }
 
 /** Without filters and sorts: the items in their order. */

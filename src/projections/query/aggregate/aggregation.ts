@@ -1,0 +1,126 @@
+import { Refusal } from '../../../errors.ts'
+import { formatPath, type Path, parsePath, splitList } from '../../../json/paths.ts'
+import type { Parameter } from '../query.ts'
+import { parseWindow, type Window } from './window.ts'
+
+/** Functions of a field, beside percentiles (`p50`, `p99.9`). */
+export const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last'] as const
+export type FunctionName = (typeof FUNCTIONS)[number] | 'count' | 'percentile'
+
+/** One column of the answer, for example `avg(data.temperature)`. */
+export interface Aggregate {
+  /** As it was asked for: the name of the column. */
+  readonly name: string
+  readonly function: FunctionName
+  /** Undefined for `count`. */
+  readonly path: Path | undefined
+  /** Of a percentile: from 0 to 100. */
+  readonly percent: number
+}
+
+export const FILLS = ['none', 'null', 'previous'] as const
+export type Fill = (typeof FILLS)[number]
+
+/** Asks for a row of each group of items. */
+export interface Aggregation {
+  readonly kind: 'rows'
+  readonly aggregates: readonly Aggregate[]
+  readonly groupBy: readonly Path[]
+  readonly window: Window | undefined
+  readonly fill: Fill
+}
+
+/** A question about groups of items: rows, the values of a field, or the newest item of each group by event time. */
+export type Grouping = Aggregation | { readonly kind: 'distinct' | 'newest'; readonly path: Path }
+
+/** Parameters that make a query one about groups; a field of such a name is asked for by `<name>_eq`. */
+export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy'] as const
+
+const MOST_AGGREGATES = 32
+const MOST_GROUPS = 8
+const POSSIBLE =
+  'count, avg(field), sum(field), min(field), max(field), first(field), last(field), p50(field), p95(field)'
+
+/** The groups that parameters ask for; undefined if they ask for items. */
+export function parseGrouping(parameters: readonly Parameter[]): Grouping | undefined {
+  const given = new Map<string, string>()
+  for (const { name, value } of parameters) {
+    if (!isGrouping(name)) continue
+    if (given.has(name)) throw invalid(`The parameter ${name} must be given once.`)
+    given.set(name, value)
+  }
+  if (given.size === 0) return undefined
+  for (const name of ['distinct', 'newestBy'] as const) {
+    const field = given.get(name)
+    if (field === undefined) continue
+    if (given.size > 1)
+      throw invalid(`The parameter ${name} cannot be combined with ${[...given.keys()].find((one) => one !== name)}.`)
+    if (field === '') throw invalid(`The parameter ${name} needs a field, for example ${name}=mac.`)
+    return { kind: name === 'distinct' ? 'distinct' : 'newest', path: parsePath(field) }
+  }
+  return parseAggregation(given)
+}
+
+export function isGrouping(name: string): boolean {
+  return (GROUPING as readonly string[]).includes(name)
+}
+
+function parseAggregation(given: ReadonlyMap<string, string>): Aggregation {
+  const aggregate = given.get('aggregate')
+  if (aggregate === undefined) {
+    throw invalid(
+      `The parameter ${[...given.keys()][0]} needs aggregate, for example aggregate=count. Possible are ${POSSIBLE}.`,
+    )
+  }
+  const aggregates = splitList(aggregate).map(parseAggregate)
+  if (aggregates.length === 0) throw invalid(`The parameter aggregate is empty. Possible are ${POSSIBLE}.`)
+  if (aggregates.length > MOST_AGGREGATES) throw invalid(`At most ${MOST_AGGREGATES} aggregates are possible at once.`)
+  const groupBy = splitList(given.get('groupBy') ?? '').map(parsePath)
+  if (groupBy.length > MOST_GROUPS) throw invalid(`The parameter groupBy may have at most ${MOST_GROUPS} fields.`)
+  const window = given.get('window')
+  const fill = given.get('fill')
+  for (const name of ['tz', 'fill']) {
+    if (window === undefined && given.has(name))
+      throw invalid(`The parameter ${name} needs window, for example window=1h.`)
+  }
+  if (fill !== undefined && !(FILLS as readonly string[]).includes(fill)) {
+    throw invalid(`The parameter fill must be ${FILLS.join(', ')}, not ${JSON.stringify(fill)}.`)
+  }
+  return {
+    kind: 'rows',
+    aggregates,
+    groupBy,
+    window: window === undefined ? undefined : parseWindow(window, given.get('tz')),
+    fill: (fill as Fill | undefined) ?? 'none',
+  }
+}
+
+function parseAggregate(text: string): Aggregate {
+  const [, name = '', field] = /^([A-Za-z]+[\d.]*)(?:\((.*)\))?$/.exec(text) ?? []
+  const percent = /^p(\d{1,3}(?:\.\d+)?)$/.exec(name)?.[1]
+  const isCount = name === 'count'
+  const known = isCount || FUNCTIONS.find((one) => one === name)
+  if (!known && (percent === undefined || Number(percent) > 100)) {
+    throw invalid(`The aggregate ${JSON.stringify(text)} is not known. Possible are ${POSSIBLE}.`)
+  }
+  if (isCount ? field !== undefined : !field) {
+    throw invalid(
+      isCount ? 'count takes no field.' : `The aggregate ${name} needs a field, for example ${name}(data.temperature).`,
+    )
+  }
+  return {
+    name: text,
+    function: percent !== undefined ? 'percentile' : (name as FunctionName),
+    path: field ? parsePath(field) : undefined,
+    percent: Number(percent ?? 0),
+  }
+}
+
+/** The columns that name the group of a row. */
+export function groupNames({ groupBy }: Aggregation): readonly string[] {
+  return groupBy.map(formatPath)
+}
+
+function invalid(message: string): Refusal {
+  return new Refusal('Invalid', message)
+}

@@ -1,0 +1,90 @@
+import type { Item } from '../../../collections/item.ts'
+import { Refusal } from '../../../errors.ts'
+import type { Sort } from '../../../json/order.ts'
+import { orderKey } from '../../../json/order-key.ts'
+import { formatPath, type Path } from '../../../json/paths.ts'
+import type { JsonObject, JsonValue } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
+import { type Answer, textOf } from '../answer.ts'
+import { matches } from '../index/finding.ts'
+import type { Lead } from '../index/plan.ts'
+import type { Reading } from '../index/reading.ts'
+import type { Query } from '../query.ts'
+import type { Aggregation, Grouping } from './aggregation.ts'
+import { NewestItems } from './newest.ts'
+import { Rows } from './rows.ts'
+
+export interface GroupedOptions {
+  readonly grouping: Grouping
+  /** Where the items of the collection have their event time. */
+  readonly time: Path | undefined
+  /** Rows or groups that are made at most, on all pages. */
+  readonly most: number
+}
+
+/** Items of a page that are read in a step. */
+const STEP = 16
+
+/** Answers a query about groups. */
+export function* groupedAnswer(
+  reading: Reading,
+  query: Query,
+  lead: Lead | undefined,
+  { grouping, time, most }: GroupedOptions,
+): Steps<Answer> {
+  if (grouping.kind === 'newest') {
+    const newest = new NewestItems(grouping.path, time, most)
+    yield* matches(reading, query, lead, (item, place) => newest.add(item, place))
+    return yield* itemsAnswer(reading, query, newest.places())
+  }
+  const aggregation: Aggregation =
+    grouping.kind === 'rows'
+      ? grouping
+      : { kind: 'rows', aggregates: [], groupBy: [grouping.path], window: undefined, fill: 'none' }
+  const rows = new Rows({ aggregation, time, mostRows: most })
+  yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
+  const found = yield* sortedRows(yield* rows.rows(), query.sort)
+  const page = found.slice(query.page.offset, query.page.offset + query.page.size)
+  const answered: JsonValue[] =
+    grouping.kind === 'distinct' ? page.map((row) => row[formatPath(grouping.path)] ?? null) : page
+  return { text: JSON.stringify(answered), total: found.length }
+}
+
+function* itemsAnswer({ items }: Reading, { page, fields, sort }: Query, places: readonly number[]): Steps<Answer> {
+  if (sort.length > 0)
+    throw new Refusal('Invalid', 'The parameter newestBy sorts by its groups, and cannot be combined with sort.')
+  const found: Item[] = []
+  for (const place of places.slice(page.offset, page.offset + page.size)) {
+    if (found.length % STEP === STEP - 1) yield
+    found.push(items.uncachedAt(place) as Item)
+  }
+  return { text: yield* textOf(found, fields), total: places.length }
+}
+
+/** By the columns that the sort names. */
+function* sortedRows(rows: JsonObject[], sort: readonly Sort[]): Steps<readonly JsonObject[]> {
+  const [first] = rows
+  if (sort.length === 0 || !first) return rows
+  const columns = sort.map(({ path }) => formatPath(path))
+  const unknown = columns.find((column) => !Object.hasOwn(first, column))
+  if (unknown !== undefined) {
+    throw new Refusal(
+      'Invalid',
+      `The rows have no column ${JSON.stringify(unknown)}; they have ${Object.keys(first).join(', ')}.`,
+    )
+  }
+  const keyed: { row: JsonObject; keys: string[] }[] = []
+  for (const row of rows) {
+    const keys: string[] = []
+    for (const column of columns) keys.push(yield* orderKey(row[column] as JsonValue))
+    keyed.push({ row, keys })
+  }
+  keyed.sort((a, b) => {
+    for (const [index, { descending }] of sort.entries()) {
+      const [left, right] = [a.keys[index] as string, b.keys[index] as string]
+      if (left !== right) return (left < right ? -1 : 1) * (descending ? -1 : 1)
+    }
+    return 0
+  })
+  return keyed.map(({ row }) => row)
+}

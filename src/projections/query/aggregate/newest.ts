@@ -1,0 +1,48 @@
+import { Refusal } from '../../../errors.ts'
+import { scalarKey } from '../../../json/order-key.ts'
+import type { Path } from '../../../json/paths.ts'
+import type { JsonObject } from '../../../json/value.ts'
+import { eventTime } from './event-time.ts'
+import { firstScalar } from './scalars.ts'
+
+interface Newest {
+  time: number
+  place: number
+}
+
+/** Finds the newest item of each group by event time; of two with one time, the one that stands last. */
+export class NewestItems {
+  readonly #path: Path
+  readonly #time: Path
+  readonly #most: number
+  readonly #groups = new Map<string, Newest>()
+
+  constructor(path: Path, time: Path | undefined, most: number) {
+    if (!time) {
+      throw new Refusal(
+        'Invalid',
+        'The parameter newestBy needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".',
+      )
+    }
+    this.#path = path
+    this.#time = time
+    this.#most = most
+  }
+
+  add(item: JsonObject, place: number): void {
+    const time = eventTime(item, this.#time)
+    if (time === undefined) return
+    const key = scalarKey(firstScalar(item, this.#path))
+    const known = this.#groups.get(key)
+    if (known && (known.time - time || known.place - place) > 0) return
+    this.#groups.set(key, { time, place })
+    if (this.#groups.size > this.#most) {
+      throw new Refusal('Invalid', `There are more than ${this.#most} groups: ask with more filters.`)
+    }
+  }
+
+  /** In the order of the groups. */
+  places(): number[] {
+    return [...this.#groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { place }]) => place)
+  }
+}

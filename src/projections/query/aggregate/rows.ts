@@ -1,0 +1,158 @@
+import { Refusal } from '../../../errors.ts'
+import { scalarKey } from '../../../json/order-key.ts'
+import type { Path } from '../../../json/paths.ts'
+import type { JsonObject, JsonValue } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
+import { type Accumulator, accumulatorOf, ValueBudget } from './accumulator.ts'
+import { type Aggregation, groupNames } from './aggregation.ts'
+import { eventTime } from './event-time.ts'
+import { firstScalar, type Scalar, scalarsAt } from './scalars.ts'
+
+/** 32 MiB of numbers. */
+const MOST_VALUES = 4 * 1024 * 1024
+/** Groups or windows that are handled in a step. */
+const STEP = 256
+/** Of a longer text no more counts when groups are sorted. */
+const MOST_KEY = 1024
+
+export interface RowsOptions {
+  readonly aggregation: Aggregation
+  /** Where the items have their event time. */
+  readonly time: Path | undefined
+  readonly mostRows: number
+}
+
+interface Group {
+  readonly values: readonly Scalar[]
+  /** By the beginning of the window; without windows there is one, 0. */
+  readonly windows: Map<number, readonly Accumulator[]>
+}
+
+/** Puts items into groups and windows, and makes a row of each. */
+export class Rows {
+  readonly #options: RowsOptions
+  readonly #budget = new ValueBudget(MOST_VALUES)
+  readonly #groups = new Map<string, Group>()
+  #count = 0
+
+  constructor(options: RowsOptions) {
+    this.#options = options
+    const { aggregation, time } = options
+    if (aggregation.window && !time) {
+      throw new Refusal(
+        'Invalid',
+        'The parameter window needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".',
+      )
+    }
+  }
+
+  *add(item: JsonObject, place: number): Steps<void> {
+    const { aggregation, time } = this.#options
+    const at = time && eventTime(item, time)
+    // Nobody knows in which window it belongs.
+    if (aggregation.window && at === undefined) return
+    const accumulators = this.#accumulators(this.#groupOf(item), aggregation.window?.start(at as number) ?? 0)
+    for (const [index, { path }] of aggregation.aggregates.entries()) {
+      const accumulator = accumulators[index] as Accumulator
+      if (!path) accumulator.add(null, 0, place)
+      else
+        for (const value of scalarsAt(item, path)) {
+          if (value === undefined) yield
+          else accumulator.add(value, at ?? Number.NEGATIVE_INFINITY, place)
+        }
+    }
+  }
+
+  /** In the order of their groups, and of time. */
+  *rows(): Steps<JsonObject[]> {
+    const { aggregation } = this.#options
+    const groups = [...this.#groups.values()].map((group) => ({
+      group,
+      keys: group.values.map((one) => scalarKey(one, MOST_KEY)),
+    }))
+    groups.sort((a, b) => compareKeys(a.keys, b.keys))
+    const range = this.#range()
+    const rows: JsonObject[] = []
+    for (const { group } of groups) {
+      let previous: JsonObject | undefined
+      for (const start of aggregation.fill === 'none' || !range
+        ? [...group.windows.keys()].sort((a, b) => a - b)
+        : this.#between(range)) {
+        const row = this.#rowOf(group, start, previous)
+        rows.push(row)
+        if (rows.length > this.#options.mostRows) throw this.#tooMany()
+        previous = row
+        if (rows.length % STEP === 0) yield
+      }
+    }
+    return rows
+  }
+
+  #groupOf(item: JsonObject): Group {
+    const values = this.#options.aggregation.groupBy.map((path) => firstScalar(item, path))
+    const key = JSON.stringify(values)
+    let group = this.#groups.get(key)
+    if (!group) {
+      group = { values, windows: new Map() }
+      this.#groups.set(key, group)
+    }
+    return group
+  }
+
+  #accumulators({ windows }: Group, start: number): readonly Accumulator[] {
+    const known = windows.get(start)
+    if (known) return known
+    if (++this.#count > this.#options.mostRows) throw this.#tooMany()
+    const accumulators = this.#options.aggregation.aggregates.map((aggregate) => accumulatorOf(aggregate, this.#budget))
+    windows.set(start, accumulators)
+    return accumulators
+  }
+
+  #rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): JsonObject {
+    const { aggregation } = this.#options
+    const row: Record<string, JsonValue> = {}
+    for (const [index, name] of groupNames(aggregation).entries()) row[name] = values[index] as Scalar
+    if (aggregation.window) row.window = aggregation.window.text(start)
+    const accumulators = windows.get(start)
+    for (const [index, { name, function: function_ }] of aggregation.aggregates.entries()) {
+      const found = accumulators?.[index]?.result()
+      if (found !== undefined) row[name] = found
+      else if (function_ === 'count') row[name] = 0
+      else row[name] = (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null
+    }
+    return row
+  }
+
+  /** The first and the last window of any group. */
+  #range(): readonly [number, number] | undefined {
+    let first = Number.POSITIVE_INFINITY
+    let last = Number.NEGATIVE_INFINITY
+    for (const { windows } of this.#groups.values()) {
+      for (const start of windows.keys()) {
+        first = Math.min(first, start)
+        last = Math.max(last, start)
+      }
+    }
+    return first <= last ? [first, last] : undefined
+  }
+
+  *#between([first, last]: readonly [number, number]): Generator<number> {
+    const { window } = this.#options.aggregation
+    for (let start = first; start <= last; start = window ? window.next(start) : last + 1) yield start
+  }
+
+  #tooMany(): Refusal {
+    return new Refusal(
+      'Invalid',
+      `The answer would have more than ${this.#options.mostRows} rows: ask for longer windows, fewer groups, or with more filters.`,
+    )
+  }
+}
+
+function compareKeys(a: readonly string[], b: readonly string[]): number {
+  for (let index = 0; index < a.length; index++) {
+    const [left, right] = [a[index] as string, b[index] as string]
+    if (left !== right) return left < right ? -1 : 1
+  }
+  return 0
+}
