@@ -23,6 +23,8 @@ export interface Query {
 export interface Page {
   readonly offset: number
   readonly size: number
+  /** The most that a page may have. */
+  readonly largest: number
   /** The parameters in which the client counts; the links are written in them, too. */
   readonly family: Family
 }
@@ -49,6 +51,12 @@ const MAX_SORT_FIELDS = 16
 export interface QueryLimits {
   readonly parameters: number
   readonly pageSize: number
+}
+
+/** What is known of the collection that a query asks. */
+export interface QueryContext {
+  /** Where its items have their event time. */
+  readonly time?: Path | undefined
 }
 
 /** A parameter as it was sent, fit for a link, and what it says. */
@@ -90,7 +98,7 @@ export const AS_OF = 'asOf'
 
 const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 
-export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits): Query {
+export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, { time }: QueryContext = {}): Query {
   const filters = new Map<string, string[]>()
   const mentioned: string[] = []
   const sort: Sort[] = []
@@ -111,7 +119,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     }
   }
   if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
-  const grouping = parseGrouping(parameters)
+  const grouping = parseGrouping(parameters, time)
   if (grouping && grouping.kind !== 'newest' && fields.length > 0) {
     throw new Refusal(
       'Invalid',
@@ -153,12 +161,13 @@ function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial
   const size = number(paging, family.size, 1) ?? Math.min(initial, largest)
   if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${largest}.`)
   const start = number(paging, family.start, firstOf(family)) ?? firstOf(family)
-  return { offset: offsetOf(family, start, size), size, family }
+  return { offset: offsetOf(family, start, size), size, largest, family }
 }
 
 /** The page of the same size that begins elsewhere; undefined where none can begin. */
-export function startAt({ family, size }: Page, start: number): Page | undefined {
-  return start < firstOf(family) ? undefined : { offset: offsetOf(family, start, size), size, family }
+export function startAt(page: Page, start: number): Page | undefined {
+  const { family, size } = page
+  return start < firstOf(family) ? undefined : { ...page, offset: offsetOf(family, start, size) }
 }
 
 function firstOf({ pages }: Family): number {

@@ -24,6 +24,8 @@ export type Fill = (typeof FILLS)[number]
 /** Asks for a row of each group of items. */
 export interface Aggregation {
   readonly kind: 'rows'
+  /** Where the items have their event time. */
+  readonly time: Path | undefined
   readonly aggregates: readonly Aggregate[]
   readonly groupBy: readonly Path[]
   readonly window: Window | undefined
@@ -31,7 +33,10 @@ export interface Aggregation {
 }
 
 /** A question about groups of items: rows, the values of a field, or the newest item of each group by event time. */
-export type Grouping = Aggregation | { readonly kind: 'distinct' | 'newest'; readonly path: Path }
+export type Grouping =
+  | Aggregation
+  | { readonly kind: 'distinct'; readonly path: Path }
+  | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
 
 /** Parameters that make a query one about groups; a field of such a name is asked for by `<name>_eq`. */
 export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy'] as const
@@ -41,8 +46,8 @@ const MOST_GROUPS = 8
 const POSSIBLE =
   'count, avg(field), sum(field), min(field), max(field), first(field), last(field), p50(field), p95(field)'
 
-/** The groups that parameters ask for; undefined if they ask for items. */
-export function parseGrouping(parameters: readonly Parameter[]): Grouping | undefined {
+/** The groups that parameters ask for, undefined if they ask for items; `time` is where the items have their event time. */
+export function parseGrouping(parameters: readonly Parameter[], time: Path | undefined): Grouping | undefined {
   const given = new Map<string, string>()
   for (const { name, value } of parameters) {
     if (!isGrouping(name)) continue
@@ -53,19 +58,27 @@ export function parseGrouping(parameters: readonly Parameter[]): Grouping | unde
   for (const name of ['distinct', 'newestBy'] as const) {
     const field = given.get(name)
     if (field === undefined) continue
-    if (given.size > 1)
-      throw invalid(`The parameter ${name} cannot be combined with ${[...given.keys()].find((one) => one !== name)}.`)
+    const other = [...given.keys()].find((one) => one !== name)
+    if (other !== undefined) throw invalid(`The parameter ${name} cannot be combined with ${other}.`)
     if (field === '') throw invalid(`The parameter ${name} needs a field, for example ${name}=mac.`)
-    return { kind: name === 'distinct' ? 'distinct' : 'newest', path: parsePath(field) }
+    const path = parsePath(field)
+    return name === 'distinct' ? { kind: 'distinct', path } : { kind: 'newest', path, time: known(time, name) }
   }
-  return parseAggregation(given)
+  return parseAggregation(given, time)
+}
+
+function known(time: Path | undefined, parameter: string): Path {
+  if (time) return time
+  throw invalid(
+    `The parameter ${parameter} needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".`,
+  )
 }
 
 export function isGrouping(name: string): boolean {
   return (GROUPING as readonly string[]).includes(name)
 }
 
-function parseAggregation(given: ReadonlyMap<string, string>): Aggregation {
+function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undefined): Aggregation {
   const aggregate = given.get('aggregate')
   if (aggregate === undefined) {
     throw invalid(
@@ -88,6 +101,7 @@ function parseAggregation(given: ReadonlyMap<string, string>): Aggregation {
   }
   return {
     kind: 'rows',
+    time: window === undefined ? time : known(time, 'window'),
     aggregates,
     groupBy,
     window: window === undefined ? undefined : parseWindow(window, given.get('tz')),

@@ -14,40 +14,34 @@ import type { Aggregation, Grouping } from './aggregation.ts'
 import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
 
-export interface GroupedOptions {
-  readonly grouping: Grouping
-  /** Where the items of the collection have their event time. */
-  readonly time: Path | undefined
-  /** Rows or groups that are made at most, on all pages. */
-  readonly most: number
-}
-
 /** Items of a page that are read in a step. */
 const STEP = 16
 
-/** Answers a query about groups. */
+/** Answers a query about groups: of all pages together there are no more rows than a page may have. */
 export function* groupedAnswer(
   reading: Reading,
   query: Query,
+  grouping: Grouping,
   lead: Lead | undefined,
-  { grouping, time, most }: GroupedOptions,
 ): Steps<Answer> {
+  const most = query.page.largest
   if (grouping.kind === 'newest') {
-    const newest = new NewestItems(grouping.path, time, most)
+    const newest = new NewestItems(grouping.path, grouping.time, most)
     yield* matches(reading, query, lead, (item, place) => newest.add(item, place))
     return yield* itemsAnswer(reading, query, newest.places())
   }
-  const aggregation: Aggregation =
-    grouping.kind === 'rows'
-      ? grouping
-      : { kind: 'rows', aggregates: [], groupBy: [grouping.path], window: undefined, fill: 'none' }
-  const rows = new Rows({ aggregation, time, mostRows: most })
+  const rows = new Rows({ aggregation: grouping.kind === 'rows' ? grouping : ofValues(grouping.path), mostRows: most })
   yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
   const found = yield* sortedRows(yield* rows.rows(), query.sort)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const answered: JsonValue[] =
     grouping.kind === 'distinct' ? page.map((row) => row[formatPath(grouping.path)] ?? null) : page
   return { text: JSON.stringify(answered), total: found.length }
+}
+
+/** A row of each value that a field has. */
+function ofValues(path: Path): Aggregation {
+  return { kind: 'rows', time: undefined, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
 function* itemsAnswer({ items }: Reading, { page, fields, sort }: Query, places: readonly number[]): Steps<Answer> {

@@ -17,13 +17,7 @@ export class NewestItems {
   readonly #most: number
   readonly #groups = new Map<string, Newest>()
 
-  constructor(path: Path, time: Path | undefined, most: number) {
-    if (!time) {
-      throw new Refusal(
-        'Invalid',
-        'The parameter newestBy needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".',
-      )
-    }
+  constructor(path: Path, time: Path, most: number) {
     this.#path = path
     this.#time = time
     this.#most = most

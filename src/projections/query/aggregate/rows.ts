@@ -1,6 +1,5 @@
 import { Refusal } from '../../../errors.ts'
 import { scalarKey } from '../../../json/order-key.ts'
-import type { Path } from '../../../json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import { type Accumulator, accumulatorOf, ValueBudget } from './accumulator.ts'
@@ -17,8 +16,6 @@ const MOST_KEY = 1024
 
 export interface RowsOptions {
   readonly aggregation: Aggregation
-  /** Where the items have their event time. */
-  readonly time: Path | undefined
   readonly mostRows: number
 }
 
@@ -37,17 +34,11 @@ export class Rows {
 
   constructor(options: RowsOptions) {
     this.#options = options
-    const { aggregation, time } = options
-    if (aggregation.window && !time) {
-      throw new Refusal(
-        'Invalid',
-        'The parameter window needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".',
-      )
-    }
   }
 
   *add(item: JsonObject, place: number): Steps<void> {
-    const { aggregation, time } = this.#options
+    const { aggregation } = this.#options
+    const { time } = aggregation
     const at = time && eventTime(item, time)
     // Nobody knows in which window it belongs.
     if (aggregation.window && at === undefined) return
