@@ -11,7 +11,7 @@ import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
 import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
-import type { AnsweredAt, Queries, Source } from '../projections/query/queries.ts'
+import type { AnsweredAt, Queries, QuerySource } from '../projections/query/queries.ts'
 import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices, type Steps } from '../slices.ts'
@@ -71,18 +71,18 @@ export function apiResources({
     routes: {
       GET: (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
-        const now = views.find(name)
-        const cached = now && answers.find(request.url, now.position)
+        const present = views.find(name)
+        const cached = present && answers.find(request.url, present.position)
         if (cached) {
           reflect(reply, undefined)
-          if (!reply.isNotModified(request, tagAt(now.position))) replyPage(reply, cached)
+          if (!reply.isNotModified(request, tagAt(present.position))) replyPage(reply, cached)
           return
         }
         const parameters = parametersOf(request, limits)
         if (asksForPast(parameters)) return readPast(request, reply, name, parameters)
         reflect(reply, undefined)
-        if (!now) throw unknownCollection(name)
-        return readPage(request, reply, name, parameters, now)
+        if (!present) throw unknownCollection(name)
+        return readPage(request, reply, name, parameters, present)
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
@@ -167,9 +167,9 @@ export function apiResources({
     reply: Reply,
     name: string,
     parameters: readonly Parameter[],
-    source: Source,
+    source: QuerySource,
   ): void | Promise<void> {
-    const query = parseQuery(parameters, limits)
+    const query = parseQuery(parameters, limits, { time: queries.timeOf(name) })
     if (reply.isNotModified(request, tagAt(source.position))) return
     const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
       reply.position = at

@@ -142,14 +142,14 @@ export function hours(text: string): Key<{ readonly from: number; readonly until
   }
 }
 
-/** The indexes that collections are to have: `{"<collection>": {"Indexes": ["<field>,<field>"]}}`. */
+/** Settings of collections: `{"<collection>": {"Indexes": ["<field>,<field>"], "Time": "<field>"}}`. */
 export function collections(text: string): Key<Readonly<Record<string, CollectionSettings>> | undefined> {
   return {
     type: 'json',
     default: undefined,
     text,
     expects:
-      'an object of {"Indexes": ["<field>,<field>"]} by collection, with at most four fields each and 16 indexes',
+      'an object of {"Indexes": ["<field>,<field>"], "Time": "<field>"} by collection, with at most four fields each and 16 indexes',
     read: (value, isText) => {
       const all = isText ? parsed(String(value)) : value
       if (!isObject(all)) return undefined
@@ -163,18 +163,22 @@ export function collections(text: string): Key<Readonly<Record<string, Collectio
 export interface CollectionSettings {
   /** The fields of each index. */
   readonly indexes: readonly (readonly Path[])[]
+  /** The field of the event time. */
+  readonly time?: Path
 }
 
 const MOST_INDEXES = 16
 const MOST_FIELDS = 4
+const COLLECTION_KEYS = ['Indexes', 'Time']
 
 function collectionSettings(value: JsonValue): CollectionSettings | undefined {
-  if (!isObject(value) || Object.keys(value).some((name) => name !== 'Indexes')) return undefined
-  const { Indexes: indexes = [] } = value
+  if (!isObject(value) || Object.keys(value).some((name) => !COLLECTION_KEYS.includes(name))) return undefined
+  const { Indexes: indexes = [], Time: time } = value
+  if (time !== undefined && (typeof time !== 'string' || time === '')) return undefined
   if (!isArray(indexes) || indexes.length > MOST_INDEXES) return undefined
   const fields = indexes.map((one) => (typeof one === 'string' ? splitList(one) : []))
   if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
-  return { indexes: fields.map((list) => list.map(parsePath)) }
+  return { indexes: fields.map((list) => list.map(parsePath)), ...(time !== undefined && { time: parsePath(time) }) }
 }
 
 function parsed(text: string): JsonValue | undefined {

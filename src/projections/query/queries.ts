@@ -2,8 +2,8 @@ import { Collection } from '../../collections/collection.ts'
 import type { Path } from '../../json/paths.ts'
 import { type Asker, Slices, type Steps } from '../../slices.ts'
 import type { Views } from '../views.ts'
-import { type Answer, textOf } from './answer.ts'
 import { groupedAnswer } from './aggregate/grouped.ts'
+import { type Answer, textOf } from './answer.ts'
 import { AccessPaths } from './index/access.ts'
 import { type Found, finding } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
@@ -17,13 +17,20 @@ export interface QueriesOptions {
   readonly views: Pick<Views, 'any' | 'indexes'>
   /** That all indexes together may take; 0: half of what the items of each collection take. */
   readonly bytes: number
-  /** By name: the paths of each index that a collection is to have in any case. */
-  readonly collections?: Readonly<Record<string, { readonly indexes: readonly (readonly Path[])[] }>>
+  /** By name. */
+  readonly collections?: Readonly<Record<string, CollectionOptions>>
   readonly slices?: Slices
 }
 
+export interface CollectionOptions {
+  /** The paths of each index that the collection is to have in any case. */
+  readonly indexes: readonly (readonly Path[])[]
+  /** The field of the event time. */
+  readonly time?: Path
+}
+
 /** What a query is answered from: a collection as it is when the work begins, or a reading of it, which the caller releases. */
-export type Source = Collection | Reading
+export type QuerySource = Collection | Reading
 
 type State = Pick<Reading, 'at' | 'position' | 'exists'>
 type Answering<Result> = (reading: Reading, lead: Lead | undefined) => Steps<Result>
@@ -77,13 +84,19 @@ export class Queries {
   }
 
   /** The page that a query asks for, as text. Refuses when nobody waits for it any more. */
-  answer(source: Source, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
+  answer(source: QuerySource, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
     return this.#slices.run(() => this.#answering(source, query), asker)
   }
 
   /** What a query finds. */
-  find(source: Source, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
+  find(source: QuerySource, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
     return this.#slices.run(() => this.#finding(source, query), asker)
+  }
+
+  /** The field of the event time of a collection's items. */
+  timeOf(name: string): Path | undefined {
+    const { collections = {} } = this.#options
+    return Object.hasOwn(collections, name) ? collections[name]?.time : undefined
   }
 
   list(): readonly IndexStatus[] {
@@ -95,16 +108,16 @@ export class Queries {
     })
   }
 
-  *#answering(source: Source, query: Query): Steps<AnsweredAt> {
+  *#answering(source: QuerySource, query: Query): Steps<AnsweredAt> {
     return yield* this.#led(source, query, (reading, lead) => answerOf(reading, query, lead))
   }
 
-  *#finding(source: Source, query: Query): Steps<FoundAt> {
+  *#finding(source: QuerySource, query: Query): Steps<FoundAt> {
     return yield* this.#led(source, query, (reading, lead) => finding(reading, query, lead))
   }
 
   /** Makes an answer with the index that helps most; undefined where none helps. */
-  *#led<Result>(source: Source, query: Query, answer: Answering<Result>): Steps<Result & State> {
+  *#led<Result>(source: QuerySource, query: Query, answer: Answering<Result>): Steps<Result & State> {
     if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer)
     this.#fix(source)
     const reading = new HeldReading(source, this.#options.views.indexes.of(source.facts.table))
@@ -116,12 +129,7 @@ export class Queries {
   }
 
   /** `now` is the collection, where its present is read: what queries of it ask for decides about its indexes. */
-  *#ledIn<Result>(
-    reading: Reading,
-    query: Query,
-    answer: Answering<Result>,
-    now?: Collection,
-  ): Steps<Result & State> {
+  *#ledIn<Result>(reading: Reading, query: Query, answer: Answering<Result>, now?: Collection): Steps<Result & State> {
     const { at, position, exists } = reading
     const accessPaths = yield* AccessPaths.of(query.grouping ? { ...query, sort: [] } : query)
     const lead = yield* leadOf(reading, accessPaths)
