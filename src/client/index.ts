@@ -15,7 +15,7 @@ export type { EventsFilter, RecordedEvent } from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem } from './problem.ts'
-export { type Page, Query } from './query.ts'
+export { type Aggregate, type AggregateOptions, type Page, Query } from './query.ts'
 export {
   type ConnectOptions,
   connect,

@@ -1,6 +1,6 @@
 import { parseSort } from '../json/order.ts'
 import { parsePath, select, selectionOf } from '../json/paths.ts'
-import type { JsonObject } from '../json/value.ts'
+import type { JsonObject, JsonValue } from '../json/value.ts'
 import { atOnce } from '../steps.ts'
 import type { Connection } from './connection.ts'
 import { LiveList } from './live-list.ts'
@@ -16,6 +16,19 @@ export interface Page<T> {
   /** What the answer reflects. */
   readonly position: number
   readonly etag: string | undefined
+}
+
+/** A column of an aggregate: `count`, or a function of a field. */
+export type Aggregate<T> = 'count' | `${'avg' | 'sum' | 'min' | 'max' | 'first' | 'last' | `p${number}`}(${Field<T>})`
+
+export interface AggregateOptions<T> {
+  readonly groupBy?: readonly Field<T>[]
+  /** Such as `15m`, `1h` or `1d`. */
+  readonly window?: string
+  /** The time zone of the windows. */
+  readonly tz?: string
+  readonly fill?: 'none' | 'null' | 'previous'
+  readonly signal?: AbortSignal
 }
 
 /** All that a query is made of; a new one for each change. */
@@ -84,6 +97,31 @@ export class Query<T extends object> {
   async get(options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
     const { number, size } = this.#parts.page ?? {}
     return this.#read({ ...(size !== undefined && { page: number, pageSize: size }) }, options)
+  }
+
+  /** A row of each group of the items that match, with a column for each aggregate. */
+  async aggregate(
+    aggregates: readonly Aggregate<T>[],
+    { signal, groupBy = [], ...windows }: AggregateOptions<T> = {},
+  ): Promise<Page<JsonObject>> {
+    const { number, size } = this.#parts.page ?? {}
+    const asked = {
+      ...(size !== undefined && { page: number, pageSize: size }),
+      ...(groupBy.length > 0 && { groupBy: groupBy.join(',') }),
+      ...windows,
+    }
+    const page = await this.#read({ aggregate: aggregates.join(','), ...asked }, { ...(signal && { signal }) })
+    return page as unknown as Page<JsonObject>
+  }
+
+  /** The values of a field, in their order. */
+  async distinct(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<readonly JsonValue[]> {
+    return (await this.#read({ distinct: field }, options)).items as unknown as readonly JsonValue[]
+  }
+
+  /** The newest item of each value of a field, by event time. */
+  newestBy(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
+    return this.#read({ newestBy: field }, options)
   }
 
   /** Every item that matches, read page by page; all pages are of one position, whatever is written meanwhile. */

@@ -1,6 +1,8 @@
 /** What the paths of the document share, by the names under which they refer to it. */
+
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject, JsonValue } from '../../json/value.ts'
+import { FILLS } from '../../projections/query/aggregate/aggregation.ts'
 import { DEFAULT_PAGE_SIZE } from '../../projections/query/query.ts'
 import { ANSWERS } from '../problems.ts'
 
@@ -248,6 +250,19 @@ export const parameters = {
   offset: query('offset', 'How many items to pass over. With `limit`.', fromZero),
   limit: query('limit', 'How many items to answer with.', fromOne),
   fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
+  aggregate: list(
+    'aggregate',
+    'Rows instead of items: `count`, `avg(field)`, `sum(field)`, `min(field)`, `max(field)`, `first(field)`, `last(field)`, and percentiles such as `p95(field)`.',
+  ),
+  groupBy: list('groupBy', 'A row for each combination of values of these fields. With `aggregate`.'),
+  window: query('window', 'A row for each window of event time, such as `15m`, `1h` or `1d`. With `aggregate`.'),
+  tz: query('tz', 'The time zone that windows begin in, such as `Europe/Helsinki`. With `window`.'),
+  fill: query('fill', 'Rows of windows without items: none, with null, or with the values before. With `window`.', {
+    type: 'string',
+    enum: [...FILLS],
+  }),
+  distinct: query('distinct', 'The values of this field instead of items, in their order.'),
+  newestBy: query('newestBy', 'Only the newest item of each value of this field, by event time.'),
   asOf: query(
     'asOf',
     'The answer as it was right after the event at this position, or after the last event up to this ISO 8601 instant. Beyond the last position, or in the future, is refused.',

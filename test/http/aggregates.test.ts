@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { connect } from '../../src/client/index.ts'
+import { json, startServer } from '../support/server.ts'
+
+interface Reading {
+  readonly id: number
+  readonly mac: string
+  readonly timestamp: string
+  readonly data: { readonly temperature: number }
+}
+
+const READINGS = Array.from({ length: 48 }, (_, id) => ({
+  id,
+  mac: id % 2 === 0 ? 'a' : 'b',
+  timestamp: `2026-01-01T${String(Math.floor(id / 2)).padStart(2, '0')}:00:00`,
+  data: { temperature: id },
+}))
+const FLAGS = ['--Collections', JSON.stringify({ readings: { Indexes: ['mac,timestamp'], Time: 'timestamp' } })]
+
+test('a dashboard asks for averages by sensor and window, now and as they were', async (t) => {
+  const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
+  const search = 'aggregate=count,avg(data.temperature)&groupBy=mac&window=12h&mac=a'
+  const rows = [
+    { mac: 'a', window: '2026-01-01T00:00:00.000Z', count: 12, 'avg(data.temperature)': 11 },
+    { mac: 'a', window: '2026-01-01T12:00:00.000Z', count: 12, 'avg(data.temperature)': 35 },
+  ]
+  const first = await server.fetch(`/api/readings?${search}`)
+  assert.equal(first.status, 200)
+  assert.equal(first.headers.get('x-total-count'), '2')
+  assert.deepEqual(await first.json(), rows)
+  const position = first.headers.get('journal-position')
+  const late = { mac: 'a', timestamp: '2026-01-01T13:30:00', data: { temperature: 100 } }
+  assert.equal((await server.fetch('/api/readings', json('POST', late))).status, 201)
+  assert.equal(((await (await server.fetch(`/api/readings?${search}`)).json()) as { count: number }[])[1]?.count, 13)
+  assert.deepEqual(await (await server.fetch(`/api/readings?${search}&asOf=${position}`)).json(), rows)
+  const refused = await server.fetch('/api/readings?aggregate=mean(data.temperature)')
+  assert.equal(refused.status, 400)
+  assert.match(
+    ((await refused.json()) as { detail: string }).detail,
+    /"mean\(data.temperature\)" is not known. Possible are count, avg/,
+  )
+})
+
+test('the client asks for rows, values and the newest items', async (t) => {
+  const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
+  const client = connect(server.url)
+  t.after(() => client.close())
+  const readings = client.collection<Reading>('readings')
+  const { items, total } = await readings
+    .where({ 'data.temperature_lt': 10 })
+    .aggregate(['count', 'p50(data.temperature)'], { groupBy: ['mac'], window: '1d', tz: 'Europe/Helsinki' })
+  assert.equal(total, 2)
+  assert.deepEqual(items[1], {
+    mac: 'b',
+    window: '2026-01-01T00:00:00.000+02:00',
+    count: 5,
+    'p50(data.temperature)': 5,
+  })
+  assert.deepEqual(await readings.distinct('mac'), ['a', 'b'])
+  const newest = await readings.newestBy('mac')
+  assert.deepEqual(
+    newest.items.map(({ id }) => id),
+    [46, 47],
+  )
+  // @ts-expect-error There is no such field.
+  await assert.rejects(readings.distinct(''))
+})
