@@ -1,7 +1,7 @@
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import { parseMoment } from '../projections/moment.ts'
+import { momentOf, parseMoment } from '../projections/moment.ts'
 import { AS_OF, type Parameter } from '../projections/query/query.ts'
 
 export function asksForPast(parameters: readonly Parameter[]): boolean {
@@ -19,4 +19,14 @@ export async function parseAsOf(
   if (!first) return undefined
   if (asked.length > 1) throw new Refusal('Invalid', 'The parameter asOf must be given once.')
   return parseMoment(first.value, AS_OF, journal, now)
+}
+
+/** The instant that `asOf` stands for, in milliseconds since 1970. */
+export async function timeOfAsOf(
+  parameters: readonly Parameter[],
+  journal: Pick<Journal, 'head' | 'read'>,
+  now: () => Date,
+): Promise<number> {
+  const asked = parameters.find(({ name }) => name === AS_OF)
+  return asked ? (await momentOf(asked.value, AS_OF, journal, now)).ms : now().getTime()
 }

@@ -12,11 +12,18 @@ import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
 import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
 import type { AnsweredAt, Queries, QuerySource } from '../projections/query/queries.ts'
-import { type PageLink, type Parameter, pageLinks, parseQuery, type Query } from '../projections/query/query.ts'
+import {
+  mayBeRelative,
+  type PageLink,
+  type Parameter,
+  pageLinks,
+  parseQuery,
+  type Query,
+} from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices, type Steps } from '../slices.ts'
 import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
-import { asksForPast, parseAsOf } from './as-of.ts'
+import { asksForPast, parseAsOf, timeOfAsOf } from './as-of.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
 import {
   apiSegments,
@@ -153,9 +160,10 @@ export function apiResources({
     const at = (await momentOf(parameters, reply)) as Position
     reflect(reply, at)
     if (!past.existed(name, at)) throw unknownCollection(name)
+    const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
     const then = await past.collection(name, at, request)
     try {
-      await readPage(request, reply, name, parameters, then)
+      await readPage(request, reply, name, parameters, then, nowMs)
     } finally {
       then.release()
     }
@@ -168,21 +176,25 @@ export function apiResources({
     name: string,
     parameters: readonly Parameter[],
     source: QuerySource,
+    nowMs = now().getTime(),
   ): void | Promise<void> {
-    const query = parseQuery(parameters, limits, { time: queries.timeOf(name) })
-    if (reply.isNotModified(request, tagAt(source.position))) return
+    const time = queries.timeOf(name)
+    const query = parseQuery(parameters, limits, { time, now: nowMs })
+    // What is relative to now changes without an event.
+    const isTagged = !time || !mayBeRelative(parameters)
+    if (isTagged && reply.isNotModified(request, tagAt(source.position))) return
     const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
       reply.position = at
       if (!exists) {
         // It was removed while it was looked through.
-        reply.remove('ETag')
+        if (isTagged) reply.remove('ETag')
         throw unknownCollection(name)
       }
-      reply.set('ETag', tagAt(position))
+      if (isTagged) reply.set('ETag', tagAt(position))
       const page = { text, total, link: linkOf(name, parameters, query, total) }
       replyPage(reply, page)
       // What is long is not worth its room.
-      if (source === views.find(name) && typeof text === 'string') {
+      if (isTagged && source === views.find(name) && typeof text === 'string') {
         answers.note(request.url, position, { ...page, text })
       }
     }

@@ -42,6 +42,25 @@ test('a dashboard asks for averages by sensor and window, now and as they were',
   )
 })
 
+test('the last hours are asked for relative to now, or to the moment of asOf', async (t) => {
+  const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString()
+  const readings = [1, 2, 30].map((hours) => ({ id: hours, timestamp: ago(hours) }))
+  const server = await startServer(t, { flags: FLAGS, data: { readings } })
+  const ids = async (search: string): Promise<number[]> => {
+    const response = await server.fetch(`/api/readings?${search}`)
+    assert.equal(response.status, 200)
+    assert.equal(response.headers.has('etag'), false)
+    return ((await response.json()) as { id: number }[]).map(({ id }) => id)
+  }
+  assert.deepEqual(await ids('timestamp_gte=now-24h'), [1, 2])
+  assert.deepEqual(await ids('timestamp_gte=now-90m&timestamp_lt=now'), [1])
+  assert.deepEqual(await ids('timestamp_gt=now'), [])
+  const position = (await server.fetch('/api/readings')).headers.get('journal-position')
+  assert.deepEqual(await ids(`timestamp_lt=now-1d&asOf=${position}`), [30])
+  // In another field it is text.
+  assert.deepEqual(await ids('id=now'), [])
+})
+
 test('the client asks for rows, values and the newest items', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
   const client = connect(server.url)

@@ -1,6 +1,6 @@
 import { Refusal } from '../../errors.ts'
 import { parseSort, type Sort } from '../../json/order.ts'
-import { type Path, parsePath, type Selection, selectionOf, splitList } from '../../json/paths.ts'
+import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../../json/paths.ts'
 import { fold } from '../../json/text-search.ts'
 import { type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
@@ -57,7 +57,30 @@ export interface QueryLimits {
 export interface QueryContext {
   /** Where its items have their event time. */
   readonly time?: Path | undefined
+  /** What `now` stands for in a filter of the event time, in milliseconds since 1970. */
+  readonly now?: number | undefined
 }
+
+/** `now`, `now-24h`, `now+15m`; in a query a plus may have become a space. */
+const RELATIVE = /^now(?:([-+ ])(\d{1,9})([smhdw]))?$/
+const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
+
+/** Whether any of the parameters may say a time relative to now. */
+export function mayBeRelative(parameters: readonly Parameter[]): boolean {
+  return parameters.some(({ value }) => RELATIVE.test(value))
+}
+
+/** The instant that a filter of the event time asks for. */
+function absolute(text: string, now: number): string {
+  const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
+  if (match === undefined) return text
+  const ms = now + (sign === '-' ? -1 : 1) * Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
+  if (Math.abs(ms) > MOST_MS) throw new Refusal('Invalid', `The instant ${text} is out of range.`)
+  return new Date(ms).toISOString()
+}
+
+/** The years 0 to 9999. */
+const MOST_MS = 62_000_000_000_000
 
 /** A parameter as it was sent, fit for a link, and what it says. */
 export interface Parameter {
@@ -98,7 +121,7 @@ export const AS_OF = 'asOf'
 
 const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 
-export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, { time }: QueryContext = {}): Query {
+export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {
   const filters = new Map<string, string[]>()
   const mentioned: string[] = []
   const sort: Sort[] = []
@@ -119,7 +142,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     }
   }
   if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
-  const grouping = parseGrouping(parameters, time)
+  const grouping = parseGrouping(parameters, context.time)
   if (grouping && grouping.kind !== 'newest' && fields.length > 0) {
     throw new Refusal(
       'Invalid',
@@ -128,7 +151,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   }
   return {
     grouping,
-    filters: Array.from(filters, ([name, values]) => parseFilter(name, values)),
+    filters: Array.from(filters, ([name, values]) => parseFilter(name, values, context)),
     mentioned,
     sort,
     page: parsePage(paging, limits.pageSize, grouping ? limits.pageSize : DEFAULT_PAGE_SIZE),
@@ -137,16 +160,16 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
 }
 
 /** Only the operators' names are suffixes: `data.acceleration_x` is a field. */
-function parseFilter(name: string, values: readonly string[]): Filter {
+function parseFilter(name: string, values: readonly string[], { time, now }: QueryContext): Filter {
   const underscore = name.lastIndexOf('_')
   const suffix = name.slice(underscore + 1)
   const operator: Operator | undefined = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
   if (operator === 'exists' && values.some((value) => value !== 'true' && value !== 'false')) {
     throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
   }
-  return operator
-    ? filterOf(parsePath(name.slice(0, underscore)), operator, values)
-    : filterOf(parsePath(name), 'eq', values)
+  const path = parsePath(operator ? name.slice(0, underscore) : name)
+  const isTime = time !== undefined && now !== undefined && formatPath(path) === formatPath(time)
+  return filterOf(path, operator ?? 'eq', isTime ? values.map((value) => absolute(value, now)) : values)
 }
 
 function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial: number): Page {
