@@ -20,8 +20,11 @@ interface ItemEventBase extends EventBase {
 
 /** An event as it is kept for ever (docs/api.md, "Events"). */
 export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
-  | (ItemEventBase & { readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched'; readonly item: T })
-  | (ItemEventBase & { readonly type: 'ItemDeleted' })
+  | (ItemEventBase & {
+      readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'
+      readonly item: T
+    })
+  | (ItemEventBase & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
   | (EventBase & { readonly type: 'CollectionCreated' | 'CollectionRemoved' })
   | (EventBase & { readonly type: 'CollectionOrdered'; readonly ids: readonly (string | number)[] })
 

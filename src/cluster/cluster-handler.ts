@@ -1,16 +1,16 @@
 import { Item } from '../collections/item.ts'
 import type { Command } from '../commands/command.ts'
 import type { CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
-import type { Restoration } from '../commands/restore.ts'
+import type { Former, Restoration } from '../commands/restore.ts'
 import { Refusal } from '../errors.ts'
-import type { DomainEvent, ItemId, Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
-import type { JsonObject } from '../json/value.ts'
+import { isArray, type JsonObject } from '../json/value.ts'
 import { diskFull } from './cluster-journal.ts'
 import type { Exchange } from './exchange.ts'
 import type { Node } from './node.ts'
-import type { Answer, Question, RestorationText } from './protocol.ts'
+import type { Answer, FormerText, Question, RestorationText } from './protocol.ts'
 import type { Recent } from './recent.ts'
 
 /** What an edit of the data file became. */
@@ -162,21 +162,32 @@ function textOf(restoration: Restoration): RestorationText {
     type: 'collections',
     collections: Array.from(
       restoration.collections,
-      ([name, former]) => [name, former ? Array.from(former.items(), ({ value }) => value) : null] as const,
+      ([name, former]) => [name, former ? formerText(former) : null] as const,
     ),
   }
 }
 
 function restorationOf(text: RestorationText): Restoration {
-  if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item) : undefined }
+  if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item, text.key) : undefined }
   return {
     type: 'collections',
     collections: new Map(
-      text.collections.map(([name, items]) => [name, items ? { items: () => items.map(itemOf) } : undefined]),
+      text.collections.map(([name, former]) => [name, former ? { items: () => itemsOf(former) } : undefined]),
     ),
   }
 }
 
-function itemOf(value: JsonObject): Item {
-  return new Item(value.id as ItemId, Document.of(value), 0, 0)
+/** A single object stands for itself, as in a data file. */
+function formerText(former: Former): FormerText {
+  const items = Array.from(former.items())
+  const [first] = items
+  return first?.id === OBJECT_ID ? first.value : items.map(({ value }) => value)
+}
+
+function itemsOf(former: FormerText): readonly Item[] {
+  return isArray(former) ? former.map((value) => itemOf(value as JsonObject)) : [itemOf(former, OBJECT_ID)]
+}
+
+function itemOf(value: JsonObject, key?: string): Item {
+  return new Item(key === OBJECT_ID ? OBJECT_ID : (value.id as ItemId), Document.of(value), 0, 0)
 }

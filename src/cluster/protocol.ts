@@ -14,9 +14,12 @@ export interface Announcement {
   readonly isDeciding: boolean
 }
 
-/** What is to be brought back; see commands/restore.ts. A collection that was not there has no items. */
+/** The items of a collection, or a single object. */
+export type FormerText = readonly JsonObject[] | JsonObject
+
+/** What is to be brought back; see commands/restore.ts. A collection that was not there is null. */
 export type RestorationText =
-  | { readonly type: 'collections'; readonly collections: readonly (readonly [string, readonly JsonObject[] | null])[] }
+  | { readonly type: 'collections'; readonly collections: readonly (readonly [string, FormerText | null])[] }
   | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
 
 /** Asked of the node that decides. */

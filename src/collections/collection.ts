@@ -1,4 +1,4 @@
-import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemId, isItemEvent, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Steps } from '../slices.ts'
 import { positionOf } from '../store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
@@ -14,6 +14,8 @@ export interface CollectionState {
   readonly name: string
   /** False before its creation and after its removal; the ids it once had are remembered all the same. */
   readonly exists: boolean
+  /** Whether it is a single object, or was one when it was removed. */
+  readonly isObject: boolean
   /** The integer that the next POST gets: one above the highest ever used. */
   readonly nextId: number
   /** How many of its items have an id that is text. */
@@ -36,6 +38,7 @@ export interface Moment {
 /** What the fold needs in order to write. */
 export interface FoldTarget {
   exists: boolean
+  isObject: boolean
   nextId: number
   textIds: number
   position: Position
@@ -49,33 +52,27 @@ export function isItem(entry: Item | Gone | undefined): entry is Item {
   return entry instanceof Item
 }
 
+/** Whether items are those of a single object. */
+export function holdsObject(items: { item(key: string): Item | undefined }): boolean {
+  return items.item(OBJECT_ID) !== undefined
+}
+
 /** The one fold, for commands and projections alike: what an event makes of its collection, but for its order. */
 export function evolve(target: FoldTarget, event: DomainEvent, position: Position, timeMs: number): void {
   target.position = position
+  const exists = existsAfter(event)
+  if (exists !== undefined) target.exists = exists
+  if (exists) target.isObject = event.type === 'ObjectCreated'
   if (isItemEvent(event)) {
     const { id, revision, prior } = event
     if (typeof target.idOf(keyOf(id)) === 'string') target.textIds--
-    if (event.type === 'ItemDeleted') {
+    if (!('item' in event)) {
       target.remove(id, { revision, position }, { prior, timeMs })
       return
     }
     if (typeof id === 'string') target.textIds++
     target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
     target.put(new Item(id, event.item, revision, position), { prior, timeMs })
-    return
-  }
-  switch (event.type) {
-    case 'CollectionCreated':
-      target.exists = true
-      return
-    case 'CollectionRemoved':
-      target.exists = false
-      return
-    case 'CollectionOrdered':
-      // The order is not a matter of one item.
-      return
-    default:
-      event satisfies never
   }
 }
 
@@ -83,6 +80,8 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
 export interface CollectionFacts {
   readonly name: string
   readonly exists: boolean
+  /** Undefined in a list of items, so that its stored text is that of versions without objects. */
+  readonly isObject: true | undefined
   readonly nextId: number
   readonly textIds: number
   readonly position: Position
@@ -258,6 +257,10 @@ export class Collection implements CollectionState {
 
   get exists(): boolean {
     return this.#facts.exists
+  }
+
+  get isObject(): boolean {
+    return this.#facts.isObject === true
   }
 
   get nextId(): number {

@@ -35,6 +35,7 @@ const MOST_CHANGES = 4096
 export class Draft implements FoldTarget {
   readonly name: string
   exists: boolean
+  isObject: boolean
   nextId: number
   textIds: number
   position: Position
@@ -59,6 +60,7 @@ export class Draft implements FoldTarget {
     this.#observer = observer
     this.name = facts.name
     this.exists = facts.exists
+    this.isObject = facts.isObject === true
     this.nextId = facts.nextId
     this.textIds = facts.textIds
     this.position = facts.position
@@ -73,6 +75,7 @@ export class Draft implements FoldTarget {
     return {
       name,
       exists,
+      isObject: this.isObject || undefined,
       nextId,
       textIds,
       position,

@@ -75,14 +75,11 @@ export function noObject(kind: string): Refusal {
   return invalid('', `the file must be an object of collections, not ${kind}: write {"items": [{"id": 1}]}`)
 }
 
-/** What stands in the place of a collection. */
+/** What stands in the place of a collection or a single object. */
 export function noCollection(name: string, kind: string): Fault {
   const shown = name.length > MOST_CHARACTERS ? '"…"' : JSON.stringify(name)
-  const example = kind === 'an object' ? '[{…}]' : '[{"value": …}]'
-  return {
-    pointer: pointer([name]),
-    message: `a collection must be a list of objects, not ${kind}: write ${shown}: ${example}`,
-  }
+  const message = `a member must be a list of objects or an object, not ${kind}: write ${shown}: [{"value": …}] or {"value": …}`
+  return { pointer: pointer([name]), message }
 }
 
 /** What stands in the place of an item. */

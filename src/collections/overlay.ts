@@ -77,6 +77,7 @@ class Layer implements CollectionState, FoldTarget {
   /** Those not durable yet, oldest first; the positions are the events' own. */
   readonly #pending: { readonly event: DomainEvent; readonly position: Position }[] = []
   #exists: boolean
+  #isObject: boolean
   #existsSince: Position = 0
 
   constructor(name: string, below: () => CollectionState | undefined, rely: (position: Position) => void) {
@@ -85,6 +86,7 @@ class Layer implements CollectionState, FoldTarget {
     this.#rely = rely
     const durable = below()
     this.#exists = durable?.exists ?? false
+    this.#isObject = durable?.isObject ?? false
     this.nextId = durable?.nextId ?? 0
     this.textIds = durable?.textIds ?? 0
     this.position = durable?.position ?? 0
@@ -111,6 +113,14 @@ class Layer implements CollectionState, FoldTarget {
   set exists(value: boolean) {
     this.#exists = value
     this.#existsSince = this.position
+  }
+
+  get isObject(): boolean {
+    this.#rely(this.#existsSince)
+    return this.#isObject
+  }
+  set isObject(value: boolean) {
+    this.#isObject = value
   }
 
   get(key: string): Item | Gone | undefined {

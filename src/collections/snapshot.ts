@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import type { Fault } from '../errors.ts'
-import type { ItemId } from '../events/event.ts'
+import { type ItemId, OBJECT_ID } from '../events/event.ts'
 import { checkParsed, violationTold } from '../json/parse.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
@@ -9,11 +9,14 @@ import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import { invalid } from './file-mistakes.ts'
 import { IdList } from './id-list.ts'
-import { faultOfId, faultOfName, integerOf } from './item.ts'
+import { faultOfId, faultOfName, type Item, integerOf } from './item.ts'
 import { Keys } from './keys.ts'
 
 /** The items of every collection, in order, as texts in `JSON.stringify`'s own form: it costs little to have. */
-export type Texts = ReadonlyMap<string, { readonly size: number; items(): Iterable<{ readonly text: string }> }>
+export type Texts = ReadonlyMap<
+  string,
+  { readonly size: number; items(): Iterable<{ readonly text: string }>; item(key: string): Item | undefined }
+>
 
 /** An item as a data file has it; one without an id is yet to get it. */
 export interface FileItem {
@@ -64,6 +67,11 @@ export class FileItems {
 
   get length(): number {
     return this.#ids.length
+  }
+
+  /** Whether this is a single object. */
+  get isObject(): boolean {
+    return this.indexOf(OBJECT_ID) !== undefined
   }
 
   /** Those that differ from the base, in order, and were not taken yet. */
@@ -145,12 +153,17 @@ export function faultOfCollection(name: string): Fault | undefined {
   return message === undefined ? undefined : { pointer: pointer([name]), message: `${message}: give it another name` }
 }
 
+/** Parses a single object. Refuses, with its place, what is not one, as parseItem does. */
+export function* parseObject(text: string, name: string): Steps<JsonObject> {
+  return (yield* parsedAt(text, [name])) as JsonObject
+}
+
 /**
  * Parses an item, which may still lack its `id`. Refuses, with its place, what is no item.
  * @throws {Malformed}
  */
 export function* parseItem(text: string, collection: string, index: number): Steps<JsonObject> {
-  const item = yield* parsedItem(text, collection, index)
+  const item = yield* parsedAt(text, [collection, index])
   if (!isObject(item)) throw new Error('what begins with a brace is an object')
   const id = own(item, 'id')
   // What POST assigned beyond the highest id that a client may choose stands in the file, too.
@@ -159,11 +172,11 @@ export function* parseItem(text: string, collection: string, index: number): Ste
   return item
 }
 
-function* parsedItem(text: string, collection: string, index: number): Steps<JsonValue> {
+function* parsedAt(text: string, place: readonly (string | number)[]): Steps<JsonValue> {
   try {
     return yield* parseSteps(text, checkParsed)
   } catch (error) {
     const violation = violationTold(error)
-    throw violation ? invalid(pointer([collection, index]) + violation.pointer, violation.message) : error
+    throw violation ? invalid(pointer(place) + violation.pointer, violation.message) : error
   }
 }

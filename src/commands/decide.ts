@@ -1,7 +1,7 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
 import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf } from '../collections/item.ts'
 import { Refusal } from '../errors.ts'
-import type { DomainEvent, ItemId, Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { applyJsonPatch } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
@@ -22,6 +22,7 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
   const collection = accepted.collection(command.collection)
   switch (command.type) {
     case 'CreateItem': {
+      if (collection.isObject) throw isSingle(collection.name)
       const id = newId(command.item, collection, rules)
       return yield* createItem(collection, id, command.item, rules)
     }
@@ -29,11 +30,13 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
       const before = collection.get(command.key)
       checkConditions(command, before)
       if (!isItem(before)) {
+        if (command.key === OBJECT_ID) return yield* createObject(collection, command.item, rules)
+        if (collection.isObject) throw isSingle(collection.name)
         if (!rules.upsertOnPut) throw missing(command.collection, command.key)
         const id = upsertedId(command.item, command.key, collection)
         return yield* createItem(collection, id, command.item, rules)
       }
-      checkSameId(own(command.item, 'id'), before, 'the body')
+      if (before.id !== OBJECT_ID) checkSameId(own(command.item, 'id'), before, 'the body')
       const item = yield* checked(command.item, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
@@ -44,7 +47,7 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
       const patched = yield* applied(command.patch, before, rules)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into something else than an object.')
-      checkSameId(own(patched, 'id') ?? null, before, 'the patch')
+      if (before.id !== OBJECT_ID) checkSameId(own(patched, 'id') ?? null, before, 'the patch')
       const item = yield* checked(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
     }
@@ -52,7 +55,8 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
       const before = collection.get(command.key)
       checkConditions(command, before)
       if (!isItem(before)) throw missing(command.collection, command.key)
-      return [{ type: 'ItemDeleted', ...stamp(collection.name, before.id, before) }]
+      const type = before.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
+      return [{ type, ...stamp(collection.name, before.id, before) }]
     }
     default:
       return command satisfies never
@@ -70,6 +74,18 @@ function* createItem(
   const item = yield* checked(body, id, collection.name, rules)
   const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
+}
+
+/** Creates an object only where there was one before, so that a mistyped address creates none. New ones come with the data file. */
+function* createObject(collection: CollectionState, body: JsonObject, rules: Rules): Steps<readonly DomainEvent[]> {
+  const { name } = collection
+  if (collection.exists || !collection.isObject) throw missing(name, OBJECT_ID)
+  const item = yield* checked(body, OBJECT_ID, name, rules)
+  return [{ type: 'ObjectCreated', ...stamp(name, OBJECT_ID, collection.get(OBJECT_ID)), item }]
+}
+
+function isSingle(name: string): Refusal {
+  return new Refusal('Conflict', `${JSON.stringify(name)} is a single object, which has no items; PUT replaces it.`)
 }
 
 function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
@@ -127,9 +143,9 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
   )
 }
 
-/** The item with its id as the service keeps it: where the body had it, else first. */
+/** The item with its id as the service keeps it: where the body had it, else first. A single object has none. */
 export function* withId(body: JsonObject, id: ItemId): Steps<JsonObject> {
-  if (own(body, 'id') === id) return body
+  if (id === OBJECT_ID || own(body, 'id') === id) return body
   const item: Record<string, JsonValue> = Object.hasOwn(body, 'id') ? {} : { id }
   const names = Object.keys(body)
   if (names.length > STEP_MEMBERS) yield
@@ -149,10 +165,11 @@ function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules
   const document = new Document(yield* stringifySteps(item))
   const bytes = Buffer.byteLength(document.text)
   // A body of exactly the limit is accepted: the id that the server adds is not counted.
-  if (bytes > rules.itemBytes && bytes - idBytes(item) > rules.itemBytes) {
+  const added = bytes > rules.itemBytes && id !== OBJECT_ID ? idBytes(item) : 0
+  if (bytes - added > rules.itemBytes) {
     throw new Refusal(
       'Unprocessable',
-      `The item would have ${bytes - idBytes(item)} bytes without its id; ${rules.itemBytes} are accepted.`,
+      `The item would have ${bytes - added} bytes without its id; ${rules.itemBytes} are accepted.`,
     )
   }
   const faults = rules.faultsOf(collection, item)
@@ -183,6 +200,7 @@ export function stamp(
 }
 
 function missing(collection: string, key: string): Refusal {
+  if (key === OBJECT_ID) return new Refusal('NotFound', `There is no single object ${JSON.stringify(collection)}.`)
   return new Refusal('NotFound', `There is no item ${JSON.stringify(key)} in "${collection}".`)
 }
 

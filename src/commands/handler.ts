@@ -246,7 +246,7 @@ export class CommandHandler {
     const position = lastPosition(recorded)
     const event = recorded.events.at(-1)
     if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
-    if (event.type === 'ItemDeleted') return { position, event, item: undefined }
+    if (!('item' in event)) return { position, event, item: undefined }
     return { position, event, item: new Item(event.id, event.item, event.revision, position) }
   }
 

@@ -1,6 +1,8 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
 import type { Item } from '../collections/item.ts'
 import { FileItems } from '../collections/snapshot.ts'
+import { Refusal } from '../errors.ts'
+import { OBJECT_ID } from '../events/event.ts'
 import type { Steps } from '../slices.ts'
 import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
@@ -44,9 +46,11 @@ function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
     const { collection: name, key, item } = restoration
     const collection = accepted.collection(name)
     const now = itemOf(collection, key)
+    if (!now && !item) return { base, file }
+    if (item && collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)
     const before: Before = { item: (asked) => (asked === key ? now : undefined), items: () => (now ? [now] : []) }
     if (collection.exists) base.set(name, before)
-    if (collection.exists || item) file.set(name, yield* fileItems(item ? [item] : [], before))
+    if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before))
     return { base, file }
   }
   for (const [name, former] of restoration.collections) {
@@ -56,6 +60,11 @@ function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
     if (former) file.set(name, yield* fileItems(former.items(), before))
   }
   return { base, file }
+}
+
+function otherKind({ name, isObject }: CollectionState): Refusal {
+  const kinds = isObject ? 'a single object now, and was a list' : 'a list of items now, and was a single object'
+  return new Refusal('Conflict', `${JSON.stringify(name)} is ${kinds}: restore all of it, without an id.`)
 }
 
 function itemOf(collection: CollectionState, key: string): Item | undefined {

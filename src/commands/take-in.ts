@@ -1,19 +1,18 @@
 import { crc32 } from 'node:zlib'
-import { type CollectionState, isItem } from '../collections/collection.ts'
-import { FileMistakes, invalid } from '../collections/file-mistakes.ts'
+import { type CollectionState, holdsObject, isItem } from '../collections/collection.ts'
 import { type Item, keyOf } from '../collections/item.ts'
 import { KeyMap } from '../collections/key-map.ts'
 import { Keys } from '../collections/keys.ts'
 import type { EditedItem, FileContents, FileItem, FileItems } from '../collections/snapshot.ts'
-import type { DomainEvent, ItemId } from '../events/event.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { parseSteps } from '../json/parse-steps.ts'
-import { pointer } from '../json/pointer.ts'
-import type { JsonObject, JsonValue } from '../json/value.ts'
+import type { JsonValue } from '../json/value.ts'
 import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import { type Accepted, assignedId, stamp, withId } from './decide.ts'
+import { checkSchema, parsedItem } from './edited-items.ts'
 import type { Rules } from './rules.ts'
 
 /** A collection before it was edited. */
@@ -114,14 +113,16 @@ const NOTHING: Before = { item: () => undefined, items: () => [] }
 
 class CollectionMerge {
   readonly #conflicts: MergeConflict[]
-  readonly #base: Before
-  readonly #wasThere: boolean
+  #base: Before
+  #wasThere: boolean
   readonly #rules: Rules
   readonly #sameness: Sameness
   #events: LongList<DomainEvent> = new LongList()
   #ours: CollectionState | undefined
   /** Whether it is there before the next event. */
   #isThere = false
+  /** Whether the file has a single object. */
+  #isObject = false
   /** Ids of items of the base that the file does not name, by what is short for their texts without the id. */
   #unnamed: KeyMap<ItemId[]> | undefined
   /** Whether an item without an id was found to be one of the base. */
@@ -140,17 +141,13 @@ class CollectionMerge {
   /** The editor removed the collection, with all that is in it now. */
   *removed(ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
-    if (!this.#isThere) return
-    for (const item of ours.items()) {
-      yield* this.#delete(item.key)
-      yield
-    }
-    this.#add({ type: 'CollectionRemoved', collection: ours.name })
+    if (this.#isThere) yield* this.#remove()
   }
 
   /** The items that are known to be edited; more may follow. */
   *part(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
+    yield* this.#changeKind(file)
     // The file may be read on meanwhile.
     const edited = file.takeEdited()
     yield* this.#name(file, edited)
@@ -161,6 +158,7 @@ class CollectionMerge {
   *rest(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     const first = events.length
+    yield* this.#changeKind(file)
     const edited = file.takeEdited()
     yield* this.#name(file, edited)
     if (!file.matched?.isAll) {
@@ -180,6 +178,29 @@ class CollectionMerge {
     this.#events = events
   }
 
+  /**
+   * Removes a list of items in whose place the editor put a single object, or the reverse. Where others did that and the editor
+   * changed nothing, theirs stays.
+   */
+  *#changeKind(file: FileItems): Steps<void> {
+    this.#isObject = file.isObject
+    const isChanged = !this.#wasThere || holdsObject(this.#base) !== file.isObject
+    const isOther = this.#isThere && this.#now.isObject !== file.isObject
+    if (isOther && (isChanged || file.edited.length > 0)) yield* this.#remove()
+    if (!isChanged) return
+    this.#base = NOTHING
+    this.#wasThere = false
+  }
+
+  *#remove(): Steps<void> {
+    for (const item of this.#now.items()) {
+      yield* this.#delete(item.key)
+      yield
+    }
+    if (!this.#now.isObject) this.#add({ type: 'CollectionRemoved', collection: this.#now.name })
+    this.#isThere = false
+  }
+
   get #now(): CollectionState {
     return this.#ours as CollectionState
   }
@@ -192,7 +213,8 @@ class CollectionMerge {
   #create(): void {
     if (this.#isThere) return
     this.#isThere = true
-    this.#events.push({ type: 'CollectionCreated', collection: this.#now.name })
+    // A single object is created by the event of its item.
+    if (!this.#isObject) this.#events.push({ type: 'CollectionCreated', collection: this.#now.name })
   }
 
   *#items(all: List<EditedItem>): Steps<void> {
@@ -263,7 +285,8 @@ class CollectionMerge {
     const ours = this.#now.get(key)
     if (!isItem(ours)) return
     if (!(yield* this.#isSame(ours, this.#base.item(key)))) this.#conflict(ours.id)
-    this.#add({ type: 'ItemDeleted', ...stamp(this.#now.name, ours.id, ours) })
+    const type = ours.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
+    this.#add({ type, ...stamp(this.#now.name, ours.id, ours) })
   }
 
   *#item(item: FileItem, index: number): Steps<void> {
@@ -276,7 +299,8 @@ class CollectionMerge {
     if (now?.text !== base?.text && (yield* this.#isSame(now, item))) return
     yield* checkSchema(this.#rules, this.#now.name, index, item)
     if (!(yield* this.#isSame(now, base))) this.#conflict(id)
-    const type = now ? 'ItemReplaced' : 'ItemCreated'
+    const created = id === OBJECT_ID ? 'ObjectCreated' : 'ItemCreated'
+    const type = now ? 'ItemReplaced' : created
     this.#add({ type, ...stamp(this.#now.name, id, ours), item: new Document(item.text) })
   }
 
@@ -301,7 +325,7 @@ class CollectionMerge {
     const created = new LongList<ItemId>()
     for (let at = first; at < this.#events.length; at++) {
       const event = this.#events.at(at) as DomainEvent
-      if (event.type === 'ItemDeleted') deleted.set(event.id, 0)
+      if (event.type === 'ItemDeleted' || event.type === 'ObjectDeleted') deleted.set(event.id, 0)
       else if (event.type === 'ItemCreated') created.push(event.id)
       yield
     }
@@ -336,31 +360,6 @@ class CollectionMerge {
       return
     }
   }
-}
-
-/** Refuses edited items of a file that do not satisfy their collection's schema. */
-export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
-  const mistakes = new FileMistakes()
-  for (const [name, { edited }] of file) {
-    for (const { index, item } of edited) {
-      yield* mistakes.catching(checkSchema(rules, name, index, item))
-      yield
-    }
-  }
-  mistakes.throwAny()
-}
-
-function* checkSchema(rules: Rules, name: string, index: number, item: FileItem): Steps<void> {
-  if (!rules.hasSchema(name)) return
-  const value = yield* parsedItem(item)
-  // Whatever id it gets, that is an integer.
-  const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0) : value)
-  if (!fault) return
-  throw invalid(pointer([name, index]) + fault.pointer, `does not satisfy the collection's schema: ${fault.message}`)
-}
-
-function* parsedItem({ text }: FileItem): Steps<JsonObject> {
-  return (yield* parseSteps(text)) as JsonObject
 }
 
 /** Texts are not held in memory: there may be very many. */

@@ -20,8 +20,17 @@ interface OfItem {
  * decision: replay applies it and never decides again.
  */
 export type ItemEvent =
-  | (OfItem & { readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched'; readonly item: Document })
-  | (OfItem & { readonly type: 'ItemDeleted' })
+  | (OfItem & {
+      readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'
+      readonly item: Document
+    })
+  | (OfItem & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
+
+/**
+ * The id of a single object. An object is a collection of this one item, whose JSON has no id; it exists from `ObjectCreated`
+ * to `ObjectDeleted`. The items of any other collection have an id that is not empty.
+ */
+export const OBJECT_ID = ''
 
 /** What happened to a collection as a whole. Its items' deletions come before its removal. */
 export type CollectionEvent =
@@ -35,6 +44,8 @@ const TYPES: Readonly<Record<DomainEvent['type'], true>> = {
   ItemReplaced: true,
   ItemPatched: true,
   ItemDeleted: true,
+  ObjectCreated: true,
+  ObjectDeleted: true,
   CollectionCreated: true,
   CollectionRemoved: true,
   CollectionOrdered: true,
@@ -48,4 +59,15 @@ export function isEventType(type: unknown): type is DomainEvent['type'] {
 
 export function isItemEvent(event: DomainEvent): event is ItemEvent {
   return 'revision' in event
+}
+
+/** Whether an event creates an item or a single object. */
+export function isCreation({ type }: DomainEvent): boolean {
+  return type === 'ItemCreated' || type === 'ObjectCreated'
+}
+
+/** Whether there is such a collection after an event; undefined of one that does not change that. */
+export function existsAfter({ type }: DomainEvent): boolean | undefined {
+  if (type === 'CollectionCreated' || type === 'ObjectCreated') return true
+  return type === 'CollectionRemoved' || type === 'ObjectDeleted' ? false : undefined
 }

@@ -109,7 +109,7 @@ export function adminRoutes(options: AdminOptions): Router {
       sendJson(ctx, JSON.stringify({ position, dryRun: wanted.dryRun, events: events.length, changes }))
     },
   }
-  resource(router, '/admin/restore', restoring, jsonBody(bodyBytes))
+  resource(router, '/admin/restore', restoring, { body: jsonBody(bodyBytes) })
 
   return router
 

@@ -16,6 +16,8 @@ export interface ApiResource {
   /** As the router takes it. */
   readonly path: string
   readonly routes: Readonly<Partial<Record<Method, ApiRoute>>>
+  /** The methods of what is served at a path, where that differs; the other routes refuse with `MethodNotAllowed`. */
+  readonly methodsAt?: (path: string) => readonly Method[]
 }
 
 /** A request under `/api` or `/events` as its routes see it, whichever way it came: through Koa or on the hot path. */

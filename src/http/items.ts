@@ -1,7 +1,7 @@
 import type { Command } from '../commands/command.ts'
 import type { CommandHandler, Outcome } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
-import type { Position } from '../events/event.ts'
+import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { valueAt } from '../json/pointer.ts'
@@ -22,7 +22,7 @@ import {
 } from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices, type Steps } from '../slices.ts'
-import { type ApiRequest, type ApiResource, parseTags, type Reply } from './api.ts'
+import { type ApiRequest, type ApiResource, type ApiRoute, type Method, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf, timeOfAsOf } from './as-of.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
 import {
@@ -33,6 +33,7 @@ import {
   refuseUnheeded,
   wantsRepresentation,
 } from './requests.ts'
+import { allowOf, notAllowed } from './resource.ts'
 
 export interface ItemsOptions {
   readonly views: Views
@@ -46,6 +47,9 @@ export interface ItemsOptions {
 
 /** Clients accept headers of 16 KiB in all. */
 const LINK_BYTES = 8 * 1024
+const LIST_METHODS: readonly Method[] = ['GET', 'POST']
+/** POST has a route, too: its 409 says what an object has instead. */
+const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
 /** Of answers to queries that are asked again and again. */
 const KEPT_BYTES = 8 * 1024 * 1024
 
@@ -89,6 +93,7 @@ export function apiResources({
         if (asksForPast(parameters)) return readPast(request, reply, name, parameters)
         reflect(reply, undefined)
         if (!present) throw unknownCollection(name)
+        if (present.isObject) return answerItem(request, reply, present.item(OBJECT_ID) as Item)
         return readPage(request, reply, name, parameters, present)
       },
       POST: async (request, reply) => {
@@ -103,13 +108,11 @@ export function apiResources({
     path: '/api/:collection/:id',
     routes: {
       GET: (request, reply) => {
-        const segments = apiSegments(request.path) as [string, string]
-        const found = ({ tag, text }: ReturnType<typeof itemNow>): void => {
-          if (!reply.isNotModified(request, tag)) reply.json(text)
-        }
-        if (request.querystring !== '') return find(request, reply, segments).then(found)
+        const [name, key] = apiSegments(request.path) as [string, string]
+        const collection = views.find(name)
+        if (request.querystring !== '' || collection?.isObject) return readValue(request, reply)
         reflect(reply, undefined)
-        found(itemNow(segments))
+        answerItem(request, reply, itemNow(name, key))
       },
       PUT: async (request, reply) => {
         const body = await readBody(request, [JSON_TYPE], slices)
@@ -126,18 +129,41 @@ export function apiResources({
 
   const inside: ApiResource = {
     path: '/api/:collection/:id/*rest',
-    routes: {
-      GET: async (request, reply) => {
-        const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
-        const { text: whole } = await find(request, reply, [name, key], 'UnknownParent')
-        const text = await slices.run(() => textAt(whole, rest), request)
-        if (text === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
-        if (!reply.isNotModified(request, tagOf(text))) reply.json(text)
-      },
-    },
+    routes: { GET: readValue },
   }
 
-  return [names, collection, item, inside]
+  /** At the path of a collection a single object is written as an item is at its own. */
+  const single: ApiResource = {
+    ...collection,
+    routes: {
+      ...collection.routes,
+      PUT: ofObject(item.routes.PUT),
+      PATCH: ofObject(item.routes.PATCH),
+      DELETE: ofObject(item.routes.DELETE),
+    },
+    methodsAt: (path) => (isObject(path) ? OBJECT_METHODS : LIST_METHODS),
+  }
+
+  return [names, single, item, inside]
+
+  function ofObject(route: ApiRoute | undefined): ApiRoute {
+    return (request, reply) => {
+      if (route && isObject(request.path)) return route(request, reply)
+      const allow = allowOf(LIST_METHODS)
+      reply.set('Allow', allow)
+      throw notAllowed(request.method, allow)
+    }
+  }
+
+  /** Whether a path is that of a single object, also of one that was deleted. */
+  function isObject(path: string): boolean {
+    try {
+      return views.any(apiSegments(path)[0] ?? '')?.isObject === true
+    } catch {
+      // An address that cannot be decoded.
+      return false
+    }
+  }
 
   /** The position to read at; undefined for now. */
   async function momentOf(parameters: readonly Parameter[], reply: Reply): Promise<Position | undefined> {
@@ -160,6 +186,8 @@ export function apiResources({
     const at = (await momentOf(parameters, reply)) as Position
     reflect(reply, at)
     if (!past.existed(name, at)) throw unknownCollection(name)
+    const object = await past.item(name, OBJECT_ID, at)
+    if (object) return answerItem(request, reply, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
     const then = await past.collection(name, at, request)
     try {
@@ -213,23 +241,35 @@ export function apiResources({
     return `"${position}-${journal.id}"`
   }
 
-  function itemNow([name, key]: readonly [string, string], otherwise: Missing = 'NotFound') {
+  function itemNow(name: string, key: string, otherwise: Missing = 'NotFound'): Item {
     const collection = views.find(name)
     if (!collection) throw noCollection(name)
     return collection.item(key) ?? noItem(name, key, otherwise)
   }
 
-  async function find(
-    request: ApiRequest,
-    reply: Reply,
-    [name, key]: readonly [string, string],
-    otherwise: Missing = 'NotFound',
-  ) {
-    const at = await momentOf(parametersOf(request, limits), reply)
-    reflect(reply, at)
-    if (at === undefined) return itemNow([name, key], otherwise)
+  async function itemThen(at: Position, name: string, key: string, otherwise: Missing): Promise<Item> {
     if (!past.existed(name, at)) throw noCollection(name)
     return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
+  }
+
+  function answerItem(request: ApiRequest, reply: Reply, { tag, text }: Item): void {
+    if (!reply.isNotModified(request, tag)) reply.json(text)
+  }
+
+  /** An item or a value inside one, or inside a single object, now or as it was. */
+  async function readValue(request: ApiRequest, reply: Reply): Promise<void> {
+    const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
+    const at = await momentOf(parametersOf(request, limits), reply)
+    reflect(reply, at)
+    const object = at === undefined ? views.find(name)?.item(OBJECT_ID) : await past.item(name, OBJECT_ID, at)
+    const [key = '', ...inner] = segments
+    const rest = object ? segments : inner
+    const missing = rest.length > 0 ? 'UnknownParent' : 'NotFound'
+    const whole = object ?? (at === undefined ? itemNow(name, key, missing) : await itemThen(at, name, key, missing))
+    if (rest.length === 0) return answerItem(request, reply, whole)
+    const text = await slices.run(() => textAt(whole.text, rest), request)
+    if (text === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+    if (!reply.isNotModified(request, tagOf(text))) reply.json(text)
   }
 
   async function write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
@@ -245,6 +285,8 @@ function* textAt(whole: string, segments: readonly string[]): Steps<string | und
   const found = valueAt(yield* parseSteps(whole), segments)
   return found === undefined ? undefined : yield* stringifySteps(found)
 }
+
+type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
 
 type Page = Omit<KeptAnswer, 'text'> & Pick<Answer, 'text'>
 
@@ -291,7 +333,7 @@ function noItem(name: string, key: string, code: Missing): never {
 }
 
 function target({ path, headers }: ApiRequest) {
-  const [collection, key] = apiSegments(path) as [string, string]
+  const [collection = '', key = OBJECT_ID] = apiSegments(path)
   return {
     collection,
     key,
@@ -306,11 +348,12 @@ function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Re
     return
   }
   reply.set('ETag', item.tag)
-  const created = event.type === 'ItemCreated'
+  const created = isCreation(event)
   if (created) reply.set('Location', itemPath(event.collection, item.key))
-  if (wantsRepresentation(headers)) {
-    reply.set('Preference-Applied', 'return=representation')
-    reply.json(item.text, created ? 201 : 200)
-  } else if (created) reply.json(JSON.stringify({ id: item.id }), 201)
+  const isWanted = wantsRepresentation(headers)
+  if (isWanted) reply.set('Preference-Applied', 'return=representation')
+  // A single object that was created has no id to tell.
+  if (isWanted || (created && item.id === OBJECT_ID)) reply.json(item.text, created ? 201 : 200)
+  else if (created) reply.json(JSON.stringify({ id: item.id }), 201)
   else reply.status = 204
 }

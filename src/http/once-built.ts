@@ -13,10 +13,10 @@ export function onceBuilt(resources: readonly ApiResource[], building: () => Bui
       checkBuilt(building())
       return route(request, reply)
     }
-  return resources.map(({ path, routes }) => ({
-    path,
+  return resources.map((resource) => ({
+    ...resource,
     routes: Object.fromEntries(
-      Object.entries(routes).map(([method, route]) => [method, once(route)]),
+      Object.entries(resource.routes).map(([method, route]) => [method, once(route)]),
     ) as ApiResource['routes'],
   }))
 }

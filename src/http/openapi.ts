@@ -6,7 +6,7 @@ import type { Views } from '../projections/views.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { securedComponents, securedPaths, tokenPaths } from './openapi/access.ts'
 import { headers, parameters, ref, responses, schemas } from './openapi/components.ts'
-import { itemPaths, namesPath, valuePath } from './openapi/item-paths.ts'
+import { itemPaths, namesPath, objectPaths, valuePath } from './openapi/item-paths.ts'
 import { schemaOf } from './openapi/schema-of.ts'
 import { servicePaths } from './openapi/service-paths.ts'
 
@@ -28,7 +28,7 @@ const CHARACTERS = 64 * 1024
 /** No more are looked at when those before have so many characters together. */
 const READ_CHARACTERS = 1024 * 1024
 
-const DESCRIPTION = `The collections of a JSON file, and every change that was ever made to them.
+const DESCRIPTION = `The collections and single objects of a JSON file, and every change that was ever made to them.
 
 Every change is an event, and every event has a *position* in the journal: 1, 2, 3… without gaps. Every answer
 under \`/api\` says in \`Journal-Position\` which one it reflects. A method that a resource does not have is a 405
@@ -118,6 +118,7 @@ const GENERIC: JsonObject = {
     name: '',
     item: ref('schemas', 'Item'),
     parameters: ['collection'],
+    isAny: true,
   }),
   '/api/{collection}/{id}/{rest}': valuePath,
   ...servicePaths,
@@ -146,12 +147,12 @@ function readable(paths: JsonObject): JsonObject {
 function* describe(collection: string, views: OpenApiOptions['views']) {
   const path = collectionPath(collection)
   const name = `_${componentName(collection)}`
-  const item = ref('schemas', `Item${name}`)
+  const described = { path, tag: path, name, item: ref('schemas', `Item${name}`), parameters: [] }
   return {
     path,
     name,
     schema: yield* itemSchema(collection, views),
-    paths: itemPaths({ path, tag: path, name, item, parameters: [] }),
+    paths: views.find(collection)?.isObject ? objectPaths(described) : itemPaths(described),
   }
 }
 
@@ -160,7 +161,8 @@ function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<
   let left = CHARACTERS
   let seen = 0
   let read = 0
-  for (const item of views.find(collection)?.items() ?? []) {
+  const found = views.find(collection)
+  for (const item of found?.items() ?? []) {
     if (seen++ === ITEMS || read > READ_CHARACTERS) break
     read += item.text.length
     yield
@@ -169,7 +171,8 @@ function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<
     values.push(item.value)
   }
   if (values.length === 0) return ref('schemas', 'Item')
-  return { description: 'As the first items are; others may be different.', ...schemaOf(values) }
+  const description = found?.isObject ? 'As it is now.' : 'As the first items are; others may be different.'
+  return { description, ...schemaOf(values) }
 }
 
 /** The name as components may be called; different names stay different. */

@@ -16,7 +16,7 @@ export function takesBody(method: string): boolean {
 }
 
 /** Serves a resource through Koa. */
-export function apiResource(router: Router, { path, routes }: ApiResource, body: Middleware): void {
+export function apiResource(router: Router, { path, routes, methodsAt }: ApiResource, body: Middleware): void {
   const throughKoa = Object.entries(routes).map(([method, route]): [string, Route] => [
     method,
     async (ctx) => {
@@ -42,21 +42,22 @@ export function apiResource(router: Router, { path, routes }: ApiResource, body:
       if (reply.body !== undefined) ctx.body = reply.body
     },
   ])
-  resource(router, path, Object.fromEntries(throughKoa), body)
+  resource(router, path, Object.fromEntries(throughKoa), { body, methodsAt })
 }
 
-/**
- * Serves one resource: its methods, HEAD beside GET, OPTIONS, and for every other method 405 with what is allowed.
- * `body` reads the bodies of requests that have one.
- */
+interface ResourceOptions {
+  /** Reads the bodies of requests that have one. */
+  readonly body?: Middleware
+  readonly methodsAt?: ApiResource['methodsAt']
+}
+
+/** Serves one resource: its methods, HEAD beside GET, OPTIONS, and for every other method 405 with what is allowed. */
 export function resource(
   router: Router,
   path: string,
   routes: Readonly<Partial<Record<Method, Route>>>,
-  body?: Middleware,
+  { body, methodsAt = () => Object.keys(routes) as Method[] }: ResourceOptions = {},
 ): void {
-  const methods = Object.keys(routes) as Method[]
-  const allow = [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
   for (const [method, route] of Object.entries(routes)) {
     const served = (ctx: Context): void | Promise<void> => route(ctx)
     const all = body && takesBody(method) ? [body, served] : [served]
@@ -64,12 +65,23 @@ export function resource(
   }
   router.options(path, (ctx) => {
     ctx.status = 200
-    ctx.set('Allow', allow)
-    if (routes.PATCH) ctx.set('Accept-Patch', PATCH_TYPES.join(', '))
+    const methods = methodsAt(ctx.path)
+    ctx.set('Allow', allowOf(methods))
+    if (methods.includes('PATCH')) ctx.set('Accept-Patch', PATCH_TYPES.join(', '))
     ctx.body = ''
   })
   router.all(path, (ctx) => {
+    const allow = allowOf(methodsAt(ctx.path))
     ctx.set('Allow', allow)
-    throw new Refusal('MethodNotAllowed', `${ctx.method} is not allowed here; these are: ${allow}.`)
+    throw notAllowed(ctx.method, allow)
   })
+}
+
+/** The header `Allow`. */
+export function allowOf(methods: readonly Method[]): string {
+  return [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
+}
+
+export function notAllowed(method: string, allow: string): Refusal {
+  return new Refusal('MethodNotAllowed', `${method} is not allowed here; these are: ${allow}.`)
 }

@@ -31,7 +31,7 @@ export function tokenRoutes(gate: Gate): Router {
       sendJson(ctx, JSON.stringify(answer))
     },
   }
-  resource(router, '/token', routes, formBody(BODY_BYTES))
+  resource(router, '/token', routes, { body: formBody(BODY_BYTES) })
 
   resource(router, '/logout', {
     POST: async (ctx) => {

@@ -29,8 +29,8 @@ export function waitingForPosition(
       return until(parse(header)).then(() => route(request, reply))
     }
   }
-  return resources.map(({ path, routes }) => ({
-    path,
+  return resources.map(({ routes, ...resource }) => ({
+    ...resource,
     routes: { ...routes, ...(routes.GET && { GET: waitingFirst(routes.GET) }) },
   }))
 

@@ -1,10 +1,13 @@
+import { OBJECT_ID } from '../events/event.ts'
+
 /** Where a collection is served. */
 export function collectionPath(collection: string): string {
   return `/api/${encodeSegment(collection)}`
 }
 
-/** Where an item is served; `key` is its id as text. */
+/** Where an item is served, or a single object; `key` is its id as text. */
 export function itemPath(collection: string, key: string): string {
+  if (key === OBJECT_ID) return collectionPath(collection)
   return `${collectionPath(collection)}/${encodeSegment(key)}`
 }
 

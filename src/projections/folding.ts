@@ -1,7 +1,7 @@
 import { evolve } from '../collections/collection.ts'
 import { Draft, storedCollections } from '../collections/draft.ts'
 import { keyOf } from '../collections/item.ts'
-import type { DomainEvent, ItemId, Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
 import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
@@ -144,7 +144,7 @@ export class Folding {
         const draft = this.#draftOf(event.collection)
         if (event.type === 'CollectionOrdered') {
           for (const _ of draft.ordering(keysOf(event.ids), this.#next++, position)) yield 1
-        } else if (event.type === 'CollectionCreated' || event.type === 'CollectionRemoved') this.#names = position
+        } else if (existsAfter(event) !== undefined) this.#names = position
         evolve(draft, event, position, timeMs)
         for (const projection of projections) projection.event?.(event, position)
         this.#applied = position
@@ -202,7 +202,8 @@ export class Folding {
     if (number === undefined) {
       number = this.#next++
       this.#numbers.set(name, number)
-      const nothing = { exists: false, nextId: 0, textIds: 0, position: 0, size: 0, places: 0, ordered: 0 }
+      const none = { exists: false, isObject: undefined, nextId: 0, textIds: 0 }
+      const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
       this.#drafts.set(
         number,
         new Draft(this.#options.store, { name, ...nothing, table: number }, this.#options.indexes),

@@ -214,7 +214,7 @@ async function changedSince(
   for await (const found of lastEvents(journal, from, at)) {
     if (++read % ROWS === 0) await rest()
     const { item: place, event, position } = found
-    if (event.type === 'ItemDeleted')
+    if (!('item' in event))
       throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
     changed.set(place, new Item(event.id, event.item, event.revision, position))
     characters += event.item.text.length

@@ -1,5 +1,5 @@
 import { Corruption } from '../errors.ts'
-import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
@@ -28,12 +28,11 @@ export class History implements StoredProjection {
   event(event: DomainEvent, position: Position): void {
     const { store } = this.#views
     const number = this.#views.numberOf(event.collection) as number
-    if (isItemEvent(event)) {
-      if (event.revision % STRIDE === 0) store.set(stepKey(number, String(event.id), position), NOTHING)
-    } else if (event.type !== 'CollectionOrdered') {
-      const life = event.type === 'CollectionCreated' ? LIFE.created : LIFE.removed
-      store.set(numberedKey(TAG.life, number, position), life)
+    if (isItemEvent(event) && event.revision % STRIDE === 0) {
+      store.set(stepKey(number, String(event.id), position), NOTHING)
     }
+    const exists = existsAfter(event)
+    if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
   }
 
   existed(collection: string, at: Position): boolean {

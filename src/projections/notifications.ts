@@ -1,4 +1,4 @@
-import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, isItemEvent, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Recorded } from '../events/journal.ts'
 import { collectionPath, itemPath } from './address.ts'
 
@@ -17,6 +17,8 @@ const METHODS: Readonly<Record<DomainEvent['type'], Updated['method']>> = {
   ItemReplaced: 'PUT',
   ItemPatched: 'PATCH',
   ItemDeleted: 'DELETE',
+  ObjectCreated: 'POST',
+  ObjectDeleted: 'DELETE',
   CollectionCreated: 'POST',
   CollectionRemoved: 'DELETE',
   CollectionOrdered: 'PUT',
@@ -26,7 +28,7 @@ export function* notificationsOf(recorded: Recorded): Generator<Updated> {
   let { position } = recorded
   for (const event of recorded.events) {
     const { collection } = event
-    const itemId = isItemEvent(event) ? event.id : null
+    const itemId = isItemEvent(event) && event.id !== OBJECT_ID ? event.id : null
     yield {
       method: METHODS[event.type],
       path: itemId === null ? collectionPath(collection) : itemPath(collection, String(itemId)),

@@ -90,7 +90,7 @@ export class Past {
     const now = this.#views.any(collection)?.get(key)
     if (!now || now.position <= at) return isItem(now) ? now : undefined
     const last = await this.#history.lastOf(this.#journal, collection, key, at)
-    if (!last || last.event.type === 'ItemDeleted') return undefined
+    if (!last || !('item' in last.event)) return undefined
     const { event, position } = last
     return new Item(event.id, event.item, event.revision, position)
   }
@@ -139,7 +139,7 @@ export class Past {
       if (prior === 0) continue
       for await (const { events } of this.#journal.read(prior, prior)) {
         const [event] = events
-        if (!event || !isItemEvent(event) || event.type === 'ItemDeleted') continue
+        if (!event || !isItemEvent(event) || !('item' in event)) continue
         const { text } = event.item
         const matched = await this.#slices.run(function* () {
           return yield* matches((yield* parseSteps(text)) as JsonObject)

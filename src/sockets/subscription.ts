@@ -121,7 +121,7 @@ export type Answered =
 
 /** Undefined after a deletion. */
 export function textOf(event: ItemEvent): string | undefined {
-  return event.type === 'ItemDeleted' ? undefined : event.item.text
+  return 'item' in event ? event.item.text : undefined
 }
 
 export type Answer = (answered: Answered) => void

@@ -54,7 +54,7 @@ export class NaiveCollection {
       const key = keyOf(id)
       const at = this.items.findIndex((item) => item.key === key)
       this.last.set(key, { revision, position })
-      if (event.type === 'ItemDeleted') this.items = this.items.filter((_, index) => index !== at)
+      if (!('item' in event)) this.items = this.items.filter((_, index) => index !== at)
       else {
         const item = { key, id, text: event.item.text, revision, position }
         this.items = at < 0 ? [...this.items, item] : this.items.with(at, item)

@@ -14,7 +14,7 @@ import { editOf } from '../support/edits.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
-type File = Readonly<Record<string, readonly JsonObject[]>>
+type File = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
 
 const takeIn = (...args: Parameters<typeof takingIn>) => atOnce(takingIn(...args))
 
@@ -26,7 +26,7 @@ function journal(
   { shown = events.length, base }: { shown?: number; base?: File } = {},
 ) {
   const edited = (file: File) => {
-    const shownState = base ? mapOf(base) : snapshotOf(viewsOf(events.slice(0, shown)))
+    const shownState = base ? mapOf(base) : fileOf(viewsOf(events.slice(0, shown)))
     return takeIn(editOf(mapOf(file), shownState), accepted(events), RULES)
   }
   return {
@@ -46,6 +46,13 @@ function journal(
       },
     }),
   }
+}
+
+/** As a data file shows it. */
+function fileOf(views: Views): Map<string, readonly JsonObject[] | JsonObject> {
+  const items = snapshotOf(views)
+  const isObject = (name: string): boolean => views.find(name)?.isObject === true
+  return new Map(Array.from(items, ([name, all]) => [name, isObject(name) ? (all[0] as JsonObject) : all]))
 }
 
 const ANN = { id: 0, name: 'Ann' }
@@ -196,6 +203,72 @@ test('an id is not given a second time by hand edits either', () => {
     .makes(created({ id: 2 }))
 })
 
+const object = (
+  n: number,
+  revision = 1,
+  prior = 0,
+  type: 'ObjectCreated' | 'ItemReplaced' = 'ObjectCreated',
+): DomainEvent => ({
+  type,
+  ...{ collection: 'things', id: '', revision, prior },
+  item: Document.of({ n }),
+})
+const objectDeleted = (revision: number, prior: number): DomainEvent => ({
+  type: 'ObjectDeleted',
+  ...{ collection: 'things', id: '', revision, prior },
+})
+const removed: DomainEvent = { type: 'CollectionRemoved', collection: 'things' }
+
+test('a single object is created, changed and removed, and one that says the same makes no event', () => {
+  journal([])
+    .edited({ things: { n: 1 } })
+    .makes(object(1))
+  const events = [object(1)]
+  journal(events)
+    .edited({ things: { n: 1 } })
+    .makes()
+  journal(events)
+    .edited({ things: { n: 2 } })
+    .makes(object(2, 2, 1, 'ItemReplaced'))
+  journal(events).edited({}).makes(objectDeleted(2, 1))
+})
+
+test('a list in whose place the editor put an object goes with all its items, those written since reported, and the reverse', () => {
+  journal(BOTH)
+    .edited({ things: { n: 1 } })
+    .makes(deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 2, prior: 3 }), removed, object(1))
+  journal([...BOTH, bobBecomes('Rob')], { shown: 3 })
+    .edited({ things: { n: 1 } })
+    .conflictsAt([1], deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 3, prior: 4 }), removed, object(1))
+  const events = [object(1)]
+  journal(events).edited({ things: [] }).makes(objectDeleted(2, 1), begun)
+  journal(events)
+    .edited({ things: [{ n: 1 }] })
+    .makes(objectDeleted(2, 1), begun, { ...created({ id: 0 }), item: Document.of({ id: 0, n: 1 }) } as DomainEvent)
+  journal([...events, object(2, 2, 1, 'ItemReplaced')], { shown: 1 })
+    .edited({ things: [] })
+    .conflictsAt([''], objectDeleted(3, 2), begun)
+})
+
+test('where others put an object in the place of a list, theirs stays unless the editor changed the list', () => {
+  const since = [deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 2, prior: 3 }), removed, object(1)]
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [ANN, BOB] })
+    .makes()
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [BOB, ANN] })
+    .makes()
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [ANN] })
+    .makes()
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [ANN, { ...BOB, name: 'Rob' }] })
+    .conflictsAt(['', 1], objectDeleted(2, 7), begun, created({ id: 1, name: 'Rob' }, { revision: 3, prior: 5 }))
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: { n: 1 } })
+    .makes()
+})
+
 test('a schema is asked only for what the editor changed, and names the place in the file', () => {
   const rules = { ...RULES, hasSchema: () => true, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
   const base = mapOf({ things: [ANN, BOB] })
@@ -214,22 +287,29 @@ test('an edit of what is current makes exactly the edited file', () => {
     const views = Views.temporary()
     const acceptedNow = new Overlay(views.any, 0)
     for (let edit = 0; edit < 6; edit++) {
-      const base = snapshotOf(views)
+      const base = fileOf(views)
       const file = new Map(
         ['a', 'b', 'c']
           .filter(() => random.chance(0.8))
-          .map((name) => [name, anyItems(random, base.get(name) ?? [])] as const),
+          .map((name) => [name, anything(random, base.get(name) ?? [])] as const),
       )
       const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
       if (events.length > 0) project(views, recordOf(views.position + 1, [...events]))
       const context = `TAKE_IN_SEED=${seed + round}`
-      const after = snapshotOf(views)
+      const after = fileOf(views)
       assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
       for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
       assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0, context)
     }
   }
 })
+
+/** A list of items or a single object, mostly as before. */
+function anything(random: Random, before: readonly JsonObject[] | JsonObject): readonly JsonObject[] | JsonObject {
+  const isList = Array.isArray(before) !== random.chance(0.1)
+  if (isList) return anyItems(random, Array.isArray(before) ? before : [])
+  return random.chance(0.5) && !Array.isArray(before) ? before : { id: random.integer(3), n: random.integer(9) }
+}
 
 /** Some of the items as they were, some changed, some new, in any order. */
 function anyItems(random: Random, before: readonly JsonObject[]): JsonObject[] {

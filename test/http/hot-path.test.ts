@@ -15,12 +15,15 @@ import { type OwnService, startHere } from '../support/service.ts'
 const DATA = {
   things: Array.from({ length: 30 }, (_, id) => ({ id, n: id % 3, text: 'ä€😀'.repeat(id % 4) })),
   long: Array.from({ length: 25 }, (_, id) => ({ id, text: 'aä€😀'.repeat(2200) })),
+  profile: { name: 'Ada' },
 }
 const BODY_BYTES = 2000
 const NOW = new Date('2026-11-20T12:00:00Z')
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-/** What stands for each parameter of a path. */
-const SEGMENTS: Readonly<Record<string, string>> = { collection: 'things', id: '7', rest: 'text', position: '3' }
+/** A list of items, and a single object. */
+const COLLECTIONS = ['things', 'profile']
+/** What stands for each other parameter of a path. */
+const SEGMENTS: Readonly<Record<string, string>> = { id: '7', rest: 'text', position: '3' }
 /** What is sent for each parameter of the OpenAPI document. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   filters: ['n=1', 'n_gt=0&text_contains=%C3%A4', 'n_exists=maybe'],
@@ -41,7 +44,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   fill: ['fill=null'],
   distinct: ['distinct=n', 'distinct=n&page=2&pageSize=1'],
   newestBy: ['newestBy=n'],
-  asOf: ['asOf=3', 'asOf=20', 'asOf=999', 'asOf=x', 'asOf=2020-01-01'],
+  asOf: ['asOf=3', 'asOf=20', 'asOf=58', 'asOf=999', 'asOf=x', 'asOf=2020-01-01'],
   from: ['from=2', 'from=9999', 'from=-1'],
   order: ['order=desc&limit=2', 'order=up'],
   collection: ['collection=things&limit=3', 'collection=nothing'],
@@ -76,6 +79,11 @@ const ADDRESSES = [
   '/api//things',
   '/api/things//7',
   '/API/things',
+  '/api/profile/',
+  '/api/profile/name',
+  '/api/profile/name?asOf=58',
+  '/api/profile?asOf=58&n=1',
+  '/api/pro%66ile',
   '/events/',
   '/events/9999',
   '/events/x',
@@ -184,15 +192,19 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
     const headers = { ...asked.headers, ...who.headers }
     cases.push({ ...asked, headers, isHot: isPlain(asked, who) })
   }
-  for (const path of routes.keys()) {
+  for (const path of [...routes.keys()].flatMap(addressesOf)) {
     for (const method of METHODS) {
       const sent = takesBody(method) ? { headers: { 'Content-Type': JSON_TYPE }, body: '{"n":2}' } : {}
-      for (const who of credentials) add({ method, path: addressOf(path), ...sent }, who)
+      for (const who of credentials) add({ method, path, ...sent }, who)
     }
   }
   const reply = await fetch(`${hot.url}/openapi.json`)
   const { operations } = new OpenApiDocument(await reply.json())
-  for (const operation of operations.filter(isGeneric)) for (const asked of conditions(operation)) add(asked)
+  for (const operation of operations.filter(isGeneric)) {
+    for (const address of addressesOf(operation.path.replaceAll(/\{(\w+)\}/g, ':$1'))) {
+      for (const asked of conditions(operation, address)) add(asked)
+    }
+  }
   for (const path of ADDRESSES) for (const method of ['GET', 'DELETE']) add({ method, path })
   for (const Accept of ['text/html', '*/*', 'application/x-ndjson', 'application/json;q=0.1, application/x-ndjson']) {
     for (const path of ['/events?limit=2', '/events/2', '/api/things/7'])
@@ -209,9 +221,8 @@ function isGeneric({ method, path }: Operation): boolean {
   return /^\/(api|events)(\/\{|$)/.test(path) && method !== 'HEAD' && method !== 'OPTIONS'
 }
 
-/** One request for each value of each parameter, and for each body. */
-function* conditions({ method, path, parameters, bodies }: Operation): Generator<Asked> {
-  const address = addressOf(path.replaceAll(/\{(\w+)\}/g, ':$1'))
+/** Requests to the address: one for each value of each parameter, and for each body. */
+function* conditions({ method, parameters, bodies }: Operation, address: string): Generator<Asked> {
   const body = bodies.size > 0 ? { body: '{"n":3}', headers: { 'Content-Type': JSON_TYPE } } : {}
   for (const { name, in: place } of parameters) {
     if (place === 'path') continue
@@ -227,8 +238,13 @@ function* conditions({ method, path, parameters, bodies }: Operation): Generator
   }
 }
 
-function addressOf(route: string): string {
-  return route.replaceAll(/[:*](\w+)/g, (_, name: string) => SEGMENTS[name] ?? assert.fail(`no value of ${name}`))
+/** The addresses of a route: of each collection. */
+function addressesOf(route: string): readonly string[] {
+  const addresses = COLLECTIONS.map((collection) => {
+    const segments: typeof SEGMENTS = { ...SEGMENTS, collection }
+    return route.replaceAll(/[:*](\w+)/g, (_, name: string) => segments[name] ?? assert.fail(`no value of ${name}`))
+  })
+  return [...new Set(addresses)]
 }
 
 function takesBody(method: string): boolean {
@@ -237,7 +253,7 @@ function takesBody(method: string): boolean {
 
 /** Whether a request to the address of a route needs nothing that only Koa has; undefined where another address is asked. */
 function isPlain({ method, path, headers = {}, body = '' }: Asked, { may }: Credentials): boolean | undefined {
-  const route = [...routes].find(([one]) => addressOf(one) === path.replace(/\?.*/, ''))
+  const route = [...routes].find(([one]) => addressesOf(one).includes(path.replace(/\?.*/, '')))
   if (!route) return undefined
   if (path.includes('#')) return false
   if (method === 'HEAD' || method === 'OPTIONS' || !route[1].has(method)) return false

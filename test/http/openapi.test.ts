@@ -47,8 +47,17 @@ const SENSORS = [
   { id: 'F4:A5', name: null, data: { humidity: 43 } },
 ]
 
+const PROFILE = { id: 7, theme: 'dark', window: { width: 80 } }
+/** Of a list of items: the generic path has those of a single object, too. */
+const LIST_METHODS = 'get,head,options,post'
+
 test('/openapi.json', async (t) => {
-  const data = { sensors: SENSORS, ...Object.fromEntries(NAMES.map((name) => [name, [{ id: 1, name }]])), empty: [] }
+  const data = {
+    sensors: SENSORS,
+    profile: PROFILE,
+    ...Object.fromEntries(NAMES.map((name) => [name, [{ id: 1, name }]])),
+    empty: [],
+  }
   const flags = ['--Api.UpsertOnPut', 'true', '--Api.ClientIdsOnPost', 'true', '--Limits.BodyBytes', '2000']
   const { url } = await startServer(t, { data, flags })
   const document = (await send(url, 'GET', '/openapi.json')).json<Document>()
@@ -135,13 +144,10 @@ test('/openapi.json', async (t) => {
         assert.doesNotMatch(reply.text, /Nothing is served at/, `${method} ${filled}`)
         if (method !== 'options') continue
         const allowed = String(reply.headers.allow).toLowerCase().split(', ').sort().join()
-        assert.equal(
-          allowed,
-          Object.keys(document.paths[path] as object)
-            .sort()
-            .join(),
-          path,
-        )
+        const documented = Object.keys(document.paths[path] as object)
+        const isAny = path === '/api/{collection}'
+        assert.equal(allowed, isAny ? LIST_METHODS : documented.sort().join(), path)
+        if (isAny) continue
         const patch = document.paths[path]?.patch
         const types = patch && Object.keys(patch.requestBody?.content ?? {}).sort()
         assert.deepEqual((reply.headers['accept-patch'] as string | undefined)?.split(', ').sort(), types, path)
@@ -157,6 +163,7 @@ test('/openapi.json', async (t) => {
     const steps = { 'Content-Type': 'application/json-patch+json' }
     const item = '/api/sensors/{id}'
     const any = '/api/{collection}'
+    const object = '/api/profile'
     const one = '/api/sensors/F4:A5'
     const samples: readonly [status: number, method: string, template: string, path: string, sent?: Sent][] = [
       [200, 'GET', '/api', '/api'],
@@ -190,6 +197,19 @@ test('/openapi.json', async (t) => {
       [204, 'DELETE', item, '/api/sensors/new', { headers: { 'Idempotency-Key': 'k' } }],
       [422, 'DELETE', item, '/api/sensors/other', { headers: { 'Idempotency-Key': 'k' } }],
       [404, 'DELETE', item, '/api/sensors/new'],
+      // What was asked of every path has deleted it.
+      [201, 'PUT', object, object, body(PROFILE)],
+      [200, 'GET', any, object],
+      [200, 'GET', object, object],
+      [304, 'GET', object, object, { headers: { 'If-None-Match': '*' } }],
+      [204, 'PUT', object, object, body(PROFILE)],
+      [200, 'PATCH', object, object, body({ theme: 'light' }, { ...merge, ...wanted })],
+      [412, 'PATCH', object, object, body({ theme: 'light' }, { ...merge, 'If-Match': '"x"' })],
+      [204, 'DELETE', object, object],
+      [404, 'GET', object, object],
+      [404, 'DELETE', object, object],
+      [201, 'PUT', object, object, body(PROFILE)],
+      [409, 'POST', any, object, body(PROFILE)],
       [200, 'GET', `${any}/{id}/{rest}`, `${one}/data/humidity`],
       [400, 'GET', `${any}/{id}/{rest}`, '/api/sensors/nothing/data'],
       [404, 'GET', `${any}/{id}/{rest}`, `${one}/nothing`],
@@ -242,6 +262,25 @@ test('/openapi.json', async (t) => {
       },
     })
     assert.doesNotMatch(JSON.stringify(document), /2984|F4:A5/)
+  })
+
+  await t.test('describes a single object by its own path and members', () => {
+    assert.deepEqual(
+      Object.keys(document.paths['/api/profile'] ?? {})
+        .sort()
+        .join(),
+      'delete,get,head,options,patch,put',
+    )
+    assert.equal(document.paths['/api/profile/{id}'], undefined)
+    assert.deepEqual(document.components.schemas.Item_profile, {
+      description: 'As it is now.',
+      type: 'object',
+      properties: {
+        id: { type: 'integer' },
+        theme: { type: 'string' },
+        window: { type: 'object', properties: { width: { type: 'integer' } } },
+      },
+    })
   })
 
   await t.test('follows the collections that there are', async () => {

@@ -147,6 +147,6 @@ function outcomeOf(events: readonly DomainEvent[], before: Position): Outcome {
   const event = events.at(-1)
   if (!event || !isItemEvent(event)) throw new Error('a command on an item ends in an event of the item')
   const position = before + events.length - 1
-  const item = event.type === 'ItemDeleted' ? undefined : new Item(event.id, event.item, event.revision, position)
+  const item = 'item' in event ? new Item(event.id, event.item, event.revision, position) : undefined
   return { position, event, item }
 }

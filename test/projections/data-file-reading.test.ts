@@ -36,12 +36,13 @@ function textsOf(contents: FileContents, base = NOTHING): Map<string, (string | 
   )
 }
 
-async function valuesOf(text: string): Promise<Record<string, JsonValue[]>> {
-  const texts = Array.from(textsOf(await read(text)), ([name, items]) => [
-    name,
-    items.map((item) => parseText(item as string)),
-  ])
-  return Object.fromEntries(texts)
+async function valuesOf(text: string): Promise<Record<string, JsonValue>> {
+  const contents = await read(text)
+  const values = Array.from(textsOf(contents), ([name, items]) => {
+    const all = items.map((item) => parseText(item as string))
+    return [name, contents.get(name)?.isObject ? all[0] : all]
+  })
+  return Object.fromEntries(values)
 }
 
 async function refusalOf(text: string | Buffer): Promise<string> {
@@ -81,14 +82,14 @@ function object(random: Random, depth: number): JsonObject {
   )
 }
 
-function file(random: Random): Record<string, JsonObject[]> {
+function file(random: Random): Record<string, JsonObject[] | JsonObject> {
   const names = ['b', 'a', '7', '10', 'ü', 'x y'].slice(random.integer(6))
   const items = () =>
     Array.from({ length: random.integer(5) }, (_, index) => ({
       ...(random.chance(0.8) && { id: random.chance(0.5) ? index : `i${index}` }),
       ...object(random, 0),
     }))
-  return Object.fromEntries(names.map((name) => [name, items()]))
+  return Object.fromEntries(names.map((name) => [name, random.chance(0.2) ? object(random, 0) : items()]))
 }
 
 /** Texts as files have them: most of them valid, some with a byte or two changed. */
@@ -140,7 +141,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
     try {
       expected = parseText(text)
     } catch {}
-    let found: Record<string, JsonValue[]> | undefined
+    let found: Record<string, JsonValue> | undefined
     let why = ''
     try {
       found = await valuesOf(text)
@@ -161,7 +162,8 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
       const isRight =
         isObject(expected) &&
         Object.entries(expected).every(
-          ([name, items]) => name !== '' && Array.isArray(items) && items.every((item) => isObject(item)),
+          ([name, items]) =>
+            name !== '' && (isObject(items) || (Array.isArray(items) && items.every((item) => isObject(item)))),
         )
       // What is left are ids, and numbers that would be changed.
       if (isRight) assert.match(why, /id|2\^53|too large/, context)
@@ -266,10 +268,27 @@ test('of a file that is edited a lot only some items are in memory at a time, an
   assert.equal(file.get('things')?.length, 2000)
 })
 
+test('a single object is known from the base, and differs from a list', async () => {
+  const base = baseOf([['things', [{ id: 1 }]]])
+  const object = { n: 1, in: { x: [1] } }
+  const objects = baseOf([['things', object]])
+  const found = async (things: JsonValue, from: Base) => {
+    const items = (await read(JSON.stringify({ things }, null, 2), from)).get('things')
+    return [items?.isObject, items?.edited.length, items?.matched?.isAll]
+  }
+  assert.deepEqual(await found({ in: { x: [1] }, n: 1 }, objects), [true, 0, true])
+  assert.deepEqual(await found({ n: 2 }, objects), [true, 1, true])
+  assert.deepEqual(await found([{ id: 1 }], objects), [false, 1, false])
+  assert.deepEqual(await found([], objects), [false, 0, false])
+  assert.deepEqual(await found({ n: 1 }, base), [true, 1, false])
+  assert.deepEqual(await found({ n: 1 }, NOTHING), [true, 1, true])
+})
+
 test('all mistakes of a file are told, each with its place and how to write it', async () => {
   const long = { text: '\\"]}'.repeat(100_000), deep: [[{ a: 'ü' }]] }
   const text = JSON.stringify({
     profile: long,
+    settings: { n: { ['__proto__']: 1 } },
     title: 'x\\"]',
     count: -1.5e7,
     nothing: null,
@@ -281,9 +300,12 @@ test('all mistakes of a file are told, each with its place and how to write it',
   })
   await assert.rejects(read(text), (error) => {
     assert.ok(error instanceof Refusal && error.code === 'Invalid')
-    const [profile, title, ...others] = error.faults.map(({ pointer, message }) => `${pointer} ${message}`)
-    assert.equal(profile, '/profile a collection must be a list of objects, not an object: write "profile": [{…}]')
-    assert.equal(title, '/title a collection must be a list of objects, not text: write "title": [{"value": …}]')
+    const [settings = '', title, ...others] = error.faults.map(({ pointer, message }) => `${pointer} ${message}`)
+    assert.match(settings, /^\/settings\/n/)
+    assert.equal(
+      title,
+      '/title a member must be a list of objects or an object, not text: write "title": [{"value": …}] or {"value": …}',
+    )
     const patterns = [
       /^\/count .*not a number/,
       /^\/nothing .*not null/,
@@ -297,7 +319,7 @@ test('all mistakes of a file are told, each with its place and how to write it',
     ]
     assert.equal(others.length, patterns.length)
     for (const [index, pattern] of patterns.entries()) assert.match(others[index] ?? '', pattern)
-    assert.match(error.message, /^At \/profile: .*\. At \/title: .*\. At \/last: .*\.$/)
+    assert.match(error.message, /^At \/settings\/n.*: .*\. At \/title: .*\. At \/last: .*\.$/)
     return true
   })
   assert.equal(
@@ -328,6 +350,7 @@ test('what is no JSON is refused with the item that it is in', async () => {
     '{"a": [{"id": 1}, {"id": 2,}]}': '/a/1',
     '{"a": [{"id": 1}], "b~": [{} {}]}': '/b~0/1',
     '{"a": [{"id": 1}], "b": [{"id": tru}]}': '/b/0',
+    '{"a": {"b": {"c": tru}}}': '/a',
   }
   for (const [text, place] of Object.entries(places)) {
     await assert.rejects(read(text), (error) => error instanceof Refusal && error.faults[0]?.pointer === place, text)

@@ -32,7 +32,7 @@ const SCHEMES: readonly (readonly Scheme[])[] = [
 
 /** Stands in the items, and in nothing that is public. */
 const KEPT = 'kept-from-strangers'
-const DATA = { sensors: [{ id: 1, name: KEPT }] }
+const DATA = { sensors: [{ id: 1, name: KEPT }], profile: { name: KEPT } }
 /** A condition that no item fulfils, so that nothing changes from one request to the next. */
 const NEVER = { 'If-Match': '"never"' }
 
@@ -43,6 +43,13 @@ const ADMIN = { safe: 'admin', unsafe: 'admin' } as const
 const TABLE: readonly Row[] = [
   { route: '/api', path: '/api', ...ITEMS, get: 200, others: {} },
   { route: '/api/:collection', path: '/api/sensors', ...ITEMS, get: 200, others: { POST: 400 } },
+  {
+    route: '/api/:collection',
+    path: '/api/profile',
+    ...ITEMS,
+    get: 200,
+    others: { POST: 400, PUT: 400, PATCH: 400, DELETE: 412 },
+  },
   {
     route: '/api/:collection/:id',
     path: '/api/sensors/1',

@@ -90,8 +90,8 @@ class States {
     const before = this.#at.at(-1) as ReadonlyMap<string, Items>
     if (!('id' in event)) return before
     const items = new Map(before.get(event.collection))
-    if (event.type === 'ItemDeleted') items.delete(String(event.id))
-    else items.set(String(event.id), JSON.parse(event.item.text))
+    if ('item' in event) items.set(String(event.id), JSON.parse(event.item.text))
+    else items.delete(String(event.id))
     return new Map(before).set(event.collection, items)
   }
 }

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Item, keyOf } from '../../src/collections/item.ts'
 import { type FileContents, FileItems } from '../../src/collections/snapshot.ts'
-import type { ItemId } from '../../src/events/event.ts'
+import { type ItemId, OBJECT_ID } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
-import type { JsonObject } from '../../src/json/value.ts'
+import { isArray, type JsonObject } from '../../src/json/value.ts'
 import type { Base, BaseCollection } from '../../src/projections/data-file/reading.ts'
 
-type Objects = Iterable<readonly [string, readonly JsonObject[]]>
+/** Lists of items and single objects, by name. */
+type Objects = Iterable<readonly [string, readonly JsonObject[] | JsonObject]>
 
 /** The edit that a data file with these collections is, when it was edited from others; all items of those have an id. */
 export function editOf(file: Objects, from: Objects = []): { readonly file: FileContents; readonly base: Base } {
@@ -19,8 +20,8 @@ export function baseOf(collections: Objects): Base {
   return new Map(Array.from(collections, ([name, items]) => [name, baseCollection(items)]))
 }
 
-function baseCollection(objects: readonly JsonObject[]): BaseCollection {
-  const items = objects.map((object) => new Item(object.id as ItemId, Document.of(object), 0, 0))
+function baseCollection(collection: readonly JsonObject[] | JsonObject): BaseCollection {
+  const items = withIds(collection).map(({ id, object }) => new Item(id as ItemId, Document.of(object), 0, 0))
   const places = new Map(items.map(({ key }, place) => [key, place]))
   return {
     size: items.length,
@@ -34,11 +35,10 @@ function baseCollection(objects: readonly JsonObject[]): BaseCollection {
 }
 
 /** As a reading of the file finds them. */
-function fileItems(objects: readonly JsonObject[], base: BaseCollection | undefined): FileItems {
+function fileItems(collection: readonly JsonObject[] | JsonObject, base: BaseCollection | undefined): FileItems {
   const items = new FileItems()
   const places: number[] = []
-  for (const object of objects) {
-    const id = object.id as ItemId | undefined
+  for (const { id, object } of withIds(collection)) {
     const before = id === undefined ? undefined : base?.item(keyOf(id))
     if (!isDeepStrictEqual(before?.value, object)) items.edit(items.length, { id, text: JSON.stringify(object) })
     places.push(before && id !== undefined ? (base?.placeOf(id) ?? -1) : Number.POSITIVE_INFINITY)
@@ -48,4 +48,10 @@ function fileItems(objects: readonly JsonObject[], base: BaseCollection | undefi
   const isInOrder = places.every((place, index) => index === 0 || place >= (places[index - 1] as number))
   items.matched = { isAll: matched === (base?.size ?? 0), isInOrder }
   return items
+}
+
+function withIds(collection: readonly JsonObject[] | JsonObject) {
+  const isList = isArray(collection)
+  const objects = isList ? (collection as readonly JsonObject[]) : [collection]
+  return objects.map((object) => ({ id: isList ? (object.id as ItemId | undefined) : OBJECT_ID, object }))
 }

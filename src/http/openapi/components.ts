@@ -25,7 +25,7 @@ const ITEM_EVENT = {
 }
 const OF_ITEM = {
   ...ITEM_EVENT,
-  id,
+  id: { ...id, description: 'Empty for a single object.' },
   revision: {
     type: 'integer',
     minimum: 1,
@@ -65,11 +65,11 @@ export const schemas = {
     description: 'A fact of the journal. It holds the item that resulted.',
     oneOf: [
       object({
-        type: { enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched'] },
+        type: { enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'] },
         ...OF_ITEM,
         item: ref('schemas', 'Item'),
       }),
-      object({ type: { const: 'ItemDeleted' }, ...OF_ITEM }),
+      object({ type: { enum: ['ItemDeleted', 'ObjectDeleted'] }, ...OF_ITEM }),
       object({ type: { enum: ['CollectionCreated', 'CollectionRemoved'] }, ...ITEM_EVENT }),
       object({ type: { const: 'CollectionOrdered' }, ...ITEM_EVENT, ids: { type: 'array', items: id } }),
     ],
@@ -220,7 +220,7 @@ const fromZero = { type: 'integer', minimum: 0 }
 
 /** Without defaults: tools send those, and two ways of counting pages in one request are refused. */
 export const parameters = {
-  collection: path('collection', "A collection's name.", { type: 'string', minLength: 1 }),
+  collection: path('collection', "A collection's name, or that of a single object.", { type: 'string', minLength: 1 }),
   id: path('id', "The text of the item's `id`, compared verbatim: `007` is not `7`.", { type: 'string', minLength: 1 }),
   rest: path(
     'rest',
@@ -316,8 +316,9 @@ const PROBLEMS = {
   400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
   403: 'A page of another origin asks that may not call; or the role of whoever asks does not allow this.',
   404: 'Nothing is there.',
+  405: 'A list of items has no such method; `Allow` says which it has.',
   406: 'None of the representations is acceptable.',
-  409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already.',
+  409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already; a single object has no items.',
   412: 'The item is not, or no longer, what `If-Match` or `If-None-Match` asks for. Nothing was written.',
   413: 'The body is too large.',
   415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` says what is.',
@@ -352,6 +353,12 @@ function problem(status: number, description: string, names: readonly HeaderName
   }
 }
 
+const HEADERS_OF: Readonly<Record<string, readonly HeaderName[]>> = {
+  405: ['Allow'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
+}
+
 export const responses: Named = {
   ...named(PROBLEMS),
   Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
@@ -365,7 +372,7 @@ function named(descriptions: Readonly<Record<number, string>>): Named {
   return Object.fromEntries(
     Object.entries(descriptions).map(([status, description]) => [
       problemName(status),
-      problem(Number(status), description, status === '503' || status === '429' ? ['Retry-After'] : []),
+      problem(Number(status), description, HEADERS_OF[status]),
     ]),
   )
 }

@@ -4,26 +4,28 @@ import { content, type ParameterName, ref } from './components.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
 
 interface ItemPaths {
-  /** Where the collection is served. */
+  /** Where the collection or the single object is served. */
   readonly path: string
   readonly tag: string
   /** Ends the operations' ids. */
   readonly name: string
   readonly item: JsonObject
   readonly parameters: readonly ParameterName[]
+  /** Whether it may be either of the two. */
+  readonly isAny?: true
 }
 
 const NOT_MODIFIED: Response = { description: 'The client has it already.', headers: ['ETag'] }
 const CONDITIONS = ['If-Match', 'If-None-Match', 'Idempotency-Key'] as const
 
 /** The paths of a collection and of its items. */
-export function itemPaths({ path, tag, name, item, parameters }: ItemPaths): JsonObject {
+export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPaths): JsonObject {
   return {
     [path]: pathItem(path, {
       tag,
       name: `Items${name}`,
       parameters,
-      operations: { GET: list(item), POST: create(item) },
+      operations: { GET: list(item, isAny), POST: create(item), ...(isAny && objectWrites(item)) },
     }),
     [`${path}/{id}`]: pathItem(`${path}/{id}`, {
       tag,
@@ -34,7 +36,34 @@ export function itemPaths({ path, tag, name, item, parameters }: ItemPaths): Jso
   }
 }
 
-function list(item: JsonObject): Operation {
+/** The path of a single object. */
+export function objectPaths({ path, tag, name, item: object, parameters }: ItemPaths): JsonObject {
+  const GET = { ...read(object), summary: 'The object' }
+  return {
+    [path]: pathItem(path, { tag, name: `Object${name}`, parameters, operations: { GET, ...objectWrites(object) } }),
+  }
+}
+
+function objectWrites(object: JsonObject) {
+  return {
+    PUT: ofObject(replace(object), {
+      summary: 'Replace a single object',
+      description: 'Creates it again after it was deleted.',
+    }),
+    PATCH: ofObject(patch(object), { summary: 'Change parts of a single object' }),
+    DELETE: ofObject(remove, {
+      summary: 'Delete a single object',
+      responses: { 204: { description: 'Deleted. PUT creates it again.' } },
+    }),
+  }
+}
+
+function ofObject(operation: Operation, changes: Partial<Operation>): Operation {
+  return { ...operation, ...changes, problems: [...(operation.problems ?? []), 405] }
+}
+
+function list(item: JsonObject, isAny = false): Operation {
+  const items = { type: 'array', items: item }
   return {
     summary: 'The items',
     description:
@@ -64,9 +93,9 @@ function list(item: JsonObject): Operation {
     ],
     responses: {
       200: {
-        description: 'A page of the items that match; a page past the end is empty.',
+        description: `A page of the items that match; a page past the end is empty.${isAny ? ' A single object is answered as it is.' : ''}`,
         headers: ['ETag', 'Link', 'X-Total-Count'],
-        content: content({ type: 'array', items: item }, JSON_TYPE),
+        content: content(isAny ? { anyOf: [items, { type: 'object' }] } : items, JSON_TYPE),
       },
       304: NOT_MODIFIED,
     },

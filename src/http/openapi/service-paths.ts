@@ -175,7 +175,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
             content: content(ref('schemas', 'Restored'), JSON_TYPE),
           },
         },
-        problems: [400, 413, 415, 422, 503, 504, 507],
+        problems: [400, 409, 413, 415, 422, 503, 504, 507],
       },
     },
   },

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
+import { holdsObject } from '../../collections/collection.ts'
 import type { Texts } from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
 import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNew } from '../../files/files.ts'
@@ -279,18 +280,20 @@ function* chunksOf(picture: Texts): Generator<Buffer> {
   let text = '{'
   let collections = 0
   for (const [name, collection] of picture) {
-    text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: [`
+    const isObject = holdsObject(collection)
+    const indent = isObject ? '  ' : '    '
+    text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: ${isObject ? '' : '['}`
     let count = 0
     for (const item of collection.items()) {
-      text += `${count++ ? ',' : ''}\n    `
-      for (const piece of collection.size < MANY_ITEMS ? indented(item.text, '    ') : [item.text]) {
+      if (!isObject) text += `${count++ ? ',' : ''}\n    `
+      for (const piece of collection.size < MANY_ITEMS ? indented(item.text, indent) : [item.text]) {
         text += piece
         if (text.length < CHUNK_CHARACTERS) continue
         yield Buffer.from(text)
         text = ''
       }
     }
-    text += count ? '\n  ]' : ']'
+    if (!isObject) text += count ? '\n  ]' : ']'
   }
   yield Buffer.from(`${text}${collections ? '\n}' : '}'}\n`)
 }

@@ -1,6 +1,13 @@
 import { keyOf } from '../../collections/item.ts'
 import type { FileContents } from '../../collections/snapshot.ts'
-import { type DomainEvent, type ItemEvent, type ItemId, isItemEvent, type Position } from '../../events/event.ts'
+import {
+  type DomainEvent,
+  type ItemEvent,
+  type ItemId,
+  isCreation,
+  isItemEvent,
+  type Position,
+} from '../../events/event.ts'
 import { type Journal, lastPosition, positioned } from '../../events/journal.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import { type JsonObject, own } from '../../json/value.ts'
@@ -184,8 +191,8 @@ async function touchedItems({
         // An item that the edit does not touch equals its last event, so its earlier versions differ.
         const changed = { members: 1, later: isInFile(collection, id) ? 1 : 0 }
         item = { collection, id, versions: [] }
-        setFirst(item, event.type === 'ItemCreated' ? await compare(event, undefined) : changed)
-        if (event.type !== 'ItemCreated' && edited.recent.has(name)) earlier.set(event.prior, { event, item })
+        setFirst(item, isCreation(event) ? await compare(event, undefined) : changed)
+        if (!isCreation(event) && edited.recent.has(name)) earlier.set(event.prior, { event, item })
         touched.set(name, item)
       }
       item.versions.push({ at, ...(await compare(event, textOf(event))), isByHand })

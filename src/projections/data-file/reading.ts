@@ -1,9 +1,16 @@
-import type { CollectionItems } from '../../collections/collection.ts'
+import { type CollectionItems, holdsObject } from '../../collections/collection.ts'
 import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../../collections/file-mistakes.ts'
 import { type Item, keyOf } from '../../collections/item.ts'
-import { type FileContents, FileItems, faultOfCollection, parseItem } from '../../collections/snapshot.ts'
+import {
+  type FileContents,
+  type FileItem,
+  FileItems,
+  faultOfCollection,
+  parseItem,
+  parseObject,
+} from '../../collections/snapshot.ts'
 import { Refusal } from '../../errors.ts'
-import type { ItemId } from '../../events/event.ts'
+import { type ItemId, OBJECT_ID } from '../../events/event.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import { pointer } from '../../json/pointer.ts'
 import { own } from '../../json/value.ts'
@@ -42,7 +49,7 @@ export interface FileReadingOptions {
 }
 
 /**
- * Reads a data file while its bytes come: a JSON object of arrays of objects. Of an item that is as the base has it, whatever
+ * Reads a data file while its bytes come: a JSON object of arrays of objects and of single objects. Of an item that is as the base has it, whatever
  * the order of its members, only the id is kept; as almost all are, only their texts are compared. A file that is not valid fails with `Invalid`,
  * or with `Malformed` where it is not JSON.
  */
@@ -102,7 +109,8 @@ export class FileReading implements Taker {
       const name = yield* scan.name()
       const badName = faultOfCollection(name)
       if (badName) this.#mistakes.add(badName)
-      if (scan.peek() === OPEN_BRACKET) yield* this.#items(name)
+      if (scan.peek() === OPEN_BRACE) yield* this.#object(name)
+      else if (scan.peek() === OPEN_BRACKET) yield* this.#items(name)
       else {
         const kind = kindOf(scan.peek())
         yield* scan.skip()
@@ -115,9 +123,36 @@ export class FileReading implements Taker {
     return inOrder(this.#contents)
   }
 
-  *#items(name: string): Scanning<void> {
+  *#object(name: string): Scanning<void> {
     const scan = this.#scan
     const base = this.#options.base.get(name)
+    const known = this.#options.known?.get(name)
+    const items = known ?? new FileItems()
+    this.#contents.set(name, items)
+    scan.place = () => [name]
+    const text = yield* scan.object()
+    const before = base?.item(OBJECT_ID)
+    if (before?.text !== text) {
+      const value = yield* this.#mistakes.catching(parseObject(text, name))
+      if (!value) return
+      const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value))
+      // Nothing of a file with a mistake is merged.
+      if (!isSame && !this.#mistakes.any) this.#edit(items, 0, { id: OBJECT_ID, text: yield* stringifySteps(value) })
+    }
+    if (known) checkSame(known, 0, OBJECT_ID)
+    else items.add(OBJECT_ID)
+    items.matched = { isAll: (base?.size ?? 0) === (before ? 1 : 0), isInOrder: true }
+  }
+
+  #edit(items: FileItems, index: number, item: FileItem): void {
+    items.edit(index, item)
+    this.#characters += item.text.length
+  }
+
+  *#items(name: string): Scanning<void> {
+    const scan = this.#scan
+    const whole = this.#options.base.get(name)
+    const base = whole && !holdsObject(whole) ? whole : undefined
     const known = this.#options.known?.get(name)
     const items = known ?? new FileItems()
     this.#contents.set(name, items)
@@ -157,9 +192,8 @@ export class FileReading implements Taker {
         // Nothing of a file with a mistake is merged.
         if (!isSame && !this.#mistakes.any) {
           const item = { id, text: value ? yield* stringifySteps(value) : text }
-          items.edit(index, item)
+          this.#edit(items, index, item)
           if (!known && item.text === text && scan.compact) items.noteBytes(index, scan.compact)
-          this.#characters += item.text.length
         }
         place = (before && base?.placeOf(before.id)) ?? place - 1
       }
@@ -177,7 +211,7 @@ export class FileReading implements Taker {
       yield
     }
     if (known && known.length !== index) throw new FileChanged()
-    items.matched = { isAll: matched === (base?.size ?? 0), isInOrder }
+    items.matched = { isAll: matched === (whole?.size ?? 0), isInOrder }
   }
 }
 

@@ -1,0 +1,35 @@
+import { FileMistakes, invalid } from '../collections/file-mistakes.ts'
+import type { FileContents, FileItem } from '../collections/snapshot.ts'
+import { OBJECT_ID } from '../events/event.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import { pointer } from '../json/pointer.ts'
+import type { JsonObject } from '../json/value.ts'
+import type { Steps } from '../slices.ts'
+import { withId } from './decide.ts'
+import type { Rules } from './rules.ts'
+
+/** Refuses edited items of a file that do not satisfy their collection's schema. */
+export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
+  const mistakes = new FileMistakes()
+  for (const [name, { edited }] of file) {
+    for (const { index, item } of edited) {
+      yield* mistakes.catching(checkSchema(rules, name, index, item))
+      yield
+    }
+  }
+  mistakes.throwAny()
+}
+
+export function* checkSchema(rules: Rules, name: string, index: number, item: FileItem): Steps<void> {
+  if (!rules.hasSchema(name)) return
+  const value = yield* parsedItem(item)
+  // Whatever id it gets, that is an integer.
+  const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0) : value)
+  if (!fault) return
+  const place = pointer(item.id === OBJECT_ID ? [name] : [name, index]) + fault.pointer
+  throw invalid(place, `does not satisfy the collection's schema: ${fault.message}`)
+}
+
+export function* parsedItem({ text }: FileItem): Steps<JsonObject> {
+  return (yield* parseSteps(text)) as JsonObject
+}
