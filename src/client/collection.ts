@@ -74,7 +74,7 @@ export class Item<T extends object> {
 
   async get(options: { readonly signal?: AbortSignal } = {}): Promise<Read<T>> {
     const search = this.#asOf === undefined ? '' : `?asOf=${encodeURIComponent(this.#asOf)}`
-    const response = await this.#requests.send('GET', this.#path + search, options)
+    const response = await this.#requests.send('GET', this.path + search, options)
     return {
       item: (await response.json()) as T,
       position: positionOf(response),
@@ -102,13 +102,13 @@ export class Item<T extends object> {
     return eventsOf<T>(this.#requests, { ...filter, collection: this.collection, id: this.id })
   }
 
-  get #path(): string {
+  protected get path(): string {
     return `/api/${segment(this.collection)}/${segment(String(this.id))}`
   }
 
   async #write(method: Method, body: unknown, options: WriteOptions, headers = {}): Promise<Written> {
     const { signal, headers: conditions } = asked(options)
-    const response = await this.#requests.send(method, this.#path, {
+    const response = await this.#requests.send(method, this.path, {
       headers: { ...headers, ...conditions },
       ...(body !== undefined && { body }),
       ...(signal && { signal }),

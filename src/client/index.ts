@@ -24,3 +24,4 @@ export {
   type Restored,
   type RestoreRequest,
 } from './recollect.ts'
+export { SingleObject } from './single-object.ts'

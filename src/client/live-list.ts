@@ -18,6 +18,8 @@ export interface LiveListOptions {
   readonly select: ((item: JsonObject) => JsonObject) | undefined
   /** Begins in the past, and comes to the present at this pace. */
   readonly replay: { readonly from: number | string; readonly speed: number } | undefined
+  /** By which changes name an item. */
+  readonly idOf: (item: JsonObject) => string | number
   /** All that matches at a position, when it is more than a subscription begins with. */
   readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
 }
@@ -65,7 +67,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#connection = connection
     this.#options = options
     this.#replay = options.replay
-    this.#items = new SortedItems<T>(options.sort, (item) => (options.select?.(item) ?? item) as T)
+    this.#items = new SortedItems<T>(options.sort, options.idOf, (item) => (options.select?.(item) ?? item) as T)
     let settle: { resolve(): void; reject(error: unknown): void } | undefined
     this.ready = new Promise((resolve, reject) => {
       settle = { resolve, reject }

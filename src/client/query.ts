@@ -174,6 +174,7 @@ export class Query<T extends object> {
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
       select: selection && ((item) => atOnce(select(item, selection))),
       replay,
+      idOf: ({ id }) => id as string | number,
       readAll: async (position, signal) => {
         const all = new Query<JsonObject>(this.server, this.collection, { ...EVERYTHING, where: this.#parts.where })
         const items: JsonObject[] = []

@@ -6,6 +6,7 @@ import type { Listener } from './listeners.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import type { Server } from './query.ts'
 import { Requests } from './requests.ts'
+import { SingleObject } from './single-object.ts'
 
 export interface ConnectOptions extends Credentials {
   /** Default: `omit` where the client has credentials, else `same-origin`. */
@@ -58,7 +59,12 @@ export class Recollect {
     return new Collection<T>(this.#server, name)
   }
 
-  /** Their names, now or as they were. */
+  /** A single object of the data file, such as `{"profile": {"name": "Ada"}}`. */
+  object<T extends object = Record<string, unknown>>(name: string): SingleObject<T> {
+    return new SingleObject<T>(this.#server, name)
+  }
+
+  /** Their names and those of the single objects, now or as they were. */
   async collections({ asOf }: { readonly asOf?: Moment } = {}): Promise<readonly string[]> {
     const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentOf(asOf))}`
     return (await this.#requests.send('GET', `/api${search}`)).json() as Promise<string[]>

@@ -14,12 +14,14 @@ export interface Entry<T> {
 /** Items by their key, and in the order of a query: of two that it takes for equal the one of the lower id comes first. */
 export class SortedItems<T> {
   readonly #sort: readonly Sort[]
+  readonly #idOf: (item: JsonObject) => ItemId
   readonly #shown: (item: JsonObject) => T
   readonly #byKey = new Map<string, Entry<T>>()
   #entries: Entry<T>[] = []
 
-  constructor(sort: readonly Sort[], shown: (item: JsonObject) => T) {
+  constructor(sort: readonly Sort[], idOf: (item: JsonObject) => ItemId, shown: (item: JsonObject) => T) {
     this.#sort = sort
+    this.#idOf = idOf
     this.#shown = shown
   }
 
@@ -39,7 +41,7 @@ export class SortedItems<T> {
   replace(items: readonly JsonObject[]): void {
     this.#byKey.clear()
     for (const item of items) {
-      const entry = this.#entryOf(item.id as ItemId, item)
+      const entry = this.#entryOf(this.#idOf(item), item)
       this.#byKey.set(entry.key, entry)
     }
     this.#entries = [...this.#byKey.values()].sort(this.#compare)

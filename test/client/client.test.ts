@@ -77,6 +77,34 @@ test('items are created, read, changed and deleted, and their past can be read',
   assert.equal((await item.get()).item.mac, 'F')
 })
 
+test('a single object is read, changed, deleted and created again, and a live list holds it', async (t) => {
+  const profile = { id: 7, name: 'Ada', in: { x: 1 } }
+  const { url } = await startServer(t, { data: { profile } })
+  const client = connect(url)
+  t.after(() => client.close())
+  const object = client.object<{ id?: number; name: string; n?: number }>('profile')
+  const { item, etag, position } = await object.get()
+  assert.deepEqual(item, profile)
+  const list = object.live()
+  await list.ready
+  assert.deepEqual([...list.items], [profile])
+  await object.patch({ n: 1 }, { ifMatch: etag })
+  await assert.rejects(object.replace({ name: 'x' }, { ifMatch: etag }), { status: 412 })
+  await object.patch([{ op: 'replace', path: '/name', value: 'Grace' }])
+  await until('the list to have the object', () => list.items[0]?.name === 'Grace')
+  assert.deepEqual([list.items.length, list.items[0]?.n], [1, 1])
+  await object.delete()
+  await until('the list to be empty', () => list.items.length === 0)
+  await assert.rejects(object.get(), { status: 404 })
+  await object.replace({ name: 'Eve' })
+  await until('the list to have it again', () => list.items[0]?.name === 'Eve')
+  assert.deepEqual((await object.asOf(position).get()).item, profile)
+  const types: string[] = []
+  for await (const { type } of object.history()) types.push(type)
+  assert.deepEqual(types, ['ObjectCreated', 'ItemPatched', 'ItemPatched', 'ObjectDeleted', 'ObjectCreated'])
+  await assert.rejects(client.collection('profile').item('').delete(), TypeError)
+})
+
 test('what the server refuses is a Problem, with all that it says', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')

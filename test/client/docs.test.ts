@@ -58,13 +58,19 @@ test('the page that docs/client.md shows runs in a browser under the default pol
 
 test('docs/client.md names every method and property, and no other', () => {
   const shown = new Set(
-    [...page.matchAll(/`(?:(?:client|collection|item)\.)?(\w+)(?=[`(])/g)].map(([, name]) => name as string),
+    [...page.matchAll(/`(?:(?:client|collection|item|object)\.)?(\w+)(?=[`(])/g)].map(([, name]) => name as string),
   )
-  const real = [client.Recollect, client.Query, client.Collection, client.Item, client.LiveList].flatMap((one) =>
-    Object.getOwnPropertyNames(one.prototype),
-  )
+  const real = [
+    client.Recollect,
+    client.Query,
+    client.Collection,
+    client.Item,
+    client.SingleObject,
+    client.LiveList,
+  ].flatMap((one) => Object.getOwnPropertyNames(one.prototype))
   const internal = [
     'constructor',
+    'path',
     'wanted',
     'answered',
     'change',
@@ -76,6 +82,6 @@ test('docs/client.md names every method and property, and no other', () => {
   ]
   const missing = real.filter((name) => !internal.includes(name) && !shown.has(name))
   assert.deepEqual(missing, [])
-  for (const [, name] of page.matchAll(/`(?:client|collection|item)\.(\w+)/g))
+  for (const [, name] of page.matchAll(/`(?:client|collection|item|object)\.(\w+)/g))
     assert.ok(real.includes(name as string), name)
 })

@@ -33,6 +33,7 @@ function listOf(
     window: undefined,
     select: undefined,
     replay,
+    idOf: ({ id }) => id as number,
     readAll,
   })
   return {
