@@ -230,3 +230,41 @@ test('a collection that is not there, and a query that is not right, are told of
   await page.getByText('1–1 of 1').waitFor()
   assert.equal(await page.getByRole('alert').count(), 0)
 })
+
+test('a single object is shown, edited and deleted without a table', options, async (t) => {
+  const profile = { name: 'typicode', address: { city: 'Oslo' } }
+  const server = await startServer(t, { data: { posts: [{ id: 1, title: 'one' }], profile } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=profile`)
+  await live(page)
+  await page.locator('#item .json:has-text("Oslo")').waitFor()
+  await page.locator(`${line('profile')}:has-text("{}")`).waitFor()
+  assert.deepEqual(
+    await Promise.all(['#table', '#query', '#pager', '#create'].map((part) => page.locator(part).isVisible())),
+    [false, false, false, false],
+  )
+  assert.deepEqual(await barriers(page), [])
+
+  await server.fetch('/api/profile', json('PATCH', { address: { city: 'Bergen' } }))
+  await page.locator('#item .json:has-text("Bergen")').waitFor()
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.locator('#item textarea').fill('{"name": "Ada"}')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.locator('#item .json:has-text("Ada")').waitFor()
+  assert.equal(await (await server.fetch('/api/profile')).text(), '{"name":"Ada"}')
+  await page.getByRole('button', { name: 'History' }).click()
+  await page.locator('.timeline li:has-text("replaced")').waitFor()
+
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page.locator(line('profile')).waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.locator(line('profile')).waitFor()
+  assert.equal(await (await server.fetch('/api/profile')).text(), '{"name":"Ada"}')
+  await page.locator(line('posts')).click()
+  await page.locator(row('1')).waitFor()
+  assert.equal(await page.locator('#item').isVisible(), false)
+  // What was deleted is asked for once more.
+  assert.deepEqual(
+    errors.filter((error) => !error.includes('404')),
+    [],
+  )
+})

@@ -21,6 +21,8 @@ const RATE_MS = 10_000
 const lines = new Map()
 /** When events came of late, by their collections. @type {Map<string, number[]>} */
 const arrivals = new Map()
+/** The names of single objects. @type {Set<string>} */
+const objects = new Set()
 /** Whose number is to be asked for. @type {Set<string>} */
 const uncounted = new Set()
 /** The moment that the names are those of. @type {string | undefined} */
@@ -56,9 +58,7 @@ const readNames = calmly(() => names().catch(showProblem), LIVE_MS)
 const readItems = calmly(() => items(true).catch(showProblem), LIVE_MS)
 const countItems = calmly(() => counts().catch(showProblem), COUNT_MS)
 
-server.addEventListener('access', () => {
-  find('create').hidden = !server.may('writer') || moment.at !== undefined
-})
+server.addEventListener('access', showCreate)
 server.addEventListener('updated', (event) => {
   const updated = /** @type {CustomEvent<import('./server.js').Updated>} */ (event).detail
   const times = arrivals.get(updated.collection) ?? []
@@ -80,8 +80,12 @@ function go(changes) {
   showSoon()
 }
 
+function showCreate() {
+  find('create').hidden = !server.may('writer') || moment.at !== undefined || objects.has(collection)
+}
+
 async function show() {
-  find('create').hidden = !server.may('writer') || moment.at !== undefined
+  showCreate()
   if (server.access.role === null) return clear()
   await names()
   await items(false)
@@ -145,11 +149,11 @@ async function counts() {
   for (const name of wanted) {
     // The names of this moment are still to come: then all are counted anew.
     if (at !== moment.query) return
-    const { total } = await server.ask(withQuery(pathOf(name), 'pageSize=1', at), { method: 'HEAD' })
+    const { total, isList } = await server.ask(withQuery(pathOf(name), 'pageSize=1', at), { method: 'HEAD' })
     const line = lines.get(name)
     if (line && at === moment.query) {
-      setText(line.total, count(total))
-      line.total.setAttribute('aria-label', counted(total, 'item'))
+      setText(line.total, isList ? count(total) : '{}')
+      line.total.setAttribute('aria-label', isList ? counted(total, 'item') : 'single object')
     }
   }
 }
@@ -176,7 +180,7 @@ async function items(isChange) {
   shown = collection
   setText(find('collection'), visible(collection))
   form.show(query)
-  void panel.show(collection, key)
+  void panel.show(collection, objects.has(collection) ? '' : key)
   const parameters = parse(query)
   const isPaged = parameters.some(([name]) =>
     ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit'].includes(name),
@@ -186,6 +190,12 @@ async function items(isChange) {
   )
   if (own !== turn) return
   showProblem()
+  if (answer.isList) objects.delete(collection)
+  else objects.add(collection)
+  showCreate()
+  for (const id of ['query', 'table', 'pager']) find(id).hidden = !answer.isList
+  void panel.show(collection, answer.isList ? key : '')
+  if (!answer.isList) return setText(find('total'), 'single object')
   table.show(answer.body, isChange && !isOther)
   table.pick(key)
   const sort = sorting(parameters)

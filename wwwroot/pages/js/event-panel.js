@@ -66,11 +66,11 @@ export function eventPanel(place, { go }) {
     const isItem = id !== undefined
     const mayRestore = server.may('admin')
     const scopes = [
-      ...(isItem ? [{ name: placeText(collection, id), collection, id }] : []),
+      ...(id !== undefined && id !== '' ? [{ name: placeText(collection, id), collection, id }] : []),
       { name: `All of ${collection}`, collection },
       { name: 'Everything' },
     ]
-    const onCollections = `collections.html?${new URLSearchParams({ collection, ...(isItem && { item: String(id) }), at: String(position) })}`
+    const onCollections = `collections.html?${new URLSearchParams({ collection, ...(isItem && id !== '' && { item: String(id) }), at: String(position) })}`
     const history = isItem
       ? timeline(collection, String(id), (one) => [
           el(

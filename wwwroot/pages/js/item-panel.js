@@ -43,7 +43,7 @@ export function itemPanel(place, { onClose, onMade }) {
 
   /** @param {import('./server.js').Updated} updated */
   function heard(updated) {
-    if (updated.collection !== collection || String(updated.itemId) !== key || isEditing) return
+    if (updated.collection !== collection || String(updated.itemId ?? '') !== key || isEditing) return
     if (updated.method === 'DELETE') {
       item = undefined
       void draw()
@@ -90,12 +90,17 @@ export function itemPanel(place, { onClose, onMade }) {
     place.parentElement?.classList.add('with-item')
   }
 
+  /** A single object has an empty key. */
+  function title() {
+    return visible(key || collection)
+  }
+
   function head() {
     return el(
       'div.row.item-head',
       null,
-      el('h2.break', null, visible(key ?? '')),
-      el('button.plain.push', { type: 'button', 'aria-label': 'Close', onclick: onClose }, '✕'),
+      el('h2.break', null, title()),
+      key !== '' && el('button.plain.push', { type: 'button', 'aria-label': 'Close', onclick: onClose }, '✕'),
     )
   }
 
@@ -142,7 +147,7 @@ export function itemPanel(place, { onClose, onMade }) {
   function edit() {
     const isShort = JSON.stringify(item).length <= EDITED_CHARACTERS
     editor({
-      title: visible(key ?? ''),
+      title: title(),
       note: isShort ? '' : 'This item is too long to be edited as a whole here. A patch changes parts of it.',
       kinds: [
         ...(isShort ? [['PUT', 'Replace', 'application/json', JSON.stringify(item, null, 2)]] : []),
@@ -231,7 +236,8 @@ export function itemPanel(place, { onClose, onMade }) {
 
   async function remove() {
     const path = pathOf(collection, key ?? '')
-    const what = { collection, id: item.id }
+    const name = title()
+    const what = { collection, ...(key !== '' && { id: item.id }) }
     try {
       const { position } = await server.ask(path, { method: 'DELETE', headers: { 'If-Match': etag } })
       onClose()
@@ -240,10 +246,7 @@ export function itemPanel(place, { onClose, onMade }) {
           .ask('/admin/restore', { method: 'POST', body: { ...what, to: position - 1 } })
           .catch((error) => say(error.message, { isBad: true }))
       }
-      say(
-        `${visible(String(what.id))} was deleted.`,
-        server.may('admin') ? { action: { name: 'Undo', run: () => void undo() } } : {},
-      )
+      say(`${name} was deleted.`, server.may('admin') ? { action: { name: 'Undo', run: () => void undo() } } : {})
     } catch (error) {
       say(whyNot(error), { isBad: true })
     }

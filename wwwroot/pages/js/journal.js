@@ -19,6 +19,8 @@ const SIGNS = /** @type {Record<string, string>} */ ({
   ItemPatched: '~',
   ItemDeleted: '−',
   CollectionCreated: '⊕',
+  ObjectCreated: '+',
+  ObjectDeleted: '−',
   CollectionRemoved: '⊖',
   CollectionOrdered: '↕',
 })

@@ -103,7 +103,7 @@ function requestOf({ collection, id }) {
  * @param {string | number | undefined} id
  */
 export function placeText(collection, id) {
-  return visible(id === undefined ? collection : `${collection}/${id}`)
+  return visible(id === undefined || id === '' ? collection : `${collection}/${id}`)
 }
 
 /** @param {unknown} error */

@@ -18,7 +18,7 @@ export class Problem extends Error {
 
 /**
  * next: the query of the next page, with its `?`
- * @typedef {{ status: number, headers: Headers, body: any, position: number, total: number, next: string | undefined }} Answer
+ * @typedef {{ status: number, headers: Headers, body: any, position: number, total: number, isList: boolean, next: string | undefined }} Answer
  * @typedef {{ method?: string, body?: unknown, text?: string, type?: string, headers?: Record<string, string> }} Asked
  * @typedef {{ method: string, path: string, collection: string, itemId: string | number | null, position: number }} Updated
  * @typedef {'connecting' | 'live' | 'gone' | 'refused'} State
@@ -201,16 +201,18 @@ async function answerOf(response) {
     body: isJson && status !== 304 ? await response.json().catch(() => undefined) : undefined,
     position: Number(headers.get('Journal-Position')),
     total: Number(headers.get('X-Total-Count')),
+    isList: headers.has('X-Total-Count'),
     next: /<[^>?]*(\?[^>]*)>; rel="next"/.exec(headers.get('Link') ?? '')?.[1],
   }
 }
 
 /**
- * The address of a collection, an item, or what is within it.
+ * The address of a collection, an item, or what is within it; that of a single object has an empty id, or none.
  * @param {...(string | number)} segments
  */
 export function pathOf(...segments) {
-  return `/api/${segments.map((segment) => encodeURIComponent(segment)).join('/')}`
+  const named = segments.filter((segment) => segment !== '')
+  return `/api/${named.map((segment) => encodeURIComponent(segment)).join('/')}`
 }
 
 export const server = new Server()

@@ -15,6 +15,8 @@ export const VERBS = /** @type {Record<string, string>} */ ({
   ItemPatched: 'patched',
   ItemDeleted: 'deleted',
   CollectionCreated: 'collection created',
+  ObjectCreated: 'object created',
+  ObjectDeleted: 'object deleted',
   CollectionRemoved: 'collection removed',
   CollectionOrdered: 'reordered',
 })
