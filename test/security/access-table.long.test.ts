@@ -308,7 +308,7 @@ for (const schemes of SCHEMES) {
       const admin = all.find(({ role }) => role === 'admin')
       const { text, headers } = await send(server.url, 'GET', '/api/sensors', { headers: admin?.headers ?? {} })
       assert.deepEqual(JSON.parse(text), DATA.sensors)
-      assert.equal(headers['journal-position'], '2')
+      assert.equal(headers['journal-position'], '3')
       assert.doesNotMatch(server.stderr(), /"level":(50|60)/)
     })
   })
