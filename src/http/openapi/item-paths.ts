@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../json/value.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
-import { content, type ParameterName, ref } from './components.ts'
+import { content, ref } from './components.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
+import type { ParameterName } from './parameters.ts'
 
 interface ItemPaths {
   /** Where the collection or the single object is served. */

@@ -1,15 +1,8 @@
 import { isSafe } from '../../access/roles.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Method } from '../api.ts'
-import {
-  type HeaderName,
-  headerRefs,
-  type ParameterName,
-  type ProblemStatus,
-  parameterRefs,
-  problems,
-  ref,
-} from './components.ts'
+import { type HeaderName, headerRefs, type ProblemStatus, parameterRefs, problems, ref } from './components.ts'
+import type { ParameterName } from './parameters.ts'
 
 export interface Response {
   readonly description: string
