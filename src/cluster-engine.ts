@@ -133,6 +133,7 @@ export async function openClusterEngine(
       views,
       history,
       past,
+      queries: projected.queries,
       handler: clusterHandler,
       bus,
       clusterFigures: figures,

@@ -25,6 +25,7 @@ import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
 import type { Past } from './projections/past.ts'
+import type { Queries } from './projections/query/queries.ts'
 import type { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
@@ -51,7 +52,8 @@ export interface Engine {
   readonly views: Views
   readonly history: History
   readonly past: Past
-  readonly handler: Pick<CommandHandler, 'handle' | 'restore'>
+  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  readonly queries: Queries
   readonly bus: EventBus
   /** Of a journal that this process writes itself. */
   readonly journalFigures?: JournalFigures
@@ -185,6 +187,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
       views,
       history,
       past,
+      queries: projected.queries,
       handler,
       dataFile,
       projected,

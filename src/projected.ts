@@ -1,4 +1,5 @@
 import { Answered } from './commands/answered.ts'
+import type { DeleteItems, Selected } from './commands/bulk.ts'
 import { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import type { EngineSurroundings } from './engine.ts'
@@ -12,6 +13,9 @@ import { type Walk, walk } from './events/walk.ts'
 import { isOutOfSpace } from './files/files.ts'
 import { History } from './projections/history.ts'
 import { Past } from './projections/past.ts'
+import { Queries } from './projections/query/queries.ts'
+import { parseParameters, parseQuery } from './projections/query/query.ts'
+import { tookTooLong } from './projections/query/too-long.ts'
 import { StoredMark } from './projections/stored-mark.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
@@ -21,7 +25,7 @@ import { StoreDirectory } from './store/opening.ts'
 import type { Store } from './store/store.ts'
 
 export interface ProjectedOptions {
-  readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal'>
+  readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'>
   readonly surroundings: Pick<EngineSurroundings, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
 }
 
@@ -75,6 +79,7 @@ export class Projected {
   /** What the store was at when it was opened. */
   readonly #opened: Mark | undefined
   readonly #answered: Answered
+  #queries: Queries | undefined
   #journal: MarkedJournal | undefined
   readonly #settling: { cancel(): void }
   #syncTimer: { cancel(): void } | undefined
@@ -137,6 +142,13 @@ export class Projected {
     return { state: this.#isBuilt ? 'current' : 'building', position, bytes }
   }
 
+  /** To be asked for when the store is opened: it builds the indexes that the settings want. */
+  get queries(): Queries {
+    const { limits, collections } = this.#options.settings
+    this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections })
+    return this.#queries
+  }
+
   /** Whether the store has all that the journal had when it was opened. */
   get isBuilt(): boolean {
     return this.#isBuilt
@@ -166,7 +178,14 @@ export class Projected {
   /** Decides for an open journal, whose writes are seen here first, and after that by whoever follows the bus. */
   decide(journal: Journal & MarkedJournal, rules: Rules, now: () => Date): CommandHandler {
     this.#journal = journal
-    const handler = new CommandHandler({ journal, durable: this.views.any, rules, now, answered: this.#answered })
+    const handler = new CommandHandler({
+      journal,
+      durable: this.views.any,
+      rules,
+      now,
+      answered: this.#answered,
+      select: (command) => this.#select(command),
+    })
     this.bus.subscribe(() => this.views.show())
     this.bus.subscribe((recorded) => handler.settle(recorded))
     journal.follow((recorded) => this.bus.publish(recorded))
@@ -230,6 +249,16 @@ export class Projected {
     }
     if (known !== undefined) return
     await this.views.onceRoom(() => this.#store.transaction(() => this.#store.set(key, Buffer.from(id))))
+  }
+
+  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<Selected | undefined> {
+    const collection = this.views.find(name)
+    if (!collection) return undefined
+    const { queryParameters: parameters, pageSize } = this.#options.settings.limits
+    const context = { time: this.queries.timeOf(name), now: this.#options.surroundings.now().getTime() }
+    const query = parseQuery(parseParameters(filters, parameters), { parameters, pageSize }, context)
+    const limit = seconds === undefined ? undefined : { seconds, refusal: () => tookTooLong(seconds) }
+    return this.queries.select(collection, query, limit)
   }
 
   past(journal: Journal): Past {

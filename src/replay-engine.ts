@@ -8,6 +8,7 @@ import { walk } from './events/walk.ts'
 import { History } from './projections/history.ts'
 import { Pace } from './projections/pace.ts'
 import { Past } from './projections/past.ts'
+import { Queries } from './projections/query/queries.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
@@ -25,7 +26,7 @@ const READ_ONLY = 'This server plays what was recorded: nothing can be written t
  * checked, read and left as it is, and a server may be writing to it; what it writes is not played.
  */
 export async function openReplayEngine(
-  settings: Pick<Settings, 'journal'>,
+  settings: Pick<Settings, 'journal' | 'limits' | 'collections'>,
   { from, speed }: Replay,
   { files, now, elapsedMs, schedule, log, failed }: EngineSurroundings,
 ): Promise<Engine> {
@@ -82,7 +83,8 @@ export async function openReplayEngine(
     views,
     history,
     past: new Past(journal, views, history),
-    handler: { handle: refused, restore: refused },
+    queries: new Queries({ views, bytes: settings.limits.indexBytes, collections: settings.collections }),
+    handler: { handle: refused, bulk: refused, restore: refused },
     bus,
     readOnly: READ_ONLY,
     now: present,

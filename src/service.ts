@@ -23,7 +23,6 @@ import { metricsOf } from './metrics.ts'
 import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
 import { SEARCHES_AT_ONCE } from './projections/event-search.ts'
-import { Queries } from './projections/query/queries.ts'
 import { openReplayEngine, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
@@ -75,7 +74,7 @@ export async function startReplay(settings: Settings, replay: Replay, surroundin
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
 export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
   const { log, newId, elapsedMs, schedule, version, swaggerAssets, middleware } = surroundings
-  const { journal, views, history, past, handler, bus } = engine
+  const { journal, views, history, past, queries, handler, bus } = engine
   const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
   const now = (): Date => engine.now()
   const began = elapsedMs()
@@ -89,7 +88,6 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   }
   const { limits, cors } = settings
   const descriptors = shareDescriptors(surroundings.descriptors)
-  const queries = new Queries({ views, bytes: limits.indexBytes, collections: settings.collections })
   const { queryBytes, queryParameters, pageSize, scanSeconds } = limits
   const query = { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds }
   try {
@@ -102,8 +100,9 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
-    const { bodyBytes } = limits
-    const all = apiResources({ views, past, queries, handler, journal, now, limits: query })
+    const { bodyBytes, batchBytes, batchItems } = limits
+    const bodies = { bodyBytes, batchBytes, batchItems }
+    const all = apiResources({ views, past, queries, handler, journal, now, bodies, limits: query })
     const position = () => views.position
     const building = () => engine.building?.()
     const api = waitingForPosition(onceBuilt(readOnly === undefined ? all : readable(all), building), {

@@ -21,7 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   collections: ['events', 'json', 'slices', 'store', 'long-list', 'errors'],
   commands: ['collections', 'events', 'json', 'slices', 'store', 'long-list', 'errors'],
   projections: ['collections', 'events', 'files', 'json', 'slices', 'store', 'turns', 'long-list', 'errors'],
-  cluster: ['collections', 'commands', 'events', 'files', 'json', 'measures', 'errors'],
+  cluster: ['collections', 'commands', 'events', 'files', 'json', 'measures', 'long-list', 'errors'],
   access: ['json', 'turns', 'errors'],
   http: ['access', 'commands', 'projections', 'events', 'json', 'measures', 'slices', 'errors'],
   sockets: ['access', 'commands', 'projections', 'events', 'json', 'slices', 'turns', 'errors'],

@@ -1,6 +1,7 @@
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { type Moment, momentOf } from './parameters.ts'
-import { Query } from './query.ts'
+import { Problem } from './problem.ts'
+import { type Deleted, type DeleteOptions, deleted, Query } from './query.ts'
 import { type Method, positionOf, type Requests, segment } from './requests.ts'
 
 /** An item, and what is said about it. */
@@ -30,17 +31,69 @@ export interface WriteOptions {
   readonly signal?: AbortSignal
 }
 
+export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
+
+export interface CreatedAll {
+  /** In the order of the items. */
+  readonly ids: readonly (string | number)[]
+  /** Of the last event. */
+  readonly position: number
+}
+
+export interface CreatedEach {
+  readonly results: readonly BatchResult[]
+  readonly position: number
+}
+
+/** What came of one item of a batch. */
+export type BatchResult =
+  | { readonly status: 'created'; readonly id: string | number }
+  | { readonly status: 'rejected'; readonly problem: Problem }
+
+type AnsweredResult =
+  | Extract<BatchResult, { status: 'created' }>
+  | { readonly status: 'rejected'; readonly problem: ConstructorParameters<typeof Problem>[0] }
+
+function resultOf(answered: AnsweredResult): BatchResult {
+  return answered.status === 'created' ? answered : { status: 'rejected', problem: new Problem(answered.problem) }
+}
+
 type ItemId = string | number
 type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
 
 /** A collection by its name; there need not be one yet. */
 export class Collection<T extends object> extends Query<T> {
   /** The server gives the id; the collection is created when there is none. */
-  async create(item: Omit<T, 'id'>, options: Pick<WriteOptions, 'idempotencyKey' | 'signal'> = {}): Promise<Created> {
+  async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
     const path = `/api/${segment(this.collection)}`
     const response = await this.server.requests.send('POST', path, { body: item, ...asked(options) })
     const { id } = (await response.json()) as { id: ItemId }
     return { id, ...written(response) }
+  }
+
+  /** All items in one write, or none: a `Problem` names the item that is refused. */
+  async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll> {
+    const response = await this.#post(items, options)
+    const { ids } = (await response.json()) as { ids: readonly ItemId[] }
+    return { ids, position: positionOf(response) }
+  }
+
+  /** The items that can be created, in one write, with a result for each of them in their order. */
+  async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
+    const response = await this.#post(items, options, 'handling=lenient')
+    const { results } = (await response.json()) as { results: readonly AnsweredResult[] }
+    return { results: results.map(resultOf), position: positionOf(response) }
+  }
+
+  /** Makes sure that there is the collection. What is in one stays. */
+  async createEmpty(options: CreateOptions = {}): Promise<Pick<Written, 'position'>> {
+    const response = await this.server.requests.send('PUT', `/api/${segment(this.collection)}`, asked(options))
+    return { position: positionOf(response) }
+  }
+
+  /** Deletes the collection with all of its items, which takes the role admin. */
+  drop(options: DeleteOptions = {}): Promise<Deleted> {
+    return deleted(this.server.requests, this.collection, new URLSearchParams(), options)
   }
 
   item(id: ItemId): Item<T> {
@@ -50,6 +103,15 @@ export class Collection<T extends object> extends Query<T> {
   /** Every event of the collection and its items, oldest first. */
   history(filter: HistoryFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
     return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
+  }
+
+  #post(items: readonly unknown[], options: CreateOptions, preference?: string): Promise<Response> {
+    const { headers, ...rest } = asked(options)
+    return this.server.requests.send('POST', `/api/${segment(this.collection)}`, {
+      body: items,
+      headers: { ...headers, Prefer: preference },
+      ...rest,
+    })
   }
 }
 

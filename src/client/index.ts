@@ -1,7 +1,11 @@
 export type { ListChange } from './changes.ts'
 export {
+  type BatchResult,
   Collection,
   type Created,
+  type CreatedAll,
+  type CreatedEach,
+  type CreateOptions,
   Item,
   type Patch,
   type PatchOperation,
@@ -15,7 +19,16 @@ export type { EventsFilter, RecordedEvent } from './events.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem } from './problem.ts'
-export { type Aggregate, type AggregateOptions, type Page, Query } from './query.ts'
+export {
+  type Aggregate,
+  type AggregateOptions,
+  type Deleted,
+  type DeleteOptions,
+  type Exported,
+  type ExportFormat,
+  type Page,
+  Query,
+} from './query.ts'
 export {
   type ConnectOptions,
   connect,

@@ -56,6 +56,8 @@ const RESERVED = [
   'fill',
   'distinct',
   'newestBy',
+  'all',
+  'dryRun',
 ]
 
 export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {

@@ -6,7 +6,7 @@ import type { Connection } from './connection.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { positionOf, type Requests, segment } from './requests.ts'
+import { type Asked, positionOf, type Requests, segment } from './requests.ts'
 
 /** What answers a query: a part of the items that match it. */
 export interface Page<T> {
@@ -47,6 +47,50 @@ export interface Server {
   readonly requests: Requests
   /** Opened by whoever needs it first. */
   readonly connection: Connection
+}
+
+const FORMATS = { csv: 'text/csv', ndjson: 'application/x-ndjson', json: 'application/json' } as const
+
+export type ExportFormat = keyof typeof FORMATS
+
+export interface Exported {
+  readonly body: ReadableStream<Uint8Array>
+  /** What the result reflects. */
+  readonly position: number
+}
+
+export interface DeleteOptions {
+  /** Deletes nothing, and says what would be deleted. */
+  readonly dryRun?: boolean
+  /** Sent again with the same key, the same write happens once. */
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal
+}
+
+export interface Deleted {
+  /** How many items were deleted, or would be. */
+  readonly deleted: number
+  readonly dryRun: boolean
+  /** Of the first 1000 of them. */
+  readonly ids: readonly (string | number)[]
+  /** Of the last event. */
+  readonly position: number
+}
+
+/** Deletes what filters select, without filters the collection. */
+export async function deleted(
+  requests: Requests,
+  collection: string,
+  filters: URLSearchParams,
+  { dryRun, idempotencyKey, signal }: DeleteOptions,
+): Promise<Deleted> {
+  if (dryRun) filters.set('dryRun', 'true')
+  const search = filters.size > 0 ? `?${filters}` : ''
+  const response = await requests.send('DELETE', `/api/${segment(collection)}${search}`, {
+    headers: { 'Idempotency-Key': idempotencyKey },
+    ...(signal && { signal }),
+  })
+  return { ...((await response.json()) as Omit<Deleted, 'position'>), position: positionOf(response) }
 }
 
 /** Items of a page, where all of them are read. */
@@ -148,6 +192,27 @@ export class Query<T extends object> {
   }
 
   /**
+   * The whole result as text, which the server sends as it is read. CSV has a header row, NDJSON an item a line; all of it is of one
+   * position.
+   */
+  async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
+    if (this.#parts.page) throw new TypeError('The whole result has no pages.')
+    const headers = { Accept: FORMATS[format] }
+    const response = await this.#ask({ all: 'true' }, { ...options, headers })
+    return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
+  }
+
+  /** Deletes what the filters select, in one write. */
+  async deleteAll(options: DeleteOptions = {}): Promise<Deleted> {
+    const { where, sort, fields, page, asOf } = this.#parts
+    if (sort.length + fields.length > 0 || page || asOf !== undefined) {
+      throw new TypeError('What is deleted is selected by filters alone.')
+    }
+    if (where.length === 0) throw new TypeError('Without filters the whole collection is deleted: that is drop().')
+    return deleted(this.server.requests, this.collection, this.#filters(), options)
+  }
+
+  /**
    * A list that stays right: what matches now, and every change from now on, also through lost connections and
    * restarts of the server. Sorted as the query says, what that leaves equal by `id`. Ends with `close()`.
    */
@@ -192,18 +257,22 @@ export class Query<T extends object> {
     paging: Readonly<Record<string, string | number | undefined>>,
     options: { readonly signal?: AbortSignal },
   ): Promise<Page<T>> {
-    const { sort, fields, asOf } = this.#parts
-    const parameters = this.#filters()
-    const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
-    for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
-    const search = parameters.size > 0 ? `?${parameters}` : ''
-    const response = await this.server.requests.send('GET', `/api/${segment(this.collection)}${search}`, options)
+    const response = await this.#ask(paging, options)
     return {
       items: (await response.json()) as T[],
       total: Number(response.headers.get('X-Total-Count')),
       position: positionOf(response),
       etag: response.headers.get('ETag') ?? undefined,
     }
+  }
+
+  async #ask(paging: Readonly<Record<string, string | number | undefined>>, asked: Asked): Promise<Response> {
+    const { sort, fields, asOf } = this.#parts
+    const parameters = this.#filters()
+    const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
+    for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
+    const search = parameters.size > 0 ? `?${parameters}` : ''
+    return this.server.requests.send('GET', `/api/${segment(this.collection)}${search}`, asked)
   }
 
   #with(parts: Partial<QueryParts>): Query<T> {

@@ -1,12 +1,13 @@
 import { Item } from '../collections/item.ts'
-import type { Command } from '../commands/command.ts'
-import type { CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
+import type { BulkCommand, Command } from '../commands/command.ts'
+import type { BulkOutcome, CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
 import type { Former, Restoration } from '../commands/restore.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import { isArray, type JsonObject } from '../json/value.ts'
+import { type List, LongList } from '../long-list.ts'
 import { diskFull } from './cluster-journal.ts'
 import type { Exchange } from './exchange.ts'
 import type { Node } from './node.ts'
@@ -23,7 +24,7 @@ export interface TakenIn {
 
 export interface ClusterHandlerOptions {
   /** Decides here, while this node is the one that does. */
-  readonly local: Pick<CommandHandler, 'handle' | 'restore' | 'outcomeOf'>
+  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'outcomeOf'>
   /** Takes in this node's data file. */
   readonly reload: () => Promise<TakenIn>
   readonly snapshot: () => Promise<Position>
@@ -55,20 +56,23 @@ export class ClusterHandler {
     return this.#options.local.outcomeOf(await this.#options.recent.endingAt(position))
   }
 
+  async bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
+    const { local, node } = this.#options
+    if (isDryRun) return local.bulk(command, origin, true)
+    this.#checkRoom()
+    if (node.isDeciding) return this.#decide(() => local.bulk(command, origin))
+    const { position, events, rejected } = await this.#ask('bulk-stored', { type: 'bulk', command, origin })
+    return { position, events: await this.#stored(position, events), rejected: new Map(rejected) }
+  }
+
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
-    const { local, node, recent, journal } = this.#options
+    const { local, node } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
     this.#checkRoom()
     if (node.isDeciding) return this.#decide(() => local.restore(restoration, origin, false))
     const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
     const { position, events } = await this.#ask('stored', question)
-    if (events === 0) return { position, events: [] }
-    await recent.reached(position)
-    const stored: DomainEvent[] = []
-    for await (const recorded of journal.read(position - events + 1, position)) {
-      for (const event of recorded.events) stored.push(event)
-    }
-    return { position, events: stored }
+    return { position, events: await this.#stored(position, events) }
   }
 
   async reload(): Promise<TakenIn> {
@@ -85,6 +89,18 @@ export class ClusterHandler {
     const { node, snapshot } = this.#options
     if (node.isDeciding) return this.#decide(snapshot)
     return (await this.#ask('written', { type: 'snapshot' })).position
+  }
+
+  /** The last events up to a position, so many of them, as soon as this node has them. */
+  async #stored(position: Position, count: number): Promise<List<DomainEvent>> {
+    const stored = new LongList<DomainEvent>()
+    if (count === 0) return stored
+    const { recent, journal } = this.#options
+    await recent.reached(position)
+    for await (const recorded of journal.read(position - count + 1, position)) {
+      for (const event of recorded.events) stored.push(event)
+    }
+    return stored
   }
 
   /** A write that another node decides is answered here only when this node's store has it: without room it would wait. */
@@ -109,6 +125,10 @@ export class ClusterHandler {
       case 'handle': {
         const { position } = await local.handle(question.command, question.origin)
         return { type: 'stored', position, events: 1 }
+      }
+      case 'bulk': {
+        const { position, events, rejected } = await local.bulk(question.command, question.origin)
+        return { type: 'bulk-stored', position, events: events.length, rejected: [...rejected] }
       }
       case 'restore': {
         const { position, events } = await local.restore(restorationOf(question.restoration), question.origin, false)

@@ -1,5 +1,6 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
+import type { Rejection } from '../commands/command.ts'
 import { Refusal, type RefusalCode } from '../errors.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { ClusterFigures, Forwarded } from './figures.ts'
@@ -114,6 +115,7 @@ export class Exchange {
     return JSON.stringify(
       answers.map((answer): Answer => {
         if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
+        if (answer.type === 'bulk-stored') return { ...answer, rejected: answer.rejected.map(withoutDetails) }
         if (answer.type !== 'refused') return answer
         return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
       }),
@@ -147,6 +149,10 @@ export class Exchange {
       if (type === 'disconnect' || type === 'reconnect') this.#log.info(`NATS: ${type}`)
     }
   }
+}
+
+function withoutDetails([index, { code }]: readonly [number, Rejection]): readonly [number, Rejection] {
+  return [index, { code, message: 'It was rejected.', faults: [] }]
 }
 
 function outcomeOf(answer: Answer): Forwarded {

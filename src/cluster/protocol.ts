@@ -1,5 +1,5 @@
 /** What the nodes of a cluster say to each other besides the stream: all of it is JSON. */
-import type { Command } from '../commands/command.ts'
+import type { BulkCommand, Command, Rejection } from '../commands/command.ts'
 import type { Fault, RefusalCode } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
@@ -25,12 +25,20 @@ export type RestorationText =
 /** Asked of the node that decides. */
 export type Question =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
+  | { readonly type: 'bulk'; readonly command: BulkCommand; readonly origin: Origin }
   | { readonly type: 'restore'; readonly restoration: RestorationText; readonly origin: Origin }
   | { readonly type: 'reload' }
   | { readonly type: 'snapshot' }
 
 export type Answer =
   | { readonly type: 'stored'; readonly position: Position; readonly events: number }
+  | {
+      readonly type: 'bulk-stored'
+      readonly position: Position
+      readonly events: number
+      /** By the index of the item. */
+      readonly rejected: readonly (readonly [number, Rejection])[]
+    }
   | {
       readonly type: 'taken-in'
       readonly basis: Position

@@ -69,8 +69,7 @@ function* createItem(
   body: JsonObject,
   rules: Rules,
 ): Steps<readonly DomainEvent[]> {
-  const badName = faultOfName(collection.name, "a collection's name")
-  if (badName) throw new Refusal('Unprocessable', `${badName}.`)
+  checkName(collection.name)
   const item = yield* checked(body, id, collection.name, rules)
   const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
@@ -84,7 +83,12 @@ function* createObject(collection: CollectionState, body: JsonObject, rules: Rul
   return [{ type: 'ObjectCreated', ...stamp(name, OBJECT_ID, collection.get(OBJECT_ID)), item }]
 }
 
-function isSingle(name: string): Refusal {
+export function checkName(collection: string): void {
+  const fault = faultOfName(collection, "a collection's name")
+  if (fault) throw new Refusal('Unprocessable', `${fault}.`)
+}
+
+export function isSingle(name: string): Refusal {
   return new Refusal('Conflict', `${JSON.stringify(name)} is a single object, which has no items; PUT replaces it.`)
 }
 

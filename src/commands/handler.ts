@@ -6,8 +6,11 @@ import { isLarge, type Journal, lastPosition, type Origin, partKey, type Recorde
 import type { List } from '../long-list.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { type Answered, type AnsweredRequest, nameOf } from './answered.ts'
-import type { Command } from './command.ts'
+import { type BulkDecision, decideBulk, type Select } from './bulk.ts'
+import type { BulkCommand, Command } from './command.ts'
+import { type Rejected, rejectedBefore } from './create-items.ts'
 import { decide } from './decide.ts'
+import { eventsOfWrite } from './recorded-write.ts'
 import { type Restoration, restoring } from './restore.ts'
 import type { Rules } from './rules.ts'
 import { type Edit, Merge, type MergeConflict } from './take-in.ts'
@@ -45,6 +48,15 @@ export interface RestoreOutcome {
   readonly events: List<DomainEvent>
 }
 
+/** What came of a command on many items. */
+export interface BulkOutcome {
+  /** Of the last event, or of the state that was looked at when there is none. */
+  readonly position: Position
+  /** Those appended, or that would be. */
+  readonly events: List<DomainEvent>
+  readonly rejected: Rejected
+}
+
 /** Nothing was answered before. */
 const NOTHING_ANSWERED: Pick<Answered, 'find'> = { find: () => undefined }
 
@@ -56,6 +68,8 @@ export interface HandlerOptions {
   readonly now: () => Date
   /** The requests whose writes are durable. */
   readonly answered?: Pick<Answered, 'find'>
+  /** Without it, nothing is found to be deleted by filters. */
+  readonly select?: Select
 }
 
 interface InFlight {
@@ -73,19 +87,28 @@ export class CommandHandler {
   readonly #rules: Rules
   readonly #now: () => Date
   readonly #answered: Pick<Answered, 'find'>
-  readonly #beingAnswered = new Map<string, { readonly request: string; readonly outcome: Promise<Outcome> }>()
+  readonly #select: Select
+  readonly #beingAnswered = new Map<string, { readonly request: string; readonly outcome: Promise<unknown> }>()
   #overlay: Overlay
   #inFlight: InFlight[] = []
   readonly #slices = new Slices()
   /** While something is decided in slices: until it may go on with the others. */
   #alone: Promise<void> | undefined
 
-  constructor({ journal, durable, rules, now, answered = NOTHING_ANSWERED }: HandlerOptions) {
+  constructor({
+    journal,
+    durable,
+    rules,
+    now,
+    answered = NOTHING_ANSWERED,
+    select = async () => undefined,
+  }: HandlerOptions) {
     this.#journal = journal
     this.#durable = durable
     this.#rules = rules
     this.#now = now
     this.#answered = answered
+    this.#select = select
     this.#overlay = new Overlay(durable, journal.head)
   }
 
@@ -101,13 +124,33 @@ export class CommandHandler {
   }
 
   handle(command: Command, origin: Origin): Promise<Outcome> {
-    if (origin.key === undefined) return this.#write(command, origin)
+    return this.#once(
+      origin,
+      () => this.#write(command, origin),
+      (answered) => this.#answerAgain(answered),
+    )
+  }
+
+  /** Decides what concerns many items; all its events are one write. With `isDryRun` nothing is written. */
+  bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
+    if (isDryRun) return this.#writeBulk(command, origin, true)
+    return this.#once(
+      origin,
+      () => this.#writeBulk(command, origin, false),
+      (answered) => this.#answerBulkAgain(command, answered),
+    )
+  }
+
+  /** A request with an Idempotency-Key is written once; a retry gets the outcome of the first request. */
+  #once<T>(origin: Origin, write: () => Promise<T>, again: (answered: AnsweredRequest) => Promise<T>): Promise<T> {
+    if (origin.key === undefined) return write()
     const name = nameOf(origin)
     const pending = this.#beingAnswered.get(name)
-    if (pending) return sameRequest(origin, pending) ?? pending.outcome
+    // The same request has an outcome of the same type.
+    if (pending) return sameRequest(origin, pending) ?? (pending.outcome as Promise<T>)
     const answered = this.#answered.find(origin, this.#now())
-    if (answered) return sameRequest(origin, answered) ?? this.#answerAgain(answered)
-    const outcome = this.#write(command, origin)
+    if (answered) return sameRequest(origin, answered) ?? again(answered)
+    const outcome = write()
     this.#beingAnswered.set(name, { request: origin.request ?? '', outcome })
     const done = () => this.#beingAnswered.delete(name)
     outcome.then(done, done)
@@ -182,19 +225,51 @@ export class CommandHandler {
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
-    while (this.#alone) await this.#alone
-    const begun = decide(command, this.#overlay, this.#rules)
-    const { head: basis } = this.#overlay
-    const decided = this.#decided(() => begun.next())
-    const { done, value: events } = decided instanceof Promise ? await decided : decided
-    if (done) return this.outcomeOf(await this.#append(events, origin))
-    const { recorded } = await this.#decideAlone(async () => {
-      const { head } = this.#overlay
-      const steps = head === basis ? begun : decide(command, this.#overlay, this.#rules)
-      const events = await this.#slices.run(() => steps)
-      return { appended: this.#appendFrom(head, events, origin), outcome: undefined }
-    })
+    const { recorded } = await this.#decideAndAppend(
+      () => decide(command, this.#overlay, this.#rules),
+      (events) => events,
+      origin,
+    )
     return this.outcomeOf(recorded as Recorded)
+  }
+
+  async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {
+    const selected = command.type === 'DeleteItems' ? await this.#select(command) : undefined
+    const { head, decided, recorded } = await this.#decideAndAppend(
+      () => decideBulk(command, this.#overlay, this.#rules, selected),
+      ({ events }: BulkDecision) => (isDryRun ? [] : events),
+      origin,
+    )
+    return { position: recorded ? lastPosition(recorded) : head, ...decided }
+  }
+
+  /** Decides at once what is short, and alone what takes more than a step. Nothing is recorded where there are no events. */
+  async #decideAndAppend<Decided>(
+    begin: () => Steps<Decided>,
+    eventsOf: (decided: Decided) => List<DomainEvent>,
+    origin: Origin,
+  ): Promise<{ readonly head: Position; readonly decided: Decided; readonly recorded: Recorded | undefined }> {
+    while (this.#alone) await this.#alone
+    const begun = begin()
+    const { head: basis } = this.#overlay
+    const first = this.#decided(() => begun.next())
+    const { done, value } = first instanceof Promise ? await first : first
+    if (done) {
+      const events = eventsOf(value)
+      if (events.length > 0) return { head: basis, decided: value, recorded: await this.#append(events, origin) }
+      // What was decided may rest on writes that are being flushed.
+      await this.#inFlight.at(-1)?.appended
+      return { head: basis, decided: value, recorded: undefined }
+    }
+    const { outcome, recorded } = await this.#decideAlone(async () => {
+      const { head } = this.#overlay
+      const steps = head === basis ? begun : begin()
+      const decided = await this.#slices.run(() => steps)
+      const events = eventsOf(decided)
+      const appended = events.length > 0 ? this.#appendFrom(head, events, origin) : undefined
+      return { appended, outcome: { head, decided } }
+    })
+    return { ...outcome, recorded }
   }
 
   /** Decides at once; a refusal that rests on something still being flushed is given after that flush. */
@@ -253,6 +328,15 @@ export class CommandHandler {
   async #answerAgain({ position }: AnsweredRequest): Promise<Outcome> {
     for await (const recorded of this.#journal.read(position, position)) return this.outcomeOf(recorded)
     throw new Error(`the journal holds no event at position ${position}, though it was answered`)
+  }
+
+  async #answerBulkAgain(command: BulkCommand, { position }: AnsweredRequest): Promise<BulkOutcome> {
+    const events = await eventsOfWrite(this.#journal, position)
+    const rejected =
+      command.type === 'CreateItems'
+        ? await this.#slices.run(() => rejectedBefore(command, events, this.#overlay, this.#rules))
+        : new Map<number, never>()
+    return { position, events, rejected }
   }
 }
 

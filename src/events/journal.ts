@@ -45,13 +45,19 @@ export function recordedOf({ expected, actor, requestId, key, request, events }:
   return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
 }
 
-/** A write of more events, or that puts more items in order, is made and followed in slices. */
+/** A write of more events, or that puts more items in order, is made and followed in slices, */
 export const MANY_EVENTS = 2048
+/** and so is one of several items that have more characters together. */
+const MANY_CHARACTERS = 2 * 1024 * 1024
 
 export function isLarge(events: List<DomainEvent>): boolean {
   if (events.length > MANY_EVENTS) return true
-  for (const event of events) if (event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS) return true
-  return false
+  let characters = 0
+  for (const event of events) {
+    if (event.type === 'CollectionOrdered' && event.ids.length > MANY_EVENTS) return true
+    if ('item' in event) characters += event.item.text.length
+  }
+  return events.length > 2 && characters > MANY_CHARACTERS
 }
 
 /** The events, each with its own position. */

@@ -29,10 +29,11 @@ export class ApiRequest {
   readonly requestId: string
   /** Gathers the body, decompressed, at most `Limits.BodyBytes`. */
   readonly bytes: () => Promise<Uint8Array>
-  readonly #request: IncomingMessage
+  /** For routes that gather the body themselves. */
+  readonly incoming: IncomingMessage
 
-  constructor(request: IncomingMessage, parts: Pick<ApiRequest, RequestParts>) {
-    this.#request = request
+  constructor(incoming: IncomingMessage, parts: Pick<ApiRequest, RequestParts>) {
+    this.incoming = incoming
     this.path = parts.path
     this.querystring = parts.querystring
     this.principal = parts.principal
@@ -41,26 +42,26 @@ export class ApiRequest {
   }
 
   get method(): string {
-    return this.#request.method as string
+    return this.incoming.method as string
   }
 
   /** Path and query. */
   get url(): string {
-    return this.#request.url as string
+    return this.incoming.url as string
   }
 
   get headers(): IncomingHttpHeaders {
-    return this.#request.headers
+    return this.incoming.headers
   }
 
   /** Of the connection, which may be a proxy's: `Gate.addressOf` knows the client's. */
   get remoteAddress(): string | undefined {
-    return this.#request.socket.remoteAddress
+    return this.incoming.socket.remoteAddress
   }
 
   /** The type that the client likes best; undefined when it accepts none of them. */
   accepts<Type extends string>(types: readonly Type[]): Type | undefined {
-    return (accepts(this.#request).type([...types]) || undefined) as Type | undefined
+    return (accepts(this.incoming).type([...types]) || undefined) as Type | undefined
   }
 
   /**
@@ -68,7 +69,7 @@ export class ApiRequest {
    * what takes long is not looked for any further then, nor streamed without end.
    */
   isGone(): boolean {
-    const { socket } = this.#request
+    const { socket } = this.incoming
     return socket.destroyed || socket.readableEnded
   }
 }

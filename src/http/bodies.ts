@@ -38,17 +38,24 @@ export class UnsupportedBody extends Refusal {
  * Parses a JSON body of one of the types, in `slices` where it is long. It is not left to koa-body's parser, which lets
  * through what JSON does not allow and hides what was sent.
  */
-export async function readBody(
-  { headers, bytes }: Pick<ApiRequest, 'headers' | 'bytes'>,
+export async function readBody(source: BodySource, types: readonly string[], slices: Slices): Promise<Body> {
+  const { bytes, type } = await readBytes(source, types)
+  const json = slices.run(() => parseJson(bytes))
+  return { bytes, type, json: json instanceof Promise ? await json : json }
+}
+
+type BodySource = Pick<ApiRequest, 'headers' | 'bytes'>
+
+/** The bytes of a body of one of the types. There is at least one. */
+export async function readBytes(
+  { headers, bytes }: BodySource,
   types: readonly string[],
-  slices: Slices,
-): Promise<Body> {
+): Promise<Pick<Body, 'bytes' | 'type'>> {
   if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw noBody()
   const type = typeOf(headers['content-type'] ?? '', types)
   const read = await bytes()
   if (read.length === 0) throw noBody()
-  const json = slices.run(() => parseJson(read))
-  return { bytes: read, type, json: json instanceof Promise ? await json : json }
+  return { bytes: read, type }
 }
 
 function noBody(): Refusal {
@@ -69,7 +76,7 @@ function typeOf(header: string, types: readonly string[]): string {
   return type
 }
 
-export function parseItem({ json }: Body): JsonObject {
+export function parseItem({ json }: Pick<Body, 'json'>): JsonObject {
   if (json === null) throw new Refusal('Invalid', 'The item is null; a JSON object was expected.')
   if (!isObject(json)) {
     throw new Refusal('Unprocessable', 'An item is a JSON object.', [{ pointer: '', message: 'must be an object' }])

@@ -1,11 +1,11 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import { credentialsOf } from '../access/gate.ts'
 import { includes, neededRole } from '../access/roles.ts'
-import { Refusal } from '../errors.ts'
 import { ApiRequest, type ApiResource, type ApiRoute, type Method, Reply, reflectsViews } from './api.ts'
 import type { AppOptions } from './app.ts'
 import { publicPath } from './base-path.ts'
+import { gatherBody } from './batch-body.ts'
 import { PATCH_TYPES } from './bodies.ts'
 import type { Front } from './connection.ts'
 import { addressOf } from './guard.ts'
@@ -48,7 +48,8 @@ export function hotPath(options: HotPathOptions): Front {
 
     const requestId = requestIdOf(headers, newId)
     const querystring = end < 0 ? '' : url.slice(end + 1)
-    const asked = new ApiRequest(request, { path, querystring, principal, requestId, bytes: () => gather(request) })
+    const bytes = () => gatherBody(request, { bytes: bodyBytes, listBytes: bodyBytes })
+    const asked = new ApiRequest(request, { path, querystring, principal, requestId, bytes })
     const reply = new Reply(['X-Request-Id', requestId, ...common])
     const failed = (error: unknown): void => {
       if (!isClientGone(error)) log.error({ err: error, requestId, method }, 'a response failed')
@@ -100,19 +101,6 @@ function hasPlainBody(headers: IncomingHttpHeaders, limitBytes: number): boolean
     headers['transfer-encoding'] === undefined &&
     headers['content-encoding'] === undefined
   )
-}
-
-function gather(request: IncomingMessage): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
-    const gone = () => {
-      if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client went away.'))
-    }
-    request.on('error', gone)
-    request.on('close', gone)
-  })
 }
 
 function send(response: ServerResponse, reply: Reply, done: (error?: Error | null) => void): void {

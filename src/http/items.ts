@@ -20,11 +20,16 @@ import {
   parseQuery,
   type Query,
 } from '../projections/query/query.ts'
+import { tookTooLong } from '../projections/query/too-long.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices, type Steps } from '../slices.ts'
-import { type ApiRequest, type ApiResource, type ApiRoute, type Method, parseTags, type Reply } from './api.ts'
+import { type ApiRequest, type ApiResource, type Method, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf, timeOfAsOf } from './as-of.ts'
+import { Batches, type BatchesOptions } from './batches.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
+import { createCollection, deleteItems } from './collections.ts'
+import { Exports, exportOf, type TaggedQuery } from './export.ts'
+import { formOf } from './formats/forms.ts'
 import {
   apiSegments,
   type HttpQueryLimits,
@@ -37,17 +42,18 @@ import { allowOf, notAllowed } from './resource.ts'
 
 export interface ItemsOptions {
   readonly views: Views
-  readonly handler: Pick<CommandHandler, 'handle'>
+  readonly handler: Pick<CommandHandler, 'handle' | 'bulk'>
   readonly past: Past
   readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date
+  readonly bodies: Pick<BatchesOptions, 'bodyBytes' | 'batchBytes' | 'batchItems'>
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
 /** Clients accept headers of 16 KiB in all. */
 const LINK_BYTES = 8 * 1024
-const LIST_METHODS: readonly Method[] = ['GET', 'POST']
+const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
 /** POST has a route, too: its 409 says what an object has instead. */
 const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
 /** Of answers to queries that are asked again and again. */
@@ -61,10 +67,13 @@ export function apiResources({
   queries,
   journal,
   now,
+  bodies,
   limits,
 }: ItemsOptions): readonly ApiResource[] {
   const answers = new KeptAnswers(KEPT_BYTES)
   const slices = new Slices()
+  const batches = new Batches({ handler, slices, ...bodies })
+  const exports = new Exports({ queries, askerOf, tagAt, linkOf })
   const names: ApiResource = {
     path: '/api',
     routes: {
@@ -82,8 +91,10 @@ export function apiResources({
     routes: {
       GET: (request, reply) => {
         const [name] = apiSegments(request.path) as [string]
+        const form = formOf(request)
+        reply.vary('Accept')
         const present = views.find(name)
-        const cached = present && answers.find(request.url, present.position)
+        const cached = form === 'json' && present && answers.find(request.url, present.position)
         if (cached) {
           reflect(reply, undefined)
           if (!reply.isNotModified(request, tagAt(present.position))) replyPage(reply, cached)
@@ -94,11 +105,15 @@ export function apiResources({
         reflect(reply, undefined)
         if (!present) throw unknownCollection(name)
         if (present.isObject) return answerItem(request, reply, present.item(OBJECT_ID) as Item)
-        return readPage(request, reply, name, parameters, present)
+        const asked = exportOf(form, parameters)
+        if (!asked) return readPage(request, reply, name, parameters, present)
+        const query = queryOf(name, parameters)
+        return exports.answer(request, reply, { name, parameters, ...asked, ...query }, queries.hold(present))
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
-        const body = await readBody(request, [JSON_TYPE], slices)
+        const body = await batches.read(request)
+        if ('items' in body) return batches.create(request, reply, collection, body)
         await write(request, reply, body, { type: 'CreateItem', collection, item: parseItem(body) })
       },
     },
@@ -114,16 +129,9 @@ export function apiResources({
         reflect(reply, undefined)
         answerItem(request, reply, itemNow(name, key))
       },
-      PUT: async (request, reply) => {
-        const body = await readBody(request, [JSON_TYPE], slices)
-        await write(request, reply, body, { type: 'ReplaceItem', ...target(request), item: parseItem(body) })
-      },
-      PATCH: async (request, reply) => {
-        const body = await readBody(request, PATCH_TYPES, slices)
-        const patch = await slices.run(() => parseAnyPatch(body), request)
-        await write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
-      },
-      DELETE: (request, reply) => write(request, reply, undefined, { type: 'DeleteItem', ...target(request) }),
+      PUT: replaceItem,
+      PATCH: patchItem,
+      DELETE: deleteItem,
     },
   }
 
@@ -137,22 +145,46 @@ export function apiResources({
     ...collection,
     routes: {
       ...collection.routes,
-      PUT: ofObject(item.routes.PUT),
-      PATCH: ofObject(item.routes.PATCH),
-      DELETE: ofObject(item.routes.DELETE),
+      PUT: (request, reply) => {
+        if (isObject(request.path)) return replaceItem(request, reply)
+        const [collection] = apiSegments(request.path) as [string]
+        return createCollection(request, reply, collection, handler)
+      },
+      PATCH: (request, reply) => {
+        if (isObject(request.path)) return patchItem(request, reply)
+        const allow = allowOf(LIST_METHODS)
+        reply.set('Allow', allow)
+        throw notAllowed(request.method, allow)
+      },
+      DELETE: (request, reply) => {
+        if (isObject(request.path)) return deleteObject(request, reply)
+        const [collection] = apiSegments(request.path) as [string]
+        return deleteItems(request, reply, collection, { handler, queries, now, limits })
+      },
     },
     methodsAt: (path) => (isObject(path) ? OBJECT_METHODS : LIST_METHODS),
   }
 
   return [names, single, item, inside]
 
-  function ofObject(route: ApiRoute | undefined): ApiRoute {
-    return (request, reply) => {
-      if (route && isObject(request.path)) return route(request, reply)
-      const allow = allowOf(LIST_METHODS)
-      reply.set('Allow', allow)
-      throw notAllowed(request.method, allow)
-    }
+  async function replaceItem(request: ApiRequest, reply: Reply): Promise<void> {
+    const body = await readBody(request, [JSON_TYPE], slices)
+    await write(request, reply, body, { type: 'ReplaceItem', ...target(request), item: parseItem(body) })
+  }
+
+  async function patchItem(request: ApiRequest, reply: Reply): Promise<void> {
+    const body = await readBody(request, PATCH_TYPES, slices)
+    const patch = await slices.run(() => parseAnyPatch(body), request)
+    await write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
+  }
+
+  function deleteItem(request: ApiRequest, reply: Reply): Promise<void> {
+    return write(request, reply, undefined, { type: 'DeleteItem', ...target(request) })
+  }
+
+  function deleteObject(request: ApiRequest, reply: Reply): Promise<void> {
+    if (request.querystring === '') return deleteItem(request, reply)
+    throw new Refusal('Invalid', 'A single object is deleted as a whole: it takes no filters and no dryRun.')
   }
 
   /** Whether a path is that of a single object, also of one that was deleted. */
@@ -189,12 +221,22 @@ export function apiResources({
     const object = await past.item(name, OBJECT_ID, at)
     if (object) return answerItem(request, reply, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
+    const asked = exportOf(formOf(request), parameters)
+    const query = queryOf(name, parameters, nowMs)
     const then = await past.collection(name, at, request)
+    if (asked) return exports.answer(request, reply, { name, parameters, ...asked, ...query }, then)
     try {
       await readPage(request, reply, name, parameters, then, nowMs)
     } finally {
       then.release()
     }
+  }
+
+  function queryOf(name: string, parameters: readonly Parameter[], nowMs = now().getTime()): TaggedQuery {
+    const time = queries.timeOf(name)
+    const query = parseQuery(parameters, limits, { time, now: nowMs })
+    // What is relative to now changes without an event.
+    return { query, isTagged: !time || !mayBeRelative(parameters) }
   }
 
   /** A page of the collection as it is now or was. */
@@ -204,12 +246,9 @@ export function apiResources({
     name: string,
     parameters: readonly Parameter[],
     source: QuerySource,
-    nowMs = now().getTime(),
+    nowMs?: number,
   ): void | Promise<void> {
-    const time = queries.timeOf(name)
-    const query = parseQuery(parameters, limits, { time, now: nowMs })
-    // What is relative to now changes without an event.
-    const isTagged = !time || !mayBeRelative(parameters)
+    const { query, isTagged } = queryOf(name, parameters, nowMs)
     if (isTagged && reply.isNotModified(request, tagAt(source.position))) return
     const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
       reply.position = at
@@ -308,14 +347,6 @@ function linkHeader(path: string, links: readonly PageLink[]): string | undefine
   if (all.length <= LINK_BYTES) return all
   const next = linksOf(links.filter(({ relation }) => relation === 'next'))
   return next !== '' && next.length <= LINK_BYTES ? next : undefined
-}
-
-function tookTooLong(seconds: number): Refusal {
-  return new Refusal(
-    'Unavailable',
-    `The query was given up after ${seconds} s (Limits.ScanSeconds), as it has to look through too many items. Fields that are ` +
-      'filtered or sorted by a second time get an index: ask again later, or filter by fields that have one.',
-  )
 }
 
 function unknownCollection(name: string): Refusal {

@@ -1,5 +1,6 @@
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
+import type { Rejection } from '../commands/command.ts'
 import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../errors.ts'
 import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
@@ -97,14 +98,29 @@ export function problems(log: Logger): Middleware {
 
 function described(
   code: string,
-  { status, title }: Answered,
+  answered: Answered,
   detail: string,
   instance: string,
   errors: readonly object[],
 ): Pick<Problem, 'status' | 'text'> {
+  return { status: answered.status, text: JSON.stringify(membersOf(code, answered, detail, instance, errors)) }
+}
+
+/** The problem of one item of a batch. */
+export function problemIn({ code, message, faults }: Rejection): object {
+  return membersOf(code, ANSWERS[code], message, undefined, faults)
+}
+
+function membersOf(
+  code: string,
+  { status, title }: Answered,
+  detail: string,
+  instance: string | undefined,
+  errors: readonly object[],
+): object {
   const type = `urn:recollect:problem:${code}`
   const places = errors.length > 0 || status === 422 ? { errors } : {}
-  return { status, text: JSON.stringify({ type, title, status, detail, instance, ...places }) }
+  return { type, title, status, detail, instance, ...places }
 }
 
 /** A client that goes away in the middle of a request or an answer is no fault of the server's. */

@@ -39,12 +39,21 @@ export function requestIdOf({ 'x-request-id': sent }: IncomingHttpHeaders, newId
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : newId()
 }
 
-export function wantsRepresentation({ prefer }: IncomingHttpHeaders): boolean {
+export function wantsRepresentation(headers: IncomingHttpHeaders): boolean {
+  return prefers(headers, /^\s*return\s*=\s*"?representation"?\s*(;|$)/i)
+}
+
+/** Whether a batch is to be processed item by item (RFC 7240 §4.4). */
+export function wantsLenient(headers: IncomingHttpHeaders): boolean {
+  return prefers(headers, /^\s*handling\s*=\s*"?lenient"?\s*(;|$)/i)
+}
+
+function prefers({ prefer }: IncomingHttpHeaders, wanted: RegExp): boolean {
   return (
     prefer !== undefined &&
     String(prefer)
       .split(',')
-      .some((preference) => /^\s*return\s*=\s*"?representation"?\s*(;|$)/i.test(preference))
+      .some((preference) => wanted.test(preference))
   )
 }
 
@@ -55,7 +64,10 @@ export function authorOf(ctx: Context): Origin {
 }
 
 /** Who writes, and by what a retry of the request is known. */
-export function originOf({ principal, requestId, method, path, headers }: ApiRequest, body: Uint8Array): Origin {
+export function originOf(
+  { principal, requestId, method, path, querystring, headers }: ApiRequest,
+  body: Uint8Array,
+): Origin {
   const author = { actor: principal.actor, requestId }
   const sent = headers['idempotency-key']
   if (sent === undefined) return author
@@ -71,6 +83,9 @@ export function originOf({ principal, requestId, method, path, headers }: ApiReq
     headers['if-none-match'] ?? '',
     String(wantsRepresentation(headers)),
     Buffer.from(body).toString('latin1'),
+    // What only writes of many items heed.
+    ...(wantsLenient(headers) ? ['lenient'] : []),
+    ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
   ]
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
 }

@@ -15,7 +15,7 @@ export function takesBody(method: string): boolean {
   return method === 'POST' || method === 'PUT' || method === 'PATCH'
 }
 
-/** Serves a resource through Koa. */
+/** Serves a resource through Koa. `body` reads a body when the route asks for it. */
 export function apiResource(router: Router, { path, routes, methodsAt }: ApiResource, body: Middleware): void {
   const throughKoa = Object.entries(routes).map(([method, route]): [string, Route] => [
     method,
@@ -26,7 +26,10 @@ export function apiResource(router: Router, { path, routes, methodsAt }: ApiReso
         querystring: ctx.querystring,
         principal: principalOf(ctx) as Principal,
         requestId: ctx.state.requestId as string,
-        bytes: async () => bodyOf(ctx),
+        bytes: async () => {
+          await body(ctx, async () => {})
+          return bodyOf(ctx)
+        },
       })
       try {
         await route(request, reply)
@@ -42,7 +45,7 @@ export function apiResource(router: Router, { path, routes, methodsAt }: ApiReso
       if (reply.body !== undefined) ctx.body = reply.body
     },
   ])
-  resource(router, path, Object.fromEntries(throughKoa), { body, methodsAt })
+  resource(router, path, Object.fromEntries(throughKoa), { methodsAt })
 }
 
 interface ResourceOptions {

@@ -13,18 +13,38 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
  * UTF-8, numbers that no double is near to, a `__proto__` member, nesting beyond MAX_NESTING.
  */
 export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
-  let text: string
+  const text = yield* decodeText(bytes)
+  if (text.trim() === '') throw new Refusal('Invalid', 'The body is empty; JSON was expected.')
+  return yield* parseJsonText(text, 'The body')
+}
+
+/** Bytes that are decoded at once. */
+const STEP_BYTES = 1024 * 1024
+
+/** The text of a body; a byte order mark is no part of it. */
+export function* decodeText(bytes: Uint8Array): Steps<string> {
   try {
-    text = decoder.decode(bytes)
+    if (bytes.length <= STEP_BYTES) return decoder.decode(bytes)
+    const pieces: string[] = []
+    const inPieces = new TextDecoder('utf-8', { fatal: true })
+    for (let from = 0; from < bytes.length; from += STEP_BYTES) {
+      pieces.push(inPieces.decode(bytes.subarray(from, from + STEP_BYTES), { stream: true }))
+      yield
+    }
+    pieces.push(inPieces.decode())
+    return pieces.join('')
   } catch {
     throw new Refusal('Invalid', 'The body is not valid UTF-8.')
   }
-  if (text.trim() === '') throw new Refusal('Invalid', 'The body is empty; JSON was expected.')
+}
+
+/** The same as `parseJson` of text that is not empty. A refusal calls the text `what`. */
+export function* parseJsonText(text: string, what: string): Steps<JsonValue> {
   try {
     return yield* parseSteps(text, checkParsed)
   } catch (error) {
     if (!(error instanceof Malformed)) throw refusalOf(error)
-    throw new Refusal('Invalid', `The body is not well-formed JSON: ${yield* whereMalformed(chunksOf(text))}.`)
+    throw new Refusal('Invalid', `${what} is not well-formed JSON: ${yield* whereMalformed(chunksOf(text))}.`)
   }
 }
 

@@ -60,6 +60,8 @@ export const KEYS = {
     'the directory of files that are served beside the packaged pages; when empty, wwwroot in the working directory',
   ),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
+  'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),
+  'Limits.BatchItems': integer(10_000, 1, 'items of a batch'),
   'Limits.HeaderBytes': integer(16 * 1024, 1024, 'bytes of all headers of a request'),
   'Limits.HeaderSeconds': integer(20, 1, 'seconds that the headers of a request may take'),
   'Limits.RequestSeconds': integer(60, 1, 'seconds that a whole request may take'),

@@ -268,3 +268,17 @@ test('a single object is shown, edited and deleted without a table', options, as
     [],
   )
 })
+
+test('what a query finds can be downloaded as CSV, on all of its pages', options, async (t) => {
+  const things = Array.from({ length: 120 }, (_, n) => ({ id: n, kind: n % 2 === 0 ? 'even' : 'odd' }))
+  const server = await startServer(t, { data: { things } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=things&query=kind%3Dodd%26page%3D2`)
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Download CSV' }).click(),
+  ])
+  assert.equal(download.suggestedFilename(), 'things.csv')
+  const lines = readFileSync(await download.path(), 'utf8').split('\r\n')
+  assert.deepEqual([lines[0], lines[1], lines[60], lines.length], ['id,kind', '1,odd', '119,odd', 62])
+  assert.deepEqual(errors, [])
+})

@@ -171,3 +171,50 @@ test('a server behind a path of another one is reached by it, with lists and eve
   await until('the new one, without WebSockets', () => list.items.some((item) => item.id === id))
   for await (const { position } of all.history({ from: 6 })) assert.equal(position, 6)
 })
+
+test('batches are created as a whole or item by item, and filters delete many at once', async (t) => {
+  const [client] = await sensors(t)
+  const logs = client.collection<{ id: number; level: string }>('logs')
+  const { ids, position } = await logs.createAll([{ level: 'a' }, { level: 'b' }, { level: 'b' }], {
+    idempotencyKey: 'k',
+  })
+  assert.deepEqual(ids, [0, 1, 2])
+  assert.deepEqual(await logs.createAll([{ level: 'a' }, { level: 'b' }, { level: 'b' }], { idempotencyKey: 'k' }), {
+    ids,
+    position,
+  })
+  const { results } = await logs.createEach([{ level: 'c' }, 7 as unknown as { level: string }])
+  assert.deepEqual(results[0], { status: 'created', id: 3 })
+  assert.ok(results[1]?.status === 'rejected' && results[1].problem instanceof Problem)
+  assert.equal(results[1].problem.status, 422)
+
+  const b = logs.where({ level: 'b' })
+  const dry = await b.deleteAll({ dryRun: true })
+  assert.deepEqual([dry.deleted, dry.dryRun, dry.ids], [2, true, [1, 2]])
+  assert.deepEqual((await b.deleteAll()).ids, [1, 2])
+  assert.equal((await logs.get()).total, 2)
+  await assert.rejects(() => logs.deleteAll(), TypeError)
+  await assert.rejects(() => b.sort('level').deleteAll(), TypeError)
+  assert.equal((await logs.drop()).deleted, 2)
+  assert.equal((await client.collections()).includes('logs'), false)
+  await logs.createEmpty()
+  assert.equal((await logs.get()).total, 0)
+})
+
+test('a whole result is exported as text', async (t) => {
+  const [client] = await sensors(t)
+  const all = client.collection<Reading>('sensors')
+  const csv = await all.where({ battery_lt: 3000 }).sort('-battery').fields('mac', 'battery').export('csv')
+  assert.equal(await new Response(csv.body).text(), 'mac,battery\r\nA,2900\r\nC,2800\r\n')
+  assert.equal(csv.position, 5)
+  const ndjson = await all.asOf(csv.position).export('ndjson')
+  assert.deepEqual(
+    (await new Response(ndjson.body).text())
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    SENSORS,
+  )
+  assert.deepEqual(await new Response((await all.export('json')).body).json(), SENSORS)
+  await assert.rejects(() => all.page(1).export('csv'), TypeError)
+})

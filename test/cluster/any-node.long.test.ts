@@ -7,7 +7,7 @@ import { startNats, withoutNats } from '../support/nats.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Tests of test/http by their names, others by their paths. */
-const FILES = (process.env.CLUSTER_FILES ?? 'conditions,retries,objects,test/model/model.test.ts')
+const FILES = (process.env.CLUSTER_FILES ?? 'batches,bulk-deletes,conditions,retries,objects,test/model/model.test.ts')
   .split(',')
   .map((name) => (name.includes('/') ? name : `test/http/${name}.test.ts`))
 const MODEL_REQUESTS = process.env.CLUSTER_MODEL_REQUESTS ?? '300'

@@ -44,6 +44,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   fill: ['fill=null'],
   distinct: ['distinct=n', 'distinct=n&page=2&pageSize=1'],
   newestBy: ['newestBy=n'],
+  all: ['all=true', 'all=true&n=1&fields=id', 'all=x', 'all=true&page=2'],
+  dryRun: ['n=2&dryRun=true', 'dryRun=x'],
   asOf: ['asOf=3', 'asOf=20', 'asOf=58', 'asOf=999', 'asOf=x', 'asOf=2020-01-01'],
   from: ['from=2', 'from=9999', 'from=-1'],
   order: ['order=desc&limit=2', 'order=up'],
@@ -58,7 +60,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   'If-None-Match': ['*', '"other"', 'W/"other", "more"'],
   'Wait-For-Position': ['1', '999999', 'x'],
   'Idempotency-Key': ['one', 'one', '', 'x'.repeat(300)],
-  Prefer: ['return=representation', 'return=minimal'],
+  Prefer: ['return=representation', 'return=minimal', 'handling=lenient'],
   'Last-Event-ID': ['2', 'x'],
   'X-Request-Id': ['mine-1', 'not / one!'],
 }
@@ -91,6 +93,7 @@ const ADDRESSES = [
   '/events?limit=1&access_token=x',
   '/nothing',
 ]
+const LIST = '/api/things'
 const JSON_TYPE = 'application/json'
 const PATCH_TYPE = 'application/json-patch+json'
 const TYPES = [JSON_TYPE, PATCH_TYPE, 'application/merge-patch+json', 'application/json+merge-patch']
@@ -106,6 +109,9 @@ const BODIES: readonly (readonly [type: string | undefined, body: string])[] = [
   [JSON_TYPE, `{"n":"${'x'.repeat(BODY_BYTES)}"}`],
   [`${JSON_TYPE}; charset=utf-8`, '{"n":1}'],
   [`${JSON_TYPE}; charset=latin1`, '{"n":1}'],
+  [JSON_TYPE, '[{"n":1},{"n":2}]'],
+  ['application/x-ndjson', '{"n":1}\n{"n":2}\n'],
+  ['text/csv', 'n,text\r\n1,a\r\n'],
   ['text/plain', '{"n":1}'],
   [undefined, '{"n":1}'],
 ]
@@ -195,14 +201,21 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
   for (const path of [...routes.keys()].flatMap(addressesOf)) {
     for (const method of METHODS) {
       const sent = takesBody(method) ? { headers: { 'Content-Type': JSON_TYPE }, body: '{"n":2}' } : {}
-      for (const who of credentials) add({ method, path, ...sent }, who)
+      // Without filters the collection would be removed.
+      const search = method === 'DELETE' && path === LIST ? '?dryRun=true' : ''
+      for (const who of credentials) add({ method, path: path + search, ...sent }, who)
     }
   }
   const reply = await fetch(`${hot.url}/openapi.json`)
   const { operations } = new OpenApiDocument(await reply.json())
+  // Other requests need what these delete.
+  const later: Asked[] = []
   for (const operation of operations.filter(isGeneric)) {
     for (const address of addressesOf(operation.path.replaceAll(/\{(\w+)\}/g, ':$1'))) {
-      for (const asked of conditions(operation, address)) add(asked)
+      for (const asked of conditions(operation, address)) {
+        if (operation.method === 'DELETE' && operation.path === '/api/{collection}') later.push(asked)
+        else add(asked)
+      }
     }
   }
   for (const path of ADDRESSES) for (const method of ['GET', 'DELETE']) add({ method, path })
@@ -210,9 +223,15 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
     for (const path of ['/events?limit=2', '/events/2', '/api/things/7'])
       add({ method: 'GET', path, headers: { Accept } })
   }
+  for (const Accept of ['text/html', 'text/csv', 'application/x-ndjson', 'application/json;q=0.1, text/csv']) {
+    for (const path of ['/api/things?pageSize=3', '/api/long?all=true', '/api/things?n_gte=0&all=true&fields=id']) {
+      add({ method: 'GET', path, headers: { Accept } })
+    }
+  }
   for (const path of ['/events?limit=2', '/events?limit=1&follow=true&from=3']) {
     add({ method: 'GET', path, headers: { Accept: 'text/event-stream' } })
   }
+  for (const asked of later) add(asked)
   return cases
 }
 

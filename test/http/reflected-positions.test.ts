@@ -13,6 +13,7 @@ import { apiRequest } from '../support/api.ts'
 import { project, recordOf } from '../support/collections.ts'
 
 const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100, scanSeconds: 1 }
+const BODIES = { bodyBytes: 1000, batchBytes: 1000, batchItems: 1 }
 
 /** The routes over views of one collection with one item, whose `n` is the position that it came from. */
 function served(slices = new Slices()) {
@@ -37,10 +38,13 @@ function served(slices = new Slices()) {
   }
   apply({ type: 'CollectionCreated', collection: 'things' })
   write()
-  const handler = { handle: () => Promise.reject(new Error('nothing is written here')) }
+  const handler = {
+    bulk: () => Promise.reject(new Error('nothing is written')),
+    handle: () => Promise.reject(new Error('nothing is written here')),
+  }
   const past = new Past(journal, views, history)
   const queries = new Queries({ views, bytes: 2 ** 20, slices })
-  const resources = apiResources({ views, handler, past, queries, journal, now, limits: LIMITS })
+  const resources = apiResources({ views, handler, past, queries, journal, now, bodies: BODIES, limits: LIMITS })
   const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
     await resource?.routes.GET?.(apiRequest(path, querystring, headers), reply)

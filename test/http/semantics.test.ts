@@ -73,7 +73,7 @@ test('415 names what is accepted: codings, types, and types of patches', async (
     for (const type of ['text/plain', 'application/xml']) {
       const sent = { ...way, 'Content-Type': type }
       assert.match(String((await refused('PATCH', sent))['accept-patch']), /application\/json-patch\+json/)
-      assert.equal((await refused('POST', sent)).accept, 'application/json')
+      assert.equal((await refused('POST', sent)).accept, 'application/json, application/x-ndjson, text/csv')
       assert.equal((await refused('PUT', sent)).accept, 'application/json')
     }
     const sent = { ...way, 'Content-Type': 'application/json; charset=latin1' }

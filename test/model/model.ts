@@ -30,7 +30,7 @@ export interface Expected {
   /** The code of the problem document that is the body. */
   readonly problem?: string
   readonly tag?: TagOf
-  readonly location?: readonly [collection: string, key: string]
+  readonly location?: readonly [collection: string, key?: string]
   readonly total?: number
   readonly links?: Links
   readonly allow?: readonly string[]
@@ -98,7 +98,7 @@ type Kind = 'names' | 'collection' | 'item' | 'inside'
 
 const ALLOWED: Readonly<Record<Kind, readonly string[]>> = {
   names: ['GET', 'HEAD', 'OPTIONS'],
-  collection: ['GET', 'HEAD', 'OPTIONS', 'POST'],
+  collection: ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT'],
   item: ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'PUT'],
   inside: ['GET', 'HEAD', 'OPTIONS'],
 }
@@ -191,9 +191,11 @@ export class Model {
 
   #write(request: Request, segments: string[], path: string): Expected {
     const [name = '', key = ''] = segments
+    if (segments.length === 1 && request.method !== 'POST') return this.#writeCollection(request, name, path)
     switch (request.method) {
       case 'POST': {
         const { json } = readBody(request, ['application/json'], this.rules)
+        if (Array.isArray(json)) return this.#once(request, path, () => this.#postAll(request, name, json))
         const item = itemOf(json)
         return this.#once(request, path, () => this.#post(request, name, item))
       }
@@ -209,6 +211,42 @@ export class Model {
       }
       default:
         return this.#once(request, path, () => this.#delete(request, name, key))
+    }
+  }
+
+  /** PUT creates it, DELETE without filters removes it. */
+  #writeCollection(request: Request, name: string, path: string): Expected {
+    const { headers, method, body, chunked } = request
+    if (method === 'PUT' && ((body?.length ?? 0) > 0 || chunked)) throw invalid()
+    if (headers['If-Match'] !== undefined || headers['If-None-Match'] !== undefined) throw invalid()
+    return this.#once(request, path, () => {
+      const collection = this.#collection(name)
+      if (method === 'PUT') {
+        if (collection.exists) return { status: 204, position: this.head }
+        this.#happened(name, { type: 'CollectionCreated', ...by(request) })
+        collection.exists = true
+        return { status: 201, position: this.head, location: [name], text: '[]' }
+      }
+      if (!collection.exists) throw notFound()
+      const ids = this.items(name).map(({ id }) => id)
+      this.#removed(name, by(request))
+      const text = JSON.stringify({ deleted: ids.length, dryRun: false, ids: ids.slice(0, 1000) })
+      return { status: 200, position: this.head, text }
+    })
+  }
+
+  /** All items of a batch, or none. */
+  #postAll(request: Request, name: string, all: readonly Json[]): Expected {
+    const { head } = this
+    const collection = this.#collection(name)
+    const before = { ...collection, items: [...collection.items], history: new Map(collection.history) }
+    try {
+      const ids = all.map((json) => JSON.parse(this.#post(request, name, itemOf(json)).text ?? '').id)
+      return { status: 201, position: this.head, text: JSON.stringify({ ids }) }
+    } catch (error) {
+      this.#collections.set(name, before)
+      this.events.length = head
+      throw error
     }
   }
 
@@ -326,8 +364,9 @@ export class Model {
       if (first.request !== print) throw unprocessable()
       return first.answer
     }
+    const before = this.head
     const answer = write()
-    this.#remembered.set(key, { request: print, answer })
+    if (this.head > before) this.#remembered.set(key, { request: print, answer })
     return answer
   }
 
@@ -492,8 +531,12 @@ export class Model {
   }
 
   handRemoved(name: string): void {
-    for (const item of this.items(name)) this.#deleted(name, item, BY_HAND)
-    this.#happened(name, { type: 'CollectionRemoved', ...BY_HAND })
+    this.#removed(name, BY_HAND)
+  }
+
+  #removed(name: string, who: Who): void {
+    for (const item of this.items(name)) this.#deleted(name, item, who)
+    this.#happened(name, { type: 'CollectionRemoved', ...who })
     this.#collection(name).exists = false
   }
 }

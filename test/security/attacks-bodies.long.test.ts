@@ -247,10 +247,16 @@ test('nesting a hundred thousand deep, of arrays, of objects, of both, closed or
     '{"a":'.repeat(deep),
     `{"a":${'['.repeat(deep)}${']'.repeat(deep)}}`,
     `[{"op":"add","path":"/x","value":${'['.repeat(deep)}${']'.repeat(deep)}}]`,
-    `[{"op":"add","path":"${'/a'.repeat(deep)}","value":1}]`,
   ]) {
     await refusedAt(DOORS, [400, 401, 413, 422], body)
   }
+  // As a body of POST it is a list of one item.
+  const patch = `[{"op":"add","path":"${'/a'.repeat(deep)}","value":1}]`
+  await refusedAt(
+    DOORS.filter(([method, path]) => method !== 'POST' || !path.startsWith('/api')),
+    [400, 401, 413, 422],
+    patch,
+  )
   await refusedAt(ITEM_DOORS, [400], `{"a":${'['.repeat(deep)}${']'.repeat(deep)}}`)
 })
 
@@ -384,7 +390,7 @@ test('a length that lies: more, less, none, endless', async () => {
     `POST /api/things HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: ${ADMIN.Authorization}\r\n${fields}\r\n\r\n`
   assert.match(await sendBytes(url, `${head('Content-Length: 99999999999999999999')}{`), /^HTTP\/1\.1 4\d\d /)
   assert.match(await sendBytes(url, `${head('Content-Length: -1')}{}`), /^HTTP\/1\.1 400 /)
-  assert.match(await sendBytes(url, `${head('Content-Length: 1048577')}`), /^HTTP\/1\.1 413 /)
+  assert.match(await sendBytes(url, `${head('Content-Length: 10485761')}`), /^HTTP\/1\.1 413 /)
   const cut = await sendBytes(url, `${head('Content-Length: 10')}{`, { hangUp: true }).catch(() => '')
   assert.match(cut, /^$|^HTTP\/1\.1 400 /)
   assert.match(await sendBytes(url, `${head('Content-Length: 1')}{"a":1}`), /^HTTP\/1\.1 400 /)

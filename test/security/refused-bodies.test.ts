@@ -55,7 +55,7 @@ const REFUSED: readonly Refused[] = [
   { about: 'the delete of nothing', line: 'DELETE /api/things/9', fields: JSON_TYPE, body: endless, status: 404 },
   { about: 'no item', line: 'PUT /api/things/9', fields: JSON_TYPE, body: Buffer.from('{"a":1}'), status: 404 },
   { about: 'another id', line: 'PUT /api/things/1', fields: JSON_TYPE, body: Buffer.from('{"id":2}'), status: 409 },
-  { about: 'no object', line: 'POST /api/things', fields: JSON_TYPE, body: Buffer.from('[]'), status: 422 },
+  { about: 'no object', line: 'POST /api/things', fields: JSON_TYPE, body: Buffer.from('[7]'), status: 422 },
   { about: 'a stranger', line: 'POST /api/things', fields: JSON_TYPE, body: long, status: 401, isGuarded: true },
   { about: 'credentials too long', line: 'POST /token', fields: JSON_TYPE, body: long, status: 413, isGuarded: true },
   { about: 'a credentials bomb', line: 'POST /token', fields: GZIP, body: bomb, status: 413, isGuarded: true },

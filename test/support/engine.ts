@@ -33,6 +33,8 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   collections: {},
   limits: {
     bodyBytes: 1024 * 1024,
+    batchBytes: 10 * 1024 * 1024,
+    batchItems: 10_000,
     headerBytes: 16 * 1024,
     headerSeconds: 20,
     requestSeconds: 60,

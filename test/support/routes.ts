@@ -38,6 +38,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
   }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
   const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1 }
+  const bodies = { bodyBytes: 1, batchBytes: 1, batchItems: 1 }
   const store = { read: async () => [], write: async () => {} }
   const tokens = await Tokens.open(Buffer.alloc(32), 1, now, store)
   const gate = new Gate({
@@ -51,7 +52,16 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
   const reload = async () => ({ basis: 0, events: 0, conflicts: [], basedOn: 0 })
   const app = createApp({
     resources: [
-      ...apiResources({ views, past, queries: new Queries({ views, bytes: 1 }), handler, journal, now, limits }),
+      ...apiResources({
+        views,
+        past,
+        queries: new Queries({ views, bytes: 1 }),
+        handler,
+        journal,
+        now,
+        bodies,
+        limits,
+      }),
       ...eventResources({
         journal,
         history: () => history,

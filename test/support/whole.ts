@@ -1,6 +1,8 @@
+import { Readable } from 'node:stream'
 import { LongText } from '../../src/projections/query/answer.ts'
 
 /** A text in one piece. */
-export function whole(text: string | LongText | undefined): string {
+export function whole(text: string | LongText | Readable | undefined): string {
+  if (text instanceof Readable) throw new Error('a stream is not there in one piece')
   return text instanceof LongText ? text.pieces.join('') : (text ?? '')
 }

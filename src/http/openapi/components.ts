@@ -3,6 +3,7 @@
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject, JsonValue } from '../../json/value.ts'
 import { ANSWERS } from '../problems.ts'
+import { bulkSchemas } from './bulk-schemas.ts'
 import type { ParameterName } from './parameters.ts'
 
 type Named = Readonly<Record<string, JsonObject>>
@@ -41,6 +42,7 @@ export const schemas = {
     examples: [{ id: 1, name: 'Ada' }],
   },
   Created: object({ id }),
+  ...bulkSchemas,
   MergePatch: {
     type: 'object',
     description: 'RFC 7396: its members replace those of the item, `null` removes one.',
@@ -191,7 +193,7 @@ export const headers = {
   Allow: header('The methods that are allowed here.'),
   'Accept-Patch': header('The media types of PATCH (RFC 5789).'),
   'Retry-After': header('Seconds.', { type: 'integer', minimum: 0 }),
-  'Preference-Applied': header('`return=representation`, when the answer is the item because it was asked for.'),
+  'Preference-Applied': header('The preference of `Prefer` that made the answer what it is.'),
   Vary: header('`Accept`: the representations have one address.'),
   'Cache-Control': header('How long the answer may be kept.'),
 } as const satisfies Named
@@ -210,7 +212,7 @@ const PROBLEMS = {
   413: 'The body is too large.',
   415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` says what is.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
-  429: 'Too many wrong credentials came from this address, or it has too many streams open.',
+  429: 'Too many wrong credentials came from this address, or it has too many streams open; or too many whole results are being sent.',
   503: 'Not possible at the moment, and nothing was written: writing is not, the journal cannot be read, or the server has too many connections and files open; or the position in `Wait-For-Position` is not here yet.',
   504: 'In a cluster: nobody knows whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
   507: 'The disk is full. Nothing was written.',

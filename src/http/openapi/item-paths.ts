@@ -1,5 +1,7 @@
 import type { JsonObject } from '../../json/value.ts'
+import type { Method } from '../api.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
+import { create, created, createEmpty, deleteItems, list, NOT_MODIFIED } from './collection-operations.ts'
 import { content, ref } from './components.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
 import type { ParameterName } from './parameters.ts'
@@ -16,7 +18,6 @@ interface ItemPaths {
   readonly isAny?: true
 }
 
-const NOT_MODIFIED: Response = { description: 'The client has it already.', headers: ['ETag'] }
 const CONDITIONS = ['If-Match', 'If-None-Match', 'Idempotency-Key'] as const
 
 /** The paths of a collection and of its items. */
@@ -26,7 +27,11 @@ export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPath
       tag,
       name: `Items${name}`,
       parameters,
-      operations: { GET: list(item, isAny), POST: create(item), ...(isAny && objectWrites(item)) },
+      operations: {
+        GET: list(item, isAny),
+        POST: create(item),
+        ...(isAny ? anyWrites(item) : { PUT: createEmpty, DELETE: deleteItems }),
+      },
     }),
     [`${path}/{id}`]: pathItem(`${path}/{id}`, {
       tag,
@@ -59,69 +64,47 @@ function objectWrites(object: JsonObject) {
   }
 }
 
+/** Of a path that is that of a list of items or of a single object. */
+function anyWrites(item: JsonObject): Readonly<Partial<Record<Method, Operation>>> {
+  const { PUT, PATCH, DELETE } = objectWrites(item)
+  return {
+    PUT: {
+      ...either(createEmpty, PUT),
+      summary: 'Create the collection, or replace a single object',
+      description:
+        'Without a body a collection is created; what is in one that exists stays. With a body a single object is replaced, or created again after it was deleted.',
+      requestBody: { ...PUT.requestBody, required: false },
+      responses: {
+        ...PUT.responses,
+        201: {
+          description: 'Created. For a collection the body is its items, of which there are none.',
+          headers: ['Location', 'ETag', 'Preference-Applied'],
+          content: content({ anyOf: [{ type: 'array', maxItems: 0 }, ref('schemas', 'Created'), item] }, JSON_TYPE),
+        },
+        204: { ...PUT.responses[204], description: 'Replaced; or the collection exists.' },
+      },
+    },
+    PATCH,
+    DELETE: {
+      ...either(deleteItems, DELETE),
+      summary: 'Delete the items that match, or the collection, or a single object',
+      description: `${deleteItems.description} A single object has no filters.`,
+    },
+  }
+}
+
+function either(one: Operation, other: Operation): Operation {
+  const union = <Value>(a: readonly Value[] = [], b: readonly Value[] = []) => [...new Set([...a, ...b])]
+  return {
+    summary: one.summary,
+    parameters: union(one.parameters, other.parameters),
+    responses: { ...one.responses, ...other.responses },
+    problems: union(one.problems, other.problems),
+  }
+}
+
 function ofObject(operation: Operation, changes: Partial<Operation>): Operation {
   return { ...operation, ...changes, problems: [...(operation.problems ?? []), 405] }
-}
-
-function list(item: JsonObject, isAny = false): Operation {
-  const items = { type: 'array', items: item }
-  return {
-    summary: 'The items',
-    description:
-      'Filters run first, then the sort, then the page, then the fields. Pages are counted in one way: two of them in one request are refused.',
-    parameters: [
-      'filters',
-      'q',
-      'sort',
-      'page',
-      'pageSize',
-      'per_page',
-      'skip',
-      'take',
-      'offset',
-      'limit',
-      'fields',
-      'aggregate',
-      'groupBy',
-      'window',
-      'tz',
-      'fill',
-      'distinct',
-      'newestBy',
-      'asOf',
-      'If-None-Match',
-      'Wait-For-Position',
-    ],
-    responses: {
-      200: {
-        description: `A page of the items that match; a page past the end is empty.${isAny ? ' A single object is answered as it is.' : ''}`,
-        headers: ['ETag', 'Link', 'X-Total-Count'],
-        content: content(isAny ? { anyOf: [items, { type: 'object' }] } : items, JSON_TYPE),
-      },
-      304: NOT_MODIFIED,
-    },
-    problems: [400, 404, 503],
-  }
-}
-
-function create(item: JsonObject): Operation {
-  return {
-    summary: 'Create an item',
-    description:
-      'Its `id` is one above the highest that the collection ever had. A collection that does not exist is created.',
-    parameters: ['Idempotency-Key', 'Prefer'],
-    requestBody: { required: true, content: content(item, JSON_TYPE) },
-    responses: { 201: created(item) },
-    problems: [400, 409, 413, 415, 422, 503, 504, 507],
-  }
-}
-
-function created(item: JsonObject): Response {
-  return {
-    description: 'Created. The body is its `id`, or with `Prefer: return=representation` the item.',
-    headers: ['Location', 'ETag', 'Preference-Applied'],
-    content: content({ anyOf: [ref('schemas', 'Created'), item] }, JSON_TYPE),
-  }
 }
 
 function read(item: JsonObject): Operation {

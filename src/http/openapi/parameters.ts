@@ -59,6 +59,8 @@ export const parameters = {
   take: query('take', 'How many items to answer with.', fromOne),
   offset: query('offset', 'How many items to pass over. With `limit`.', fromZero),
   limit: query('limit', 'How many items to answer with.', fromOne),
+  all: query('all', '`true`: the whole result as a stream, instead of a page.', { type: 'boolean' }),
+  dryRun: query('dryRun', '`true`: only say what would be deleted.', { type: 'boolean' }),
   fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
   aggregate: list(
     'aggregate',
@@ -111,6 +113,10 @@ export const parameters = {
     { type: 'integer', minimum: 0 },
   ),
   Prefer: requestHeader('Prefer', '`return=representation`: answer with the item (RFC 7240).'),
+  PreferOnPost: requestHeader(
+    'Prefer',
+    '`return=representation`: answer with the item; `handling=lenient`: leave out the items of a batch that cannot be created, with a result for each (RFC 7240).',
+  ),
   'Last-Event-ID': requestHeader('Last-Event-ID', 'As `text/event-stream`: go on after this position.'),
   'X-Request-Id': requestHeader(
     'X-Request-Id',

@@ -1,9 +1,13 @@
 import { Collection } from '../../collections/collection.ts'
+import { IdList } from '../../collections/id-list.ts'
+import type { ItemId, Position } from '../../events/event.ts'
 import type { Path } from '../../json/paths.ts'
-import { type Asker, Slices, type Steps } from '../../slices.ts'
+import type { JsonObject } from '../../json/value.ts'
+import { type Asker, type Limit, Slices, type Steps } from '../../slices.ts'
 import type { Views } from '../views.ts'
 import { groupedAnswer } from './aggregate/grouped.ts'
 import { type Answer, textOf } from './answer.ts'
+import { type Conditions, passing } from './filter.ts'
 import { AccessPaths } from './index/access.ts'
 import { type Found, finding } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
@@ -11,6 +15,7 @@ import { HeldReading, type Reading } from './index/reading.ts'
 import { type IndexStatus, indexedOf, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
 import { KIND } from './index/tuples.ts'
 import type { Query } from './query.ts'
+import { ResultCursor } from './result-cursor.ts'
 
 export interface QueriesOptions {
   /** Of the present. */
@@ -37,6 +42,14 @@ type Answering<Result> = (reading: Reading, lead: Lead | undefined) => Steps<Res
 
 export interface FoundAt extends Found, State {}
 export interface AnsweredAt extends Answer, State {}
+
+/** The items that filters select, as they were at one position. */
+export interface Selection {
+  readonly position: Position
+  readonly ids: Iterable<ItemId | undefined>
+  /** Whether the filters select an item that was written since. */
+  readonly matches: (item: JsonObject) => Steps<boolean>
+}
 
 /** A collection may have so many indexes. */
 const MOST_INDEXES = 16
@@ -93,6 +106,23 @@ export class Queries {
     return this.#slices.run(() => this.#finding(source, query), asker)
   }
 
+  /** The collection as it is now, for a ResultCursor. It is to be released. */
+  hold(collection: Collection): HeldReading {
+    this.#fix(collection)
+    return new HeldReading(collection, this.#options.views.indexes.of(collection.facts.table))
+  }
+
+  /** The items that filters select now. Refuses when it takes longer than the limit. */
+  async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<Selection> {
+    const reading = this.hold(collection)
+    try {
+      const ids = await this.#slices.run(() => idsOf(reading, conditions), { isGone: () => false, limit })
+      return { position: reading.at, ids, matches: (item) => passing(item, conditions) }
+    } finally {
+      reading.release()
+    }
+  }
+
   /** The field of the event time of a collection's items. */
   timeOf(name: string): Path | undefined {
     const { collections = {} } = this.#options
@@ -119,8 +149,7 @@ export class Queries {
   /** Makes an answer with the index that helps most; undefined where none helps. */
   *#led<Result>(source: QuerySource, query: Query, answer: Answering<Result>): Steps<Result & State> {
     if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer)
-    this.#fix(source)
-    const reading = new HeldReading(source, this.#options.views.indexes.of(source.facts.table))
+    const reading = this.hold(source)
     try {
       return yield* this.#ledIn(reading, query, answer, source)
     } finally {
@@ -219,6 +248,19 @@ function* answerOf(reading: Reading, query: Query, lead: Lead | undefined): Step
   if (grouping) return yield* groupedAnswer(reading, query, grouping, lead)
   const { items, total } = yield* finding(reading, query, lead)
   return { text: yield* textOf(items, query.fields), total }
+}
+
+function* idsOf(reading: Reading, conditions: Conditions): Steps<IdList> {
+  const cursor = new ResultCursor(reading, { ...conditions, sort: [] })
+  const ids = new IdList()
+  for (;;) {
+    const places = yield* cursor.next()
+    if (!places) return ids
+    for (const place of places) {
+      ids.push(reading.items.uncachedAt(place)?.id)
+      yield
+    }
+  }
 }
 
 /** What an index of these paths would take for each item, from some of them. */

@@ -2,7 +2,7 @@ import { Refusal } from '../../errors.ts'
 import { parseSort, type Sort } from '../../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../../json/paths.ts'
 import { fold } from '../../json/text-search.ts'
-import { type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
+import { GROUPING, type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
 
 /** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
@@ -66,7 +66,7 @@ const RELATIVE = /^now(?:([-+ ])(\d{1,9})([smhdw]))?$/
 const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 
 /** Whether any of the parameters may say a time relative to now. */
-export function mayBeRelative(parameters: readonly Parameter[]): boolean {
+export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): boolean {
   return parameters.some(({ value }) => RELATIVE.test(value))
 }
 
@@ -119,7 +119,13 @@ function decode(text: string): string {
 /** Says of which moment a query is to be answered, not what. */
 export const AS_OF = 'asOf'
 
-const PAGING = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
+/** Asks for the whole result instead of a page. */
+export const ALL = 'all'
+
+export const PAGING: ReadonlySet<string> = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
+
+/** The parameters that do not say which items are wanted. */
+export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([...PAGING, ...GROUPING, 'sort', 'fields', AS_OF, ALL])
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {
   const filters = new Map<string, string[]>()
@@ -131,7 +137,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     if (name === 'q') mentioned.push(fold(value))
     else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
     else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
-    else if (name === AS_OF || isGrouping(name)) continue
+    else if (name === AS_OF || name === ALL || isGrouping(name)) continue
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
       paging.set(name, value)

@@ -1,25 +1,20 @@
 import { Refusal } from '../../errors.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../slices.ts'
-import { GROUPING } from './aggregate/aggregation.ts'
 import { type Conditions, passing } from './filter.ts'
-import { AS_OF, type Parameter, parseParameters, parseQuery, type Query } from './query.ts'
+import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
 
 /** The part of a query that says which items it concerns: the filters, without sort, page or fields. */
 export interface Watch extends Conditions {
   readonly concerns: (item: JsonObject) => Steps<boolean>
 }
 
-const NOT_FOR_A_WATCH = [
-  ...['sort', 'fields', 'page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit', AS_OF],
-  ...GROUPING,
-]
 const LIMITS = { parameters: 100, pageSize: 1 }
 
 /** Reads the filters of a subscription: a query string, or an object of parameters. */
 export function parseWatch(query: unknown): Watch {
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
-  const unfit = parameters.find(({ name }) => NOT_FOR_A_WATCH.includes(name))
+  const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
   const { filters, mentioned } = parseQuery(parameters, LIMITS)
   return {

@@ -5,7 +5,7 @@ import { count, counted, visible } from './format.js'
 import { itemPanel } from './item-panel.js'
 import { itemTable } from './item-table.js'
 import { moment, withQuery } from './moment.js'
-import { parse, sorting, valueIn, withValue, write } from './query.js'
+import { PAGING, parse, sorting, valueIn, withValue, write } from './query.js'
 import { queryForm } from './query-form.js'
 import { pathOf, server } from './server.js'
 import { showProblem, startShell } from './shell.js'
@@ -51,6 +51,7 @@ const panel = itemPanel(find('item'), {
   onMade: (key) => go({ item: key }),
 })
 find('create').addEventListener('click', () => panel.create(collection))
+find('download').addEventListener('click', () => download().catch(showProblem))
 
 // One at a time: what a moment of the past looked like may take the server a while.
 const showSoon = calmly(() => show().catch(showProblem), 50)
@@ -169,6 +170,22 @@ function rates() {
   }
 }
 
+/** All items of the query on all its pages, as CSV. */
+async function download() {
+  const query = write(parse(address.get('query') ?? '').filter(([name]) => !PAGING.includes(name)))
+  const button = /** @type {HTMLButtonElement} */ (find('download'))
+  button.disabled = true
+  try {
+    await server.download(
+      withQuery(pathOf(collection), query, 'all=true', moment.query),
+      'text/csv',
+      `${collection}.csv`,
+    )
+  } finally {
+    button.disabled = false
+  }
+}
+
 /** @param {boolean} isChange something changed that is to be seen */
 async function items(isChange) {
   if (collection === '' || server.access.role === null) return
@@ -182,9 +199,7 @@ async function items(isChange) {
   form.show(query)
   void panel.show(collection, objects.has(collection) ? '' : key)
   const parameters = parse(query)
-  const isPaged = parameters.some(([name]) =>
-    ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit'].includes(name),
-  )
+  const isPaged = parameters.some(([name]) => PAGING.includes(name))
   const answer = await server.ask(
     withQuery(pathOf(collection), query, isPaged ? '' : `pageSize=${PAGE_SIZE}`, moment.query),
   )

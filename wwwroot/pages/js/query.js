@@ -16,8 +16,8 @@ export const OPERATORS = /** @type {const} */ ([
   ['exists', 'is there'],
 ])
 
-const PAGING = ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit']
-const RESERVED = ['q', 'sort', 'fields', 'asOf', ...PAGING]
+export const PAGING = ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit']
+const RESERVED = ['q', 'sort', 'fields', 'asOf', 'all', ...PAGING]
 const SUFFIX = /^(.+)_(eq|ne|gt|gte|lt|lte|in|contains|startswith|endswith|exists)$/
 
 /**

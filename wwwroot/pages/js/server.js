@@ -66,7 +66,33 @@ class Server extends EventTarget {
    * @param {Asked} [asked]
    * @returns {Promise<Answer>}
    */
-  async ask(path, { method = 'GET', body, text, type = 'application/json', headers = {} } = {}) {
+  async ask(path, asked) {
+    const answer = await answerOf(await this.#fetch(path, asked))
+    this.#know(answer.position)
+    return answer
+  }
+
+  /**
+   * Has the browser save what is answered.
+   * @param {string} path
+   * @param {string} type
+   * @param {string} name of the file
+   */
+  async download(path, type, name) {
+    const response = await this.#fetch(path, { headers: { Accept: type } })
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(await response.blob())
+    link.download = name
+    link.click()
+    URL.revokeObjectURL(link.href)
+  }
+
+  /**
+   * @param {string} path
+   * @param {Asked} [asked]
+   * @returns {Promise<Response>}
+   */
+  async #fetch(path, { method = 'GET', body, text, type = 'application/json', headers = {} } = {}) {
     const sent = text ?? (body === undefined ? undefined : JSON.stringify(body))
     /** @type {Response} */
     let response
@@ -87,13 +113,9 @@ class Server extends EventTarget {
     } catch {
       throw new Problem(0, undefined)
     }
-    const answer = await answerOf(response)
-    if (!response.ok) {
-      if (response.status === 401) this.#is('refused')
-      throw new Problem(response.status, answer.body)
-    }
-    this.#know(answer.position)
-    return answer
+    if (response.ok) return response
+    if (response.status === 401) this.#is('refused')
+    throw new Problem(response.status, (await answerOf(response)).body)
   }
 
   /**

@@ -81,18 +81,18 @@ function* asTheyStand(items: CollectionItems, { offset, size }: Query['page']): 
 }
 
 /** Where an item may match. */
-interface Candidate {
+export interface Candidate {
   readonly place: number
   /** Whether it does for certain. */
   readonly matches: boolean
 }
 
-function* all(items: CollectionItems): Generator<Candidate> {
+export function* all(items: CollectionItems): Generator<Candidate> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) yield { place, matches: false }
 }
 
 /** Each item once, however many keys it has. */
-function* candidatesOf(
+export function* candidatesOf(
   items: CollectionItems,
   { tree, access, single, others }: Lead,
 ): Generator<Candidate | undefined> {
@@ -119,33 +119,13 @@ function* first(
   items: CollectionItems,
   query: Query,
 ): Steps<Places> {
-  const { sort, page } = query
-  const compare = comparing(sort)
-  const matching = new Matching(items, query)
+  const { page } = query
   const places: number[] = []
   let passed = 0
   let last: Ranked | undefined
   for (;;) {
-    const firsts = new Firsts(page.offset + page.size - passed, compare)
-    let total = 0
-    let steps = 0
-    for (const candidate of candidates()) {
-      if (++steps % STEP === 0) yield
-      if (!candidate) continue
-      const { place, matches } = candidate
-      if (matches && sort.length === 0) {
-        total++
-        const ranked = { place, keys: [] }
-        if (!last || compare(ranked, last) > 0) firsts.add(ranked)
-        continue
-      }
-      const value = yield* matching.valueAt(place, matches)
-      if (!value) continue
-      total++
-      const ranked = yield* rankedOf(value, place, sort)
-      if (!last || compare(ranked, last) > 0) firsts.add(ranked)
-    }
-    const found = yield* firsts.take()
+    const most = page.offset + page.size - passed
+    const { found, total }: Following = yield* following(candidates(), items, query, most, last)
     for (const [index, { place }] of found.entries()) if (passed + index >= page.offset) places.push(place)
     passed += found.length
     last = found.at(-1)
@@ -153,8 +133,47 @@ function* first(
   }
 }
 
+interface Following {
+  readonly found: readonly Ranked[]
+  /** How many match, wherever they stand. */
+  readonly total: number
+}
+
+/** The items that match and follow one of them in the query's order: so many at most, and no more than there is room for. */
+export function* following(
+  candidates: Iterable<Candidate | undefined>,
+  items: CollectionItems,
+  query: Query,
+  most: number,
+  last: Ranked | undefined,
+): Steps<Following> {
+  const { sort } = query
+  const compare = comparing(sort)
+  const matching = new Matching(items, query)
+  const firsts = new Firsts(most, compare)
+  let total = 0
+  let steps = 0
+  for (const candidate of candidates) {
+    if (++steps % STEP === 0) yield
+    if (!candidate) continue
+    const { place, matches } = candidate
+    if (matches && sort.length === 0) {
+      total++
+      const ranked = { place, keys: [] }
+      if (!last || compare(ranked, last) > 0) firsts.add(ranked)
+      continue
+    }
+    const value = yield* matching.valueAt(place, matches)
+    if (!value) continue
+    total++
+    const ranked = yield* rankedOf(value, place, sort)
+    if (!last || compare(ranked, last) > 0) firsts.add(ranked)
+  }
+  return { found: yield* firsts.take(), total }
+}
+
 /** A set of places, a bit for each. */
-class PlaceSet {
+export class PlaceSet {
   readonly #bits: Uint32Array
 
   constructor(places: number) {
@@ -168,5 +187,15 @@ class PlaceSet {
     const bits = this.#bits[at] as number
     this.#bits[at] = bits | bit
     return (bits & bit) === 0
+  }
+
+  /** The first place from one on that is in the set; undefined when there is none. */
+  from(place: number): number | undefined {
+    for (let at = place >>> 5; at < this.#bits.length; at++) {
+      const left = at === place >>> 5 ? -1 << (place & 31) : -1
+      const bits = (this.#bits[at] as number) & left
+      if (bits !== 0) return at * 32 + 31 - Math.clz32(bits & -bits)
+    }
+    return undefined
   }
 }

@@ -1,0 +1,103 @@
+import { isItem } from '../collections/collection.ts'
+import { type Item, keyOf } from '../collections/item.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent, ItemId, Position } from '../events/event.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import type { JsonObject } from '../json/value.ts'
+import type { List } from '../long-list.ts'
+import type { Steps } from '../slices.ts'
+import type { BulkCommand } from './command.ts'
+import { creatingItems, type Rejected } from './create-items.ts'
+import { type Accepted, checkName, isSingle } from './decide.ts'
+import { Deletions } from './deletions.ts'
+import type { Rules } from './rules.ts'
+
+/** The items that filters select, as they were at one position. */
+export interface Selected {
+  readonly position: Position
+  readonly ids: Iterable<ItemId | undefined>
+  /** Whether the filters select an item that was written since. */
+  readonly matches: (item: JsonObject) => Steps<boolean>
+}
+
+/** Finds the items of a collection that filters select; undefined when there is no such collection. */
+export type Select = (command: DeleteItems) => Promise<Selected | undefined>
+
+export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
+
+/** What a command makes of many items. */
+export interface BulkDecision {
+  readonly events: List<DomainEvent>
+  readonly rejected: Rejected
+}
+
+const NONE: Rejected = new Map()
+
+/** `selected` is what the filters of DeleteItems select. */
+export function* decideBulk(
+  command: BulkCommand,
+  accepted: Accepted,
+  rules: Rules,
+  selected: Selected | undefined,
+): Steps<BulkDecision> {
+  switch (command.type) {
+    case 'CreateItems':
+      return yield* creatingItems(command, accepted, rules)
+    case 'DeleteItems':
+      if (!selected) throw unknown(command.collection)
+      return { events: yield* deletingItems(command, accepted, selected), rejected: NONE }
+    case 'CreateCollection':
+      return { events: creatingCollection(command.collection, accepted), rejected: NONE }
+    case 'RemoveCollection':
+      return { events: yield* removingCollection(command.collection, accepted), rejected: NONE }
+    default:
+      return command satisfies never
+  }
+}
+
+/** An item that was written since it was selected is deleted only if the filters still select it. */
+function* deletingItems(
+  { collection: name }: DeleteItems,
+  accepted: Accepted,
+  { position, ids, matches }: Selected,
+): Steps<Deletions> {
+  // The rest is decided when nothing is being flushed.
+  yield
+  const collection = accepted.collection(name)
+  if (!collection.exists) throw unknown(name)
+  if (collection.isObject) throw isSingle(name)
+  const deletions = new Deletions(name)
+  for (const id of ids) {
+    yield
+    const item = id === undefined ? undefined : collection.get(keyOf(id))
+    if (!isItem(item)) continue
+    if (item.position <= position || (yield* matches((yield* parseSteps(item.text)) as JsonObject))) deletions.add(item)
+  }
+  return deletions
+}
+
+function creatingCollection(name: string, accepted: Accepted): readonly DomainEvent[] {
+  checkName(name)
+  const collection = accepted.collection(name)
+  if (collection.isObject) throw isSingle(name)
+  return collection.exists ? [] : [{ type: 'CollectionCreated', collection: name }]
+}
+
+function* removingCollection(name: string, accepted: Accepted): Steps<Deletions> {
+  // The items can be listed only when nothing is being flushed.
+  yield
+  const collection = accepted.collection(name)
+  if (!collection.exists) throw unknown(name)
+  if (collection.isObject) throw isSingle(name)
+  const deletions = new Deletions(name)
+  for (const item of collection.items() as Iterable<Item>) {
+    deletions.add(item)
+    yield
+  }
+  deletions.removeCollection()
+  return deletions
+}
+
+function unknown(collection: string): Refusal {
+  return new Refusal('NotFound', `There is no collection ${JSON.stringify(collection)}.`)
+}

@@ -1,0 +1,117 @@
+import { keyOf } from '../collections/item.ts'
+import { Overlay } from '../collections/overlay.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent } from '../events/event.ts'
+import { own } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import { type List, LongList } from '../long-list.ts'
+import type { Steps } from '../slices.ts'
+import type { BatchItem, BulkCommand, Rejection } from './command.ts'
+import { type Accepted, decide, withId } from './decide.ts'
+import type { Rules } from './rules.ts'
+
+export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>
+
+/** The rejected items of a batch by their index. */
+export type Rejected = ReadonlyMap<number, Rejection>
+
+export interface CreatedItems {
+  readonly events: List<DomainEvent>
+  readonly rejected: Rejected
+}
+
+type Created = Extract<DomainEvent, { readonly item: unknown }>
+
+/** Items, or characters of their texts, that are decided in one step. */
+const STEP_ITEMS = 64
+const STEP_CHARACTERS = 64 * 1024
+
+/** A batch is many CreateItem commands, each decided on what the ones before it made. */
+export function* creatingItems(command: CreateItems, accepted: Accepted, rules: Rules): Steps<CreatedItems> {
+  const { collection, items, isLenient } = command
+  const batch = new Overlay((name) => accepted.collection(name), 0)
+  const events = new LongList<DomainEvent>()
+  const rejected = new Map<number, Rejection>()
+  let decided = 0
+  let characters = 0
+  for (const [index, one] of items.entries()) {
+    if (decided === STEP_ITEMS || characters > STEP_CHARACTERS) {
+      decided = 0
+      characters = 0
+      yield
+    }
+    decided++
+    try {
+      const made = yield* decide({ type: 'CreateItem', collection, item: itemOf(one) }, batch, rules)
+      batch.accept(made)
+      for (const event of made) {
+        if ('item' in event) characters += event.item.text.length
+        events.push(event)
+      }
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      if (!isLenient) throw refusalAt(index, one, error)
+      rejected.set(index, rejectionOf(error))
+    }
+  }
+  return { events, rejected }
+}
+
+/**
+ * Which items of a batch were rejected when it was decided, from the events that it made then: they have the order of the
+ * batch, so each item is either that of the next event or was rejected.
+ */
+export function* rejectedBefore(
+  { collection, items }: CreateItems,
+  events: Iterable<DomainEvent>,
+  accepted: Accepted,
+  rules: Rules,
+): Steps<Rejected> {
+  const created = new LongList<Created>()
+  for (const event of events) if (event.type === 'ItemCreated') created.push(event)
+  const rejected = new Map<number, Rejection>()
+  let next = 0
+  for (const [index, one] of items.entries()) {
+    yield
+    const event = created.at(next)
+    if (event && 'item' in one) {
+      const wanted = rules.clientIdsOnPost ? own(one.item, 'id') : undefined
+      const isId = wanted === undefined || keyOf(wanted as string) === keyOf(event.id)
+      if (isId && (yield* stringifySteps(yield* withId(one.item, event.id))) === event.item.text) {
+        next++
+        continue
+      }
+    }
+    try {
+      yield* decide({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
+      rejected.set(index, { code: 'Conflict', message: 'It was rejected when this request first came.', faults: [] })
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      rejected.set(index, rejectionOf(error))
+    }
+  }
+  return rejected
+}
+
+function itemOf(one: BatchItem) {
+  if ('item' in one) return one.item
+  const { code, message, faults } = one.rejection
+  throw new Refusal(code, message, faults)
+}
+
+/** Faults of one item that are told: a batch has many items, and each may have a hundred. */
+const FAULTS = 10
+
+export function rejectionOf({ code, message, faults }: Refusal): Rejection {
+  return { code, message, faults: faults.slice(0, FAULTS) }
+}
+
+/** The refusal of a whole batch because of one of its items. */
+export function refusalAt(index: number, { line }: BatchItem, { code, message, faults }: Rejection): Refusal {
+  const where = line === undefined ? `The item ${index} of the list` : `Line ${line}`
+  return new Refusal(
+    code,
+    `${where}: ${message}`,
+    faults.map(({ pointer, message }) => ({ pointer: `/${index}${pointer}`, message })),
+  )
+}

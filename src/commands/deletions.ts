@@ -1,0 +1,56 @@
+import { IdList } from '../collections/id-list.ts'
+import type { Item } from '../collections/item.ts'
+import type { DomainEvent, ItemId } from '../events/event.ts'
+import { type List, LongList } from '../long-list.ts'
+import { stamp } from './decide.ts'
+
+/**
+ * The deletions of many items, and the removal of their collection if that is wanted. An event is made when it is asked for:
+ * what is kept takes 20 to 30 bytes for an item whose id is an integer.
+ */
+export class Deletions implements List<DomainEvent> {
+  readonly #collection: string
+  readonly #ids = new IdList()
+  readonly #revisions = new LongList<number>()
+  readonly #positions = new LongList<number>()
+  #isRemoval = false
+
+  constructor(collection: string) {
+    this.#collection = collection
+  }
+
+  get length(): number {
+    return this.#ids.length + (this.#isRemoval ? 1 : 0)
+  }
+
+  add({ id, revision, position }: Item): void {
+    this.#ids.push(id)
+    this.#revisions.push(revision)
+    this.#positions.push(position)
+  }
+
+  /** The collection is removed after its items. */
+  removeCollection(): void {
+    this.#isRemoval = true
+  }
+
+  at(index: number): DomainEvent | undefined {
+    const place = index < 0 ? this.length + index : index
+    if (this.#isRemoval && place === this.#ids.length)
+      return { type: 'CollectionRemoved', collection: this.#collection }
+    const id = this.#ids.at(place)
+    if (id === undefined) return undefined
+    const before = { revision: this.#revisions.at(place) as number, position: this.#positions.at(place) as number }
+    return { type: 'ItemDeleted', ...stamp(this.#collection, id as ItemId, before) }
+  }
+
+  slice(from: number, to = this.length): readonly DomainEvent[] {
+    const events: DomainEvent[] = []
+    for (let index = from; index < Math.min(to, this.length); index++) events.push(this.at(index) as DomainEvent)
+    return events
+  }
+
+  *[Symbol.iterator](): Generator<DomainEvent> {
+    for (let index = 0; index < this.length; index++) yield this.at(index) as DomainEvent
+  }
+}

@@ -1,0 +1,64 @@
+import type { IncomingMessage } from 'node:http'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { Refusal } from '../errors.ts'
+import { bodyRefusal, normalizeCoding, tooLarge } from './koa-body.ts'
+
+const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
+
+/** How many bytes a body may have, decompressed. */
+export interface BodyLimits {
+  readonly bytes: number
+  /** If it begins with a bracket, as a JSON list does. */
+  readonly listBytes: number
+}
+
+/**
+ * Gathers the body of a request, decompressed. It is refused while it is read, as soon as it has too many bytes, so that a small
+ * body that inflates to gigabytes costs no more than the limit.
+ */
+export async function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+  normalizeCoding(request)
+  const coding = request.headers['content-encoding']
+  const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
+  const announced = coding === undefined ? Number(request.headers['content-length'] ?? 0) : 0
+  const largest = Math.max(bytes, listBytes)
+  if (announced > largest) throw tooLarge(largest)
+  const source = decoder ? request.pipe(decoder) : request
+  try {
+    return await new Promise((resolve, reject) => {
+      const chunks: Buffer[] = []
+      let length = 0
+      let limit: number | undefined
+      source.on('data', (chunk: Buffer) => {
+        chunks.push(chunk)
+        length += chunk.length
+        limit ??= limitOf(chunk)
+        const most = limit ?? listBytes
+        if (Math.max(length, announced) > most) reject(tooLarge(most))
+      })
+      source.on('end', () => resolve(Buffer.concat(chunks, length)))
+      source.on('error', (error) => reject(bodyRefusal(error, limit ?? listBytes)))
+      const gone = (): void => {
+        if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client went away.'))
+      }
+      request.on('error', gone)
+      request.on('close', gone)
+    })
+  } finally {
+    // What follows a refusal is not inflated.
+    source.removeAllListeners('data')
+    if (decoder) {
+      request.unpipe(decoder)
+      decoder.destroy()
+    }
+  }
+
+  /** Undefined while nothing but blanks was read. */
+  function limitOf(chunk: Buffer): number | undefined {
+    const first = chunk.find((byte) => byte !== 0x20 && (byte < 0x09 || byte > 0x0d))
+    if (first === undefined) return undefined
+    return first === OPEN_BRACKET ? listBytes : bytes
+  }
+}
+
+const OPEN_BRACKET = 0x5b

@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import type { BatchItem } from '../commands/command.ts'
+import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
+import type { DomainEvent, ItemId } from '../events/event.ts'
+import { decodeText, parseJson } from '../json/parse.ts'
+import { isArray, type JsonValue } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import type { Slices, Steps } from '../slices.ts'
+import { NDJSON_TYPE } from './answers.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import { gatherBody } from './batch-body.ts'
+import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
+import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
+import { CSV_TYPE } from './formats/forms.ts'
+import { onFirstUse } from './late-modules.ts'
+import { problemIn } from './problems.ts'
+import { originOf, refuseUnheeded, wantsLenient } from './requests.ts'
+
+export interface BatchesOptions {
+  readonly handler: Pick<CommandHandler, 'bulk'>
+  readonly slices: Slices
+  /** Of a single item. */
+  readonly bodyBytes: number
+  readonly batchBytes: number
+  readonly batchItems: number
+}
+
+const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
+
+/** The body of a POST to a collection: one item, or the items of a batch. */
+export type Posted = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
+
+/** Batches of items that are POSTed to a collection. */
+export class Batches {
+  readonly #options: BatchesOptions
+  readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
+
+  constructor(options: BatchesOptions) {
+    this.#options = options
+  }
+
+  async read(request: ApiRequest): Promise<Posted> {
+    const { bodyBytes, batchBytes, slices } = this.#options
+    const { headers } = request
+    const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
+    const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
+    const source = { headers, bytes: () => gatherBody(request.incoming, limits) }
+    const { bytes, type } = await readBytes(source, TYPES)
+    if (type === JSON_TYPE) {
+      const json = await slices.run(() => parseJson(bytes))
+      return isArray(json) ? { bytes, items: await this.#itemsOf(type, json, request) } : { bytes, type, json }
+    }
+    return { bytes, items: await this.#itemsOf(type, await slices.run(() => decodeText(bytes), request), request) }
+  }
+
+  async #itemsOf(type: string, content: JsonValue, request: ApiRequest): Promise<readonly BatchItem[]> {
+    const { slices, batchItems } = this.#options
+    const limits = { items: batchItems, isLenient: wantsLenient(request.headers) }
+    if (isArray(content)) return slices.run(() => itemsOfList(content, limits), request)
+    const text = content as string
+    if (type === NDJSON_TYPE) return slices.run(() => itemsOfLines(text, limits), request)
+    const papa = await this.#papa()
+    return slices.run(() => itemsOfCsv(papa, text, limits), request)
+  }
+
+  /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` those that can be created. */
+  async create(
+    request: ApiRequest,
+    reply: Reply,
+    collection: string,
+    { bytes, items }: Extract<Posted, { items: unknown }>,
+  ): Promise<void> {
+    refuseUnheeded(request)
+    const { handler, slices } = this.#options
+    const isLenient = wantsLenient(request.headers)
+    const command = { type: 'CreateItems', collection, items, isLenient } as const
+    const outcome = await handler.bulk(command, originOf(request, await slices.run(() => digestOf(bytes))))
+    reply.position = outcome.position
+    if (!isLenient) {
+      reply.json(await slices.run(() => idsOf(outcome)), 201)
+      return
+    }
+    reply.set('Preference-Applied', 'handling=lenient')
+    reply.json(await slices.run(() => resultsOf(outcome, items)))
+  }
+}
+
+function* idsOf({ events }: BulkOutcome): Steps<string> {
+  return yield* stringifySteps({ ids: createdIn(events) })
+}
+
+function createdIn(events: Iterable<DomainEvent>): readonly ItemId[] {
+  const ids: ItemId[] = []
+  for (const event of events) if (event.type === 'ItemCreated') ids.push(event.id)
+  return ids
+}
+
+/** A result for each item of the batch, in its order. */
+function* resultsOf({ events, rejected }: BulkOutcome, items: readonly BatchItem[]): Steps<string> {
+  const created = createdIn(events)
+  const texts: string[] = []
+  let next = 0
+  for (const [index, { line }] of items.entries()) {
+    const rejection = rejected.get(index)
+    const at = line === undefined ? {} : { line }
+    if (rejection) {
+      texts.push(JSON.stringify({ status: 'rejected', ...at, problem: problemIn(rejection) }))
+      yield
+    } else texts.push(JSON.stringify({ status: 'created', ...at, id: created[next++] }))
+  }
+  return `{"results":[${texts.join(',')}]}`
+}
+
+const DIGEST_BYTES = 1024 * 1024
+
+/** Stands for the bytes of a body, of which there may be many. */
+function* digestOf(bytes: Uint8Array): Steps<Uint8Array> {
+  const digest = createHash('sha256')
+  for (let from = 0; from < bytes.length; from += DIGEST_BYTES) {
+    digest.update(bytes.subarray(from, from + DIGEST_BYTES))
+    yield
+  }
+  return digest.digest()
+}

@@ -1,0 +1,132 @@
+import type { BulkCommand } from '../commands/command.ts'
+import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
+import { Refusal } from '../errors.ts'
+import { type ItemId, isItemEvent } from '../events/event.ts'
+import { formatPath } from '../json/paths.ts'
+import { collectionPath } from '../projections/address.ts'
+import type { Queries } from '../projections/query/queries.ts'
+import {
+  AS_OF,
+  mayBeRelative,
+  type Parameter,
+  parseQuery,
+  type Query,
+  WITHOUT_FILTERS,
+} from '../projections/query/query.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import { type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+
+export interface DeletionOptions {
+  readonly handler: Pick<CommandHandler, 'bulk'>
+  readonly queries: Pick<Queries, 'timeOf'>
+  readonly now: () => Date
+  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
+}
+
+const DRY_RUN = 'dryRun'
+/** Ids that the answer lists; all of them are in the journal. */
+const LISTED_IDS = 1000
+/** Operators that compare. */
+const RANGES: readonly string[] = ['gt', 'gte', 'lt', 'lte']
+const NO_BODY = new Uint8Array()
+
+/** json-server's parameters: as fields of an item they select nothing, which a client that means something else would not notice. */
+const FOREIGN = ['_sort', '_order', '_page', '_per_page', '_limit', '_start', '_end', '_embed', '_expand', '_dependent']
+
+/** PUT of a collection: there is one afterwards. */
+export async function createCollection(
+  request: ApiRequest,
+  reply: Reply,
+  collection: string,
+  handler: Pick<CommandHandler, 'bulk'>,
+): Promise<void> {
+  const { headers } = request
+  if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
+    throw new Refusal('Invalid', 'A PUT that creates a collection has no body. Items are sent by POST, also as a list.')
+  }
+  refuseConditions(request)
+  refuseUnheeded(request)
+  if (request.querystring !== '') throw new Refusal('Invalid', 'A PUT that creates a collection has no query.')
+  const command = { type: 'CreateCollection', collection } as const
+  const { position, events } = await handler.bulk(command, originOf(request, NO_BODY))
+  reply.position = position
+  reply.status = 204
+  if (events.length === 0) return
+  reply.set('Location', collectionPath(collection))
+  reply.json('[]', 201)
+}
+
+/** DELETE of a collection: of the items that the filters select, without filters of the collection itself. */
+export async function deleteItems(
+  request: ApiRequest,
+  reply: Reply,
+  collection: string,
+  { handler, queries, now, limits }: DeletionOptions,
+): Promise<void> {
+  refuseConditions(request)
+  refuseUnheeded(request)
+  const isAdmin = request.principal.role === 'admin'
+  const { filters, isDryRun } = parseDeletion(parametersOf(request, limits))
+  checkFilters(parseQuery(filters, limits, { time: queries.timeOf(collection), now: now().getTime() }))
+  if (filters.length === 0 && !isAdmin) {
+    throw new Refusal('Forbidden', 'Without filters a DELETE removes the whole collection; the role admin is needed.')
+  }
+  const seconds = isAdmin ? {} : { seconds: limits.scanSeconds }
+  const command: BulkCommand =
+    filters.length === 0
+      ? { type: 'RemoveCollection', collection }
+      : { type: 'DeleteItems', collection, filters: filters.map(({ raw }) => raw).join('&'), ...seconds }
+  const outcome = await handler.bulk(command, originOf(request, NO_BODY), isDryRun)
+  reply.position = outcome.position
+  reply.json(JSON.stringify({ deleted: deletedIn(outcome), dryRun: isDryRun, ids: firstIds(outcome) }))
+}
+
+function parseDeletion(parameters: readonly Parameter[]) {
+  const filters: Parameter[] = []
+  const dryRun: string[] = []
+  for (const parameter of parameters) {
+    const { name, value } = parameter
+    if (name === DRY_RUN) dryRun.push(value)
+    else if (WITHOUT_FILTERS.has(name) || FOREIGN.includes(name)) {
+      const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q and dryRun'
+      throw new Refusal(
+        'Invalid',
+        `A DELETE of items does not take ${name}: ${why}. A field of that name is ${name}_eq.`,
+      )
+    } else filters.push(parameter)
+  }
+  if (dryRun.length > 1 || !['true', 'false'].includes(dryRun[0] ?? 'false')) {
+    throw new Refusal('Invalid', 'The parameter dryRun must be true or false, once.')
+  }
+  return { filters, isDryRun: dryRun[0] === 'true' }
+}
+
+/** As text nearly all times are less than `now-30d`: a DELETE would delete much more than was meant. */
+function checkFilters({ filters }: Query): void {
+  for (const { path, operator, wanted } of filters) {
+    if (!RANGES.includes(operator) || !mayBeRelative(wanted.map(({ text }) => ({ value: text })))) continue
+    throw new Refusal(
+      'Invalid',
+      `The field ${formatPath(path)} is compared with a time relative to now, but is not the event time of the collection, which the setting Collections.<name>.Time names.`,
+    )
+  }
+}
+
+/** Items that were written since it was asked for may not be what the client knows. */
+function refuseConditions({ headers }: ApiRequest): void {
+  for (const name of ['if-match', 'if-none-match'] as const) {
+    if (headers[name] === undefined) continue
+    throw new Refusal(
+      'Invalid',
+      `Conditions such as ${name} are for single items; a collection is written without them.`,
+    )
+  }
+}
+
+function deletedIn({ events }: BulkOutcome): number {
+  return events.length - (events.at(-1)?.type === 'CollectionRemoved' ? 1 : 0)
+}
+
+function firstIds({ events }: BulkOutcome): readonly ItemId[] {
+  return events.slice(0, LISTED_IDS).flatMap((event) => (isItemEvent(event) ? [event.id] : []))
+}

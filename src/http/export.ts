@@ -1,0 +1,305 @@
+import { setImmediate } from 'node:timers/promises'
+import { Refusal } from '../errors.ts'
+import type { Position } from '../events/event.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import { formatPath, type Path, type Selection } from '../json/paths.ts'
+import type { JsonValue } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import type { Answer } from '../projections/query/answer.ts'
+import type { Reading } from '../projections/query/index/reading.ts'
+import type { Queries } from '../projections/query/queries.ts'
+import { ALL, PAGING, type Parameter, type Query } from '../projections/query/query.ts'
+import { ResultCursor } from '../projections/query/result-cursor.ts'
+import { type Asker, Slices, type Steps } from '../slices.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import { CsvColumns } from './formats/csv-columns.ts'
+import { type Form, TYPES } from './formats/forms.ts'
+import { ItemShapes } from './formats/item-shapes.ts'
+import { TextStream } from './formats/text-stream.ts'
+import { csvWriter, type ItemsWriter, type ItemText, jsonWriter, linesWriter, noteColumns } from './formats/writers.ts'
+import { onFirstUse } from './late-modules.ts'
+
+export interface TaggedQuery {
+  readonly query: Query
+  /** Whether only an event can change its result, so that it has an `ETag`. */
+  readonly isTagged: boolean
+}
+
+export interface ExportsOptions {
+  readonly queries: Queries
+  readonly askerOf: (request: ApiRequest) => Asker
+  readonly tagAt: (position: Position) => string
+  readonly linkOf: (name: string, parameters: readonly Parameter[], query: Query, total: number) => string | undefined
+}
+
+/** How a list of items is asked for. */
+interface Wanted {
+  readonly form: Form
+  /** The whole result instead of a page. */
+  readonly isWhole: boolean
+}
+
+interface Asked extends Wanted, TaggedQuery {
+  readonly name: string
+  readonly parameters: readonly Parameter[]
+}
+
+/** Undefined when a page is wanted as JSON. Refuses a form that there is not. */
+export function exportOf(form: Form | undefined, parameters: readonly Parameter[]): Wanted | undefined {
+  if (!form) throw new Refusal('NotAcceptable', `Items come as ${Object.values(TYPES).join(', ')}.`)
+  const isWhole = isForAll(parameters)
+  return form === 'json' && !isWhole ? undefined : { form, isWhole }
+}
+
+/** Whole results that are sent at a time. Each keeps in the store what it reads and others replace. */
+const MOST_AT_ONCE = 16
+/** After which a client may try again. */
+const RETRY_SECONDS = 5
+/** Items that are read and written at once, or characters of them. */
+const PART_ITEMS = 256
+const PART_CHARACTERS = 128 * 1024
+
+const TYPE_HEADERS: Readonly<Record<Form, string>> = { ...TYPES, csv: `${TYPES.csv}; charset=utf-8` }
+
+/** Items one part after the other, each once; undefined after the last. */
+type Source = () => Steps<readonly ItemText[] | undefined>
+
+/** What is sent: its items from the beginning, in their order or in any. */
+type Sources = (isOrdered: boolean) => Source
+
+/** The items of a collection in other forms than JSON, and whole results in any form. */
+export class Exports {
+  readonly #options: ExportsOptions
+  readonly #slices = new Slices()
+  readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
+  #open = 0
+
+  constructor(options: ExportsOptions) {
+    this.#options = options
+  }
+
+  /** Answers from the reading, and releases it. */
+  async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: Reading): Promise<void> {
+    const { tagAt } = this.#options
+    const { form, isWhole, query, isTagged } = asked
+    const release = once(() => reading.release())
+    try {
+      if (isWhole && query.grouping) {
+        throw new Refusal(
+          'Invalid',
+          'The parameter all is for items. Groups come on one page unless smaller ones are wanted.',
+        )
+      }
+      const tag = tagAt(reading.position)
+      const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
+      if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
+      reply.set('Content-Type', TYPE_HEADERS[form])
+      if (isWhole) await this.#sendWhole(request, reply, form, query, reading, release)
+      else await this.#sendPage(request, reply, asked, reading, release)
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  async #sendPage(
+    request: ApiRequest,
+    reply: Reply,
+    { name, parameters, form, query }: Asked,
+    reading: Reading,
+    release: () => void,
+  ): Promise<void> {
+    const { linkOf } = this.#options
+    const { items, total } = await this.#page(request, form, query, reading)
+    release()
+    reply.set('X-Total-Count', String(total))
+    const link = linkOf(name, parameters, query, total)
+    if (link !== undefined) reply.set('Link', link)
+    if (request.method !== 'HEAD') await this.#send(reply, form, query, () => partsOf(items), request)
+  }
+
+  async #page(
+    request: ApiRequest,
+    form: Form,
+    query: Query,
+    reading: Reading,
+  ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
+    const { queries, askerOf } = this.#options
+    const asker = askerOf(request)
+    if (!query.grouping) return queries.find(reading, query, asker)
+    const { text, total } = await queries.answer(reading, query, asker)
+    return { items: await this.#slices.run(() => rowsOf(text, form, query), asker), total }
+  }
+
+  async #sendWhole(
+    request: ApiRequest,
+    reply: Reply,
+    form: Form,
+    query: Query,
+    reading: Reading,
+    release: () => void,
+  ): Promise<void> {
+    if (request.method === 'HEAD') return release()
+    if (this.#open >= MOST_AT_ONCE) {
+      reply.set('Retry-After', String(RETRY_SECONDS))
+      throw new Refusal('TooManyRequests', `The server sends ${MOST_AT_ONCE} whole results at a time; try again later.`)
+    }
+    this.#open++
+    const ended = once(() => {
+      this.#open--
+      release()
+    })
+    try {
+      const sources: Sources = (isOrdered) => found(reading, isOrdered ? query : { ...query, sort: [] })
+      await this.#send(reply, form, query, sources, request, ended)
+    } catch (error) {
+      ended()
+      throw error
+    }
+  }
+
+  /** Makes the body. `ended` is called when it is sent, or cannot be sent any more. */
+  async #send(
+    reply: Reply,
+    form: Form,
+    query: Query,
+    sources: Sources,
+    request: ApiRequest,
+    ended: () => void = () => {},
+  ): Promise<void> {
+    const slices = this.#slices
+    let body: TextStream | undefined
+    const { limit } = this.#options.askerOf(request)
+    // What is being made when its client goes away is given up.
+    const asker: Asker = { isGone: () => request.isGone() || body?.destroyed === true, limit }
+    const writer = await this.#writer(form, query, sources, asker)
+    const source = sources(true)
+    let text = writer.begin
+    let parts = 0
+    let isEnded = false
+    const next = async (): Promise<string | undefined> => {
+      if (isEnded) return undefined
+      // Others have a turn between two parts, also where the client takes each at once.
+      await setImmediate()
+      const items = await slices.run(source, asker)
+      if (items) text += (parts++ > 0 ? writer.between : '') + (await slices.run(() => writer.part(items), asker))
+      else text += writer.end
+      isEnded = items === undefined
+      const made = text
+      text = ''
+      return made === '' ? undefined : made
+    }
+    body = new TextStream(next, ended)
+    reply.stream(TYPE_HEADERS[form], body)
+  }
+
+  async #writer(form: Form, { fields, grouping }: Query, sources: Sources, asker: Asker): Promise<ItemsWriter> {
+    if (form === 'json') return jsonWriter(fields)
+    if (form === 'ndjson') return linesWriter(fields)
+    const papa = await this.#papa()
+    const nameOf = grouping && grouping.kind !== 'newest' ? plainName : formatPath
+    // The header row comes first, so all items are looked at for it.
+    const { columns, shapes } = await this.#slices.run(() => columnsOf(sources(false), fields, nameOf), asker)
+    return csvWriter(papa, columns, shapes, fields)
+  }
+}
+
+function* columnsOf(
+  source: Source,
+  fields: Selection | undefined,
+  nameOf: (path: Path) => string,
+): Steps<{ readonly columns: CsvColumns; readonly shapes: ItemShapes }> {
+  const columns = new CsvColumns(nameOf, fields)
+  const shapes = new ItemShapes(nameOf)
+  for (;;) {
+    const items = yield* source()
+    if (!items) return { columns, shapes }
+    yield* noteColumns(columns, shapes, items, fields)
+    yield
+  }
+}
+
+/** The names of the columns of a row may have dots of their own, as `avg(data.temperature)` has. */
+function plainName(path: Path): string {
+  return path.join('.')
+}
+
+/** The rows of a grouped query, or its newest items. In CSV a distinct value is a row of one column. */
+function* rowsOf(text: Answer['text'], form: Form, { grouping }: Query): Steps<readonly ItemText[]> {
+  const rows = (yield* parseSteps(typeof text === 'string' ? text : text.pieces.join(''))) as readonly JsonValue[]
+  const column = form === 'csv' && grouping?.kind === 'distinct' ? formatPath(grouping.path) : undefined
+  const items: ItemText[] = []
+  for (const row of rows) {
+    items.push({ text: yield* stringifySteps(column === undefined ? row : { [column]: row }) })
+    yield
+  }
+  return items
+}
+
+/** Whether the whole result is asked for, and no page of it. */
+function isForAll(parameters: readonly Parameter[]): boolean {
+  const asked = parameters.filter(({ name }) => name === ALL)
+  const [first] = asked
+  if (!first) return false
+  if (asked.length > 1 || !['true', 'false'].includes(first.value)) {
+    throw new Refusal('Invalid', 'The parameter all must be true or false, once.')
+  }
+  const paging = parameters.find(({ name }) => PAGING.has(name))
+  if (first.value === 'true' && paging) {
+    throw new Refusal('Invalid', `The whole result has no pages: all=true does not go with ${paging.name}.`)
+  }
+  return first.value === 'true'
+}
+
+function found(reading: Reading, query: Query): Source {
+  const { items } = reading
+  const cursor = new ResultCursor(reading, query)
+  let places: readonly number[] = []
+  let index = 0
+  // What is kept changes where the work is done, as it may be begun anew before that.
+  return function* () {
+    while (index >= places.length) {
+      const next = yield* cursor.next()
+      if (!next) return undefined
+      places = next
+      index = 0
+    }
+    const part: ItemText[] = []
+    let characters = 0
+    let at = index
+    while (at < places.length && part.length < PART_ITEMS && characters < PART_CHARACTERS) {
+      const item = items.uncachedAt(places[at++] as number) as ItemText
+      part.push(item)
+      characters += item.text.length
+      if (part.length % READ === 0) yield
+    }
+    index = at
+    return part
+  }
+}
+
+const READ = 32
+
+function partsOf(items: readonly ItemText[]): Source {
+  let index = 0
+  // biome-ignore lint/correctness/useYield: the items are there
+  return function* () {
+    const part: ItemText[] = []
+    let characters = 0
+    for (; index < items.length && part.length < PART_ITEMS && characters < PART_CHARACTERS; index++) {
+      const item = items[index] as ItemText
+      part.push(item)
+      characters += item.text.length
+    }
+    return part.length > 0 ? part : undefined
+  }
+}
+
+function once(work: () => void): () => void {
+  let isDone = false
+  return () => {
+    if (isDone) return
+    isDone = true
+    work()
+  }
+}

@@ -1,0 +1,116 @@
+import { Refusal } from '../../errors.ts'
+import type { Path, Selection } from '../../json/paths.ts'
+import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
+import { stringifySteps } from '../../json/value-steps.ts'
+import type { Steps } from '../../slices.ts'
+
+/** A row of all columns is made for each item, however few of them it has. */
+const MOST_COLUMNS = 1000
+
+interface Column {
+  /** Whether some item has a value here that is no object with members. */
+  hasValue: boolean
+  /** Whether it was asked for. Then it is one, unless items have objects with members here. */
+  isWanted: boolean
+  readonly inner: Columns
+}
+
+type Columns = Map<string, Column>
+
+/**
+ * The columns of items: a dotted path for each value in an object, whatever its depth. They have the order in which they were
+ * first met, those of one object side by side.
+ */
+export class CsvColumns {
+  readonly #columns: Columns = new Map()
+  readonly #nameOf: (path: Path) => string
+  #count = 0
+
+  /** Fields that were asked for come first. One that no item has is a column, too. */
+  constructor(nameOf: (path: Path) => string, fields?: Selection) {
+    this.#nameOf = nameOf
+    if (fields) this.#begin(this.#columns, fields)
+  }
+
+  /** Adds what an item has. */
+  note(item: JsonObject): void {
+    this.#note(this.#columns, item)
+  }
+
+  get names(): readonly string[] {
+    const names: string[] = []
+    const list = (columns: Columns, path: Path): void => {
+      for (const [name, column] of columns) {
+        const here = [...path, name]
+        if (isShown(column)) names.push(this.#nameOf(here))
+        list(column.inner, here)
+      }
+    }
+    list(this.#columns, [])
+    return names
+  }
+
+  /** The cells of an item, whose columns were noted. */
+  *row(item: JsonObject): Steps<readonly string[]> {
+    const cells: string[] = []
+    /** Arrays are written when all cells are there, as they may be long. */
+    const arrays: { readonly at: number; readonly value: JsonValue }[] = []
+    const add = (columns: Columns, object: JsonObject | undefined): void => {
+      for (const [name, column] of columns) {
+        const { inner } = column
+        const value = object && own(object, name)
+        const isBranch = isObject(value) && inner.size > 0
+        if (isShown(column)) {
+          if (typeof value === 'object' && value !== null && !isBranch) arrays.push({ at: cells.length, value })
+          cells.push(
+            typeof value === 'string' ? value : isBranch || value === undefined || value === null ? '' : String(value),
+          )
+        }
+        if (inner.size > 0) add(inner, isBranch ? value : undefined)
+      }
+    }
+    add(this.#columns, item)
+    for (const { at, value } of arrays) cells[at] = yield* stringifySteps(value)
+    return cells
+  }
+
+  #begin(columns: Columns, fields: Selection): void {
+    for (const [name, below] of fields) {
+      const column = this.#columnOf(columns, name)
+      column.isWanted = below.size === 0
+      this.#begin(column.inner, below)
+    }
+  }
+
+  #note(columns: Columns, object: JsonObject): void {
+    for (const name in object) {
+      const value = object[name] as JsonValue
+      const column = columns.get(name) ?? this.#columnOf(columns, name)
+      if (isObject(value) && hasMembers(value)) this.#note(column.inner, value)
+      else column.hasValue = true
+    }
+  }
+
+  #columnOf(columns: Columns, name: string): Column {
+    const known = columns.get(name)
+    if (known) return known
+    if (++this.#count > MOST_COLUMNS) {
+      throw new Refusal(
+        'Invalid',
+        `The items have more than ${MOST_COLUMNS} different fields, too many for columns; name those wanted in fields, or ask for NDJSON.`,
+      )
+    }
+    const column: Column = { hasValue: false, isWanted: false, inner: new Map() }
+    columns.set(name, column)
+    return column
+  }
+}
+
+function isShown({ hasValue, isWanted, inner }: Column): boolean {
+  return hasValue || (isWanted && inner.size === 0)
+}
+
+function hasMembers(object: JsonObject): boolean {
+  for (const _ in object) return true
+  return false
+}

@@ -1,0 +1,155 @@
+import type Papa from 'papaparse'
+import { Refusal } from '../../errors.ts'
+import { MAX_NESTING } from '../../json/parse-steps.ts'
+import { formatPath, type Path, parsePath } from '../../json/paths.ts'
+import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
+
+/** Characters of CSV that are parsed at once. A row that is longer is parsed with twice as many, */
+const PART_CHARACTERS = 32 * 1024
+/** and so on up to this many. */
+const ROW_CHARACTERS = 1024 * 1024
+
+/** A row of CSV as an item. */
+export interface CsvItem {
+  /** Of the text where the row begins, the first being 1. */
+  readonly line: number
+  /** Throws a Refusal of a row that makes no item. */
+  readonly item: () => JsonObject
+}
+
+interface Row {
+  readonly cells: readonly string[]
+  readonly line: number
+}
+
+/**
+ * The items of CSV (RFC 4180) with a header row, whose names are dotted paths. Undefined comes now and then, when the event loop
+ * may go on.
+ */
+export function* csvItems(papa: typeof Papa, text: string): Generator<CsvItem | undefined, void> {
+  let columns: readonly Path[] | undefined
+  for (const row of rowsOf(papa, text)) {
+    if (!row) yield undefined
+    else if (!columns) columns = columnsOf(row)
+    else yield { line: row.line, item: itemIn(row, columns) }
+  }
+  if (!columns) throw new Refusal('Invalid', 'The body is empty; CSV with a header row was expected.')
+}
+
+/** Rows that are not empty. */
+function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, void> {
+  const newline = /\r\n|\n|\r/.exec(text)?.[0] ?? '\n'
+  let line = 1
+  let characters = PART_CHARACTERS
+  for (let from = 0; from < text.length; ) {
+    const part = text.slice(from, from + characters)
+    const isLast = from + part.length === text.length
+    const rows: { readonly cells: readonly string[]; readonly end: number; readonly error: string | undefined }[] = []
+    papa.parse<string[]>(part, {
+      delimiter: ',',
+      newline: newline as '\n',
+      step: ({ data, errors, meta }) => rows.push({ cells: data, end: meta.cursor, error: errors[0]?.message }),
+    })
+    // The last row of a part may go on in the next one.
+    const last = isLast ? undefined : rows.pop()
+    if (last && rows.length === 0) {
+      if (characters >= ROW_CHARACTERS) throw malformed(line, last.error ?? 'the row is too long')
+      characters *= 2
+      yield undefined
+      continue
+    }
+    characters = PART_CHARACTERS
+    let begin = 0
+    for (const { cells, end, error } of rows) {
+      // Where a quote is wrong, nobody knows where the row ends.
+      if (error) throw malformed(line, error)
+      if (cells.length > 1 || cells[0] !== '') yield { cells, line }
+      line += linesIn(part, begin, end, newline)
+      begin = end
+    }
+    from += last ? begin : part.length
+    yield undefined
+  }
+}
+
+function malformed(line: number, why: string): Refusal {
+  return new Refusal('Invalid', `Line ${line}: the body is not well-formed CSV: ${why}.`)
+}
+
+function linesIn(text: string, from: number, to: number, newline: string): number {
+  let lines = 0
+  for (let at = text.indexOf(newline, from); at >= 0 && at < to; at = text.indexOf(newline, at + newline.length))
+    lines++
+  return lines
+}
+
+function columnsOf({ cells, line }: Row): readonly Path[] {
+  const known = new Set<string>()
+  return cells.map((name, index) => {
+    const path = parsePath(name)
+    const fault = known.has(name)
+      ? 'is there twice'
+      : path.some((part) => part === '')
+        ? 'has an empty name'
+        : path.includes('__proto__')
+          ? 'must not be named __proto__'
+          : path.length > MAX_NESTING
+            ? `is nested deeper than ${MAX_NESTING}`
+            : undefined
+    if (fault)
+      throw new Refusal(
+        'Invalid',
+        `Line ${line}: column ${index + 1} of the header, ${JSON.stringify(name)}, ${fault}.`,
+      )
+    known.add(name)
+    return path
+  })
+}
+
+function itemIn({ cells }: Row, columns: readonly Path[]): () => JsonObject {
+  return () => {
+    if (cells.length !== columns.length) {
+      throw new Refusal('Invalid', `The row has ${cells.length} cells, and the header has ${columns.length}.`)
+    }
+    const item: Record<string, JsonValue> = {}
+    for (const [index, cell] of cells.entries()) {
+      if (cell !== '') put(item, columns[index] as Path, valueIn(cell))
+    }
+    return item
+  }
+}
+
+function put(item: Record<string, JsonValue>, path: Path, value: JsonValue): void {
+  let at = item
+  for (const [depth, name] of path.entries()) {
+    const there = own(at, name)
+    if (depth === path.length - 1) {
+      if (there !== undefined) throw clash(path)
+      at[name] = value
+      return
+    }
+    if (there !== undefined && !isObject(there)) throw clash(path)
+    const inner: Record<string, JsonValue> = there ?? {}
+    at[name] = inner
+    at = inner
+  }
+}
+
+function clash(path: Path): Refusal {
+  return new Refusal(
+    'Invalid',
+    `The column ${JSON.stringify(formatPath(path))} is inside another one that has a value, or around it.`,
+  )
+}
+
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
+
+/** `true` and `false`, a number as JSON writes it if a double is near enough to keep it, else text. */
+function valueIn(cell: string): JsonValue {
+  if (cell === 'true' || cell === 'false') return cell === 'true'
+  if (!NUMBER.test(cell)) return cell
+  const number = Number(cell)
+  const isKept = Math.abs(number) < 2 ** 53 && (number !== 0 || !/[1-9]/.test(cell.replace(/[eE].*/, '')))
+  // `-0` is kept as `0`.
+  return isKept ? number + 0 : cell
+}

@@ -1,0 +1,115 @@
+import type { JsonObject } from '../../json/value.ts'
+import { NDJSON_TYPE } from '../answers.ts'
+import { JSON_TYPE } from '../bodies.ts'
+import { CSV_TYPE } from '../formats/forms.ts'
+import { content, ref } from './components.ts'
+import type { Operation, Response } from './operations.ts'
+
+export const NOT_MODIFIED: Response = { description: 'The client has it already.', headers: ['ETag'] }
+
+/** Rows under a header row, whose names are dotted paths. */
+const csv = { ...content({ type: 'string' }, CSV_TYPE) }
+const lines = { ...content({ type: 'string' }, NDJSON_TYPE) }
+
+export function list(item: JsonObject, isAny = false): Operation {
+  const items = { type: 'array', items: item }
+  return {
+    summary: 'The items',
+    description:
+      'Filters run first, then the sort, then the page, then the fields. Pages are counted in one way: two of them in one request are refused. With `all=true` the whole result is sent, as of one position.',
+    parameters: [
+      'filters',
+      'q',
+      'sort',
+      'page',
+      'pageSize',
+      'per_page',
+      'skip',
+      'take',
+      'offset',
+      'limit',
+      'all',
+      'fields',
+      'aggregate',
+      'groupBy',
+      'window',
+      'tz',
+      'fill',
+      'distinct',
+      'newestBy',
+      'asOf',
+      'If-None-Match',
+      'Wait-For-Position',
+    ],
+    responses: {
+      200: {
+        description: `A page of the items that match, which past the end is empty, or with \`all=true\` all of them. \`Link\` and \`X-Total-Count\` come with a page.${isAny ? ' A single object is answered as it is.' : ''}`,
+        headers: ['ETag', 'Link', 'X-Total-Count', 'Vary'],
+        content: { ...content(isAny ? { anyOf: [items, { type: 'object' }] } : items, JSON_TYPE), ...lines, ...csv },
+      },
+      304: NOT_MODIFIED,
+    },
+    problems: [400, 404, 406, 429, 503],
+  }
+}
+
+export function create(item: JsonObject): Operation {
+  return {
+    summary: 'Create an item, or a batch of items',
+    description:
+      'Its `id` is one above the highest that the collection ever had. A collection that does not exist is created. A JSON list, NDJSON and CSV (with a header row of dotted paths) are a batch: all of its items are created in one write, or none.',
+    parameters: ['Idempotency-Key', 'PreferOnPost'],
+    requestBody: {
+      required: true,
+      content: { ...content({ anyOf: [item, { type: 'array', items: item }] }, JSON_TYPE), ...lines, ...csv },
+    },
+    responses: {
+      200: {
+        description: 'With `Prefer: handling=lenient`: a result for each item of the batch.',
+        headers: ['Preference-Applied'],
+        content: content(ref('schemas', 'BatchResults'), JSON_TYPE),
+      },
+      201: {
+        ...created(item),
+        description:
+          'Created. The body is the `id`, with `Prefer: return=representation` the item; of a batch the `ids`, without `Location` and `ETag`.',
+        content: content({ anyOf: [ref('schemas', 'Created'), ref('schemas', 'CreatedItems'), item] }, JSON_TYPE),
+      },
+    },
+    problems: [400, 409, 413, 415, 422, 503, 504, 507],
+  }
+}
+
+export function created(item: JsonObject): Response {
+  return {
+    description: 'Created. The body is its `id`, or with `Prefer: return=representation` the item.',
+    headers: ['Location', 'ETag', 'Preference-Applied'],
+    content: content({ anyOf: [ref('schemas', 'Created'), item] }, JSON_TYPE),
+  }
+}
+
+export const createEmpty: Operation = {
+  summary: 'Create the collection',
+  description: 'Without a body. What is in a collection that exists stays.',
+  parameters: ['Idempotency-Key'],
+  responses: {
+    201: {
+      description: 'Created, without items.',
+      headers: ['Location'],
+      content: content({ type: 'array', maxItems: 0 }, JSON_TYPE),
+    },
+    204: { description: 'It exists.' },
+  },
+  problems: [400, 422, 503, 504, 507],
+}
+
+export const deleteItems: Operation = {
+  summary: 'Delete the items that match, or the collection',
+  description:
+    'With filters the items that match them, in one write. Without filters all items and the collection itself; that takes the role `admin`.',
+  parameters: ['filters', 'q', 'dryRun', 'Idempotency-Key'],
+  responses: {
+    200: { description: 'Deleted.', content: content(ref('schemas', 'Deleted'), JSON_TYPE) },
+  },
+  problems: [400, 404, 422, 503, 504, 507],
+}

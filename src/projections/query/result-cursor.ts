@@ -1,0 +1,129 @@
+import type { Steps } from '../../slices.ts'
+import { AccessPaths } from './index/access.ts'
+import { all, candidatesOf, following, PlaceSet } from './index/finding.ts'
+import { inOrder } from './index/in-order.ts'
+import { Matching } from './index/matching.ts'
+import { type Lead, leadOf } from './index/plan.ts'
+import type { Reading } from './index/reading.ts'
+import type { Ranked } from './index/sort-keys.ts'
+import { parseQuery, type Query } from './query.ts'
+
+/** Places that are read from an index, */
+const INDEX_PLACES = 4096
+/** that are gone through, */
+const SCANNED_PLACES = 1024
+/** or sorted at a time. */
+const SORTED_PLACES = 100_000
+/** Places that are gone through in one step. */
+const STEP = 256
+
+/** Which items are wanted, and in which order. */
+export type Wanted = Pick<Query, 'filters' | 'mentioned' | 'sort'>
+
+const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
+
+type Part = readonly number[]
+
+/**
+ * All that a query finds in a reading, in the query's order, a part at a time. What is held between two parts does not grow
+ * with the result, but for a bit for each item where an index leads to items in another order than theirs.
+ */
+export class ResultCursor {
+  readonly #reading: Reading
+  readonly #query: Query
+  #next: (() => Steps<Part | undefined>) | undefined
+
+  constructor(reading: Reading, query: Wanted) {
+    this.#reading = reading
+    const { page, fields } = NO_PAGE
+    this.#query = { ...query, page, fields }
+  }
+
+  /**
+   * The places of the next items, which may be none; undefined after the last. A generator that is not run to its end leaves
+   * the cursor where it is.
+   */
+  *next(): Steps<Part | undefined> {
+    this.#next ??= yield* this.#begin()
+    return yield* this.#next()
+  }
+
+  *#begin(): Steps<() => Steps<Part | undefined>> {
+    const { filters, mentioned, sort } = this.#query
+    if (filters.length + mentioned.length + sort.length === 0) return this.#asTheyStand()
+    const lead = yield* leadOf(this.#reading, yield* AccessPaths.of(this.#query))
+    if (lead?.isInOrder) return this.#byIndex(lead)
+    if (sort.length > 0) return this.#sorted(lead)
+    return this.#scanned(lead && (yield* this.#placesOf(lead)))
+  }
+
+  #asTheyStand(): () => Steps<Part | undefined> {
+    const { items } = this.#reading
+    let from = 0
+    return function* () {
+      const part: number[] = []
+      for (let place = items.seek(from); place < items.places; place = items.seek(place + 1)) {
+        part.push(place)
+        if (part.length === SCANNED_PLACES) break
+        if (part.length % STEP === 0) yield
+      }
+      from = (part.at(-1) ?? items.places) + 1
+      return part.length > 0 ? part : undefined
+    }
+  }
+
+  #byIndex(lead: Lead): () => Steps<Part | undefined> {
+    const { items } = this.#reading
+    const query = this.#query
+    let offset = 0
+    return function* () {
+      const { places } = yield* inOrder(items, { ...query, page: { ...query.page, offset, size: INDEX_PLACES } }, lead)
+      offset += places.length
+      return places.length > 0 ? places : undefined
+    }
+  }
+
+  /** Each part takes a pass through all items that may match. */
+  #sorted(lead: Lead | undefined): () => Steps<Part | undefined> {
+    const { items } = this.#reading
+    const query = this.#query
+    let last: Ranked | undefined
+    return function* () {
+      const candidates = lead ? candidatesOf(items, lead) : all(items)
+      const { found } = yield* following(candidates, items, query, SORTED_PLACES, last)
+      last = found.at(-1) ?? last
+      return found.length > 0 ? found.map(({ place }) => place) : undefined
+    }
+  }
+
+  /** Those of a set of places that match, else of all. */
+  #scanned(places: PlaceSet | undefined): () => Steps<Part | undefined> {
+    const { items } = this.#reading
+    const query = this.#query
+    const seek = (place: number): number => (places ? (places.from(place) ?? items.places) : items.seek(place))
+    let from = 0
+    return function* () {
+      if (from >= items.places) return undefined
+      const matching = new Matching(items, query)
+      const part: number[] = []
+      let place = seek(from)
+      for (let scanned = 0; place < items.places && scanned < SCANNED_PLACES; scanned++) {
+        if (yield* matching.valueAt(place)) part.push(place)
+        place = seek(place + 1)
+      }
+      from = place
+      return part
+    }
+  }
+
+  *#placesOf(lead: Lead): Steps<PlaceSet> {
+    const { items } = this.#reading
+    const places = new PlaceSet(items.places)
+    let steps = 0
+    for (const candidate of candidatesOf(items, lead)) {
+      if (++steps % STEP === 0) yield
+      if (candidate) places.add(candidate.place)
+    }
+    return places
+  }
+}

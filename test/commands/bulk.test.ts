@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Answered } from '../../src/commands/answered.ts'
+import type { BatchItem, BulkCommand } from '../../src/commands/command.ts'
+import { CommandHandler } from '../../src/commands/handler.ts'
+import type { Rules } from '../../src/commands/rules.ts'
+import { Refusal } from '../../src/errors.ts'
+import { isItemEvent } from '../../src/events/event.ts'
+import type { Origin } from '../../src/events/journal.ts'
+import { memoryJournal } from '../../src/events/memory-journal.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { Queries } from '../../src/projections/query/queries.ts'
+import { parseParameters, parseQuery } from '../../src/projections/query/query.ts'
+import { Views } from '../../src/projections/views.ts'
+import { project } from '../support/collections.ts'
+import { RULES } from '../support/decider.ts'
+
+const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
+const NOW = new Date('2026-11-20T12:00:00.000Z')
+const LIMITS = { parameters: 100, pageSize: 100 }
+
+function handlerWith(rules: Partial<Rules> = {}) {
+  const journal = memoryJournal('memory', () => NOW)
+  const views = Views.temporary()
+  const answered = new Answered(views.store)
+  views.keep(answered)
+  const queries = new Queries({ views, bytes: 2 ** 20 })
+  let selected = async (): Promise<void> => {}
+  const handler = new CommandHandler({
+    journal,
+    durable: views.any,
+    rules: { ...RULES, upsertOnPut: true, ...rules },
+    now: () => NOW,
+    answered,
+    select: async ({ collection, filters }) => {
+      const found = views.find(collection)
+      const query = parseQuery(parseParameters(filters, LIMITS.parameters), LIMITS)
+      const selection = found && (await queries.select(found, query, undefined))
+      await selected()
+      return selection
+    },
+  })
+  journal.follow((recorded) => {
+    project(views, recorded)
+    handler.settle(recorded)
+  })
+  return {
+    journal,
+    handler,
+    /** Called between the search for items to delete and the decision. */
+    onSelected: (called: () => Promise<void>) => {
+      selected = called
+    },
+    bulk: (command: BulkCommand, origin = ORIGIN, isDryRun = false) => handler.bulk(command, origin, isDryRun),
+    items: (name = 'things') => Array.from(views.find(name)?.items() ?? [], ({ value }) => value),
+    exists: (name = 'things') => views.find(name) !== undefined,
+  }
+}
+
+const batch = (items: readonly JsonObject[], isLenient = false): BulkCommand => ({
+  type: 'CreateItems',
+  collection: 'things',
+  items: items.map((item): BatchItem => ({ item })),
+  isLenient,
+})
+const deletion = (filters: string): BulkCommand => ({ type: 'DeleteItems', collection: 'things', filters })
+const numbers = (count: number) => Array.from({ length: count }, (_, n) => ({ n }))
+
+async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
+  const error = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  assert.ok(error instanceof Refusal, String(error))
+  return error
+}
+
+test('a batch is one write: its items get ids in its order', async () => {
+  for (const count of [1, 64, 65, 5000]) {
+    const { bulk, items, journal } = handlerWith()
+    const { position, events, rejected } = await bulk(batch(numbers(count)))
+    assert.equal(events.length, count + 1)
+    assert.equal(rejected.size, 0)
+    assert.equal(position, count + 1)
+    assert.equal(journal.head, count + 1)
+    assert.deepEqual(
+      items(),
+      numbers(count).map(({ n }) => ({ id: n, n })),
+    )
+  }
+})
+
+test('all items of a batch are created, or none: the refusal names the item', async () => {
+  const { bulk, exists, journal } = handlerWith({ clientIdsOnPost: true })
+  const refusal = await refusalOf(bulk(batch([{ id: 'a' }, { id: 'b' }, { id: 'a' }])))
+  assert.equal(refusal.code, 'Conflict')
+  assert.match(refusal.message, /^The item 2 of the list: An item with the id "a" exists already/)
+  assert.equal(journal.head, 0)
+  assert.equal(exists(), false)
+
+  const faults = [{ pointer: '/n', message: 'must be number' }]
+  const strict = handlerWith({ hasSchema: () => true, faultsOf: (_, { n }) => (typeof n === 'number' ? [] : faults) })
+  const schema = await refusalOf(
+    strict.bulk({
+      type: 'CreateItems',
+      collection: 'things',
+      items: [
+        { item: { n: 1 }, line: 2 },
+        { item: { n: 'x' }, line: 5 },
+      ],
+      isLenient: false,
+    }),
+  )
+  assert.equal(schema.code, 'Unprocessable')
+  assert.match(schema.message, /^Line 5: /)
+  assert.deepEqual(schema.faults, [{ pointer: '/1/n', message: 'must be number' }])
+  assert.equal(strict.journal.head, 0)
+})
+
+test('a lenient batch leaves out what cannot be created', async () => {
+  const { bulk, items } = handlerWith({ clientIdsOnPost: true })
+  const malformed = { code: 'Invalid', message: 'no', faults: [] } as const
+  const { rejected, position } = await bulk({
+    type: 'CreateItems',
+    collection: 'things',
+    items: [{ item: { id: 'a' } }, { rejection: malformed }, { item: { id: 'a', again: 1 } }, { item: { id: 'b' } }],
+    isLenient: true,
+  })
+  assert.deepEqual(
+    [...rejected].map(([index, { code }]) => [index, code]),
+    [
+      [1, 'Invalid'],
+      [2, 'Conflict'],
+    ],
+  )
+  assert.equal(position, 3)
+  assert.deepEqual(items(), [{ id: 'a' }, { id: 'b' }])
+})
+
+test('a batch of which nothing is created writes nothing', async () => {
+  const { bulk, journal, exists } = handlerWith()
+  const { position, events } = await bulk(batch([]))
+  assert.deepEqual([position, events.length], [0, 0])
+  assert.equal(exists(), false)
+  assert.equal(journal.head, 0)
+})
+
+test('a retry of a batch with its Idempotency-Key gets the first outcome, with its rejections', async () => {
+  const { bulk, handler, journal, items } = handlerWith({ clientIdsOnPost: true })
+  await handler.handle({ type: 'CreateItem', collection: 'things', item: { id: 'taken' } }, ORIGIN)
+  const origin = { ...ORIGIN, key: 'k', request: 'hash' }
+  const sent = batch([{ id: 'taken', n: 1 }, { id: 'x', n: 1 }, ...numbers(3000), { id: 'x', n: 1 }], true)
+  const first = await bulk(sent, origin)
+  assert.deepEqual([...first.rejected.keys()], [0, 3002])
+  await handler.handle({ type: 'DeleteItem', collection: 'things', key: 'taken' }, ORIGIN)
+  const { head } = journal
+  const again = await bulk(sent, origin)
+  assert.equal(journal.head, head)
+  assert.equal(again.position, first.position)
+  assert.deepEqual([...again.events], [...first.events])
+  assert.deepEqual([...again.rejected.keys()], [0, 3002])
+  assert.equal(items().length, 3001)
+  const other = await refusalOf(bulk(sent, { ...origin, request: 'other' }))
+  assert.equal(other.code, 'Unprocessable')
+})
+
+test('filters delete what they select, in one write', async () => {
+  const { bulk, items, journal } = handlerWith()
+  await bulk(batch(numbers(3000)))
+  const { events, position } = await bulk(deletion('n_gte=10&n_lt=2990'))
+  assert.equal(events.length, 2980)
+  assert.equal(position, journal.head)
+  assert.deepEqual(events.at(0), { type: 'ItemDeleted', collection: 'things', id: 10, revision: 2, prior: 12 })
+  assert.equal(items().length, 20)
+})
+
+test('a dry run writes nothing, and says what would be deleted', async () => {
+  const { bulk, items, journal } = handlerWith()
+  await bulk(batch(numbers(5)))
+  const { events, position } = await bulk(deletion('n_lt=2'), ORIGIN, true)
+  assert.deepEqual(
+    [...events].map((event) => isItemEvent(event) && event.id),
+    [0, 1],
+  )
+  assert.equal(position, journal.head)
+  assert.equal(items().length, 5)
+})
+
+test('an item that was written since it was selected is deleted only if it is still selected', async () => {
+  const { bulk, handler, onSelected, items } = handlerWith()
+  await bulk(batch(numbers(3)))
+  const put = (key: string, n: number) =>
+    handler.handle({ type: 'ReplaceItem', collection: 'things', key, item: { n } }, ORIGIN)
+  onSelected(async () => {
+    await put('0', 7)
+    await put('1', 2)
+    await handler.handle({ type: 'DeleteItem', collection: 'things', key: '2' }, ORIGIN)
+  })
+  const { events } = await bulk(deletion('n_lt=5'))
+  assert.deepEqual(
+    [...events].map((event) => isItemEvent(event) && event.id),
+    [1],
+  )
+  assert.deepEqual(items(), [{ id: 0, n: 7 }])
+})
+
+test('a collection is created once, and removed with its items; its ids are not given again', async () => {
+  const { bulk, handler, exists, items, journal } = handlerWith()
+  const creation: BulkCommand = { type: 'CreateCollection', collection: 'things' }
+  assert.equal((await bulk(creation)).events.length, 1)
+  assert.equal(exists(), true)
+  assert.equal((await bulk(creation)).events.length, 0)
+  await bulk(batch(numbers(3)))
+  const { events } = await bulk({ type: 'RemoveCollection', collection: 'things' })
+  assert.deepEqual(
+    [...events].map(({ type }) => type),
+    ['ItemDeleted', 'ItemDeleted', 'ItemDeleted', 'CollectionRemoved'],
+  )
+  assert.equal(events.at(-1)?.type, 'CollectionRemoved')
+  assert.equal(journal.head, 8)
+  assert.equal(exists(), false)
+  await handler.handle({ type: 'CreateItem', collection: 'things', item: {} }, ORIGIN)
+  assert.deepEqual(items(), [{ id: 3 }])
+})
+
+test('what there is not cannot be deleted', async () => {
+  const { bulk } = handlerWith()
+  assert.equal((await refusalOf(bulk(deletion('n=1')))).code, 'NotFound')
+  assert.equal((await refusalOf(bulk({ type: 'RemoveCollection', collection: 'things' }))).code, 'NotFound')
+  assert.equal((await refusalOf(bulk({ type: 'CreateCollection', collection: '\ud800' }))).code, 'Unprocessable')
+})

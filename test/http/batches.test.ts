@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
+import { longListOf } from '../support/batches.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { type Reply, send } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
+
+const directory = await temporaryDirectory({ after })
+const schema = join(directory, 'checked.json')
+await writeFile(schema, JSON.stringify({ type: 'object', properties: { n: { type: 'number' } }, required: ['n'] }))
+const { url, stderr } = await startServer(
+  { after },
+  {
+    directory,
+    data: {},
+    flags: ['--Limits.BatchItems', '3000', '--Limits.BatchBytes', '1000000', '--Api.Schemas.checked', schema],
+  },
+)
+const byClients = await startHere(
+  { after },
+  { data: { things: [{ id: 'taken' }] }, flags: ['--Api.ClientIdsOnPost', 'true'] },
+)
+
+const JSON_TYPE = 'application/json'
+const NDJSON = 'application/x-ndjson'
+const CSV = 'text/csv'
+const LENIENT = { Prefer: 'handling=lenient' }
+
+let collections = 0
+
+/** A name that no test used. */
+function unused(): string {
+  return `c${collections++}`
+}
+
+function post(name: string, type: string, body: string | Uint8Array, headers: object = {}, to = url): Promise<Reply> {
+  return send(to, 'POST', `/api/${name}`, { headers: { 'Content-Type': type, ...headers }, body })
+}
+
+async function itemsOf(name: string, from = url): Promise<unknown> {
+  const { status, text } = await send(from, 'GET', `/api/${name}?pageSize=10000`)
+  return status === 404 ? undefined : JSON.parse(text)
+}
+
+interface Problem {
+  readonly status: number
+  readonly detail: string
+  readonly errors?: readonly { readonly pointer: string; readonly message: string }[]
+}
+
+async function problemOf(reply: Promise<Reply>): Promise<Problem> {
+  const { headers, text } = await reply
+  assert.equal(headers['content-type'], 'application/problem+json', text)
+  return JSON.parse(text) as Problem
+}
+
+test('a JSON list, NDJSON and CSV create all their items in one write', async () => {
+  const bodies = [
+    [JSON_TYPE, '[{"mac":"a","data":{"t":1.5}},{"mac":"b"}]'],
+    [NDJSON, '{"mac":"a","data":{"t":1.5}}\n\n{"mac":"b"}\r\n'],
+    [CSV, 'mac,data.t\r\na,1.5\r\nb,\r\n'],
+    [`${CSV}; charset=utf-8; header=present`, '\ufeffmac,data.t\na,1.5\n\nb,'],
+  ] as const
+  for (const [type, body] of bodies) {
+    const name = unused()
+    const { status, headers, text } = await post(name, type, body)
+    assert.equal(status, 201, text)
+    assert.equal(text, '{"ids":[0,1]}')
+    assert.equal(headers['content-type'], JSON_TYPE)
+    assert.deepEqual(await itemsOf(name), [
+      { id: 0, mac: 'a', data: { t: 1.5 } },
+      { id: 1, mac: 'b' },
+    ])
+    const events = JSON.parse((await send(url, 'GET', `/events?collection=${name}`)).text)
+    assert.equal(events.at(-1).position, Number(headers['journal-position']))
+    assert.deepEqual(
+      events.map(({ type }: { type: string }) => type),
+      ['CollectionCreated', 'ItemCreated', 'ItemCreated'],
+    )
+    assert.equal(new Set(events.map(({ requestId }: { requestId: string }) => requestId)).size, 1)
+  }
+})
+
+test('a list without items creates nothing, not even the collection', async () => {
+  const name = unused()
+  for (const [type, body] of [
+    [JSON_TYPE, '[]'],
+    [NDJSON, '\n'],
+    [CSV, 'a,b\n'],
+  ] as const) {
+    const { status, text } = await post(name, type, body)
+    assert.deepEqual([status, text], [201, '{"ids":[]}'], type)
+  }
+  assert.equal(await itemsOf(name), undefined)
+})
+
+test('a refused item refuses the whole batch, and is named', async () => {
+  const refused: readonly (readonly [string, string, number, RegExp, string?])[] = [
+    [JSON_TYPE, '[{"n":1},7]', 422, /^The item 1 of the list: An item is a JSON object/, '/1'],
+    [JSON_TYPE, '[{"n":1},{"n":"x"}]', 422, /^The item 1 of the list: .*schema/, '/1/n'],
+    [JSON_TYPE, '[{"n":1},{"n":1e400}]', 400, /too large to be kept/, '/1/n'],
+    [NDJSON, '{"n":1}\n\n{"n":"x"}', 422, /^Line 3: .*schema/, '/1/n'],
+    [NDJSON, '{"n":1}\n{"n":', 400, /^Line 2: It is not well-formed JSON/],
+    [NDJSON, '{"n":1}\n{"n":9007199254740993}', 422, /^Line 2: A number beyond/, '/1/n'],
+    [NDJSON, '{"n":1}\n[]', 422, /^Line 2: An item is a JSON object/, '/1'],
+    [CSV, 'n,m\n1,"a\nb"\nx,2', 422, /^Line 4: .*schema/, '/1/n'],
+    [CSV, 'n,m\n1,2\n1', 400, /^Line 3: The row has 1 cells, and the header has 2/],
+    [CSV, 'n,m\n1,2\n1,"2', 400, /^Line 3: the body is not well-formed CSV/],
+    [CSV, 'n,n\n1,2', 400, /^Line 1: column 2 of the header, "n", is there twice/],
+    [CSV, 'n,a..b\n1,2', 400, /has an empty name/],
+    [CSV, 'n,__proto__.b\n1,2', 400, /must not be named __proto__/],
+    [CSV, 'n,a,a.b\n1,,2\n1,2,2', 400, /^Line 3: The column "a.b" is inside another one/],
+  ]
+  for (const [type, body, status, detail, pointer] of refused) {
+    const problem = await problemOf(post('checked', type, body))
+    assert.equal(problem.status, status, body)
+    assert.match(problem.detail, detail, body)
+    if (pointer !== undefined) assert.equal(problem.errors?.[0]?.pointer, pointer, body)
+  }
+  assert.equal(await itemsOf('checked'), undefined)
+})
+
+test('with Prefer: handling=lenient each item has its own result', async () => {
+  const name = 'checked'
+  const body = '{"n":1}\n{"n":"x"}\nnonsense\n{"n":2}'
+  const { status, headers, text } = await post(name, NDJSON, body, LENIENT)
+  assert.equal(status, 200)
+  assert.equal(headers['preference-applied'], 'handling=lenient')
+  const { results } = JSON.parse(text)
+  assert.deepEqual(
+    results.map(({ status, line, id, problem }: Record<string, unknown> & { problem?: Problem }) => [
+      status,
+      line,
+      id,
+      problem?.status,
+    ]),
+    [
+      ['created', 1, 0, undefined],
+      ['rejected', 2, undefined, 422],
+      ['rejected', 3, undefined, 400],
+      ['created', 4, 1, undefined],
+    ],
+  )
+  assert.deepEqual(results[1].problem.errors, [{ pointer: '/n', message: 'must be number' }])
+  assert.deepEqual(await itemsOf(name), [
+    { id: 0, n: 1 },
+    { id: 1, n: 2 },
+  ])
+  const list = await post(name, JSON_TYPE, '[{"n":3},{}]', LENIENT)
+  assert.deepEqual(JSON.parse(list.text).results[0], { status: 'created', id: 2 })
+  assert.equal(JSON.parse(list.text).results[1].status, 'rejected')
+  const all = await post(name, CSV, 'n\nx\ny', LENIENT)
+  assert.equal(all.status, 200)
+  assert.equal(JSON.parse(all.text).results.length, 2)
+})
+
+test('ids of clients are kept where the settings say so, and conflict within a batch, too', async () => {
+  const csv = await post('things', CSV, 'id,n\na,1\n7,2\n', {}, byClients.url)
+  assert.equal(csv.text, '{"ids":["a",7]}')
+  const problem = await problemOf(post('things', JSON_TYPE, '[{"id":"b"},{"id":"b"}]', {}, byClients.url))
+  assert.equal(problem.status, 409)
+  assert.match(problem.detail, /^The item 1 of the list: An item with the id "b" exists already/)
+  const { text } = await post('things', NDJSON, '{"id":"taken"}\n{"id":"c"}', LENIENT, byClients.url)
+  const { results } = JSON.parse(text)
+  assert.deepEqual([results[0].problem.status, results[1].id], [409, 'c'])
+})
+
+test('the cells of CSV are numbers, true, false, missing, or else text', async () => {
+  const name = unused()
+  const cells = {
+    '1': 1,
+    '-2.5': -2.5,
+    '1e3': 1000,
+    '-0': 0,
+    '0.0': 0,
+    true: true,
+    false: false,
+    '': undefined,
+    null: 'null',
+    True: 'True',
+    '007': '007',
+    '+1': '+1',
+    '.5': '.5',
+    '1.': '1.',
+    ' 1': ' 1',
+    '0x10': '0x10',
+    NaN: 'NaN',
+    Infinity: 'Infinity',
+    '1e999': '1e999',
+    '1e-999': '1e-999',
+    '9007199254740991': 9007199254740991,
+    '9007199254740993': '9007199254740993',
+    '2026-11-20T12:00:00': '2026-11-20T12:00:00',
+    '[1]': '[1]',
+    'a,b': 'a,b',
+    'say "x"': 'say "x"',
+    'two\r\nlines': 'two\r\nlines',
+    'ä€😀': 'ä€😀',
+  }
+  const rows = Object.keys(cells).map((cell) => `"${cell.replaceAll('"', '""')}",x`)
+  const { status, text } = await post(name, CSV, `deep.er.value,a\\.b\r\n${rows.join('\r\n')}\r\n`)
+  assert.equal(status, 201, text)
+  assert.deepEqual(
+    await itemsOf(name),
+    Object.values(cells).map((value, id) => ({
+      id,
+      ...(value !== undefined && { deep: { er: { value } } }),
+      'a.b': 'x',
+    })),
+  )
+})
+
+test('rows of any length are read, also longer than the parser takes at once', async () => {
+  const name = unused()
+  const long = `"${'x,""y""\r\n'.repeat(20_000)}"`
+  const rows = Array.from({ length: 2000 }, (_, n) => `${n},"${'z'.repeat(n % 300)}"`)
+  const { status, text } = await post(name, CSV, ['n,text', ...rows, `-1,${long}`, '-2,end'].join('\r\n'))
+  assert.equal(status, 201, text)
+  const items = (await itemsOf(name)) as { n: number; text?: string }[]
+  assert.equal(items.length, 2002)
+  assert.equal(items[299]?.text?.length, 299)
+  assert.equal(items[2000]?.text, 'x,"y"\r\n'.repeat(20_000))
+  assert.deepEqual(items[2001], { id: 2001, n: -2, text: 'end' })
+  const late = await problemOf(post(unused(), CSV, ['n,text', ...rows, '1'].join('\r\n')))
+  assert.match(late.detail, /^Line 2002: /)
+})
+
+test('a batch may be compressed', async () => {
+  const body = Buffer.from(longListOf(1000))
+  for (const [coding, bytes] of [
+    ['gzip', gzipSync(body)],
+    ['X-Gzip', gzipSync(body)],
+    ['deflate', deflateSync(body)],
+    ['br', brotliCompressSync(body)],
+  ] as const) {
+    const { status, text } = await post(unused(), JSON_TYPE, bytes, { 'Content-Encoding': coding })
+    assert.equal(status, 201, coding)
+    assert.equal(JSON.parse(text).ids.length, 1000)
+  }
+  const torn = await post(unused(), JSON_TYPE, gzipSync(body).subarray(0, 100), { 'Content-Encoding': 'gzip' })
+  assert.equal(torn.status, 400)
+  const unknown = await post(unused(), NDJSON, body, { 'Content-Encoding': 'zstd' })
+  assert.equal(unknown.status, 415)
+  assert.equal(unknown.headers['accept-encoding'], 'gzip, deflate, br')
+})
+
+test('a batch beyond the limits is 413, and what inflates beyond them is not inflated', async () => {
+  const many = await problemOf(post(unused(), JSON_TYPE, longListOf(3001)))
+  assert.equal(many.status, 413)
+  assert.match(many.detail, /at most 3000 items/)
+  assert.equal((await post(unused(), NDJSON, '{}\n'.repeat(3001))).status, 413)
+  assert.equal((await post(unused(), CSV, `a\n${'1\n'.repeat(3001)}`, LENIENT)).status, 413)
+  const large = await problemOf(post(unused(), NDJSON, `{"a":"${'x'.repeat(1_000_000)}"}`))
+  assert.equal(large.status, 413)
+  assert.match(large.detail, /exceeds 1000000 bytes/)
+  const bomb = gzipSync(Buffer.alloc(200_000_000, '[{},'))
+  assert.equal((await post(unused(), JSON_TYPE, bomb, { 'Content-Encoding': 'gzip' })).status, 413)
+})
+
+test('an item of a batch is no larger than one by itself, and a single item no larger than before', async () => {
+  const small = await startHere({ after }, { data: {}, flags: ['--Limits.BodyBytes', '100'] })
+  const item = JSON.stringify({ text: 'x'.repeat(100) })
+  assert.equal((await post('things', JSON_TYPE, item, {}, small.url)).status, 413)
+  assert.equal((await post('things', JSON_TYPE, `[{},${item}]`, {}, small.url)).status, 422)
+  assert.equal((await post('things', JSON_TYPE, ` [{},${'{},'.repeat(100)}{}]`, {}, small.url)).status, 201)
+})
+
+test('a retry of a batch with its Idempotency-Key is answered as the first time', async () => {
+  const name = unused()
+  for (const headers of [{ 'Idempotency-Key': 'strict' }, { 'Idempotency-Key': 'lenient', ...LENIENT }]) {
+    const first = await post(name, NDJSON, '{"n":1}\n{"n":2}\n', headers)
+    const again = await post(name, NDJSON, '{"n":1}\n{"n":2}\n', headers)
+    assert.equal(again.status, first.status)
+    assert.equal(again.text, first.text)
+    assert.equal(again.headers['journal-position'], first.headers['journal-position'])
+    const other = await post(name, NDJSON, '{"n":1}\n{"n":3}\n', headers)
+    assert.equal(other.status, 422)
+  }
+  assert.equal(((await itemsOf(name)) as unknown[]).length, 4)
+})
+
+test('the types that are taken are named where another one comes', async () => {
+  const { status, headers } = await post(unused(), 'text/plain', 'a')
+  assert.equal(status, 415)
+  assert.equal(headers.accept, 'application/json, application/x-ndjson, text/csv')
+  assert.equal((await post(unused(), `${CSV}; charset=latin1`, 'a\n1')).status, 415)
+  const notUtf8 = await post(unused(), CSV, Buffer.from([0x61, 0x0a, 0xff]))
+  assert.equal(notUtf8.status, 400)
+})
+
+test('nothing of this was unexpected', () => {
+  assert.doesNotMatch(stderr(), /unexpected/)
+  assert.deepEqual(byClients.failures, [])
+})

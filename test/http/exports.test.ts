@@ -1,0 +1,289 @@
+import assert from 'node:assert/strict'
+import { get, type IncomingMessage } from 'node:http'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import Papa from 'papaparse'
+import { CsvColumns } from '../../src/http/formats/csv-columns.ts'
+import { ItemShapes } from '../../src/http/formats/item-shapes.ts'
+import { formatPath } from '../../src/json/paths.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { atOnce } from '../../src/slices.ts'
+import { seedFor } from '../support/random.ts'
+import { type Reply, send } from '../support/requests.ts'
+import { startHere } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const readings = Array.from({ length: 3000 }, (_, n) => ({
+  id: n,
+  mac: `m${n % 3}`,
+  data: { temperature: n / 4, ...(n === 2999 && { late: true }) },
+}))
+const odd = [
+  { id: 1, text: 'a,"b"\r\nc', list: [1, { x: 'y' }], none: null, empty: {}, 'dot.ted': 1 },
+  { id: 2, text: ' ä😀 ', deep: { er: { value: false } }, list: 'x', ' a': '\u2028' },
+  { id: 3, deep: 7 },
+]
+const { url, failures } = await startHere({ after }, { data: { readings, odd, none: [] } })
+
+const CSV = { Accept: 'text/csv' }
+const NDJSON = { Accept: 'application/x-ndjson' }
+
+function ask(path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Reply> {
+  return send(url, method, `/api/${path}`, { headers })
+}
+
+const lines = (text: string) =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+
+test('a page comes as CSV with a header row, or as a JSON text a line, with its links', async () => {
+  const csv = await ask('readings?pageSize=2&sort=-id', CSV)
+  assert.equal(csv.status, 200)
+  assert.equal(csv.headers['content-type'], 'text/csv; charset=utf-8')
+  assert.equal(csv.headers.vary, 'Origin, Accept')
+  assert.equal(csv.headers['x-total-count'], '3000')
+  assert.match(String(csv.headers.link), /page=2>; rel="next"/)
+  assert.equal(csv.text, 'id,mac,data.temperature,data.late\r\n2999,m2,749.75,true\r\n2998,m1,749.5,\r\n')
+  const ndjson = await ask('readings?skip=1&take=2', NDJSON)
+  assert.equal(ndjson.headers['content-type'], 'application/x-ndjson')
+  assert.deepEqual(lines(ndjson.text), readings.slice(1, 3))
+  assert.equal(ndjson.text.at(-1), '\n')
+})
+
+test('cells are quoted as RFC 4180 says, arrays are JSON, and what is missing is empty', async () => {
+  const { text } = await ask('odd', CSV)
+  const rows = Papa.parse<string[]>(text, { newline: '\r\n' }).data
+  assert.deepEqual(rows, [
+    ['id', 'text', 'list', 'none', 'empty', 'dot\\.ted', 'deep', 'deep.er.value', ' a'],
+    ['1', 'a,"b"\r\nc', '[1,{"x":"y"}]', '', '{}', '1', '', '', ''],
+    ['2', ' ä😀 ', 'x', '', '', '', '', 'false', '\u2028'],
+    ['3', '', '', '', '', '', '7', '', ''],
+    [''],
+  ])
+  const chosen = await ask('odd?fields=deep.er,text,nothing&id_ne=1', CSV)
+  assert.equal(chosen.text, 'deep.er.value,text,nothing\r\nfalse," ä😀 ",\r\n,,\r\n')
+  assert.equal((await ask('none', CSV)).text, '')
+  assert.equal((await ask('none?fields=a', CSV)).text, 'a\r\n')
+  assert.equal((await ask('none', NDJSON)).text, '')
+})
+
+test('what CSV has can be posted again', async () => {
+  const { text } = await ask('readings?all=true&sort=id', CSV)
+  const posted = await send(url, 'POST', '/api/copied', { headers: { 'Content-Type': 'text/csv' }, body: text })
+  assert.equal(posted.status, 201)
+  assert.deepEqual((await ask('copied?pageSize=3000')).json(), readings)
+  await send(url, 'DELETE', '/api/copied')
+})
+
+test('the form is that which is accepted most; JSON where it does not matter, 406 where there is none', async () => {
+  for (const [accept, type] of [
+    [undefined, 'application/json'],
+    ['*/*', 'application/json'],
+    ['text/html, */*;q=0.1', 'application/json'],
+    ['application/json;q=0.5, text/csv', 'text/csv; charset=utf-8'],
+    ['TEXT/CSV', 'text/csv; charset=utf-8'],
+    ['text/*', 'text/csv; charset=utf-8'],
+  ] as const) {
+    const { status, headers } = await ask('odd', accept === undefined ? {} : { Accept: accept })
+    assert.deepEqual([status, headers['content-type']], [200, type], accept)
+    assert.match(String(headers.vary), /Accept/)
+  }
+  for (const accept of ['application/xml', 'text/csv;q=0', 'image/*']) {
+    for (const method of ['GET', 'HEAD']) assert.equal((await ask('odd', { Accept: accept }, method)).status, 406)
+  }
+})
+
+test('all=true sends the whole result, in each form, with every query', async () => {
+  const expected = readings.filter(({ mac }) => mac === 'm1')
+  for (const [query, items] of [
+    ['', readings],
+    ['mac=m1', expected],
+    ['mac=m1', expected],
+    ['mac=m1', expected],
+    ['mac=m1&data.temperature_gte=10', expected.filter(({ data }) => data.temperature >= 10)],
+    ['sort=-data.temperature', [...readings].reverse()],
+    ['sort=-data.temperature', [...readings].reverse()],
+    ['sort=-data.temperature', [...readings].reverse()],
+    ['sort=mac,-id&mac_ne=m0', [...expected].reverse().concat(readings.filter(({ mac }) => mac === 'm2').reverse())],
+    ['mac=nobody', []],
+  ] as const) {
+    const json = await ask(`readings?all=true&${query}`)
+    assert.equal(json.headers['content-type'], 'application/json')
+    assert.deepEqual(json.json(), items, query)
+    assert.deepEqual(lines((await ask(`readings?all=true&${query}`, NDJSON)).text), items, query)
+    const csv = await ask(`readings?${query}&all=true`, CSV)
+    const rows = Papa.parse<{ id: string }>(csv.text, { header: true, skipEmptyLines: true }).data
+    assert.deepEqual(
+      rows.map(({ id }) => Number(id)),
+      items.map(({ id }) => id),
+      query,
+    )
+  }
+  const some = await ask('readings?all=true&fields=mac&id_gt=2997', NDJSON)
+  assert.deepEqual(lines(some.text), [{ mac: 'm1' }, { mac: 'm2' }])
+  assert.deepEqual((await ask('none?all=true')).json(), [])
+  assert.equal((await ask('readings?all=false&pageSize=2')).json<unknown[]>().length, 2)
+})
+
+test('the columns are those of all items of the whole result', async () => {
+  const { text } = await ask('readings?all=true', CSV)
+  assert.equal(text.slice(0, text.indexOf('\r\n')), 'id,mac,data.temperature,data.late')
+  const wide = Array.from({ length: 1100 }, (_, n) => ({ [`f${n}`]: n }))
+  await send(url, 'POST', '/api/wide', { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(wide) })
+  const refused = await ask('wide?all=true', CSV)
+  assert.equal(refused.status, 400)
+  assert.match(refused.text, /more than 1000 different fields/)
+  assert.equal((await ask('wide?all=true&fields=f0,f1', CSV)).text.split('\r\n').length, 1102)
+})
+
+test('all=true has no pages, and is true or false', async () => {
+  for (const query of ['all=true&page=1', 'all=true&take=1', 'all=yes', 'all=true&all=true', 'all']) {
+    assert.equal((await ask(`readings?${query}`)).status, 400, query)
+  }
+  assert.equal((await ask('nothing?all=true', CSV)).status, 404)
+})
+
+test('groups come in each form, on one page', async () => {
+  const flags = ['--Collections', JSON.stringify({ readings: { Indexes: [], Time: 'data.time' } })]
+  const data = {
+    readings: readings.slice(0, 9).map(({ data, ...rest }) => ({ ...rest, data: { ...data, time: rest.id } })),
+  }
+  const own = await startHere({ after }, { data, flags })
+  const csv = async (query: string) => (await send(own.url, 'GET', `/api/readings?${query}`, { headers: CSV })).text
+  const rows = 'aggregate=count,max(data.temperature)&groupBy=mac'
+  assert.equal(await csv(rows), 'mac,count,max(data.temperature)\r\nm0,3,1.5\r\nm1,3,1.75\r\nm2,3,2\r\n')
+  assert.equal(await csv('distinct=data.temperature&id_lt=2'), 'data.temperature\r\n0\r\n0.25\r\n')
+  assert.equal(
+    await csv('newestBy=mac&fields=id,data.temperature'),
+    'id,data.temperature\r\n6,1.5\r\n7,1.75\r\n8,2\r\n',
+  )
+  const page = await send(own.url, 'GET', `/api/readings?${rows}&page=2&pageSize=2`, { headers: NDJSON })
+  assert.deepEqual(lines(page.text), [{ mac: 'm2', count: 3, 'max(data.temperature)': 2 }])
+  assert.deepEqual([page.headers['x-total-count'], /rel="prev"/.test(String(page.headers.link))], ['3', true])
+  const distinct = await send(own.url, 'GET', '/api/readings?distinct=mac', { headers: NDJSON })
+  assert.deepEqual(lines(distinct.text), ['m0', 'm1', 'm2'])
+  const whole = await send(own.url, 'GET', `/api/readings?all=true&${rows}`)
+  assert.equal(whole.status, 400)
+  assert.match(whole.text, /The parameter all is for items/)
+  assert.equal(
+    (await send(own.url, 'GET', '/api/readings?data.time_lt=now-1h', { headers: CSV })).headers.etag,
+    undefined,
+  )
+})
+
+test('each form has its own entity tag, and is not sent again to who has it', async () => {
+  const tags = new Set<string>()
+  for (const headers of [{}, CSV, NDJSON]) {
+    const { headers: got } = await ask('readings?all=true', headers)
+    const tag = String(got.etag)
+    tags.add(tag)
+    assert.equal((await ask('readings?all=true', { ...headers, 'If-None-Match': tag })).status, 304)
+    const head = await ask('readings?all=true', headers, 'HEAD')
+    assert.deepEqual(
+      [head.status, head.headers.etag, head.headers['content-type'], head.text],
+      [200, tag, got['content-type'], ''],
+    )
+  }
+  assert.equal(tags.size, 3)
+})
+
+/** Asks, and reads nothing yet. */
+function open(path: string, headers: Record<string, string>): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    get(`${url}/api/${path}`, { headers, agent: false }, resolve).on('error', reject)
+  })
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}
+
+test('a whole result is of one position, however slowly it is read, and asOf is heeded', async () => {
+  const text = 'x'.repeat(10_000)
+  const items = Array.from({ length: 900 }, (_, n) => ({ n, text }))
+  const json = { 'Content-Type': 'application/json' }
+  await send(url, 'POST', '/api/large', { headers: json, body: JSON.stringify(items) })
+  const response = await open('large?all=true', NDJSON)
+  const at = response.headers['journal-position']
+  const changed = await send(url, 'PATCH', '/api/large/899', { headers: json, body: '{"n":"changed"}' })
+  assert.equal(changed.status, 204)
+  await send(url, 'DELETE', '/api/large?n_gte=500')
+  const before = lines(await textOf(response))
+  assert.deepEqual(
+    before.map(({ n }) => n),
+    items.map(({ n }) => n),
+  )
+  const again = await ask(`large?all=true&asOf=${at}&fields=n,id`, CSV)
+  assert.equal(again.headers['journal-position'], at)
+  assert.equal(again.text.split('\r\n')[900], '899,899')
+  assert.equal(lines((await ask('large?all=true', NDJSON)).text).length, 500)
+})
+
+test('whole results are sent sixteen at a time; one that is given up makes room', async () => {
+  const text = 'x'.repeat(1000)
+  const items = JSON.stringify(Array.from({ length: 9000 }, () => ({ text })))
+  await send(url, 'POST', '/api/long', { headers: { 'Content-Type': 'application/json' }, body: items })
+  const responses = await Promise.all(Array.from({ length: 16 }, () => open('long?all=true', NDJSON)))
+  const refused = await ask('long?all=true', NDJSON)
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '5'])
+  assert.equal((await ask('long?pageSize=1', NDJSON)).status, 200)
+  for (const response of responses) response.destroy()
+  await until('there is room', async () => (await ask('long?all=true', NDJSON)).status === 200)
+})
+
+test('items of one shape need not be parsed to know their columns and cells', () => {
+  const scalar = fc.oneof(
+    fc.string(),
+    fc.double(),
+    fc.integer(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.constantFrom('"', '\\', '\n'),
+  )
+  const name = fc.oneof(fc.constantFrom('a', 'b', 'c', '"', '\\', '.', '^$', '[x]'), fc.string())
+  const value = fc.letrec((tie) => ({
+    node: fc.oneof({ maxDepth: 3 }, scalar, fc.array(scalar, { maxLength: 2 }), tie('object')),
+    object: fc.dictionary(name, tie('node'), { maxKeys: 4 }),
+  })).object as fc.Arbitrary<JsonObject>
+  const columnsOf = (items: readonly JsonObject[], shapes: ItemShapes | undefined): readonly string[] => {
+    const columns = new CsvColumns(formatPath)
+    for (const item of items) {
+      const text = JSON.stringify(item)
+      if (shapes?.isKnown(text)) continue
+      const parsed = JSON.parse(text) as JsonObject
+      columns.note(parsed)
+      shapes?.note(text, parsed)
+    }
+    return columns.names
+  }
+  fc.assert(
+    fc.property(fc.array(value, { maxLength: 10 }), (items) => {
+      const shapes = new ItemShapes(formatPath)
+      const names = columnsOf([...items, ...items], shapes)
+      assert.deepEqual(names, columnsOf(items, undefined))
+      const columns = new CsvColumns(formatPath)
+      const stored = items.map((item) => JSON.parse(JSON.stringify(item)) as JsonObject)
+      for (const item of stored) columns.note(item)
+      const places = new Map(names.map((name, place) => [name, place]))
+      for (const item of stored) {
+        const row = shapes.rowOf(JSON.stringify(item), places)
+        if (row) assert.deepEqual(row, atOnce(columns.row(item)))
+      }
+    }),
+    { seed: seedFor('item shapes'), numRuns: 500 },
+  )
+  const shapes = new ItemShapes(formatPath)
+  shapes.note('{"a":1,"b":{"c":"x"}}', { a: 1, b: { c: 'x' } })
+  assert.equal(shapes.isKnown('{"a":-2.5e-7,"b":{"c":null}}'), true)
+  assert.equal(shapes.isKnown('{"a":"1\\"","b":{"c":null}}'), false)
+  assert.equal(shapes.isKnown('{"a":1,"b":{"c":1},"d":1}'), false)
+  assert.deepEqual(atOnce(new CsvColumns(formatPath).row({ a: 1 })), [])
+})
+
+test('nothing of this was unexpected', () => {
+  assert.deepEqual(failures, [])
+})
