@@ -17,6 +17,8 @@ export interface BodyLimits {
  * body that inflates to gigabytes costs no more than the limit.
  */
 export async function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+  // A middleware of the user has read it.
+  if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
   normalizeCoding(request)
   const coding = request.headers['content-encoding']
   const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
