@@ -60,7 +60,7 @@ class Model {
       assert.equal(reply.status, this.#isObject[name] ? 409 : 201, reply.text)
       const items = (before ?? []) as Value[]
       if (reply.status === 201) this.state = { ...this.state, [name]: [...items, { ...reply.json<Value>(), ...value }] }
-    } else if (!this.#isObject[name]) assert.equal(reply.status, 405, reply.text)
+    } else if (!this.#isObject[name]) this.#listWritten(name, reply, method, wanted)
     else if (wanted === 'wrong' || (wanted === 'right' && !isThere)) assert.equal(reply.status, 412, reply.text)
     else if (!isThere && method !== 'PUT') assert.equal(reply.status, 404, reply.text)
     else {
@@ -70,6 +70,17 @@ class Model {
       this.state = method === 'DELETE' ? others : { ...this.state, [name]: method === 'PUT' ? value : patched }
     }
     this.#changed(Number(reply.headers['journal-position']))
+  }
+
+  /** A list has no PATCH, a PUT without a body creates it, and conditions are for items; DELETE removes it with its items. */
+  #listWritten(name: string, reply: Reply, method: string, wanted: string): void {
+    const { [name]: before, ...others } = this.state
+    if (method === 'PATCH') assert.equal(reply.status, 405, reply.text)
+    else if (method === 'PUT' || wanted !== 'none') assert.equal(reply.status, 400, reply.text)
+    else {
+      assert.equal(reply.status, before ? 200 : 404, reply.text)
+      this.state = others
+    }
   }
 
   /** Changes one name in the data file. */
