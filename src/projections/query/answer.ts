@@ -37,7 +37,7 @@ const MOST_CHARACTERS = 2 ** 28
 
 /** The text of a page. Refuses one that would be longer than `most` characters. */
 export function* textOf(
-  items: readonly Item[],
+  items: readonly Pick<Item, 'text'>[],
   fields: Selection | undefined,
   most = MOST_CHARACTERS,
 ): Steps<string | LongText> {
@@ -50,7 +50,7 @@ export function* textOf(
   let before = '['
   // Not by `entries()`, which makes an array of each.
   for (let index = 0; index < items.length; index++) {
-    const item = items[index] as Item
+    const item = items[index] as Pick<Item, 'text'>
     if (index % STEP === STEP - 1) yield
     const text = fields ? yield* selectedText(item, fields) : item.text
     texts.push(before === '' ? text : before + text)
@@ -77,7 +77,7 @@ export function* textOf(
   return new LongText(pieces, bytes + Buffer.byteLength(last))
 }
 
-function* selectedText({ text }: Item, fields: Selection): Steps<string> {
+function* selectedText({ text }: Pick<Item, 'text'>, fields: Selection): Steps<string> {
   const value = (yield* parseSteps(text)) as JsonObject
   return yield* stringifySteps(yield* select(value, fields))
 }

@@ -193,12 +193,6 @@ function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial
   return { offset: offsetOf(family, start, size), size, largest, family }
 }
 
-/** The page of the same size that begins elsewhere; undefined where none can begin. */
-export function startAt(page: Page, start: number): Page | undefined {
-  const { family, size } = page
-  return start < firstOf(family) ? undefined : { ...page, offset: offsetOf(family, start, size) }
-}
-
 function firstOf({ pages }: Family): number {
   return pages ? 1 : 0
 }

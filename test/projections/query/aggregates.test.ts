@@ -201,6 +201,25 @@ for (const [search, expected] of Object.entries(REFUSED)) {
   })
 }
 
+test('a hundred thousand numbers have exact percentiles, and others may have a turn while they are sorted', async () => {
+  const count = 100_000
+  // A step that has no divisor in common with their number brings each of them once, in no order.
+  const items = Array.from({ length: 100 }, (_, index) => ({
+    n: Array.from({ length: count / 100 }, (_, at) => ((index * (count / 100) + at) * 38_501) % count),
+  }))
+  assert.deepEqual(await rowsOf(items, 'aggregate=p25(n),p50(n),p99.9(n)'), [
+    { 'p25(n)': 24_999.75, 'p50(n)': 49_999.5, 'p99.9(n)': 99_899.001 },
+  ])
+})
+
+test('texts that would take much memory are refused', async () => {
+  const items = Array.from({ length: 20 }, (_, n) => ({ text: `${n}${'x'.repeat(1_000_000)}` }))
+  for (const search of ['aggregate=count&groupBy=text', 'distinct=text', 'aggregate=max(text)&groupBy=id']) {
+    await assert.rejects(rowsOf(items, search), /too many long texts/)
+  }
+  assert.equal((await rowsOf(items, 'aggregate=max(text)')).length, 1)
+})
+
 test('windows and the newest items need the field of the event time', () => {
   for (const search of ['aggregate=count&window=1h', 'newestBy=mac']) {
     assert.throws(() => parseQuery(parseParameters(search, 100), LIMITS), /Collections.<name>.Time/)

@@ -1,6 +1,7 @@
 import { Refusal } from '../../../errors.ts'
 import { scalarKey } from '../../../json/order-key.ts'
 import type { JsonValue } from '../../../json/value.ts'
+import type { Steps } from '../../../slices.ts'
 import type { Aggregate } from './aggregation.ts'
 import type { Scalar } from './scalars.ts'
 
@@ -9,27 +10,42 @@ export interface Accumulator {
   /** `time` is the event time of the item, 0 where the collection has none, and `place` where it stands. */
   add(value: Scalar, time: number, place: number): void
   /** Null when there was nothing to take. */
-  result(): JsonValue
+  result(): Steps<JsonValue>
 }
 
-/** Values that the percentiles of one answer may hold together. */
-export class ValueBudget {
-  #left: number
+/** 32 MiB of numbers for percentiles, */
+const MOST_VALUES = 4 * 1024 * 1024
+/** and as much text. */
+const MOST_CHARACTERS = 16 * 1024 * 1024
 
-  constructor(values: number) {
-    this.#left = values
+/** What one answer may hold in memory. */
+export class Budget {
+  #values = MOST_VALUES
+  #characters = MOST_CHARACTERS
+
+  takeValue(): void {
+    if (--this.#values < 0) throw tooMuch('values for exact percentiles')
   }
 
-  take(): void {
-    if (--this.#left >= 0) return
-    throw new Refusal(
-      'Invalid',
-      'There are too many values for exact percentiles in one answer: ask with more filters, or for fewer windows at once.',
-    )
+  /** Fewer than none are given back. */
+  takeCharacters(characters: number): void {
+    this.#characters -= characters
+    if (this.#characters < 0) throw tooMuch('long texts')
   }
 }
 
-export function accumulatorOf({ function: name, percent }: Aggregate, budget: ValueBudget): Accumulator {
+function tooMuch(what: string): Refusal {
+  return new Refusal(
+    'Invalid',
+    `There are too many ${what} in one answer: ask with more filters, or for fewer groups or windows at once.`,
+  )
+}
+
+function lengthOf(value: Scalar | undefined): number {
+  return typeof value === 'string' ? value.length : 0
+}
+
+export function accumulatorOf({ function: name, percent }: Aggregate, budget: Budget): Accumulator {
   switch (name) {
     case 'count':
       return new Count()
@@ -38,13 +54,13 @@ export function accumulatorOf({ function: name, percent }: Aggregate, budget: Va
     case 'avg':
       return new Sum(true)
     case 'min':
-      return new Extreme(-1)
+      return new Extreme(-1, budget)
     case 'max':
-      return new Extreme(1)
+      return new Extreme(1, budget)
     case 'first':
-      return new ByTime(-1)
+      return new ByTime(-1, budget)
     case 'last':
-      return new ByTime(1)
+      return new ByTime(1, budget)
     case 'percentile':
       return new Percentile(percent, budget)
     default:
@@ -59,7 +75,8 @@ class Count implements Accumulator {
     this.#count++
   }
 
-  result(): number {
+  // biome-ignore lint/correctness/useYield: only percentiles take long
+  *result(): Steps<number> {
     return this.#count
   }
 }
@@ -83,7 +100,8 @@ class Sum implements Accumulator {
     this.#count++
   }
 
-  result(): number | null {
+  // biome-ignore lint/correctness/useYield: only percentiles take long
+  *result(): Steps<number | null> {
     if (this.#count === 0) return null
     const sum = this.#sum + this.#lost
     return this.#isMean ? sum / this.#count : sum
@@ -93,12 +111,14 @@ class Sum implements Accumulator {
 /** The least or greatest number; where there is none, the least or greatest text in the order of queries. */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
+  readonly #budget: Budget
   #number: number | undefined
   #text: string | undefined
   #key = ''
 
-  constructor(sign: 1 | -1) {
+  constructor(sign: 1 | -1, budget: Budget) {
     this.#sign = sign
+    this.#budget = budget
   }
 
   add(value: Scalar): void {
@@ -107,11 +127,15 @@ class Extreme implements Accumulator {
     } else if (typeof value === 'string' && this.#number === undefined) {
       const key = scalarKey(value, MOST_KEY)
       const isBeyond = this.#sign > 0 ? key > this.#key : key < this.#key
-      if (this.#text === undefined || isBeyond) [this.#text, this.#key] = [value, key]
+      if (this.#text !== undefined && !isBeyond) return
+      this.#budget.takeCharacters(value.length - lengthOf(this.#text))
+      this.#text = value
+      this.#key = key
     }
   }
 
-  result(): number | string | null {
+  // biome-ignore lint/correctness/useYield: only percentiles take long
+  *result(): Steps<number | string | null> {
     return this.#number ?? this.#text ?? null
   }
 }
@@ -121,23 +145,27 @@ const MOST_KEY = 1024
 /** The value of the earliest or latest item; of two with one time, of that which stands first or last. */
 class ByTime implements Accumulator {
   readonly #sign: 1 | -1
+  readonly #budget: Budget
   #time = 0
   #place = -1
   #value: Scalar = null
 
-  constructor(sign: 1 | -1) {
+  constructor(sign: 1 | -1, budget: Budget) {
     this.#sign = sign
+    this.#budget = budget
   }
 
   add(value: Scalar, time: number, place: number): void {
     const later = time - this.#time || place - this.#place
     if (this.#place >= 0 && this.#sign * later < 0) return
+    this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#value))
     this.#time = time
     this.#place = place
     this.#value = value
   }
 
-  result(): Scalar {
+  // biome-ignore lint/correctness/useYield: only percentiles take long
+  *result(): Steps<Scalar> {
     return this.#value
   }
 }
@@ -145,18 +173,18 @@ class ByTime implements Accumulator {
 /** Exact, between two numbers by linear interpolation. */
 class Percentile implements Accumulator {
   readonly #percent: number
-  readonly #budget: ValueBudget
+  readonly #budget: Budget
   #values = new Float64Array(16)
   #count = 0
 
-  constructor(percent: number, budget: ValueBudget) {
+  constructor(percent: number, budget: Budget) {
     this.#percent = percent
     this.#budget = budget
   }
 
   add(value: Scalar): void {
     if (typeof value !== 'number') return
-    this.#budget.take()
+    this.#budget.takeValue()
     if (this.#count === this.#values.length) {
       const larger = new Float64Array(2 * this.#count)
       larger.set(this.#values)
@@ -165,12 +193,40 @@ class Percentile implements Accumulator {
     this.#values[this.#count++] = value
   }
 
-  result(): number | null {
+  *result(): Steps<number | null> {
     if (this.#count === 0) return null
-    const sorted = this.#values.subarray(0, this.#count).sort()
+    const sorted = yield* sortedNumbers(this.#values.subarray(0, this.#count))
     const rank = (this.#percent / 100) * (this.#count - 1)
     const low = sorted[Math.floor(rank)] as number
     const high = sorted[Math.ceil(rank)] as number
     return low + (high - low) * (rank - Math.floor(rank))
   }
+}
+
+/** Numbers that are sorted or merged in one step. */
+const CHUNK = 4096
+
+/** Sorts chunks, and merges two sorted runs at a time, so that millions of numbers block nobody. */
+function* sortedNumbers(values: Float64Array): Steps<Float64Array> {
+  for (let start = 0; start < values.length; start += CHUNK) {
+    values.subarray(start, start + CHUNK).sort()
+    yield
+  }
+  let from = values
+  for (let length = CHUNK; length < values.length; length *= 2) {
+    const to = new Float64Array(values.length)
+    for (let start = 0; start < values.length; start += 2 * length) {
+      const middle = Math.min(start + length, values.length)
+      const end = Math.min(middle + length, values.length)
+      let left = start
+      let right = middle
+      for (let at = start; at < end; at++) {
+        const takesLeft = left < middle && (right === end || (from[left] as number) <= (from[right] as number))
+        to[at] = from[takesLeft ? left++ : right++] as number
+        if (at % CHUNK === 0) yield
+      }
+    }
+    from = to
+  }
+  return from
 }

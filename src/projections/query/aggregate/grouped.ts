@@ -34,9 +34,12 @@ export function* groupedAnswer(
   yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
   const found = yield* sortedRows(yield* rows.rows(), query.sort)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
-  const answered: JsonValue[] =
-    grouping.kind === 'distinct' ? page.map((row) => row[formatPath(grouping.path)] ?? null) : page
-  return { text: JSON.stringify(answered), total: found.length }
+  const texts: { readonly text: string }[] = []
+  for (const row of page) {
+    if (texts.length % STEP === STEP - 1) yield
+    texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
+  }
+  return { text: yield* textOf(texts, undefined), total: found.length }
 }
 
 /** A row of each value that a field has. */

@@ -2,6 +2,7 @@ import { Refusal } from '../../../errors.ts'
 import { scalarKey } from '../../../json/order-key.ts'
 import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
+import { Budget } from './accumulator.ts'
 import { eventTime } from './event-time.ts'
 import { firstScalar } from './scalars.ts'
 
@@ -15,6 +16,7 @@ export class NewestItems {
   readonly #path: Path
   readonly #time: Path
   readonly #most: number
+  readonly #budget = new Budget()
   readonly #groups = new Map<string, Newest>()
 
   constructor(path: Path, time: Path, most: number) {
@@ -29,6 +31,7 @@ export class NewestItems {
     const key = scalarKey(firstScalar(item, this.#path))
     const known = this.#groups.get(key)
     if (known && (known.time - time || known.place - place) > 0) return
+    if (!known) this.#budget.takeCharacters(key.length)
     this.#groups.set(key, { time, place })
     if (this.#groups.size > this.#most) {
       throw new Refusal('Invalid', `There are more than ${this.#most} groups: ask with more filters.`)

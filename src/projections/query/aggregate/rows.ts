@@ -2,13 +2,11 @@ import { Refusal } from '../../../errors.ts'
 import { scalarKey } from '../../../json/order-key.ts'
 import type { JsonObject, JsonValue } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
-import { type Accumulator, accumulatorOf, ValueBudget } from './accumulator.ts'
+import { type Accumulator, accumulatorOf, Budget } from './accumulator.ts'
 import { type Aggregation, groupNames } from './aggregation.ts'
 import { eventTime } from './event-time.ts'
 import { firstScalar, type Scalar, scalarsAt } from './scalars.ts'
 
-/** 32 MiB of numbers. */
-const MOST_VALUES = 4 * 1024 * 1024
 /** Groups or windows that are handled in a step. */
 const STEP = 256
 /** Of a longer text no more counts when groups are sorted. */
@@ -28,7 +26,7 @@ interface Group {
 /** Puts items into groups and windows, and makes a row of each. */
 export class Rows {
   readonly #options: RowsOptions
-  readonly #budget = new ValueBudget(MOST_VALUES)
+  readonly #budget = new Budget()
   readonly #groups = new Map<string, Group>()
   #count = 0
 
@@ -69,7 +67,7 @@ export class Rows {
       for (const start of aggregation.fill === 'none' || !range
         ? [...group.windows.keys()].sort((a, b) => a - b)
         : this.#between(range)) {
-        const row = this.#rowOf(group, start, previous)
+        const row = yield* this.#rowOf(group, start, previous)
         rows.push(row)
         if (rows.length > this.#options.mostRows) throw this.#tooMany()
         previous = row
@@ -84,6 +82,7 @@ export class Rows {
     const key = JSON.stringify(values)
     let group = this.#groups.get(key)
     if (!group) {
+      this.#budget.takeCharacters(key.length)
       group = { values, windows: new Map() }
       this.#groups.set(key, group)
     }
@@ -99,14 +98,15 @@ export class Rows {
     return accumulators
   }
 
-  #rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): JsonObject {
+  *#rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): Steps<JsonObject> {
     const { aggregation } = this.#options
     const row: Record<string, JsonValue> = {}
     for (const [index, name] of groupNames(aggregation).entries()) row[name] = values[index] as Scalar
     if (aggregation.window) row.window = aggregation.window.text(start)
     const accumulators = windows.get(start)
     for (const [index, { name, function: function_ }] of aggregation.aggregates.entries()) {
-      const found = accumulators?.[index]?.result()
+      const accumulator = accumulators?.[index]
+      const found = accumulator && (yield* accumulator.result())
       if (found !== undefined) row[name] = found
       else if (function_ === 'count') row[name] = 0
       else row[name] = (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null
