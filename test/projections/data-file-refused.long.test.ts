@@ -12,7 +12,7 @@ const bad: [string, string | Buffer, RegExp][] = [
   ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), /UTF-8/],
   ['a root that is an array', '[]', /root/],
   ['a root that is null', 'null', /root/],
-  ['a collection that is an object', '{"a": {}}', /\/a\b/],
+  ['a collection that is text', '{"a": "x"}', /\/a\b/],
   ['an item that is a number', '{"a": [{}, 1]}', /\/a\/1\b/],
   ['an item that is null', '{"a": [null]}', /\/a\/0\b/],
   ['two items of one id', '{"a": [{"id": 1}, {"id": 2}, {"id": 1}]}', /\/a\/2\/id.*"1"/],
