@@ -70,7 +70,7 @@ test('a journal that was set back is refused with exit code 1, and what is accep
     setBack()
     const started = await runToEnd(t, directory, ['--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0'])
     assert.equal(started.code, 1, how)
-    assert.match(started.stderr, /^recollect: .*(events|journal).*--accept-journal/, how)
+    assert.match(started.stderr, /^recollect: .*(events|journal).*--accept-journal/m, how)
     assert.equal(started.stdout, '', how)
   }
   // The data file would be taken in as an edit.
