@@ -325,12 +325,12 @@ export class Collection implements CollectionState {
   show(
     facts: CollectionFacts,
     gaps: ReadonlyMap<number, number> | undefined,
-    changes: Iterable<number> | undefined,
+    changes: ReadonlyMap<number, Item | undefined> | undefined,
   ): void {
     const isOther = facts.table !== this.#facts.table
     if (isOther) this.#table = new Table(this.#store, facts.table, this.#cache)
     if (!changes) this.#cache.deleteTable(facts.table)
-    else for (const place of changes) this.#cache.delete(facts.table, place)
+    else for (const [place, item] of changes) this.#cache.replace(facts.table, place, item)
     if (isOther || !gaps) this.#gaps = gapsOf(this.#store, facts.table)
     else for (const [block, empty] of gaps) this.#gaps.set(block, empty)
     this.#facts = facts

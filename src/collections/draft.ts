@@ -52,7 +52,7 @@ export class Draft implements FoldTarget {
   /** Those that are not in the store yet. */
   readonly #unsaved = new Set<number>()
   /** Places at which there is another item, or none any more; undefined when there may be one at any. */
-  #changes: number[] | undefined = []
+  #changes: Map<number, Item | undefined> | undefined = new Map()
   #found: Found | undefined
 
   constructor(store: Store, facts: CollectionFacts, observer?: TableObserver) {
@@ -91,7 +91,7 @@ export class Draft implements FoldTarget {
     return this.#hasAllGaps ? this.#gaps : undefined
   }
 
-  get changes(): readonly number[] | undefined {
+  get changes(): ReadonlyMap<number, Item | undefined> | undefined {
     return this.#changes
   }
 
@@ -99,7 +99,7 @@ export class Draft implements FoldTarget {
   shown(): void {
     this.#gaps = new Map()
     this.#hasAllGaps = true
-    this.#changes = []
+    this.#changes = new Map()
   }
 
   /** A draft that goes on with a write of which some was put before: nobody knows which places and blocks that were. */
@@ -110,8 +110,8 @@ export class Draft implements FoldTarget {
   }
 
   idOf(key: string): ItemId | undefined {
-    const place = isUnused(key, this.nextId) ? undefined : this.#table.placeOf(key, HIGHEST, this.#places)
-    const record = place === undefined ? undefined : this.#table.recordOf(key, place, HIGHEST)
+    const { place, record } =
+      (isUnused(key, this.nextId) ? undefined : this.#table.find(key, HIGHEST, this.#places)) ?? {}
     const isThere = record !== undefined && !isGone(record)
     const [since, position] = record ? [standingOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
@@ -132,7 +132,7 @@ export class Draft implements FoldTarget {
       this.#size++
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
-    this.#note(place)
+    this.#note(place, item)
   }
 
   remove(id: ItemId, gone: Gone, moment: Moment): void {
@@ -144,7 +144,7 @@ export class Draft implements FoldTarget {
     this.#table.putRecord(place, encodeGone(id, gone, { since, ...moment }))
     this.#size--
     this.#isEmpty(place)
-    this.#note(place)
+    this.#note(place, undefined)
   }
 
   /**
@@ -235,10 +235,10 @@ export class Draft implements FoldTarget {
     return value ? value.readUInt16BE(0) : 0
   }
 
-  #note(place: number): void {
+  #note(place: number, item: Item | undefined): void {
     if (!this.#changes) return
-    this.#changes.push(place)
-    if (this.#changes.length > MOST_CHANGES) this.#changes = undefined
+    this.#changes.set(place, item)
+    if (this.#changes.size > MOST_CHANGES) this.#changes = undefined
   }
 }
 

@@ -8,7 +8,7 @@ const OVERHEAD = 120
 
 /**
  * The items that were read of late, by table and place, so that what is read again and again is decoded, checked and
- * tagged once. When the younger of two generations is full, the older one is dropped. What changes is removed.
+ * tagged once. When the younger of two generations is full, the older one is dropped. What changes is replaced.
  */
 export class ItemCache {
   /** That readers see: of no other position an item is put in. */
@@ -37,9 +37,11 @@ export class ItemCache {
     else this.#young.set(table, new Map([[place, item]]))
   }
 
-  delete(table: number, place: number): void {
-    this.#young.get(table)?.delete(place)
-    this.#old.get(table)?.delete(place)
+  /** Another item is at a place, or none: it takes the place of one that is cached. */
+  replace(table: number, place: number, item: Item | undefined): void {
+    const young = this.#young.get(table)?.delete(place) === true
+    const old = this.#old.get(table)?.delete(place) === true
+    if (item && (young || old)) this.set(table, place, item)
   }
 
   deleteTable(table: number): void {

@@ -7,6 +7,11 @@ import { canonicalInteger, type Gone, Item, keyOf } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
 import { decodeItem, idOf, isGone, RECORD_BYTES } from './item-record.ts'
 
+interface RecordAt {
+  readonly place: number
+  readonly record: Buffer
+}
+
 /** The rows of one collection in the store: what stands at which place, and where an item of a key stands. */
 export class Table {
   readonly store: Store
@@ -21,14 +26,19 @@ export class Table {
     this.#cache = cache
   }
 
-  /** The place where the item of a key is, or was last; `places` is above all places that there are. */
-  placeOf(key: string, at: Position, places: number): number | undefined {
+  /** Where the item of a key is, or was last, and its record until the next call of anything; `places` is above all places. */
+  find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const record = expected === undefined ? undefined : this.#standingAt(expected, at)
     const hasKey = record !== undefined && keyOf(idOf(record)) === key
-    if (hasKey && !isGone(record)) return expected
+    if (hasKey && !isGone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and stands elsewhere.
-    return this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
+    const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
+    return place === undefined ? undefined : { place, record: this.#recordOf(key, place, at) }
+  }
+
+  placeOf(key: string, at: Position, places: number): number | undefined {
+    return this.find(key, at, places)?.place
   }
 
   #placeInRow(key: string, at: Position): number | undefined {
@@ -77,16 +87,15 @@ export class Table {
     const expected = this.#expectedPlace(key, at, places)
     const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
     if (cached?.key === key) return cached
-    const place = this.placeOf(key, at, places)
-    return place === undefined ? undefined : this.#entry(this.recordOf(key, place, at), place, at)
+    const found = this.find(key, at, places)
+    return found && this.#entry(found.record, found.place, at)
   }
 
   itemOf(key: string, at: Position, places: number): Item | undefined {
     return itemOrNothing(this.entryOf(key, at, places))
   }
 
-  /** The record of a key, at the place that the key has. */
-  recordOf(key: string, place: number, at: Position): Buffer {
+  #recordOf(key: string, place: number, at: Position): Buffer {
     const record = this.recordAt(place, at)
     if (record && keyOf(idOf(record)) === key) return record
     throw this.lacking(place)
@@ -107,9 +116,8 @@ export class Table {
 
   /** Where an item stands; undefined where there is none. */
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
-    const key = keyOf(id)
-    const place = this.placeOf(key, at, places)
-    return place !== undefined && this.#isItem(this.recordOf(key, place, at)) ? place : undefined
+    const found = this.find(keyOf(id), at, places)
+    return found && this.#isItem(found.record) ? found.place : undefined
   }
 
   /** The first place from here on, and below another, that has an item; the other when there is none. */

@@ -41,10 +41,10 @@ export interface FoldingOptions {
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 
 /** Of a transaction; an event weighs as much as its item has characters for each unit, and one more. About a millisecond's work. */
-const MOST_WEIGHT = 256
+const MOST_WEIGHT = 640
 const CHARACTERS = 2048
 /** What an index of its collection adds. */
-const INDEX_WEIGHT = 12
+const INDEX_WEIGHT = 4
 
 export function storedState(store: Store): StoredState {
   const found = store.newest(tableKey(TAG.state, 0))
