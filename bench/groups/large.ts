@@ -143,11 +143,12 @@ async function edit(file: string, count: number): Promise<void> {
     bytes[at + MAC.length] = (bytes[at + MAC.length] as number) ^ 1
     left--
   }
+  if (left > 0) throw new Error(`The data file lacks ${left} of the ${count} items that were to be edited.`)
   await writeFile(`${file}.edited`, bytes)
   await rename(`${file}.edited`, file)
 }
 
-const MAC = '"mac": "'
+const MAC = '"mac":"'
 
 function holdRow(work: string, values: readonly number[]): Row {
   return {

@@ -179,7 +179,8 @@ export class Views {
     let batch: Recorded[] = []
     const put = async (): Promise<void> => {
       const folding = this.#folding.folding(batch, false)
-      while (!folding.next().done) await new Promise<void>((resolve) => setImmediate(resolve))
+      do await new Promise<void>((resolve) => setImmediate(resolve))
+      while (!folding.next().done)
       batch = []
     }
     for await (const recorded of writes) {
