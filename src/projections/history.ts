@@ -140,10 +140,12 @@ function lifeKey(collection: number, position: Position): Buffer {
 /** Positions nearer to each other than this are read together. */
 const GAP = 64
 /** The most positions that are read together, and characters of items: what lies behind is read in the next round. */
-const MOST_TOGETHER = 256
+const MOST_TOGETHER = 2048
 const MOST_CHARACTERS = 1024 * 1024
-/** Reads of the journal at a time: each waits for the disk. */
+/** Reads of the journal at a time, as each waits for the disk, */
 const READS_AT_ONCE = 8
+/** as long as they are of few positions together: what is decoded at a time blocks the event loop. */
+const POSITIONS_AT_ONCE = 64
 
 /**
  * The last events up to a position of some items, of each of which an event is given from which it is found by going back.
@@ -157,8 +159,7 @@ export async function* lastEvents<Item>(
   for (let wanted = from; wanted.size > 0; ) {
     const before = new Map<Position, Item>()
     const runs = runsOf([...wanted.keys()].sort((a, b) => a - b))
-    for (let next = 0; next < runs.length; next += READS_AT_ONCE) {
-      const together = runs.slice(next, next + READS_AT_ONCE)
+    for (const together of readTogether(runs)) {
       for (const [index, read] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
         for (const [position, event] of read) {
           const item = wanted.get(position) as Item
@@ -183,6 +184,21 @@ function runsOf(positions: readonly Position[]): readonly (readonly Position[])[
     else runs.push([position])
   }
   return runs
+}
+
+function* readTogether(runs: readonly (readonly Position[])[]): Generator<readonly (readonly Position[])[]> {
+  let together: (readonly Position[])[] = []
+  let positions = 0
+  for (const run of runs) {
+    if (together.length === READS_AT_ONCE || positions + run.length > POSITIONS_AT_ONCE) {
+      if (together.length > 0) yield together
+      together = []
+      positions = 0
+    }
+    together.push(run)
+    positions += run.length
+  }
+  if (together.length > 0) yield together
 }
 
 /** The events of items at ascending positions; not all of them where the items are long. */
