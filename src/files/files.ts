@@ -1,66 +1,65 @@
-/** What a file is known by: it changes whenever somebody else has written or replaced the file. */
+/** Metadata of a file. `signature` changes whenever the file is written or replaced. */
 export interface FileStat {
   readonly size: number
-  /** Equal signatures mean: the same file, not written since. */
+  /** Two equal signatures mean that the file has not been written in between. */
   readonly signature: string
-  /** Permission bits. */
   readonly mode: number
-  /** No directory, pipe or device. */
+  /** False for directories, pipes and devices. */
   readonly isFile: boolean
 }
 
 export interface OpenFile {
-  /** May write fewer bytes than asked, as the operating system may. Resolves with the number written. */
+  /** May write fewer bytes than requested. Resolves with the number written. */
   write(bytes: Uint8Array, offset: number): Promise<number>
   /** Reads up to `into.length` bytes; 0 at the end. */
   read(into: Uint8Array, offset: number): Promise<number>
   size(): Promise<number>
   truncate(size: number): Promise<void>
-  /** Resolves when the bytes written are on the medium (fdatasync). */
+  /** Resolves when the written bytes are on the medium (fdatasync). */
   sync(): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * The file system as this program sees it. Everything that must survive a crash goes through here, so that a
- * test can put a simulated disk underneath. Errors are Node's, with their `code`.
+ * The file system. Everything that must survive a crash goes through this interface, so that tests can simulate a disk.
+ * Errors are those of Node, with their `code`.
  */
 export interface Files {
   /**
-   * `create` fails when the file exists, and gives it exactly the mode, by default one for the owner alone; `edit` reads and writes one that does, and so
-   * does `log`, where the bytes of a write are on the medium when it resolves.
+   * `read` and `edit` require that the file exists. `log` is `edit` with synchronous writes: a write resolves when its
+   * bytes are on the medium. `create` fails if the file exists, and sets exactly the given mode (default: read and
+   * write for the owner).
    */
   open(path: string, how: 'read' | 'edit' | 'log' | 'create', mode?: number): Promise<OpenFile>
-  /** The whole content, or undefined when there is no such file. */
+  /** The whole content; undefined if the file does not exist. */
   read(path: string): Promise<Buffer | undefined>
   stat(path: string): Promise<FileStat | undefined>
   list(directory: string): Promise<readonly string[]>
-  /** Makes it and its missing parents, durably, for the owner alone. */
+  /** Creates the directory and its missing parents durably, accessible to the owner only. */
   makeDirectory(path: string): Promise<void>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
-  /** Gives a file a second name; false where that cannot be (another file system, no hard links). */
+  /** Creates a hard link. Resolves with false where that is impossible (another file system, no hard links). */
   link(from: string, to: string): Promise<boolean>
-  /** Makes creations, renames and removals in the directory durable. */
+  /** Makes file creations, renames and removals in the directory durable. */
   syncDirectory(path: string): Promise<void>
-  /** The path with every symbolic link followed, also where nothing is at its end; the path itself when nothing is there. */
+  /** Follows every symbolic link, also a dangling one; returns the path itself if nothing is there. */
   resolve(path: string): Promise<string>
   /**
-   * Takes the file as this process's own until `release` or the process's end, however it ends.
-   * Undefined when another process has it.
+   * Locks the file exclusively until `release` or the end of the process. Undefined if another process holds the lock.
    */
   lock(path: string): Promise<{ release(): Promise<void> } | undefined>
-  /** Calls back after something in the directory changed; may do so too often. */
+  /** Calls back after a change in the directory; may call back without one. */
   watch(directory: string, changed: (name: string) => void): { close(): void }
 }
 
-/** Writes every byte: the operating system may take fewer than asked without an error. */
+/** Repeats partial writes until all bytes are written. */
 export async function writeAll(file: OpenFile, bytes: Uint8Array, offset: number): Promise<void> {
   let written = 0
   while (written < bytes.length) written += await file.write(bytes.subarray(written), offset + written)
 }
 
-/** Reads exactly `length` bytes, fewer only at the end of the file. */
+/** Reads exactly `length` bytes; fewer only at the end of the file. */
 export async function readFully(file: Pick<OpenFile, 'read'>, length: number, offset: number): Promise<Buffer> {
   const buffer = Buffer.allocUnsafe(length)
   let filled = 0
@@ -72,10 +71,12 @@ export async function readFully(file: Pick<OpenFile, 'read'>, length: number, of
   return buffer.subarray(0, filled)
 }
 
-/** A large file is synced as it grows: at its end alone, that would hold up whoever else syncs then. */
+/**
+ * How many bytes to write between two syncs. One sync at the end of a large file would delay the syncs of other files.
+ */
 const SYNC_BYTES = 16 * 1024 * 1024
 
-/** Writes a new file and syncs it; one left over from a crash is written anew. */
+/** Creates a file and syncs it; replaces one that is left over from a crash. */
 export async function writeNew(
   files: Files,
   path: string,
@@ -91,7 +92,7 @@ export async function writeNew(
   }
 }
 
-/** Writes an empty file and syncs it. */
+/** Writes to an empty file and syncs it. */
 export async function writeChunks(
   file: OpenFile,
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
@@ -108,7 +109,7 @@ export async function writeChunks(
   await file.sync()
 }
 
-/** Replaces a file as a whole: after a crash there is the old one or the new one, never a mixture. */
+/** Replaces a file atomically: after a crash the file has either the old or the new content. */
 export async function replace(files: Files, path: string, bytes: Uint8Array, mode?: number): Promise<void> {
   const temporary = `${path}.tmp`
   await writeNew(files, temporary, [bytes], mode)
@@ -121,7 +122,7 @@ export function directoryOf(path: string): string {
   return slash < 0 ? '.' : path.slice(0, slash) || '/'
 }
 
-/** Whether an error says that the disk, or what this process may use of it, is full. */
+/** Whether the error says that the disk is full, or a quota or file size limit is reached. */
 export function isOutOfSpace(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | undefined)?.code
   return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG'

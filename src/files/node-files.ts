@@ -15,19 +15,19 @@ const close = promisify(fs.close)
 const fchmod = promisify(fs.fchmod)
 const openFd = promisify(fs.open)
 
-/** Only where it waits for the medium as fdatasync does: elsewhere a disk's own cache may still have the bytes. */
+/** Linux only: on other systems O_DSYNC may leave the bytes in the cache of the disk. */
 const SYNCED = platform() === 'linux' ? fs.constants.O_DSYNC : undefined
 const FLAGS = { read: 'r', edit: 'r+', log: SYNCED === undefined ? 'r+' : fs.constants.O_RDWR | SYNCED, create: 'wx+' }
 
-/** Modes of new files and directories: only the owner may read them. */
+/** New files and directories are accessible to the owner only. */
 const OWNER_ONLY = 0o600
 const OWNER_ONLY_DIRECTORY = 0o700
 
-/** The real file system: a thin layer over node:fs that decides nothing. */
+/** The real file system: a thin layer over node:fs. */
 export const nodeFiles: Files = {
   async open(path, how, mode) {
     const fd = await openFd(path, FLAGS[how], mode ?? OWNER_ONLY)
-    // What the process's umask took away is part of the mode all the same.
+    // `open` applies the umask to the mode; fchmod does not.
     if (mode !== undefined) await fchmod(fd, mode)
     return how === 'log' && SYNCED === undefined ? syncing(openFile(fd)) : openFile(fd)
   },
@@ -79,7 +79,7 @@ export const nodeFiles: Files = {
     const watcher = fs.watch(directory, { persistent: false }, (_kind, name) => {
       if (name !== null) changed(name)
     })
-    // A watched directory that goes away is found by whoever reads the file next.
+    // If the watched directory is removed, the next read of the file reports it.
     watcher.on('error', () => watcher.close())
     return watcher
   },
@@ -116,10 +116,13 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** As many symbolic links as Linux follows one behind the other. */
+/** Linux follows at most 40 symbolic links. */
 const MOST_LINKS = 40
 
-/** `realpath` fails at a link whose target does not exist; a file that is created through it belongs there. */
+/**
+ * `realpath` fails for a dangling link. A file created through such a link is created at the target, so the target is
+ * returned.
+ */
 async function followed(path: string): Promise<string> {
   let target = path
   for (let links = 0; links < MOST_LINKS; links++) {
