@@ -2,8 +2,8 @@ import { parseText } from './parse-text.ts'
 import type { JsonObject } from './value.ts'
 
 /**
- * A JSON object as it is kept: its text, encoded once. The value is parsed whenever it is asked for and not
- * kept, as a million parsed objects would cost more than their texts and give the garbage collector far more to walk.
+ * A JSON object, stored as text. The value is parsed on each access and not cached: a million parsed objects take more
+ * memory than their texts, and slow down garbage collection.
  */
 export class Document {
   readonly text: string

@@ -8,13 +8,13 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
 
-/** Characters of a piece; it has more where a token is long. */
+/** Approximate length of a chunk; a long token makes it longer. */
 const PIECE_CHARACTERS = 64 * 1024
 
 /**
- * JSON text that has no blanks as `JSON.stringify(…, null, 2)` would write it, each line after the first behind a margin,
- * in pieces: it may be a hundred times as long. It costs half of parsing the text and writing it anew, and leaves nothing of
- * the value for the garbage collector.
+ * Formats compact JSON as `JSON.stringify(…, null, 2)` does, with `margin` in front of each line but the first. Yields
+ * chunks, as the result may be a hundred times as long as the input. Takes half the time of parsing and stringifying,
+ * and allocates no values.
  */
 export function* indented(json: string, margin: string): Generator<string> {
   const lines = [`\n${margin}`]

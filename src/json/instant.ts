@@ -7,8 +7,8 @@ export interface Instant {
 const PATTERN = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 
 /**
- * Reads an ISO 8601 date or date-time; without a zone it is UTC. Fractions finer than a microsecond are cut.
- * Undefined for any other text, also for dates that no calendar has.
+ * Parses an ISO 8601 date or date-time, in UTC if it has no zone. Digits after the microseconds are cut off. Undefined
+ * for other text and for dates that do not exist.
  */
 export function parseInstant(text: string): Instant | undefined {
   if (text.length < 10 || text.charCodeAt(4) !== 0x2d) return undefined
@@ -19,7 +19,7 @@ export function parseInstant(text: string): Instant | undefined {
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', zone = 'Z'] = match
   const date = Date.UTC(2000, Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
   const calendar = new Date(date)
-  // Date.UTC takes the years 0 to 99 for 1900 to 1999; setting the year does not.
+  // Date.UTC takes the years 0 to 99 as 1900 to 1999; setUTCFullYear does not.
   calendar.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
   if (
     calendar.getUTCMonth() !== Number(month) - 1 ||
@@ -43,8 +43,8 @@ const OTHER = Symbol('other')
 const DAYS_BEFORE = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
 
 /**
- * The form that nearly all have, `2026-11-21T09:30:00.123456` with or without Z: read without a regular expression and a
- * Date, as every value of a field is when its index is built. OTHER: it may be another form.
+ * Parses the most frequent form, `2026-11-21T09:30:00.123456` with or without Z, without a regular expression or a
+ * Date. Building an index calls this for every string. Returns OTHER for text that may have another form.
  */
 function parsePlain(text: string): Instant | undefined | typeof OTHER {
   if (text.length < 19) return OTHER
@@ -72,7 +72,7 @@ function parsePlain(text: string): Instant | undefined | typeof OTHER {
     if (end === 20) return OTHER
   }
   if (end !== text.length && !(end === text.length - 1 && text.charCodeAt(end) === 0x5a)) return OTHER
-  // Not a number where a character is no digit; it is smaller than nothing.
+  // A character that is no digit makes the part NaN, for which each comparison is false.
   if (!(year >= 0 && month >= 1 && month <= 12 && day >= 1 && hour <= 23 && minute <= 59 && second <= 59)) return OTHER
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
   const before = DAYS_BEFORE[month - 1] as number
@@ -96,7 +96,7 @@ function isDigit(unit: number): boolean {
   return unit >= 0x30 && unit <= 0x39
 }
 
-/** Reads an instant from a query, in which the unescaped "+" of a zone has become a space. */
+/** Parses an instant from a query string, where an unescaped "+" of the zone has become a space. */
 export function readInstant(text: string): Instant | undefined {
   return parseInstant(text.includes(' ') ? text.replace(/ (?=\d\d(:?\d\d)?$)/, '+') : text)
 }

@@ -12,17 +12,20 @@ export type PatchOperation =
   | { readonly op: 'replace' | 'test'; readonly path: Tokens; readonly value: JsonValue }
   | { readonly op: 'move' | 'copy'; readonly path: Tokens; readonly from: Tokens }
 
-/** A pointer's unescaped tokens; none is the whole document. */
+/** The unescaped tokens of a JSON Pointer; empty for the whole document. */
 type Tokens = readonly string[]
 
 export interface PatchLimits {
-  /** Operations in one patch. */
+  /** Highest number of operations in one patch. */
   readonly operations: number
-  /** UTF-8 bytes of the resulting document. */
+  /** Highest size of the resulting document in UTF-8 bytes. */
   readonly resultBytes: number
 }
 
-/** Reads an RFC 6902 document. What is malformed is refused as Invalid, before anything is tried. */
+/**
+ * Parses an RFC 6902 document.
+ * @throws {Refusal} `Invalid` when it is malformed, before anything is applied.
+ */
 export function* parsePatch(document: JsonValue): Steps<readonly PatchOperation[]> {
   if (!isArray(document)) throw new Refusal('Invalid', 'A JSON Patch is an array of operations (RFC 6902).')
   if (document.length === 0) throw new Refusal('Invalid', 'The JSON Patch is empty.')
@@ -34,7 +37,7 @@ export function* parsePatch(document: JsonValue): Steps<readonly PatchOperation[
   return operations
 }
 
-/** Operations that are read in one step. */
+/** Operations parsed in one step. */
 const PARSED_AT_ONCE = 1024
 
 function parseOperation(operation: JsonValue, index: number): PatchOperation {
@@ -59,7 +62,7 @@ function parseOperation(operation: JsonValue, index: number): PatchOperation {
   }
 }
 
-/** Paths with or without the leading slash: `name` is read as `/name`. */
+/** The leading slash may be missing: `name` is read as `/name`. */
 function tokens(operation: JsonObject, member: 'path' | 'from', index: number): Tokens {
   const text = own(operation, member)
   if (typeof text !== 'string') throw malformed(index, `"${member}" must be a JSON Pointer`)
@@ -68,7 +71,7 @@ function tokens(operation: JsonObject, member: 'path' | 'from', index: number): 
   const escaped = text.startsWith('/') ? text.slice(1) : text
   const segments = escaped.split('/', MAX_NESTING + 1)
   if (segments.length > MAX_NESTING) throw inapplicable(index, `"${member}" has more than ${MAX_NESTING} segments`)
-  // Of a token with very many escapes, replaceAll takes three times as long.
+  // `replaceAll` takes three times as long for a token with very many escapes.
   return segments.map((token) => token.split('~1').join('/').split('~0').join('~'))
 }
 
@@ -78,9 +81,9 @@ function malformed(index: number, why: string): Refusal {
 }
 
 /**
- * Applies all operations to a JSON text or none, in steps. The library mutates, goes on after a failure and follows pointers
- * into prototypes, so every pointer is walked through own members first, right before its change is made. Values of the
- * patch are copied, as a later operation may change them.
+ * Applies all operations or none, in steps. rfc6902 mutates the document, continues after a failure and follows
+ * pointers into prototypes. So each pointer is checked against own members right before its change, and the values of
+ * the patch are copied, since a later operation may change them.
  */
 export function* applyJsonPatch(
   target: string,
@@ -118,12 +121,12 @@ export function* applyJsonPatch(
   return root.document
 }
 
-/** An operation may move the elements of a long array, which takes a millisecond. */
+/** Operations applied in one step. One of them may shift the elements of a long array, which takes a millisecond. */
 const STEP_OPERATIONS = 8
-/** Of a longer value, making the text and parsing it are a step each. */
+/** Longer values are stringified and parsed in steps of their own. */
 const STEP_CHARACTERS = 32 * 1024
 
-/** How deep the containers in JSON text are nested. */
+/** Nesting depth of JSON text. */
 function nestingOf(json: string): number {
   let depth = 0
   let deepest = 0
@@ -143,9 +146,8 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
 /**
- * The library cannot operate on the whole document, so the document stands inside another. A value stands beside
- * it and is moved in: of one that is added the library makes a copy, and for that asks the value's own
- * `constructor` what it is.
+ * rfc6902 cannot operate on the whole document, so the document is wrapped in an object. An added value is put beside
+ * it and moved: for `add`, rfc6902 would clone the value by its own `constructor` member.
  */
 function libraryOperation(change: Change): LibraryOperation {
   const path = pointer(['document', ...change.path])
@@ -156,7 +158,10 @@ type Change =
   | { readonly op: 'add'; readonly path: Tokens; readonly value: JsonValue }
   | { readonly op: 'remove'; readonly path: Tokens }
 
-/** RFC 6902 §4 defines `replace`, `move` and `copy` by `remove` and `add`; taken apart, each part can be checked. */
+/**
+ * Reduces an operation to `remove` and `add`, by which RFC 6902 §4 defines `replace`, `move` and `copy`. Each part is
+ * then checked by itself.
+ */
 function* changesOf(document: JsonValue, operation: PatchOperation, index: number): Steps<readonly Change[]> {
   switch (operation.op) {
     case 'add':
@@ -165,7 +170,7 @@ function* changesOf(document: JsonValue, operation: PatchOperation, index: numbe
     case 'replace': {
       const { path, value } = operation
       existing(document, path, index)
-      // An object's member is replaced by an addition, and keeps its place.
+      // Replacing a member of an object is one `add`, which keeps the member's place.
       const isElement = path.length > 0 && isArray(existing(document, path.slice(0, -1), index))
       const add = { op: 'add', path, value } as const
       return isElement ? [{ op: 'remove', path }, add] : [add]
@@ -231,7 +236,7 @@ function addable(document: JsonValue, path: Tokens, index: number): void {
   } else throw inapplicable(index, `the parent of ${pointer(path)} is neither an object nor an array`)
 }
 
-/** The names with which the library would reach a prototype, or which it would skip. */
+/** Rejects names by which rfc6902 would reach a prototype, or which it ignores. */
 function safe(token: string, index: number): string {
   if (token === '__proto__' || token === 'constructor' || token === 'prototype') {
     throw inapplicable(index, `a pointer must not pass through "${token}"`)

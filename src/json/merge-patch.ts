@@ -1,13 +1,10 @@
 import type { Steps } from '../steps.ts'
 import { isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
-/** Members that are merged in one step. */
+/** Members merged in one step. */
 const STEP_MEMBERS = 4096
 
-/**
- * RFC 7396, in steps: members of the patch replace those of the target, `null` removes, objects merge. The target is changed,
- * the patch is not.
- */
+/** Merge Patch (RFC 7396), in steps. Changes the target and not the patch. */
 export function* mergePatch(target: JsonValue | undefined, patch: JsonValue, pace = { members: 0 }): Steps<JsonValue> {
   if (!isObject(patch)) return patch
   const merged = (isObject(target) ? target : {}) as Record<string, JsonValue>

@@ -18,8 +18,8 @@ import { compareText, isArray, type JsonValue } from './value.ts'
  */
 
 /**
- * The key of a value: two keys compare with `<` as the values do, and are equal when these are. A key that is longer
- * than `most` may be cut after that many units.
+ * The order key of a value. Two keys compare with `<` as their values do, and are equal when the values are. A key
+ * longer than `most` may be cut after `most` units.
  */
 export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): Steps<string> {
   const writer = new KeyWriter(most)
@@ -28,26 +28,26 @@ export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): St
   return writer.key()
 }
 
-/** The key of null, a boolean, a number or text. */
+/** The order key of a scalar. */
 export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {
   scalars.begin(most)
   scalars.scalar(value)
   return scalars.key()
 }
 
-/** The key of what was ranked already. */
+/** The order key of a ranked value. */
 export function keyOfRanked(value: Ranked): string {
   const writer = new KeyWriter(Number.POSITIVE_INFINITY)
   writer.ranked(value)
   return writer.key()
 }
 
-/** The rank of the value that a key is of. */
+/** The rank of the value to which an order key belongs. */
 export function rankOfKey(key: string): number {
   return key.charCodeAt(0) - 1
 }
 
-/** Values that are written in a step, and names that are sorted in one. */
+/** Values written, or names sorted, in one step. */
 const STEP = 1024
 
 interface Open {
@@ -85,7 +85,7 @@ function* writeContainer(writer: KeyWriter, root: JsonValue): Steps<void> {
   }
 }
 
-/** Runs of names are sorted, then two merged into one. */
+/** A merge sort: sorts runs, then merges them pairwise. */
 function* sortedNames(names: string[]): Steps<readonly string[]> {
   if (names.length <= STEP) return names.sort(compareText)
   let runs: string[][] = []
@@ -115,7 +115,7 @@ const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, ob
 const END = 0
 const NAME = 1
 
-/** The largest buffer that a writer keeps for its next key, in bytes. */
+/** Largest buffer in bytes that a writer reuses for its next key. */
 const KEPT_BYTES = 4096
 
 class KeyWriter {
@@ -127,7 +127,7 @@ class KeyWriter {
     this.#most = most
   }
 
-  /** Starts another key in the same buffer. `most`: the length after which the key may be cut. */
+  /** Starts a new key in the same buffer, which may be cut after `most` units. */
   begin(most: number): void {
     this.#most = most
     this.#length = 0
@@ -219,7 +219,7 @@ class KeyWriter {
       }
     }
     this.#length = at
-    // Else it is full.
+    // If the text was cut, the key is full and needs no terminator.
     if (units === text.length) this.byte(END)
   }
 
@@ -234,12 +234,13 @@ class KeyWriter {
   }
 
   /**
-   * The bytes in order: of a positive number with the sign bit set, of a negative one all bits inverted. What the zeros at
-   * the end of the double become is left out, and stands before (negative: after) all that may follow in its place.
+   * Writes the bytes of the double in an order that `<` compares: with the sign bit set for positive numbers, with all
+   * bits inverted for negative ones. Zeros at the end of the double are left out; the terminator sorts before
+   * (negative: after) any byte that could stand in their place.
    */
   #number(rank: number, number: number): void {
     this.byte(rank)
-    // -0 is 0.
+    // Adding 0 turns -0 into 0.
     BITS.setFloat64(0, number + 0)
     const isNegative = BITS.getUint8(0) >= 0x80
     let size = 8
@@ -252,7 +253,7 @@ class KeyWriter {
     this.byte(isNegative ? 0xff : END)
   }
 
-  /** Bytes that `least` and the one after it stand for get another one, so that neither can be taken for a number's end. */
+  /** Escapes the bytes `least` and `least + 1`, so that neither is taken for the number's terminator. */
   #escaped(byte: number, least: number): void {
     if (byte !== least && byte !== least + 1) this.byte(byte)
     else {
@@ -269,5 +270,5 @@ class KeyWriter {
 }
 
 const scalars = new KeyWriter()
-/** Written and read at once. */
+/** Scratch space for `#number`. */
 const BITS = new DataView(new ArrayBuffer(8))

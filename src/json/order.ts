@@ -2,17 +2,14 @@ import { compareInstants, type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path, parsePath } from './paths.ts'
 import { compareText, isArray, type JsonObject, type JsonValue } from './value.ts'
 
-/**
- * A value with its class. The classes have an order, so that every two values compare, of whatever kind they are;
- * only values of one class are compared by what they say.
- */
+/** A value with the rank of its type. Values of different types compare by rank, values of one type by content. */
 export type Ranked =
   | { readonly rank: 0 }
   | { readonly rank: 1; readonly value: boolean }
   | { readonly rank: 2; readonly value: number }
   | { readonly rank: 3; readonly value: Instant }
   | { readonly rank: 4; readonly value: string }
-  /** An array (5) is its elements, an object (6) its names, sorted, each before its value. */
+  /** The elements of an array (5), or the members of an object (6): names sorted, each followed by its value. */
   | { readonly rank: 5 | 6; readonly value: readonly Ranked[] }
 
 export function ranked(value: JsonValue): Ranked {
@@ -54,12 +51,12 @@ export function compareRanked(a: Ranked, b: Ranked): number {
   }
 }
 
-/** Text that two values have in common when, and only when, they are equal: members stand in one order, -0 is 0. */
+/** A text that is equal for equal values: members are sorted, -0 is 0. */
 export function keyOf(value: Ranked): string {
   return JSON.stringify(value)
 }
 
-/** By the first place at which they differ; a beginning of the other comes before it. */
+/** Lexicographic order. */
 function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
   for (const [index, left] of a.entries()) {
     const right = b[index]
@@ -69,13 +66,13 @@ function compareSequences(a: readonly Ranked[], b: readonly Ranked[]): number {
   return a.length - b.length
 }
 
-/** By the value at a path; an item without one comes last, ascending and descending. */
+/** Sorts by the value at a path. Items without a value come last in both directions. */
 export interface Sort {
   readonly path: Path
   readonly descending: boolean
 }
 
-/** `field_asc`, `field_desc`, `-field`, `+field` or `field`; a plus sign may have become a space on its way. */
+/** Parses `field_asc`, `field_desc`, `-field`, `+field` or `field`. The plus sign may arrive as a space. */
 export function parseSort(text: string): Sort {
   const sign = text[0]
   if (sign === '-') return { path: parsePath(text.slice(1)), descending: true }
@@ -84,7 +81,7 @@ export function parseSort(text: string): Sort {
   return { path: parsePath(field), descending: direction === 'desc' }
 }
 
-/** What an item is sorted by: for each of the sorts its value; undefined where it has none. */
+/** The values by which an item is sorted, one for each sort; undefined where the item has none. */
 export type SortKeys = readonly (Ranked | undefined)[]
 
 export function sortKeys(item: JsonValue, sort: readonly Sort[]): SortKeys {
@@ -94,7 +91,6 @@ export function sortKeys(item: JsonValue, sort: readonly Sort[]): SortKeys {
   })
 }
 
-/** By the first sort in which they differ. */
 export function compareSortKeys(a: SortKeys, b: SortKeys, sort: readonly Sort[]): number {
   for (const [index, { descending }] of sort.entries()) {
     const left = a[index]

@@ -3,36 +3,36 @@ import { parseText } from './parse-text.ts'
 import { afterBlanks, endOfString } from './quoted.ts'
 import { isArray, isObject, type JsonValue, put } from './value.ts'
 
-/** Containers within containers, the outermost being the first. */
+/** Highest nesting depth; the outermost container counts as 1. */
 export const MAX_NESTING = 100
 
-/** Characters that are parsed at once: `JSON.parse` takes at most 5 ms for so many, whatever they are. */
+/** Characters parsed by one call: `JSON.parse` takes at most 5 ms for any text of this length. */
 const STEP_CHARACTERS = 32 * 1024
 
 /** The result of one call of `JSON.parse`. */
 export interface Parsed {
-  /** The whole value, or an object or array with some of the children of one. */
+  /** The whole value, or a container with some of its children. */
   readonly value: JsonValue
   /** The source text of the value. */
   readonly text: string
-  /** How deep the value stands; 1 is outermost. */
+  /** Nesting depth of the value; 1 is outermost. */
   readonly depth: number
-  /** The tokens of a JSON Pointer to the value. */
+  /** Tokens of a JSON Pointer to the value. */
   readonly path: () => readonly (string | number)[]
-  /** How many elements of the array come before those that the value has. */
+  /** Number of elements that come before those in `value`. */
   readonly skipped: number
 }
 
-/** Text that is no JSON; `whereMalformed` finds the place. */
+/** Text that is not JSON. `whereMalformed` finds the place. */
 export class Malformed extends Error {
   constructor() {
     super('malformed JSON')
   }
 }
 
-/** Nesting beyond MAX_NESTING. */
+/** Thrown when the nesting exceeds MAX_NESTING. */
 export class TooDeep extends Error {
-  /** The tokens of a JSON Pointer to it. */
+  /** Tokens of a JSON Pointer to the value. */
   readonly path: readonly (string | number)[]
 
   constructor(path: readonly (string | number)[]) {
@@ -42,10 +42,10 @@ export class TooDeep extends Error {
 }
 
 /**
- * Parses JSON as `JSON.parse` does, in steps. `inspect` sees each value that a call of `JSON.parse` made. Text of up to
- * STEP_CHARACTERS takes one call and no step.
+ * Parses JSON as `JSON.parse` does, in steps. `inspect` gets each value that a call of `JSON.parse` returns. Text of up
+ * to STEP_CHARACTERS takes one call and no step.
  * @throws {Malformed}
- * @throws {TooDeep} Only for longer text: a short one is parsed whatever its depth.
+ * @throws {TooDeep} Only for longer text: short text is parsed at any depth.
  */
 export function* parseSteps(
   text: string,
@@ -71,16 +71,16 @@ function parse(json: string): JsonValue {
   }
 }
 
-/** An array or object that the scan is in. */
+/** A container that the scan has entered and not left. */
 interface Container {
   readonly isArray: boolean
-  /** Where its bracket stands. */
+  /** Offset of the opening bracket. */
   readonly begin: number
-  /** Where the last string before it begins: its name, if it is a member. */
+  /** Offset of the last string before it, which is its name if it is a member. */
   readonly name: number
-  /** Where the text that is not parsed yet begins: after the bracket, at a comma, or after a container that is parsed. */
+  /** Offset of the text not parsed yet: after the bracket, at a comma, or after a parsed container. */
   rest: number
-  /** With the children that are parsed. Undefined while no text within it is. */
+  /** The container with its parsed children; undefined while none is parsed. */
   value: JsonValue[] | Record<string, JsonValue> | undefined
 }
 
@@ -91,22 +91,22 @@ const CLOSE_BRACKET = 0x5d
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
-/** Stands for a container that is parsed by itself. */
+/** Placeholder for a container that is parsed separately. */
 const STUB = '[]'
 
 /**
- * Scans the text once. Whenever enough has been passed, what is not parsed yet of every container around is parsed and
- * put together.
+ * Scans the text once. After each STEP_CHARACTERS, parses the pending text of every open container and adds it to the
+ * container.
  */
 class LongParse {
   readonly #text: string
   readonly #inspect: (parsed: Parsed) => void
   readonly #stepCharacters: number
-  /** The outermost first. */
+  /** The outermost comes first. */
   readonly #containers: Container[] = []
-  /** Where the last string begins. */
+  /** Offset of the last string. */
   #string = 0
-  /** Everything before is parsed. */
+  /** Everything before this offset is parsed. */
   #parsed = 0
 
   constructor(text: string, inspect: (parsed: Parsed) => void, stepCharacters: number) {
@@ -156,7 +156,7 @@ class LongParse {
     throw new TooDeep(this.#pathOf(this.#containers.length - 1))
   }
 
-  /** Returns the outermost container's value when that ends here. */
+  /** Returns the value of the outermost container when it ends here. */
   #leave(at: number): JsonValue | undefined {
     const container = this.#innermost
     const isWhole = this.#containers.length === 1
@@ -168,7 +168,7 @@ class LongParse {
     return isWhole ? container.value : undefined
   }
 
-  /** `at` is a comma or the closing bracket of the innermost container. */
+  /** `at` is the offset of a comma or of the innermost container's closing bracket. */
   #parseUpTo(at: number): void {
     this.#open()
     this.#parseChildren(this.#containers.length - 1, at)
@@ -176,7 +176,7 @@ class LongParse {
     this.#parsed = at
   }
 
-  /** Gives every container a value, once what comes before it in the one around it is parsed. */
+  /** Gives every open container a value, after parsing what precedes it in the container around it. */
   #open(): void {
     for (const [index, container] of this.#containers.entries()) {
       if (container.value) continue
@@ -189,7 +189,7 @@ class LongParse {
     }
   }
 
-  /** `end` is a comma, the closing bracket, or where a container begins that the stub stands for. */
+  /** `end` is the offset of a comma, of the closing bracket, or of a nested container that `stub` replaces. */
   #parseChildren(index: number, end: number, stub = ''): void {
     const text = this.#text
     const { isArray: isList, begin, rest, value } = this.#containers[index] as Container
@@ -218,7 +218,7 @@ class LongParse {
     if (isEmpty && (!isFirst || text.charCodeAt(end) === COMMA)) throw new Malformed()
   }
 
-  /** The path of a container. Every container around it already has a value. */
+  /** The path of a container. All containers around it must have a value. */
   #pathOf(index: number): readonly (string | number)[] {
     return this.#containers.slice(1, index + 1).map((container, around) => {
       const { value } = this.#containers[around] as Container

@@ -8,7 +8,7 @@ import { isArray, type JsonValue, put } from './value.ts'
  *     JSON.parse('{"h":[],"\\\\":0}')
  *     JSON.parse('{"h":1,"\\"":2}')   // { h: 1, '\\': 2 }
  *
- * See https://github.com/nodejs/node/issues/63785. So text with such a name is read here.
+ * See https://github.com/nodejs/node/issues/63785. Text with such a name is parsed here.
  * @throws {SyntaxError}
  */
 export function parseText(text: string): JsonValue {
@@ -26,9 +26,9 @@ function hasEscapedName(json: string): boolean {
 
 const BLANKS_AND_SEPARATORS = ' \t\n\r,:'
 
-/** Reads JSON that is known to be well-formed. */
+/** Parses JSON that is known to be well-formed. */
 function read(json: string): JsonValue {
-  /** The containers that are open, and what each is called in the one around it. */
+  /** The open containers, each with its name in the one around it. */
   const open: { readonly container: JsonValue[] | Record<string, JsonValue>; readonly name: string }[] = []
   let name: string | undefined
   for (let at = 0; ; at++) {

@@ -9,8 +9,8 @@ import { mayUnderflow, whereRounded } from './where-rounded.ts'
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads JSON that came from outside. Refuses what JavaScript would silently change or stumble over: bytes that are not
- * UTF-8, numbers that no double is near to, a `__proto__` member, nesting beyond MAX_NESTING.
+ * Parses JSON from a client. Rejects what JavaScript would change silently: bytes that are not UTF-8, numbers that a
+ * double cannot hold, a `__proto__` member, and nesting beyond MAX_NESTING.
  */
 export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
   const text = yield* decodeText(bytes)
@@ -18,10 +18,10 @@ export function* parseJson(bytes: Uint8Array): Steps<JsonValue> {
   return yield* parseJsonText(text, 'The body')
 }
 
-/** Bytes that are decoded at once. */
+/** Bytes decoded in one step. */
 const STEP_BYTES = 1024 * 1024
 
-/** The text of a body; a byte order mark is no part of it. */
+/** Decodes UTF-8 without its byte order mark. */
 export function* decodeText(bytes: Uint8Array): Steps<string> {
   try {
     if (bytes.length <= STEP_BYTES) return decoder.decode(bytes)
@@ -38,7 +38,7 @@ export function* decodeText(bytes: Uint8Array): Steps<string> {
   }
 }
 
-/** The same as `parseJson` of text that is not empty. A refusal calls the text `what`. */
+/** Like `parseJson`, for text that is not empty. `what` names the text in error messages. */
 export function* parseJsonText(text: string, what: string): Steps<JsonValue> {
   try {
     return yield* parseSteps(text, checkParsed)
@@ -55,7 +55,7 @@ function refusalOf(error: unknown): unknown {
   return new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
 }
 
-/** Thrown at the first thing that must not be stored. */
+/** Thrown by `checkParsed`. */
 class Violated extends Error {
   readonly violation: Violation
 
@@ -66,15 +66,15 @@ class Violated extends Error {
 }
 
 /**
- * Inspects what `parseSteps` parses, if it came from outside.
- * @throws An error of which `violationTold` knows what is wrong.
+ * An `inspect` callback of `parseSteps` for values from clients.
+ * @throws An error that `violationTold` explains.
  */
 export function checkParsed(parsed: Parsed): void {
   const violation = violationIn(parsed)
   if (violation) throw new Violated(violation)
 }
 
-/** The violation that made parsing fail; undefined when the error has another cause. */
+/** The violation that made parsing fail; undefined for other errors. */
 export function violationTold(error: unknown): Violation | undefined {
   if (error instanceof TooDeep) return { ...TOO_DEEP, pointer: pointer(error.path) }
   return error instanceof Violated ? error.violation : undefined
@@ -93,12 +93,12 @@ const BEYOND_2_TO_53 = {
 } as const
 const PROTO = { code: 'Invalid', message: 'A member must not be named __proto__' } as const
 
-/** The first thing in a parsed value that must not be stored, as far as the value tells. */
+/** The first violation that the parsed value shows. */
 export function violationOf(value: JsonValue): Violation | undefined {
   return new Walk().violationOf(value, 1)
 }
 
-/** The same of text that was parsed, also of what only the text tells. */
+/** The first violation that the value or its text shows. */
 function violationIn({ value, text, depth, path, skipped }: Parsed): Violation | undefined {
   const walk = new Walk()
   const violation = walk.violationOf(value, depth) ?? roundedIn(text, walk)
@@ -113,9 +113,8 @@ function roundedIn(text: string, { has2to53, hasZero }: Walk): Violation | undef
   return rounded && { ...(rounded.value === 0 ? TOO_SMALL : BEYOND_2_TO_53), pointer: pointer(rounded.path) }
 }
 
-/** A walk through a value. */
 class Walk {
-  /** It holds a number that may have been another one before it was parsed. */
+  /** The value has a number that may have been rounded to ±2^53. */
   has2to53 = false
   hasZero = false
 

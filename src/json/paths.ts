@@ -1,27 +1,29 @@
 import type { Steps } from '../steps.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
-/** A dotted path. */
+/** The names of a dotted path. */
 export type Path = readonly string[]
 
-/** A backslash makes the dot, comma or backslash after it part of a name; before anything else it stands for itself. */
+/**
+ * Splits at dots. A backslash escapes a dot, comma or backslash; before another character it is an ordinary character.
+ */
 export function parsePath(text: string): Path {
   return split(text, '.').map((name) => name.replace(/\\([.,\\])/g, '$1'))
 }
 
-/** The text that `parsePath` reads as this path. */
+/** The inverse of `parsePath`. */
 export function formatPath(path: Path): string {
   return path.map((name) => (SPECIAL.test(name) ? name.replace(/[.,]|\\(?=[.,\\]|$)/g, '\\$&') : name)).join('.')
 }
 
 const SPECIAL = /[.,\\]/
 
-/** The pieces of a list of paths or sorts, empty ones left out; each is as it was written. */
+/** Splits a list of paths or sorts at commas, without empty pieces. Escapes are kept. */
 export function splitList(text: string): string[] {
   return split(text, ',').filter((piece) => piece !== '')
 }
 
-/** At each separator that has no backslash before it. */
+/** Splits at separators that have no backslash in front. */
 function split(text: string, separator: '.' | ','): string[] {
   if (!text.includes('\\')) return text.split(separator)
   const pieces: string[] = []
@@ -36,19 +38,19 @@ function split(text: string, separator: '.' | ','): string[] {
   return [...pieces, text.slice(from)]
 }
 
-/** Values that are looked at between two times that `valuesAt` pauses. */
+/** Values visited between two pauses of `valuesAt`. */
 export const PAUSE = 4096
 
 interface OpenArray {
   readonly elements: readonly JsonValue[]
   next: number
-  /** How many names of the path led to it. */
+  /** Number of names of the path in front of the array. */
   readonly depth: number
 }
 
 /**
- * Every value that a path leads to: each element of an array counts, after the array itself. Each value is looked at
- * once, whatever its nesting. From time to time it yields undefined, so that its caller can yield to the event loop.
+ * Every value at a path. Of an array it yields the array, then each element. Visits each value once at any nesting, and
+ * yields undefined now and then, so that the caller can yield to the event loop.
  */
 export function* valuesAt(item: JsonValue, path: Path): Generator<JsonValue | undefined, void> {
   const open: OpenArray[] = []
@@ -70,10 +72,10 @@ export function* valuesAt(item: JsonValue, path: Path): Generator<JsonValue | un
   }
 }
 
-/** Says that an array is on a path, so that it may lead to several values. */
+/** Returned by `plainAt` when an array is on the path. */
 export const MANY = Symbol('many')
 
-/** The one value at a path that no array is on, MANY where there is one: it costs less than `valuesAt`. */
+/** The value at a path without arrays; MANY if there is an array. Faster than `valuesAt`. */
 export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | typeof MANY {
   let at: JsonValue | undefined = item
   for (const name of path) {
@@ -84,16 +86,16 @@ export function plainAt(item: JsonValue, path: Path): JsonValue | undefined | ty
   return isArray(at) ? MANY : at
 }
 
-/** The one value by which an item is sorted: the first that the path leads to. */
+/** The first value at a path, by which items are sorted. */
 export function firstAt(item: JsonValue, path: Path): JsonValue | undefined {
   for (const value of valuesAt(item, path)) if (value !== undefined) return value
   return undefined
 }
 
-/** The members to keep, each with what to keep of it; of those without any, all is kept. */
+/** The members to keep, each with the selection inside it. An empty selection keeps everything. */
 export interface Selection extends ReadonlyMap<string, Selection> {}
 
-/** A path that ends where another goes on keeps all that is there. */
+/** If one path is a prefix of another, everything at the shorter one is kept. */
 export function selectionOf(paths: readonly Path[]): Selection {
   interface Growing extends Map<string, Growing> {}
   const root: Growing = new Map()
@@ -111,10 +113,10 @@ export function selectionOf(paths: readonly Path[]): Selection {
   return root
 }
 
-/** Values that are looked at in a step. */
+/** Values visited in one step. */
 const STEP = 1024
 
-/** Only what is selected, in the item's order; through an array it is selected from each element. */
+/** Copies the selected members, in the item's order. A selection inside an array applies to each element. */
 export function* select(item: JsonObject, selection: Selection, work = { looked: 0 }): Steps<JsonObject> {
   const selected: Record<string, JsonValue> = {}
   for (const name of Object.keys(item)) {

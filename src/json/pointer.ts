@@ -5,14 +5,14 @@ export function pointer(tokens: readonly (string | number)[]): string {
   return tokens.map((token) => `/${String(token).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
-/** An array index in its only spelling: no sign, no leading zero. */
+/** Parses an array index without sign and leading zeros. */
 export function arrayIndex(token: string): number | undefined {
   return /^(0|[1-9]\d{0,9})$/.test(token) ? Number(token) : undefined
 }
 
 /**
- * The value inside another that a URL's further segments name: a member of an object, and of an array the
- * element whose `id` reads as the segment, else the one at that index.
+ * The nested value that the remaining segments of a URL name. In an array a segment selects the element with that `id`,
+ * or else the one at that index.
  */
 export function valueAt(value: JsonValue, segments: readonly string[]): JsonValue | undefined {
   let current: JsonValue | undefined = value

@@ -1,19 +1,19 @@
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Printable ASCII that JSON writes as it is. */
+/** Printable ASCII without characters that JSON escapes. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
-/** A text as JSON. Most are plain: to find that out costs a third of what `JSON.stringify` does. */
+/** Stringifies a text. Testing for plain ASCII costs a third of `JSON.stringify`, and most texts are plain. */
 export function quoted(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
-/** Where the string whose opening quote is at `start` has its closing quote; -1 when it has none. */
+/** Offset of the closing quote of the string that starts at `start`; -1 if it is unterminated. */
 export function endOfString(json: string, start: number): number {
   let at = json.indexOf('"', start + 1)
   if (at < 0 || !isEscaped(json, at)) return at
-  // To search for each of very many escaped quotes takes five times as long.
+  // With very many escaped quotes, repeated `indexOf` takes five times as long.
   for (at++; at < json.length; at++) {
     const code = json.charCodeAt(at)
     if (code === QUOTE) return at
@@ -28,7 +28,7 @@ function isEscaped(json: string, at: number): boolean {
   return (at - before) % 2 === 0
 }
 
-/** Where something else than a blank comes; the length of the text when nothing does. */
+/** Offset of the first character at or after `from` that is no white space; the text's length if there is none. */
 export function afterBlanks(text: string, from: number): number {
   let at = from
   for (; at < text.length; at++) {

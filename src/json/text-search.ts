@@ -1,11 +1,11 @@
 import type { Steps } from '../steps.ts'
 
-/** Beyond this product of lengths V8's search is not used: it may take as many comparisons. These take a millisecond. */
+/** `String.includes` may need as many comparisons as the product of both lengths. This limit takes a millisecond. */
 const NATIVE_PRODUCT = 2 ** 20
-/** Units of text that are looked through in a step. */
+/** UTF-16 units searched in one step. */
 const STEP = 2 ** 16
 
-/** Whether a text contains another, in time that grows with the sum of their lengths. */
+/** Whether a text contains another, in linear time. */
 export function* contains(text: string, wanted: string): Steps<boolean> {
   if (wanted.length > text.length) return false
   if (text.length * wanted.length <= NATIVE_PRODUCT) return text.includes(wanted)
@@ -17,12 +17,14 @@ export function* contains(text: string, wanted: string): Steps<boolean> {
   return false
 }
 
-/** Letters without their case. Both ways, as some letters have two lower or two upper cases: σ and ς, K and the kelvin sign. */
+/**
+ * Folds case. Both conversions are needed, as some letters have two forms in one case: σ and ς, K and the kelvin sign.
+ */
 export function fold(text: string): string {
   return text.toLowerCase().toUpperCase()
 }
 
-/** Whether a text, folded, contains any of the folded texts. */
+/** Whether the case-folded text contains any of the texts, which must be folded already. */
 export function* containsFolded(text: string, wanted: readonly string[]): Steps<boolean> {
   if (text.length <= STEP) {
     const folded = fold(text)
@@ -35,7 +37,7 @@ export function* containsFolded(text: string, wanted: readonly string[]): Steps<
   const searches = wanted.map((one) => new Search(one))
   for (let from = 0, to = 0; from < text.length; from = to) {
     to = Math.min(text.length, from + STEP)
-    // A pair of surrogates is folded as a whole.
+    // A surrogate pair must not be split before folding.
     if ((text.charCodeAt(to - 1) & 0xfc00) === 0xd800) to++
     const piece = fold(text.slice(from, to))
     for (const search of searches) {
@@ -46,10 +48,10 @@ export function* containsFolded(text: string, wanted: readonly string[]): Steps<
   return false
 }
 
-/** Knuth, Morris and Pratt: looks at each unit of a text once, piece by piece. */
+/** Knuth-Morris-Pratt search in a text that arrives in pieces. */
 class Search {
   readonly #wanted: string
-  /** By how many units matched: how many of them may be the beginning of the next match, when the unit after them does not. */
+  /** The failure table: by the number of matched units, the length of the longest shorter match to continue with. */
   readonly #shorter: Int32Array
   #matched = 0
 
@@ -63,7 +65,7 @@ class Search {
     }
   }
 
-  /** Whether the match ends in this piece, the pieces before it included. */
+  /** Whether the match ends in this piece; it may have begun in earlier ones. */
   isIn(piece: string): boolean {
     const wanted = this.#wanted
     const shorter = this.#shorter

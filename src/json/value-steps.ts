@@ -2,14 +2,16 @@ import type { Steps } from '../steps.ts'
 import { quoted } from './quoted.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue } from './value.ts'
 
-/** Values that are handled at once: that takes at most 5 ms. */
+/** Values processed in one step, which takes at most 5 ms. */
 const STEP_VALUES = 2048
-/** Characters of a text that count as one value. `JSON.stringify` takes 70 ns for a lone surrogate, 1 ns for a letter. */
+/**
+ * Characters of a string that count as one value. `JSON.stringify` takes 70 ns for a lone surrogate, 1 ns for a letter.
+ */
 const CHARACTERS = 16
-/** Characters of a text that are written in one step. */
+/** Characters of a string written in one step. */
 const STEP_CHARACTERS = 32 * 1024
 
-/** The same text as `JSON.stringify` makes, in steps. A value of up to STEP_VALUES takes no step. */
+/** The result of `JSON.stringify`, in steps. A value of up to STEP_VALUES values takes no step. */
 export function* stringifySteps(value: JsonValue, stepValues = STEP_VALUES): Steps<string> {
   const sizes = new Sizes(stepValues)
   if (!sizes.isLong(value)) return JSON.stringify(value)
@@ -29,7 +31,7 @@ function* stringifyText(text: string, pieces: string[]): Steps<void> {
   pieces.push('"')
   for (let from = 0; from < text.length; ) {
     let to = from + STEP_CHARACTERS
-    // The two halves of a surrogate pair are written together.
+    // A surrogate pair must not be split.
     if (isLowSurrogate(text.charCodeAt(to))) to++
     pieces.push(JSON.stringify(text.slice(from, to)).slice(1, -1))
     from = to
@@ -83,7 +85,7 @@ function* stringifyObject(object: JsonObject, sizes: Sizes, pieces: string[]): S
   pieces.push(separator === '{' ? '{}' : '}')
 }
 
-/** The same as `equal`, in steps. */
+/** `equal`, in steps. */
 export function* equalSteps(
   a: JsonValue | undefined,
   b: JsonValue | undefined,
@@ -117,12 +119,12 @@ function* equalLong(a: JsonValue | undefined, b: JsonValue | undefined, sizes: S
   return true
 }
 
-/** Finds out what is too long to be handled at once, and when enough was. */
+/** Estimates sizes, to tell which values take a step of their own and when a step is full. */
 class Sizes {
   readonly #stepValues: number
-  /** Containers that are known to be long, so that none is counted again for each container around it. */
+  /** Containers known to be long, so that none is counted again for each container around it. */
   #long: Set<JsonValue> | undefined
-  /** Names of objects with very many members, listed once: listing 100,000 takes 15 ms. */
+  /** Cached names of objects with very many members: listing 100,000 takes 15 ms. */
   #names: Map<JsonObject, readonly string[]> | undefined
   #left = 0
   #handled = 0
@@ -131,7 +133,7 @@ class Sizes {
     this.#stepValues = stepValues
   }
 
-  /** Whether it has more values, or is a text with more characters, than a step takes. What is not long is taken for handled. */
+  /** Whether the value is larger than a step. A value that is not long counts as processed. */
   isLong(value: JsonValue): boolean {
     if (this.#long?.has(value)) return true
     this.#left = this.#stepValues
@@ -141,14 +143,13 @@ class Sizes {
     return isLong
   }
 
-  /** Whether enough was handled for a step. */
+  /** Whether the values processed since the last call fill a step. */
   isStepFull(): boolean {
     if (this.#handled < this.#stepValues) return false
     this.#handled = 0
     return true
   }
 
-  /** The names of an object's members. */
   namesOf(object: JsonObject): readonly string[] {
     const known = this.#names?.get(object)
     if (known) return known
@@ -179,7 +180,7 @@ class Sizes {
     }
   }
 
-  /** What was counted up to the end, though there was `room` for so many values, is long enough. */
+  /** Remembers a container that was counted completely although half a step was left: it is long. */
   #note(value: JsonValue, room: number): void {
     if (this.#left >= 0 || room < this.#stepValues / 2) return
     this.#long ??= new Set()

@@ -11,19 +11,19 @@ export function isArray(value: JsonValue | undefined): value is readonly JsonVal
   return Array.isArray(value)
 }
 
-/** The value of an own property; what an object merely inherits is not part of its JSON. */
+/** The value of an own property. Inherited properties are not part of the JSON. */
 export function own(object: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
-/** Sets a member as `JSON.parse` does: one named `__proto__` is one like any other. */
+/** Sets a member as `JSON.parse` does, also one named `__proto__`. */
 export function put(object: Record<string, JsonValue>, name: string, value: JsonValue): void {
   if (name === '__proto__')
     Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
   else object[name] = value
 }
 
-/** Equal as JSON: the order of an object's members does not matter (RFC 8259 §4), that of an array's elements does. */
+/** Compares as JSON: the order of members is ignored (RFC 8259 §4), that of elements is not. */
 export function equal(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   if (a === b) return true
   if (isArray(a)) {
@@ -37,18 +37,15 @@ export function equal(a: JsonValue | undefined, b: JsonValue | undefined): boole
 
 const LONE_SURROGATE = /\p{Surrogate}/u
 
-/** Text that UTF-8 can carry; a lone surrogate cannot be put into a URL or a file. */
+/** False for text with a lone surrogate, which UTF-8 cannot encode. */
 export function isWellFormed(text: string): boolean {
   return !LONE_SURROGATE.test(text)
 }
 
-/** UTF-16 units of a piece in which two long texts are compared; V8 compares the bytes of a piece at once. */
+/** UTF-16 units compared at once: V8 compares slices faster than single units. */
 const PIECE = 1024
 
-/**
- * Compares by code point. JavaScript's `<` compares UTF-16 units, which puts U+1F600
- * before U+FF5E; lifting the pairs of surrogates above the rest of the plane mends that.
- */
+/** Compares by code point. `<` compares UTF-16 units and would put U+1F600 before U+FF5E. */
 export function compareText(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length)
   let index = 0

@@ -1,6 +1,6 @@
 import type { Steps } from '../steps.ts'
 
-/** Characters that are looked at in one step. */
+/** Characters scanned in one step. */
 const CHUNK_CHARACTERS = 32 * 1024
 
 export function* chunksOf(text: string): Generator<string, void> {
@@ -8,9 +8,9 @@ export function* chunksOf(text: string): Generator<string, void> {
 }
 
 /**
- * The first syntax error of JSON text: line, column, and what was expected there; undefined when it has none. JSON.parse does not always
- * say where it stopped, and quotes the text, which may be secret.
- * @param chunks The text in parts, each of which takes a step.
+ * The first syntax error of JSON text: line, column and the expected token; undefined if there is none. `JSON.parse`
+ * does not always report the position, and its message quotes the text, which may be secret.
+ * @param chunks The text in parts, one step each.
  */
 export function* whereMalformed(chunks: Iterable<string>): Steps<string | undefined> {
   const syntax = new Syntax()
@@ -22,7 +22,7 @@ export function* whereMalformed(chunks: Iterable<string>): Steps<string | undefi
   return syntax.errorAtEnd()
 }
 
-/** What may come next, in words. */
+/** Messages for each expected token. */
 const EXPECTED = {
   document: 'a value was expected',
   end: 'nothing more was expected after the value',
@@ -71,22 +71,22 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 const UNFINISHED_NUMBER = /-?(?:0|[1-9]\d*)(?:\.(?!\d)|(?:\.\d+)?[eE](?![+-]?\d))/y
 const LITERAL = /(?:true|false|null)(?![^/])/y
 
-/** A scan of JSON text that comes in chunks. */
+/** A scanner for JSON text that arrives in chunks. */
 class Syntax {
   #expected: Expected = 'document'
-  /** Of each container around: whether it is an array. The outermost comes first. */
+  /** For each open container, the outermost first: whether it is an array. */
   readonly #containers: boolean[] = []
-  /** Characters of the chunks before. */
+  /** Length of all previous chunks. */
   #passed = 0
   #line = 1
-  /** Where the line begins in the text. */
+  /** Offset of the current line. */
   #lineBegin = 0
-  /** Where the last string or word begins in the text. */
+  /** Offset of the last string or word. */
   #begin = 0
-  /** What stands between two blanks, quotes, brackets, commas or colons, as far as it has come. */
+  /** The characters since the last delimiter. */
   #word = ''
   #isInString = false
-  /** Characters of an escape that are still to come: five after the backslash, four after `\u`. */
+  /** Characters of an escape still to come: five after the backslash, four after `\u`. */
   #escape = 0
 
   errorIn(chunk: string): string | undefined {
@@ -128,7 +128,7 @@ class Syntax {
     return this.#told(isFirst ? ERRORS.escape : ERRORS.unicode, this.#begin)
   }
 
-  /** The error of the word that has ended, which may be several tokens. */
+  /** Checks the word that has ended, which may consist of several tokens. */
   #errorInWord(): string | undefined {
     const word = this.#word
     this.#word = ''
@@ -162,7 +162,7 @@ class Syntax {
     return undefined
   }
 
-  /** What may follow the token that begins with the character; undefined when it must not come. */
+  /** The expected token after the one that begins with `code`; undefined if that one is not allowed here. */
   #after(code: number): Expected | undefined {
     const expected = this.#expected
     switch (code) {
@@ -201,7 +201,7 @@ class Syntax {
     return isInArray ? 'endOfElement' : 'endOfMember'
   }
 
-  /** Something that is no token, or none that may come here. */
+  /** The message for a character that begins no token allowed here. */
   #unexpected(at: number): string {
     const expected = EXPECTED[this.#expected]
     return this.#told(this.#takesValue ? `${expected}; ${ERRORS.word}` : expected, at)
@@ -212,7 +212,6 @@ class Syntax {
   }
 }
 
-/** Whether it ends a word. */
 function isDelimiter(code: number): boolean {
   switch (code) {
     case TAB:
@@ -232,7 +231,7 @@ function isDelimiter(code: number): boolean {
   }
 }
 
-/** Characters that a sticky expression matches at a place; 0 when it does not. */
+/** Length of the match of a sticky expression at an offset; 0 without a match. */
 function lengthAt(expression: RegExp, text: string, at: number): number {
   expression.lastIndex = at
   return expression.test(text) ? expression.lastIndex - at : 0

@@ -12,26 +12,26 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const LETTER_E = 0x65
 
-/** The shortest number that is rounded is `1e-324`. */
+/** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6
 /** A number that becomes 0 has an exponent of three digits or very many zeros. */
 const MAY_UNDERFLOW = /[eE]-0*[1-9]\d\d|0{200}/
 
-/** Whether JSON text may hold a number that becomes 0 although it is another one. */
+/** Whether the text may contain a number other than 0 that becomes 0. False positives are possible. */
 export function mayUnderflow(json: string): boolean {
   return MAY_UNDERFLOW.test(json)
 }
 
 interface Rounded {
-  /** The tokens of a JSON Pointer. */
+  /** Tokens of a JSON Pointer. */
   readonly path: readonly (string | number)[]
-  /** What it became. */
+  /** The rounded value: 0 or 2^53. */
   readonly value: number
 }
 
-/** The first number in well-formed JSON that becomes 0 or 2^53 although it is another one, which only its text tells. */
+/** The first number in well-formed JSON that is rounded to 0 or to 2^53. The parsed value cannot show that. */
 export function whereRounded(json: string): Rounded | undefined {
-  /** An array's element by its index, an object's member by where its name begins. */
+  /** Position in each open container: the index of the element, or the offset of the member's name. */
   const path: { readonly isArray: boolean; at: number }[] = []
   let string = 0
   for (let at = 0; at < json.length; at++) {
@@ -59,19 +59,19 @@ function nameAt(json: string, begin: number): string {
   return JSON.parse(json.slice(begin, endOfString(json, begin) + 1))
 }
 
-/** Letters of `true` and the like that are taken for a number's are too few to be one. */
+/** Also matches letters of `true` and `false`, which are too short to be taken for a number. */
 function isOfNumber(code: number): boolean {
   return (code >= 0x30 && code <= 0x39) || code === MINUS || code === DOT || code === PLUS || (code | 0x20) === LETTER_E
 }
 
-/** Undefined when it stays what it is. */
+/** Undefined if the number is not rounded. */
 function roundedTo(number: string): number | undefined {
   const value = Math.abs(Number(number))
   if (value === 0) return /^-?[0.]*[1-9]/.test(number) ? 0 : undefined
   return value === 2 ** 53 && !is2to53(number) ? 2 ** 53 : undefined
 }
 
-/** In whatever way it is written, such as `90071992547409920e-1`. */
+/** Whether the number is exactly 2^53 in any notation, such as `90071992547409920e-1`. */
 function is2to53(number: string): boolean {
   const [, integer = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
   const digits = integer + fraction
