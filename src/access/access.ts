@@ -10,7 +10,7 @@ export type Scheme = (typeof SCHEMES)[number]
 
 export interface User {
   readonly name: string
-  /** A hash, or, with a warning, plain text. */
+  /** A hash; plain text is accepted with a warning. */
   readonly password: string
   readonly role: Role
 }
@@ -21,24 +21,24 @@ export interface ApiKey {
   readonly role: Role
 }
 
-/** Who asks. */
+/** An authenticated client. */
 export interface Principal {
-  /** As every event of theirs records it. */
+  /** The name that events record as `actor`. */
   readonly actor: string
   readonly role: Role
-  /** What they came with, where that can end before they do. */
+  /** Present if the client authenticated with a token, which may expire or be revoked. */
   readonly token?: Token
 }
 
-/** What a request or a socket brings; each undefined when it brings none. */
+/** The credentials of a request or socket; undefined members were not sent. */
 export interface Credentials {
   readonly authorization?: string | undefined
   readonly apiKey?: string | undefined
-  /** A bearer token from a place other than the Authorization header. */
+  /** A bearer token from elsewhere than the Authorization header. */
   readonly accessToken?: string | undefined
 }
 
-/** Everybody, where authentication is off. */
+/** The principal of every client when authentication is off. */
 export const ANYBODY: Principal = { actor: 'anonymous', role: 'admin' }
 
 export interface AccessOptions {
@@ -49,18 +49,18 @@ export interface AccessOptions {
 }
 
 const REMEMBERED = 1000
-/** Passwords that are checked at a time: Node has four threads, and the journal is written by them, too. */
+/** Passwords checked at a time. scrypt runs in Node's pool of four threads, which also writes the journal. */
 const CHECKS_AT_ONCE = 2
 
-/** Tells who somebody is by what they bring. Every comparison takes as long for a wrong guess as for an unknown name. */
+/** Authenticates clients. Comparisons take the same time for a wrong secret as for an unknown name. */
 export class Access {
   readonly schemes: readonly Scheme[]
   readonly tokens: Tokens
   readonly #users: ReadonlyMap<string, User>
   readonly #apiKeys: readonly { readonly digest: Buffer; readonly principal: Principal }[]
-  /** A hash of a password that nobody knows, for names that nobody has. */
+  /** The hash of a random password, checked for unknown names. */
   readonly #decoy: string
-  /** Passwords that were right, by a keyed digest: a hash is made to be slow, and is not computed for each request. */
+  /** Keyed digests of verified passwords, since scrypt is too slow to run for each request. */
   readonly #verified = new Set<string>()
   readonly #digestKey = randomBytes(32)
   readonly #turns = new Turns(CHECKS_AT_ONCE)
@@ -82,12 +82,15 @@ export class Access {
     return new Access({ ...options, users }, await decoyOf(users.map(({ password }) => password)))
   }
 
-  /** Whether a password is to be checked, which is slow by design, and the only thing that somebody could guess. */
+  /** Whether a password must be checked: only passwords are slow to check and can be guessed. */
   asksForPassword({ authorization, apiKey }: Credentials): boolean {
     return !(apiKey !== undefined && this.#has('apikey')) && /^basic /i.test(authorization ?? '') && this.#has('basic')
   }
 
-  /** The principal of an API key, or of a password or token that was verified before. Undefined says nothing of others. */
+  /**
+   * The principal of an API key, or of a password or token that was verified before. Undefined does not mean that the
+   * credentials are wrong.
+   */
   recognize(credentials: Credentials): Principal | undefined {
     const presented = this.#read(credentials)
     switch (presented?.scheme) {
@@ -102,7 +105,7 @@ export class Access {
     }
   }
 
-  /** Undefined when nothing that was brought is right for an active scheme. */
+  /** Undefined if the credentials are wrong for every active scheme. */
   async identify(credentials: Credentials): Promise<Principal | undefined> {
     const presented = this.#read(credentials)
     switch (presented?.scheme) {
@@ -117,7 +120,7 @@ export class Access {
     }
   }
 
-  /** What the credentials say of who brings them, whether they are right or not. */
+  /** The identity that the credentials claim, whether they are right or not. */
   claimOf(credentials: Credentials): Claim {
     const { authorization = '', apiKey, accessToken } = credentials
     if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey' }
@@ -126,19 +129,18 @@ export class Access {
     return { ...this.claimOfUser(this.tokens.claimedUser(scheme === '' ? (accessToken ?? '') : rest)), scheme: 'token' }
   }
 
-  /** A name that no user has may be a password that was typed into the wrong field, so it is not told. */
+  /** Unknown names are not included: a password may have been typed into the wrong field. */
   claimOfUser(name: string | undefined): Claim {
     return { scheme: 'password', ...(name !== undefined && this.#users.has(name) && { actor: name }) }
   }
 
-  /** The user of that name and password. */
   async byPassword(name: string, password: string): Promise<Principal | undefined> {
     const digest = this.#digest(name, password)
     const known = this.#byVerifiedPassword(name, digest)
     if (known) return known
     const user = this.#users.get(name)
     const isRight = await this.#turns.run(async () => {
-      // Another request with the same password may have been checked while this one waited.
+      // Another request may have verified the same password meanwhile.
       return this.#verified.has(digest) || verifyPassword(password, user?.password ?? this.#decoy)
     })
     if (!user || !isRight) return undefined
@@ -147,12 +149,12 @@ export class Access {
     return { actor: user.name, role: user.role }
   }
 
-  /** Whether somebody who was identified still is who they were. */
+  /** Whether the token of an authenticated client is still valid. */
   isValid({ token }: Principal): boolean {
     return token === undefined || this.tokens.isValid(token)
   }
 
-  /** One challenge a scheme (RFC 9110 §11.6.1). */
+  /** One challenge for each scheme (RFC 9110 §11.6.1). */
   challenges(): readonly string[] {
     const challenge = {
       token: 'Bearer realm="Recollect"',
@@ -166,7 +168,7 @@ export class Access {
     return this.schemes.includes(scheme)
   }
 
-  /** What was presented for an active scheme. An API key comes before all else, then the Authorization header. */
+  /** The credentials for an active scheme. An API key takes precedence over the Authorization header. */
   #read({ authorization, apiKey, accessToken }: Credentials): Presented | undefined {
     if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey', key: apiKey }
     const [, scheme = '', rest = ''] = schemeOf(authorization ?? '')
@@ -211,12 +213,12 @@ type Presented =
   | { readonly scheme: 'basic'; readonly name: string; readonly password: string }
   | { readonly scheme: 'token'; readonly jwt: string }
 
-/** The scheme and the rest of an Authorization header. */
+/** Splits an Authorization header into scheme and rest. */
 function schemeOf(authorization: string): readonly string[] {
   return /^([A-Za-z]+) +(.*)$/s.exec(authorization) ?? []
 }
 
-/** Name and password in Basic credentials (RFC 7617). */
+/** Decodes Basic credentials (RFC 7617). */
 function namedIn(encoded: string): { readonly name: string; readonly password: string } | undefined {
   if (!/^[A-Za-z\d+/]+=*$/.test(encoded)) return undefined
   const text = Buffer.from(encoded, 'base64').toString()

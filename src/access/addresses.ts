@@ -1,6 +1,9 @@
 import { BlockList, isIP } from 'node:net'
 
-/** Whose word about a client's address counts: addresses and networks (`10.0.0.0/8`). Throws on anything else. */
+/**
+ * Addresses and networks (`10.0.0.0/8`) whose X-Forwarded-For header is trusted. The constructor throws on other
+ * entries.
+ */
 export class TrustedProxies {
   readonly #list = new BlockList()
 
@@ -16,10 +19,7 @@ export class TrustedProxies {
     }
   }
 
-  /**
-   * The client's address: the connection's, or, when that is a trusted proxy's, the last one in X-Forwarded-For
-   * that is not.
-   */
+  /** The client's address: that of the connection, or the last one in X-Forwarded-For that is not a trusted proxy. */
   clientOf(remote: string | undefined, forwardedFor: string | undefined): string {
     const chain = [...(forwardedFor ?? '').split(',').map((part) => plain(part.trim())), plain(remote ?? '')]
     for (let index = chain.length - 1; index > 0; index--) {
@@ -29,7 +29,7 @@ export class TrustedProxies {
     return chain[0] as string
   }
 
-  /** Whether a connection comes from one of them. */
+  /** Whether an address is that of a trusted proxy. */
   has(remote: string): boolean {
     return this.#trusts(plain(remote))
   }
@@ -41,8 +41,8 @@ export class TrustedProxies {
 }
 
 /**
- * What is counted as one address: whoever has one of IPv6 has its whole network of 64 bits, and would be somebody
- * else with each try.
+ * The address by which rate limits count a client: the /64 network of an IPv6 address, since a client can use all of
+ * it.
  */
 export function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
@@ -59,7 +59,7 @@ export function isLoopback(remote: string): boolean {
   return address === '::1' || (isIP(address) === 4 && address.startsWith('127.'))
 }
 
-/** An IPv4 address without the IPv6 coat that a dual-stack socket gives it. */
+/** Removes the `::ffff:` prefix of an IPv4-mapped IPv6 address. */
 function plain(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '')
 }

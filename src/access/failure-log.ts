@@ -1,16 +1,16 @@
 import type { Logger } from 'pino'
 
-/** What somebody said of themselves with credentials that were wrong. */
+/** The identity that wrong credentials claimed. */
 export interface Claim {
   readonly scheme: 'password' | 'token' | 'apikey'
-  /** The user that was named, if there is such a one. */
+  /** The named user, if it exists. */
   readonly actor?: string
 }
 
 const WINDOW_MS = 10_000
 const LINES = 10
 
-/** Logs wrong credentials: ten lines in ten seconds, so that nobody fills the disk with them. */
+/** Logs failed logins, at most ten lines in ten seconds, so that attackers cannot fill the disk. */
 export class FailureLog {
   readonly #log: Pick<Logger, 'warn'>
   readonly #elapsedMs: () => number

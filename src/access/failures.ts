@@ -1,13 +1,13 @@
 const WINDOW_MS = 60_000
 const ADDRESSES = 10_000
 
-/** Counts what an address got wrong within a minute; remembers a bounded number of addresses. */
+/** Counts failed logins by address within a minute, for a bounded number of addresses. */
 export class Failures {
   readonly #limit: number
   readonly #elapsedMs: () => number
   readonly #times = new Map<string, number[]>()
 
-  /** `elapsedMs` must be monotonic: a clock that is set would shorten or lengthen the wait. */
+  /** `elapsedMs` must be monotonic: setting the clock would shorten or lengthen the wait. */
   constructor(limit: number, elapsedMs: () => number) {
     this.#limit = limit
     this.#elapsedMs = elapsedMs
@@ -23,12 +23,12 @@ export class Failures {
     }
   }
 
-  /** How often the address may still be wrong. */
+  /** How many more failures the address has until it must wait. */
   left(address: string): number {
     return Math.max(0, this.#limit - this.#recent(address).length)
   }
 
-  /** Seconds until the address may try again; 0 when it may now. */
+  /** Seconds until the address may try again; 0 if it may now. */
   waitSeconds(address: string): number {
     const recent = this.#recent(address)
     const [oldest] = recent

@@ -5,7 +5,7 @@ import type { Failures } from './failures.ts'
 import type { Hosts } from './hosts.ts'
 import type { Origins, PageFields } from './origins.ts'
 
-/** The header fields in which credentials come, as node:http names them. */
+/** Header fields that carry credentials, as node:http names them. */
 export interface RequestFields extends PageFields {
   readonly authorization?: string | undefined
   readonly 'x-api-key'?: string | string[] | undefined
@@ -14,19 +14,19 @@ export interface RequestFields extends PageFields {
 
 export type Refused =
   | { readonly refused: 'Unauthenticated' }
-  /** Too much was wrong lately from this address, or too many of its passwords are being checked. */
+  /** The address has failed too often lately, or too many of its passwords are being checked. */
   | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
 
 const UNAUTHENTICATED: Refused = { refused: 'Unauthenticated' }
 
-/** Passwords of one address that may be checked, or wait to be, at a time; and of all together. */
+/** Highest number of passwords being checked or waiting: per address, and in total. */
 const ATTEMPTS_PER_ADDRESS = 128
 const ATTEMPTS = 1024
-/** When those that are more may come again. */
+/** Retry-After in seconds when those limits are reached. */
 const BUSY_SECONDS = 1
 
 interface Attempts {
-  /** Being checked or waiting. */
+  /** Checks running or waiting. */
   count: number
   readonly running: Set<Promise<unknown>>
 }
@@ -36,17 +36,17 @@ function tooMany(waitSeconds: number): Refused {
 }
 
 export interface GateOptions {
-  /** Undefined: everybody may in. */
+  /** Undefined: authentication is off. */
   readonly access: Access | undefined
   readonly failures: Failures
   readonly proxies: TrustedProxies
   readonly origins: Origins
   readonly hosts: Hosts
-  /** Told of wrong credentials. */
+  /** Called for each failed authentication. */
   readonly failed: (address: string, claim: Claim) => void
 }
 
-/** What every door, HTTP or socket, asks before it opens. */
+/** Authenticates HTTP requests and sockets, and limits the rate of failures. */
 export class Gate {
   readonly access: Access | undefined
   readonly origins: Origins
@@ -66,7 +66,7 @@ export class Gate {
     this.#tellFailed = failed
   }
 
-  /** Of the client, as failures and sockets are counted by it. */
+  /** The address by which failures and connections of a client are counted. */
   addressOf(remote: string | undefined, fields: RequestFields): string {
     return networkOf(this.#proxies.clientOf(remote, single(fields['x-forwarded-for'])))
   }
@@ -76,13 +76,13 @@ export class Gate {
   }
 
   /**
-   * The principal, where it is known at once (`Access.recognize`); undefined where only `admit` can tell. It counts
-   * nothing against the address. `address` is called for a password alone, as it costs more than most else.
+   * The principal, if it is known without a check (`Access.recognize`); undefined means that `admit` must decide.
+   * Counts no failure. `address` is called for passwords only, as computing it is expensive.
    */
   recognize(credentials: Credentials, address: () => string): Principal | undefined {
     const { access } = this
     if (!access) return ANYBODY
-    // An address that was wrong too often waits, whatever password it comes with.
+    // An address with too many failures waits, even with the right password.
     if (access.asksForPassword(credentials) && this.#failures.waitSeconds(address()) > 0) return undefined
     return access.recognize(credentials)
   }
@@ -96,7 +96,8 @@ export class Gate {
     if (access.asksForPassword(credentials)) {
       return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
     }
-    // Nobody guesses a key or a token, and a check costs little: what somebody else got wrong keeps no right one out.
+    // Keys and tokens cannot be guessed and are cheap to check, so failures of others at the same address do not block
+    // them.
     const principal = await access.identify(credentials)
     return principal ?? this.#failed(address(), access.claimOf(credentials))
   }
@@ -114,8 +115,8 @@ export class Gate {
   }
 
   /**
-   * Checks a password; a wrong one counts against the address. Of any number that come at once no more are checked than
-   * may still be wrong: the others wait, so that none is looked at beyond the limit. Only so many may wait.
+   * Checks a password; a wrong one counts against the address. At most as many checks of one address run at a time as
+   * it has failures left, so that simultaneous attempts cannot exceed the limit. The others wait, in bounded number.
    */
   async attempt(
     address: string,

@@ -1,16 +1,16 @@
 const LOCAL = ['localhost', '127.0.0.1', '[::1]']
 
-/** Header fields in which a browser names the page that sent a request. */
+/** Header fields by which a browser identifies the page that sent a request. */
 export interface PageFields {
   readonly origin?: string | undefined
   readonly host?: string | undefined
-  /** Fetch Metadata; only browsers send it, and no page can set it. */
+  /** Fetch Metadata: sent by browsers only, and scripts cannot set it. */
   readonly 'sec-fetch-site'?: string | string[] | undefined
 }
 
 /**
- * Which pages may call, over HTTP and over sockets alike: those of the same origin, and those that the settings
- * name; where these name none, also the pages of this machine.
+ * The origins whose pages may call the server, over HTTP and sockets: its own origin and those in the settings. Without
+ * such a setting, pages from localhost may call as well.
  */
 export class Origins {
   readonly #named: ReadonlySet<string> | undefined
@@ -19,7 +19,7 @@ export class Origins {
     this.#named = named && new Set(named)
   }
 
-  /** No Origin at all means: not from a page of another origin. `host` is the request's Host. */
+  /** A request without Origin does not come from a page of another origin. `host` is the request's Host. */
   allows(origin: string | undefined, host: string | undefined): boolean {
     if (origin === undefined || this.#named?.has('*')) return true
     const url = URL.canParse(origin) ? new URL(origin) : undefined
@@ -29,11 +29,11 @@ export class Origins {
   }
 
   /**
-   * Whether a page of an origin that is not allowed sent the request. A browser sends forms and images without a CORS preflight,
+   * Whether a page of a forbidden origin sent the request. Browsers send forms and images without a CORS preflight,
    * some of them without an Origin.
    */
   isForeign({ origin, host, 'sec-fetch-site': site }: PageFields): boolean {
-    // Also where a proxy changed the Host, or the page's referrer policy made the Origin `null`.
+    // Sec-Fetch-Site also holds where a proxy changed the Host, or a referrer policy set the Origin to `null`.
     if (site === 'same-origin') return false
     return origin === undefined ? site === 'cross-site' && !this.#named?.has('*') : !this.allows(origin, host)
   }

@@ -4,9 +4,12 @@ const COST = 2 ** 15
 const BLOCK_SIZE = 8
 const PARALLEL = 1
 const KEY_BYTES = 32
-/** Of cost × block size × parallelism: eight times what `hashPassword` asks for. A login must not hold up the server. */
+/**
+ * Highest accepted product of cost, block size and parallelism: eight times that of `hashPassword`, so that a login
+ * does not block the server.
+ */
 const HIGHEST_WORK = 8 * COST * BLOCK_SIZE * PARALLEL
-/** scrypt needs 128 bytes for each unit of work at most, and a little more. */
+/** scrypt needs at most 128 bytes for each unit of work, and a little more. */
 const MEMORY_BYTES = 129 * HIGHEST_WORK
 
 const FORMAT = /^scrypt\$(\d+)\$(\d+)\$(\d+)\$([\w-]+)\$([\w-]+)$/
@@ -23,7 +26,7 @@ type Parameters = Pick<Hash, 'cost' | 'blockSize' | 'parallel'>
 
 const USUAL: Parameters = { cost: COST, blockSize: BLOCK_SIZE, parallel: PARALLEL }
 
-/** Undefined for what is no hash, or none that can be checked, or only at an absurd cost. */
+/** Undefined for text that is not a hash, or one that is invalid or too expensive to check. */
 function parseHash(text: string): Hash | undefined {
   const [, cost, blockSize, parallel, salt = '', key = ''] = FORMAT.exec(text) ?? []
   const hash = {
@@ -40,7 +43,7 @@ function parseHash(text: string): Hash | undefined {
   return isLegal && isBearable && hash.key.length === KEY_BYTES ? hash : undefined
 }
 
-/** `scrypt$<cost>$<block size>$<parallelism>$<salt>$<key>`, salt and key in base64url. */
+/** The format is `scrypt$<cost>$<block size>$<parallelism>$<salt>$<key>`, with salt and key in base64url. */
 export async function hashPassword(password: string, parameters = USUAL): Promise<string> {
   const { cost, blockSize, parallel } = parameters
   const salt = randomBytes(16)
@@ -48,7 +51,7 @@ export async function hashPassword(password: string, parameters = USUAL): Promis
   return ['scrypt', cost, blockSize, parallel, salt.toString('base64url'), key.toString('base64url')].join('$')
 }
 
-/** A hash of a password that nobody knows. Its check takes as long as that of the costliest of the hashes. */
+/** The hash of a random password, as expensive to check as the costliest of `hashes`. */
 export function decoyOf(hashes: readonly string[]): Promise<string> {
   const [first, ...others] = hashes.flatMap((text) => parseHash(text) ?? [])
   const costliest = others.reduce<Parameters>((most, one) => (work(one) > work(most) ? one : most), first ?? USUAL)
@@ -59,24 +62,23 @@ function work({ cost, blockSize, parallel }: Parameters): number {
   return cost * blockSize * parallel
 }
 
-/** Whether `verifyPassword` can check it; other text that begins like a hash is none. */
+/** Whether `verifyPassword` can check it. */
 export function isPasswordHash(text: string): boolean {
   return parseHash(text) !== undefined
 }
 
-/** Whether it is meant to be a hash, right or wrong. */
+/** Whether the text is meant to be a hash, valid or not. */
 export function looksLikeHash(text: string): boolean {
   return text.startsWith('scrypt$')
 }
 
-/** Whether the password is the one that the hash was made of. */
 export async function verifyPassword(password: string, text: string): Promise<boolean> {
   const hash = parseHash(text)
   if (!hash) return false
   return sameSecret(await derive(password, hash.salt, hash), hash.key)
 }
 
-/** Compares by digest, in a time that does not depend on where the two differ, nor on their lengths. */
+/** Compares digests in constant time. */
 export function sameSecret(a: string | Uint8Array, b: string | Uint8Array): boolean {
   return timingSafeEqual(digest(a), digest(b))
 }

@@ -1,4 +1,4 @@
-/** Counts what the clients of each address hold open: sockets, streams, connections. */
+/** Counts the sockets, streams or connections that each address holds open. */
 export class PerAddress {
   /** The limit for one address. */
   readonly most: number
@@ -12,7 +12,7 @@ export class PerAddress {
     return (this.#held.get(address) ?? 0) >= this.most
   }
 
-  /** Counts one more until the function that it returns is called. */
+  /** Counts one more; the returned function ends it. */
   enter(address: string): () => void {
     this.#held.set(address, (this.#held.get(address) ?? 0) + 1)
     return () => {

@@ -1,4 +1,4 @@
-/** Each may do what the one before it may. */
+/** In ascending order: each role includes the previous ones. */
 export const ROLES = ['reader', 'writer', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
@@ -8,7 +8,7 @@ export function includes(role: Role, needed: Role): boolean {
 
 const SAFE = ['GET', 'HEAD', 'OPTIONS']
 
-/** RFC 9110 §9.2.1: it only reads. */
+/** Safe methods only read (RFC 9110 §9.2.1). */
 export function isSafe(method: string): boolean {
   return SAFE.includes(method)
 }
@@ -20,8 +20,8 @@ interface Surface {
 }
 
 /**
- * The one list of what is not public. All else (static files, the API's description, /health, /token) is, and tells
- * nothing of the collections' items.
+ * All paths that need a role. The others (static files, the OpenAPI document, /health, /token) are public and show no
+ * items.
  */
 const SURFACES: readonly Surface[] = [
   { path: /^\/api(\/|$)/i, safe: 'reader', unsafe: 'writer' },
@@ -31,7 +31,7 @@ const SURFACES: readonly Surface[] = [
   { path: /^\/admin(\/|$)/i, safe: 'admin', unsafe: 'admin' },
 ]
 
-/** The role that a request needs; undefined for what is public. */
+/** The role that a request needs; undefined if it is public. */
 export function neededRole(method: string, path: string): Role | undefined {
   const surface = SURFACES.find((one) => one.path.test(path))
   return surface && (isSafe(method) ? surface.safe : surface.unsafe)

@@ -8,11 +8,11 @@ export interface Token {
   readonly expiresAt: number
 }
 
-/** Where revocations outlive the process. */
+/** Persists revocations. */
 export interface RevocationStore {
   read(): Promise<readonly Revocation[]>
   write(revocations: readonly Revocation[]): Promise<void>
-  /** Where others revoke, too: calls back with all that is revoked, whenever that has changed. */
+  /** For a store shared by several nodes: calls back with all revocations whenever they change. */
   follow?(changed: (revocations: readonly Revocation[]) => void): Promise<void>
 }
 
@@ -26,7 +26,7 @@ const ISSUER = 'recollect'
 /** Verified tokens that are cached: verifying one takes 0.2 ms of processor time. */
 const CACHED = 1000
 
-/** Access tokens (RFC 7519): one algorithm, always with an expiry, revocable. */
+/** Access tokens (RFC 7519) with a fixed algorithm and an expiry. They can be revoked. */
 export class Tokens {
   readonly expiresInSeconds: number
   readonly #secret: Uint8Array
@@ -71,13 +71,13 @@ export class Tokens {
       .sign(this.#secret)
   }
 
-  /** The token if it was verified before and is still valid. */
+  /** The token, if it was verified before and is still valid. */
   verified(jwt: string): Token | undefined {
     const token = this.#verified.get(hash('sha256', jwt, 'base64'))
     return token && this.isValid(token) ? token : undefined
   }
 
-  /** Undefined for a token that is forged, expired, revoked, or no token of ours at all. */
+  /** Undefined for a token that is forged, expired, revoked or issued by somebody else. */
   async verify(jwt: string): Promise<Token | undefined> {
     try {
       const { payload } = await jwtVerify(jwt, this.#secret, {
@@ -99,7 +99,7 @@ export class Tokens {
     }
   }
 
-  /** The user that a token names, whoever made it: for the log. */
+  /** The user that an unverified token names, for the log. */
   claimedUser(jwt: string): string | undefined {
     try {
       const { sub } = decodeJwt(jwt)
