@@ -2,7 +2,7 @@ import { type Draft, lastPosition, type Recorded } from '../events/journal.ts'
 import { type Expected, encodeWrite, RECORD_BYTES, type RecordLine } from '../events/record.ts'
 import type { Message } from './message.ts'
 
-/** A write that waits to become durable. */
+/** A write that waits to be sent. */
 export interface Waiting {
   readonly draft: Draft
   /** The events as JSON. */
@@ -11,21 +11,21 @@ export interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** What is sent at once: many writes in one message, or one that is too large for one in several. */
+/** The messages sent at once: many writes in one message, or one large write in several. */
 export interface Batch {
   readonly messages: readonly Message[]
   readonly writes: readonly { readonly waiting: Waiting; readonly recorded: Recorded }[]
-  /** What the next batch begins with. */
+  /** The position and checksum with which the next batch begins. */
   readonly next: Beginning
 }
 
-/** What a batch begins with: the position of its first event, and the crc32 of the record before. */
+/** The position of the first event of a batch, and the crc32 of the record before it. */
 export type Beginning = Pick<Expected, 'position' | 'previous'>
 
-/** What a record holds besides its events, its origin and its frame. */
+/** Upper bound for the bytes of a record besides its events, origin and frame. */
 const RECORD_OVERHEAD_BYTES = 512
 
-/** Puts writes into messages. A record is never split. */
+/** Packs writes into messages. A record is never split. */
 export class Batches {
   readonly #messageBytes: number
   readonly #recordBytes: number
@@ -35,16 +35,16 @@ export class Batches {
     this.#recordBytes = Math.min(RECORD_BYTES, messageBytes >> 1)
   }
 
-  /** Whether each of a write's events fits into a message. */
+  /** Whether each event of a write fits into a message. */
   fits(draft: Draft, texts: readonly string[]): boolean {
     const { actor, requestId, key = '', request = '' } = draft
     const room =
       this.#messageBytes - RECORD_OVERHEAD_BYTES - Buffer.byteLength(JSON.stringify([actor, requestId, key, request]))
-    // Fewer events than fill a record share one with others.
+    // A record takes more events as long as it is not full, so a single event is what must fit.
     return room > this.#recordBytes && texts.every((text) => text.length * 3 <= room || Buffer.byteLength(text) <= room)
   }
 
-  /** Takes the next batch off a queue that is not empty. */
+  /** Removes the next batch from a queue that is not empty. */
   take(queue: Waiting[], next: Beginning, record: (draft: Draft) => Recorded): Batch {
     const writes: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
     const lines: RecordLine[] = []

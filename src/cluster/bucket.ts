@@ -6,7 +6,7 @@ import type { Register } from './election.ts'
 const ANSWER_MS = 2000
 const WRONG_LAST_SEQUENCE = [10071, 10164]
 
-/** What the nodes of a cluster know together, in a key-value bucket beside the stream. */
+/** State shared by the nodes of a cluster, in a NATS key-value bucket beside the stream. */
 export class Bucket {
   readonly #kv: KV
 
@@ -19,7 +19,7 @@ export class Bucket {
       replicas,
       history: 1,
       timeout: ANSWER_MS,
-      // Only the leader's answer is never behind.
+      // Reads go to the leader of the bucket, whose value is never stale.
       allow_direct: false,
     })
     return new Bucket(kv)
@@ -42,7 +42,7 @@ export class Bucket {
     }
   }
 
-  /** Calls back with every later text of a key, until the connection ends. */
+  /** Calls back with each later value of a key until the connection ends. */
   async watch(key: string, changed: (text: string) => void): Promise<void> {
     const entries = await this.#kv.watch({ key })
     void (async () => {

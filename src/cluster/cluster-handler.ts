@@ -14,7 +14,7 @@ import type { Node } from './node.ts'
 import type { Answer, FormerText, Question, RestorationText } from './protocol.ts'
 import type { Recent } from './recent.ts'
 
-/** What an edit of the data file became. */
+/** The result of importing an edited data file. */
 export interface TakenIn {
   readonly basis: number
   readonly events: number
@@ -23,25 +23,22 @@ export interface TakenIn {
 }
 
 export interface ClusterHandlerOptions {
-  /** Decides here, while this node is the one that does. */
+  /** Decides commands while this node is the leader. */
   readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'outcomeOf'>
-  /** Takes in this node's data file. */
+  /** Imports this node's data file. */
   readonly reload: () => Promise<TakenIn>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'decider' | 'isDeciding'>
   readonly exchange: Pick<Exchange, 'ask'>
   readonly recent: Recent
   readonly journal: Pick<Journal, 'read'>
-  /** Of the last event that this node's views hold. */
+  /** The position of the last event in this node's views. */
   readonly position: () => Position
-  /** Whether this node has room for what is written. */
+  /** Whether this node's disk has room for a write. */
   readonly hasRoom: () => boolean
 }
 
-/**
- * Has commands decided, here or by the node that decides, and answers when this node's own views hold what came of
- * them.
- */
+/** Executes commands, here or on the leader. Resolves when this node's own views hold the result. */
 export class ClusterHandler {
   readonly #options: ClusterHandlerOptions
 
@@ -84,14 +81,14 @@ export class ClusterHandler {
     return taken
   }
 
-  /** Has the node that decides write its data file. */
+  /** Makes the leader write its data file. */
   async snapshot(): Promise<Position> {
     const { node, snapshot } = this.#options
     if (node.isDeciding) return this.#decide(snapshot)
     return (await this.#ask('written', { type: 'snapshot' })).position
   }
 
-  /** The last events up to a position, so many of them, as soon as this node has them. */
+  /** The last `count` events up to a position, once this node has them. */
   async #stored(position: Position, count: number): Promise<List<DomainEvent>> {
     const stored = new LongList<DomainEvent>()
     if (count === 0) return stored
@@ -103,12 +100,12 @@ export class ClusterHandler {
     return stored
   }
 
-  /** A write that another node decides is answered here only when this node's store has it: without room it would wait. */
+  /** A node whose disk is full could not follow the leader's write, so it rejects the command before forwarding it. */
   #checkRoom(): void {
     if (!this.#options.hasRoom()) throw diskFull()
   }
 
-  /** What another node asks of this one. Never throws a Refusal. */
+  /** Answers a question of another node. Never throws a Refusal. */
   async answer(question: Question): Promise<Answer> {
     try {
       return await this.#decide(() => this.#answer(question))
@@ -145,7 +142,7 @@ export class ClusterHandler {
     }
   }
 
-  /** A refusal, too, needs the lease: without it another node may have accepted what this one refuses. */
+  /** Even a refusal needs the lease: another leader may have accepted events that contradict it. */
   async #decide<T>(decision: () => Promise<T>): Promise<T> {
     const { node } = this.#options
     if (!node.isDeciding) throw nobodyDecides()
@@ -163,7 +160,7 @@ export class ClusterHandler {
     if (decider === undefined || decider === node.id) throw nobodyDecides()
     const answer = await exchange.ask(decider, question)
     if (answer.type === 'refused') {
-      // Whoever was refused because of a write sees that write when they look.
+      // After a refusal that rests on another write, the client must be able to read that write.
       await recent.reached(answer.position)
       throw new Refusal(answer.code, answer.message, answer.faults)
     }

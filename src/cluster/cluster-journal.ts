@@ -15,28 +15,28 @@ import { Tail } from './tail.ts'
 
 export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly stream: RecordStream
-  /** What this node is known by in a succession. */
+  /** The node's id in successions. */
   readonly node: string
   readonly now: () => Date
   readonly newId: () => string
   readonly figures: ClusterFigures
-  /** Whether so many events, of so many bytes together, have room where they are read from. */
+  /** Whether the disk has room for so many events of so many bytes. */
   readonly hasRoom?: (events: number, bytes: number) => boolean
-  /** Waited for when writes are taken in, before anybody is told of them. */
+  /** Called with writes that were received, and awaited before followers see them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
-  /** It decides no longer: another node does, or nobody knows what came of a write. */
+  /** This node has lost the leadership: another node leads, or the outcome of a write is unknown. */
   readonly lost: () => void
-  /** The stream is not what it was, or the copy of it cannot be written: the process must end. */
+  /** The stream is not the expected one, or its copy cannot be written: the process must end. */
   readonly failed: (error: unknown) => void
 }
 
-/** How often it is asked, while writes wait to be seen, whether there is room for them. */
+/** How often to check the disk while writes wait to become visible. */
 const LOOK_MS = 500
 
 /**
- * The journal of a cluster: messages of a stream, which every node follows, checks and copies to its own disk. Any
- * node reads. One at a time appends, the one that `lead` made the decider last: a message names the one that it
- * follows, so that an earlier decider cannot append behind the back of a later one.
+ * The journal of a cluster: messages of a stream, which every node follows, verifies and copies to its own disk. All
+ * nodes read; only the leader appends, which is the node that called `lead` last. Each message names its predecessor,
+ * so a former leader cannot append behind the back of a new one.
  */
 export class ClusterJournal implements Journal, Sized {
   readonly id: string
@@ -46,10 +46,10 @@ export class ClusterJournal implements Journal, Sized {
   readonly #batches: Batches
   readonly #tail: Tail
   readonly #sender: Sender
-  /** Of the succession that makes this node the decider, or is to. */
+  /** Identifies the succession that makes this node the leader, once it is stored. */
   #token: string | undefined
   #isLeading = false
-  /** Of the last event that was accepted, and what the next record must carry, while this node leads. */
+  /** While this node leads: the position of the last accepted event, and the chain values of the next record. */
   #accepted: Position = 0
   #next: Beginning
   #time = ''
@@ -79,7 +79,7 @@ export class ClusterJournal implements Journal, Sized {
     this.#sender = new Sender(stream, this.#tail, options.figures)
   }
 
-  /** Opens the node's copy and sees that it belongs to the stream; `begin` goes on from there. */
+  /** Opens the node's copy and checks that it belongs to the stream. `begin` then follows the stream. */
   static async open(options: ClusterJournalOptions): Promise<ClusterJournal> {
     const { stream, newId } = options
     const id = await journalOf(stream, newId)
@@ -101,7 +101,7 @@ export class ClusterJournal implements Journal, Sized {
     return this.replica.bytesAfter(position)
   }
 
-  /** The place in the copy behind its last event. */
+  /** The position and file offset at the end of the copy. */
   mark(): Mark | undefined {
     return this.replica.mark()
   }
@@ -115,7 +115,7 @@ export class ClusterJournal implements Journal, Sized {
     return this.#isLeading && !this.#tail.unusable
   }
 
-  /** Of the last message that was taken in. */
+  /** Sequence of the last received message. */
   get sequence(): Sequence {
     return this.#tail.sequence
   }
@@ -124,17 +124,17 @@ export class ClusterJournal implements Journal, Sized {
     this.#tail.follow(follower)
   }
 
-  /** Follows the stream from now on. */
+  /** Starts to follow the stream. */
   begin(): Promise<void> {
     return this.#tail.begin()
   }
 
-  /** Resolves when everything that the stream held at the call is in the copy, and every follower had it. */
+  /** Resolves when everything that the stream held at the call is in the copy and was passed to all followers. */
   caughtUp(): Promise<void> {
     return this.#tail.caughtUp()
   }
 
-  /** Makes this node the one that appends, however many others think that they are. */
+  /** Makes this node the leader, even if other nodes believe that they lead. */
   async lead(): Promise<void> {
     const { node, newId } = this.#options
     await this.#settled()
@@ -152,7 +152,7 @@ export class ClusterJournal implements Journal, Sized {
     }
   }
 
-  /** From now on another node may decide: what is not on its way yet is refused. */
+  /** Ends the leadership and rejects the writes that are not sent yet. */
   resign(): void {
     this.#isLeading = false
     this.#token = undefined
@@ -192,15 +192,15 @@ export class ClusterJournal implements Journal, Sized {
     await this.replica.close()
   }
 
-  /** Resolves when nothing is on its way any more. */
+  /** Resolves when no write is in flight. */
   async #settled(): Promise<void> {
     while (this.#flushing) await this.#flushing
     await this.#answering
   }
 
-  /** While this node takes in one batch, the next one is on its way. */
+  /** Sends the next batch while this node applies the previous one. */
   async #flushAll(): Promise<void> {
-    // The requests that the event loop reads in one turn share the first message.
+    // Requests of one turn of the event loop share the first message.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#queue.length > 0) {
       const batch = this.#batches.take(this.#queue, this.#next, (draft) => {
@@ -217,8 +217,8 @@ export class ClusterJournal implements Journal, Sized {
   }
 
   /**
-   * Resolves, when the stream has a batch, with the promise that tells whether this node has it, too. One that is not
-   * stored is refused, and all that was decided on it.
+   * Resolves once the stream holds the batch; `isHere` then resolves with whether this node has it as well. If the
+   * batch is not stored, it is rejected, with all writes that were decided on top of it.
    */
   async #send({ messages, writes }: Batch): Promise<{ readonly isHere: Promise<boolean> } | undefined> {
     const token = this.#token
@@ -240,8 +240,8 @@ export class ClusterJournal implements Journal, Sized {
   }
 
   /**
-   * Answers the writes of a batch that the stream has, once this node's store has them, too. When the disk is too full for
-   * that, they are answered with 504, and another node may decide.
+   * Resolves the writes of a stored batch once this node's store has them. If the disk is full, they fail with
+   * OutcomeUnknown (504), and another node may lead.
    */
   async #answer({ writes }: Batch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
     let looking: NodeJS.Timeout | undefined
@@ -267,7 +267,7 @@ export class ClusterJournal implements Journal, Sized {
     return this.#token !== token || this.#tail.unusable !== undefined
   }
 
-  /** Refuses a batch and all that was decided on it. */
+  /** Rejects a batch and all writes that were decided on top of it. */
   #refuse(batch: readonly Waiting[], why: Refusal): void {
     const queue = this.#queue
     this.#queue = []
@@ -305,7 +305,7 @@ function outcomeUnknown(): Refusal {
   )
 }
 
-/** The UUID of the stream's journal, which is begun when there is none. */
+/** The UUID of the journal in the stream; starts one if the stream is empty. */
 async function journalOf(stream: RecordStream, newId: () => string): Promise<string> {
   for (;;) {
     const beginning = await stream.find(1)

@@ -9,19 +9,19 @@ import { JournalMismatch } from '../errors.ts'
 import type { Files } from '../files/files.ts'
 
 export interface ConnectionSettings {
-  /** `nats://` or `tls://` URLs, with user and password where they are needed. */
+  /** `nats://` or `tls://` URLs, with user and password if needed. */
   readonly servers: readonly string[]
-  /** The path of a credentials file. */
+  /** Path of a credentials file. */
   readonly credentials: string | undefined
 }
 
 const CONNECT_MS = 5000
 const RECONNECT_MS = 250
-/** A server that answers none of so many pings is left for another one. */
+/** After this many unanswered pings the client reconnects to another server. */
 const PING_MS = 1000
 const PINGS = 3
 
-/** A connection that finds its way back by itself, for as long as the process lives. */
+/** Connects to NATS. The connection reconnects by itself for as long as the process lives. */
 export async function connect(
   { servers, credentials }: ConnectionSettings,
   name: string,
@@ -38,7 +38,7 @@ export async function connect(
     pingInterval: PING_MS,
     maxPingOut: PINGS,
     ignoreAuthErrorAbort: true,
-    // A stack trace for every request costs more than the request.
+    // Capturing a stack trace for each request costs more than the request.
     noAsyncTraces: true,
     ...(urls.some(({ protocol }) => protocol === 'tls:') && { tls: tlsOf(urls) }),
     ...(withUser && { user: decodeURIComponent(withUser.username), pass: decodeURIComponent(withUser.password) }),
@@ -52,8 +52,8 @@ export async function connect(
 }
 
 /**
- * A server's certificate must be for one of the hosts that the settings name. Which of them is connected to the client
- * library does not say when it is an address, and a server may tell of others by addresses that no certificate has.
+ * Accepts a certificate for any of the configured hosts. The client library does not tell which of them it connects to
+ * when that is an address, and servers announce others by addresses that no certificate names.
  */
 function tlsOf(urls: readonly URL[]): object {
   const hosts = urls.map(({ hostname }) => hostname.replace(/^\[|\]$/g, ''))

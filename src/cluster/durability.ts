@@ -1,22 +1,22 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 
-/** What is known of the servers that keep the stream. */
+/** Properties of the NATS servers that keep the stream. */
 export interface ServerFacts {
   readonly version: string
   /** Copies of the stream. */
   readonly replicas: number
-  /** Whether the servers sync every write; undefined: they do not say so to this account. */
+  /** Whether the servers sync every write; undefined if they do not tell this account. */
   readonly syncsAlways: boolean | undefined
   readonly messageBytes: number
 }
 
 const ANSWER_MS = 1000
-/** Killed processes alone could make some earlier ones forget a whole stream: nats-server issue 6888. */
+/** Earlier versions could lose a whole stream when processes were killed: nats-server issue 6888. */
 const KEEPS_STREAMS = [2, 10, 23] as const
-/** The first to know `sync_interval: always`. */
+/** The first version with `sync_interval: always`. */
 const CAN_SYNC_ALWAYS = [2, 10, 0] as const
 
-/** Asks the server that the connection is to. Its settings are shown to its system account alone. */
+/** Asks the connected server. It reveals its settings to the system account only. */
 export async function factsOf(nc: NatsConnection, replicas: number, messageBytes: number): Promise<ServerFacts> {
   const { version = '', server_id = '' } = nc.info ?? {}
   let syncsAlways: boolean | undefined
@@ -25,12 +25,12 @@ export async function factsOf(nc: NatsConnection, replicas: number, messageBytes
     const { data } = answer.json<{ data?: { jetstream?: { config?: { sync_always?: boolean } } } }>()
     if (data?.jetstream?.config) syncsAlways = data.jetstream.config.sync_always === true
   } catch {
-    // Nobody answers who is not allowed to ask.
+    // An account without permission gets no response.
   }
   return { version, replicas, syncsAlways, messageBytes }
 }
 
-/** What such servers cannot promise, in plain words; docs/cluster.md has more of them. */
+/** Warnings about guarantees that such servers cannot give; docs/cluster.md explains them. */
 export function durabilityWarnings({ version, replicas, syncsAlways, messageBytes }: ServerFacts): readonly string[] {
   const warnings: string[] = []
   if (isBefore(version, KEEPS_STREAMS)) {

@@ -1,40 +1,43 @@
-/** A value that several nodes write, each only in place of the one that it has seen. */
+/** A value that several nodes update by compare-and-set. */
 export interface Register {
-  /** Undefined when nothing was ever written. Throws when nobody answers. */
+  /** Undefined if nothing was ever written. Throws if there is no response. */
   get(): Promise<{ readonly text: string; readonly revision: number } | undefined>
-  /** The new revision; undefined when the one in place is not `after` (0: nothing). Throws when nobody knows. */
+  /**
+   * Writes if the current revision is `after` (0: none), and returns the new revision; undefined if it is another.
+   * Throws if the outcome is unknown.
+   */
   put(text: string, after: number): Promise<number | undefined>
 }
 
-/** What is written: who decides. */
+/** The stored value: who leads. */
 interface Lease {
   readonly node: string
-  /** It ended well: nobody needs to wait. */
+  /** The leader has released the lease: others need not wait. */
   readonly released?: true
 }
 
 export interface ElectionOptions {
   readonly register: Register
-  /** This process, and no other one. */
+  /** Unique to this process. */
   readonly node: string
-  /** Milliseconds of a clock that nobody sets. */
+  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
 }
 
 /**
- * A lease that was not renewed for so long, as seen by somebody who looked all the while, is taken over. No clocks are
- * compared: each side measures a duration of its own, and whose clock runs a fifth too slow or too fast is still right.
+ * A node takes over a lease that it has not seen renewed for this long. Clocks are never compared: each node measures a
+ * duration of its own, and may run a fifth too slow or too fast.
  */
 export const TAKEN_OVER_AFTER_MS = 5000
-/** What rounds that are late, and the taking over itself, may add to that. */
+/** Allowance for late rounds and for the takeover itself. */
 const ROUNDS_MS = 2000
-/** How long a renewal is relied on, from the moment when it was sent. */
+/** How long the leader relies on a renewal, from the moment it was sent. */
 const RELIED_ON_MS = 4000
 
-/** Elects one of the nodes by a lease in a register that all of them see. `round` is to be called every second. */
+/** Elects a leader by a lease in a shared register. Call `round` every second. */
 export class Election {
   readonly #options: ElectionOptions
-  /** Of this node's own lease, while it is not known to be another one's. */
+  /** Revision of this node's own lease, unless it is known to be replaced. */
   #revision: number | undefined
   #reliedOnUntil = 0
   #seen: { readonly revision: number; readonly since: number; readonly lease: Lease } | undefined
@@ -43,32 +46,32 @@ export class Election {
     this.#options = options
   }
 
-  /** Who decides, as far as this node knows; undefined when nobody does, or it is about to be another one. */
+  /** The leader, as far as this node knows; undefined if there is none, or it is about to change. */
   get decider(): string | undefined {
     if (this.#revision !== undefined) return this.#options.node
     return this.#seen && !this.#seen.lease.released ? this.#seen.lease.node : undefined
   }
 
-  /** The lease is this node's, and no other node can have got it since. */
+  /** This node holds the lease, and no other node can have taken it over. */
   get isHeld(): boolean {
     return this.#revision !== undefined && this.#options.elapsedMs() < this.#reliedOnUntil
   }
 
-  /** Another node's lease was seen to be renewed lately. */
+  /** Another node's lease was renewed recently. */
   get isFresh(): boolean {
     return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEN_OVER_AFTER_MS + ROUNDS_MS
   }
 
   /**
-   * Renews the lease, or sees whether it can be had; without `canDecide` it is another node's. Throws when the register does
-   * not answer.
+   * Renews the lease or tries to get it. With `canDecide` false, leaves it to other nodes. Throws if the register does
+   * not respond.
    */
   async round(canDecide = true): Promise<void> {
     const { register, node, elapsedMs } = this.#options
     if (!canDecide) await this.release()
     if (this.#revision !== undefined) {
       if (await this.#take(this.#revision)) return
-      // It may be this node's all the same: a renewal whose answer was not heard.
+      // The lease may still be this node's: the response to a renewal may have been lost.
     }
     const found = await register.get()
     const lease = found && (JSON.parse(found.text) as Lease)
@@ -89,7 +92,7 @@ export class Election {
     if (canDecide && isFree) await this.#take(found.revision)
   }
 
-  /** Lets another node decide at once. */
+  /** Releases the lease, so that another node can take it at once. */
   async release(): Promise<void> {
     const revision = this.#revision
     this.#revision = undefined

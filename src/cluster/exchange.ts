@@ -7,14 +7,14 @@ import type { ClusterFigures, Forwarded } from './figures.ts'
 import type { Announcement, Answer, Question } from './protocol.ts'
 import { Questions } from './questions.ts'
 
-/** Longer than a write is tried for (cluster-journal.ts), so that its sender hears what came of it. */
+/** Longer than a write is retried (sender.ts), so that the sender learns its outcome. */
 const ANSWER_MS = 15_000
-/** Of a refusal's text, where the whole does not fit. */
+/** To how many characters an error message is cut when the whole does not fit. */
 const CLIPPED_CHARACTERS = 500
 
 const FORWARDED: Partial<Record<RefusalCode, Forwarded>> = { Unavailable: 'unavailable', OutcomeUnknown: 'unknown' }
 
-/** Questions and announcements between the nodes that share a stream. */
+/** Requests and announcements between the nodes of a cluster, over NATS. */
 export class Exchange {
   readonly #nc: NatsConnection
   readonly #prefix: string
@@ -42,13 +42,13 @@ export class Exchange {
     void this.#watch()
   }
 
-  /** Whether there is a NATS server at the other end. */
+  /** Whether a NATS server is connected. */
   get isConnected(): boolean {
     return this.#isConnected
   }
 
   announce(announcement: Announcement): void {
-    // What cannot be said now need not be said later.
+    // Announcements are not queued while disconnected.
     if (this.#isConnected) this.#nc.publish(`${this.#prefix}.announcements`, JSON.stringify(announcement))
   }
 
@@ -56,7 +56,7 @@ export class Exchange {
     this.#subscribe(`${this.#prefix}.announcements`, (text) => heard(JSON.parse(text) as Announcement))
   }
 
-  /** Answers what is asked of a node. What came in one message is begun in its order, and answered in one. */
+  /** Answers the questions sent to a node. Those of one message are started in order and answered in one response. */
   serve(node: string, answer: (question: Question) => Promise<Answer>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
       const answers = (parseText(text) as unknown as readonly Question[]).map((question) =>
@@ -69,7 +69,7 @@ export class Exchange {
     })
   }
 
-  /** What a node answers. A Refusal says whether it may have been done all the same. */
+  /** Asks another node. The Refusal tells whether the command may have been executed nevertheless. */
   async ask(node: string, question: Question): Promise<Answer> {
     const { forwarded, forwardSeconds } = this.#figures
     const began = performance.now()
@@ -94,7 +94,7 @@ export class Exchange {
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
-      // What is restored or edited may be much, and those who write an item do not wait for it.
+      // Restoring or importing may take long, so such questions do not share a message with writes of items.
       const answer = question.type === 'handle' ? this.#questions.ask(node, text) : this.#questions.askAlone(node, text)
       return (await answer) as Answer
     } catch (error) {
@@ -108,7 +108,7 @@ export class Exchange {
     }
   }
 
-  /** Whatever is too much for a message is left out: a client may do without the places of its faults. */
+  /** If the answers are too large for a message, leaves out the details of errors. */
   #textOf(answers: readonly Answer[]): string {
     const text = JSON.stringify(answers)
     if (Buffer.byteLength(text) <= this.#messageBytes) return text
@@ -122,7 +122,7 @@ export class Exchange {
     )
   }
 
-  /** Nothing is answered any more. */
+  /** Stops answering. */
   close(): void {
     for (const subscription of this.#subscriptions) subscription.unsubscribe()
   }

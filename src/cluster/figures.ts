@@ -4,26 +4,26 @@ import type { Came } from './sender.ts'
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15]
 const TOGETHER = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
-/** What became of a command that was handed to the node that decides. */
+/** Outcomes of a command that was forwarded to the leader. */
 export type Forwarded = 'stored' | 'refused' | 'unavailable' | 'unknown' | 'failed'
 
-/** What a node of a cluster has done since it started. */
+/** Metrics of a cluster node since its start. */
 export class ClusterFigures {
-  /** How often it began to decide. */
+  /** How often this node became the leader. */
   takeovers = 0
-  /** How often it found a NATS server again after it had lost one. */
+  /** How often it reconnected to NATS. */
   reconnects = 0
   readonly forwarded: Record<Forwarded, number> = { stored: 0, refused: 0, unavailable: 0, unknown: 0, failed: 0 }
-  /** From when a command was handed on until its answer was there. */
+  /** From forwarding a command to its answer. */
   readonly forwardSeconds = new Distribution(SECONDS)
-  /** Commands that shared a message to the node that decides. */
+  /** Commands per message to the leader. */
   readonly forwardTogether = new Distribution(TOGETHER)
-  /** From when a message was first sent to the stream until it was known what came of it. */
+  /** From sending a message to the stream to knowing its outcome. */
   readonly publishSeconds: Record<Came, Distribution> = {
     stored: new Distribution(SECONDS),
     behind: new Distribution(SECONDS),
     unknown: new Distribution(SECONDS),
   }
-  /** Writes that were sent to the stream together. */
+  /** Writes per batch sent to the stream. */
   readonly publishWrites = new Distribution(TOGETHER)
 }

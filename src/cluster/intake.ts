@@ -3,24 +3,24 @@ import { after, type Expected, type JournalRecord, misplaced } from '../events/r
 import { joined } from '../events/walk.ts'
 import type { CheckedLine } from './message.ts'
 
-/** Whole writes, and the lines that they are made of. */
+/** Complete writes and the lines they consist of. */
 export interface Whole {
   readonly writes: readonly Recorded[]
   readonly lines: readonly CheckedLine[]
-  /** What the next record must carry. */
+  /** The chain values of the next record. */
   readonly next: Expected
 }
 
-/** Puts records together to whole writes: one may span messages, and be void when its last one never comes. */
+/** Assembles records into complete writes. A write may span messages, and is void if its last record never comes. */
 export class Intake {
   #unfinished: { readonly lines: CheckedLine[]; next: Expected } | undefined
 
-  /** What is unfinished is void. */
+  /** Drops the incomplete write, which is void. */
   forget(): void {
     this.#unfinished = undefined
   }
 
-  /** What the lines complete, after `next`; a text that says what is wrong with one of them. */
+  /** The writes that the lines complete, or a text that tells which rule a line breaks. */
   take(lines: readonly CheckedLine[], next: Expected): Whole | string {
     const writes: Recorded[] = []
     const whole: CheckedLine[] = []

@@ -19,22 +19,22 @@ import { JournalMismatch, Refusal } from '../errors.ts'
 import type { Message, Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 
-/** The header that says a message's position. */
+/** The header with a message's position. */
 const POSITION = 'Recollect-Position'
-/** What the headers of a message may take of the server's `max_payload`. */
+/** Bytes of the server's `max_payload` reserved for headers. */
 const HEADER_BYTES = 1024
-/** So long an answer of the servers is waited for. */
+/** Timeout for responses of the servers. */
 const ANSWER_MS = 3000
 const RETRY_MS = 300
-/** How often it is looked at whether messages that are there do not come. */
+/** How often to check for messages that were not delivered. */
 const WATCH_MS = 2000
 const WRONG_LAST_SEQUENCE = [10071, 10164]
 const STREAM_NOT_FOUND = 10059
 
-/** The log in a stream of NATS JetStream. */
+/** A RecordStream in NATS JetStream. */
 export class JetStream implements RecordStream {
   readonly messageBytes: number
-  /** Copies of the stream, on as many servers. */
+  /** Copies of the stream, each on another server. */
   readonly replicas: number
   readonly #name: string
   readonly #subject: string
@@ -52,7 +52,10 @@ export class JetStream implements RecordStream {
     this.#log = log
   }
 
-  /** Creates the stream when there is none; refuses one that might let go of messages. */
+  /**
+   * Creates the stream if it does not exist.
+   * @throws {JournalMismatch} when its configuration may discard messages.
+   */
   static async open(nc: NatsConnection, name: string, replicas: number, log: Logger): Promise<JetStream> {
     const jsm = await jetstreamManager(nc, { timeout: ANSWER_MS })
     const { config } = await streamOf(jsm, name, replicas)
@@ -72,7 +75,7 @@ export class JetStream implements RecordStream {
     try {
       const { seq } = await this.#js.publish(this.#subject, bytes, {
         headers: sent,
-        // A message that is sent again is known by its place and its content.
+        // JetStream deduplicates a retried message by its id, made of its place and content.
         msgID: `${after}-${crc32(bytes).toString(16)}`,
         expect: { streamName: this.#name, lastSequence: after },
         timeout: ANSWER_MS,
@@ -129,7 +132,7 @@ export class JetStream implements RecordStream {
       for (let seen = 0; !isClosed; ) {
         await delay(WATCH_MS, undefined, { ref: false })
         const last = await this.last().catch(() => 0)
-        // A consumer may be lost with the server that had it, and nobody tells.
+        // A consumer may be lost with its server, without any notice.
         if (last >= next && seen === next) await current?.close()
         seen = next
       }
@@ -175,7 +178,7 @@ async function streamOf(jsm: JetStreamManager, name: string, replicas: number): 
   }
 }
 
-/** Why messages of such a stream might go, or not be there after a crash. */
+/** Reasons why a stream with this configuration may lose messages. */
 function faultsOf(config: StreamConfig): readonly string[] {
   const faults: string[] = []
   const check = (isRight: boolean, fault: string): void => {

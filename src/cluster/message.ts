@@ -1,6 +1,6 @@
 /**
  * The messages of the stream, as docs/cluster.md describes them. The first one begins the journal; every other one
- * holds records, line by line as a journal on disk does, or says that another node decides from here on.
+ * holds records as a journal on disk does, line by line, or announces a new leader.
  */
 import { Corruption } from '../errors.ts'
 import type { Position } from '../events/event.ts'
@@ -20,26 +20,26 @@ export type Sequence = number
 
 export interface Message {
   /**
-   * Of the first event of the write that the message begins with or goes on with. It never falls from one message to
-   * the next, so that a position can be searched for.
+   * Position of the first event of the write with which the message begins or continues. It never decreases from one
+   * message to the next, so a binary search can find a position.
    */
   readonly position: Position
   readonly bytes: Uint8Array
 }
 
-/** A node takes over: what an earlier one left unfinished before this message is void. */
+/** Announces a new leader. A write that the former leader left incomplete before this message is void. */
 export interface Succession {
-  /** The node that decides from here on. */
+  /** The node that leads from here on. */
   readonly decider: string
-  /** Tells this succession from any other one. */
+  /** Unique for each succession. */
   readonly token: string
-  /** That the next record will have. */
+  /** Position of the next record. */
   readonly position: Position
   /** The crc32 of the last record before. */
   readonly previous: string
 }
 
-/** A record whose line was found to be whole. */
+/** A record with a valid checksum. */
 export interface CheckedLine {
   readonly record: JournalRecord
   readonly crc: string
@@ -65,7 +65,10 @@ export function encodeSuccession({ decider, token, position, previous }: Success
   return { position, bytes: frame(JSON.stringify({ decider, token, position, previous })).bytes }
 }
 
-/** Every line is checked; damage is thrown as Corruption. */
+/**
+ * Parses and checks every line.
+ * @throws {Corruption}
+ */
 export function decodeContent(message: Message): Content {
   const bytes = bufferOf(message.bytes)
   const lines: CheckedLine[] = []

@@ -22,17 +22,17 @@ import type { RecordStream } from './record-stream.ts'
 export interface Moved {
   /** The journal's UUID. */
   readonly id: string
-  /** Of the last event. */
+  /** Position of the last event. */
   readonly head: Position
 }
 
-/** Called with how many events are there of how many. */
+/** Called with the number of events copied and the total. */
 export type MovingProgress = (done: number, of: number) => void
 
-/** Where a stream's last whole write ends. */
+/** The end of a stream's last complete write. */
 interface End {
   readonly sequence: Sequence
-  /** Of the next record. */
+  /** Position of the next record. */
   readonly position: Position
   readonly previous: string
 }
@@ -41,8 +41,8 @@ const TRIES = 20
 const RETRY_MS = 500
 
 /**
- * Copies a journal on disk, which nobody may be writing to, into a stream: line by line, so that positions, times,
- * actors and revisions are the same. One that was interrupted is gone on with; in the end all is compared.
+ * Copies a journal from disk, which no process may have open, into a stream. Lines are copied as they are, so
+ * positions, times, actors and revisions are the same. Resumes an interrupted copy, and compares both at the end.
  */
 export async function moveToStream(
   files: Files,
@@ -70,7 +70,7 @@ export async function moveToStream(
     const end = await endOf(stream)
     await checkBeginning(files, segments, end, head)
     const { position, previous } = end
-    // From here on no other one writes unnoticed, and what an interrupted copy left unfinished is void.
+    // From here on other writers are detected, and a write that an interrupted copy left incomplete is void.
     await put(stream, encodeSuccession({ decider: 'migrate', token: newId(), position, previous }), end.sequence)
     let sequence = end.sequence + 1
     for await (const { message, last } of messagesOf(files, segments, position, head, stream.messageBytes)) {
@@ -84,7 +84,10 @@ export async function moveToStream(
   }
 }
 
-/** Copies the journal of a stream to a directory that is empty or has the beginning of it; every record is checked. */
+/**
+ * Copies the journal of a stream into a directory that is empty or holds the beginning of the journal. Verifies every
+ * record.
+ */
 export async function moveToDirectory(
   stream: RecordStream,
   files: Files,
@@ -151,7 +154,7 @@ async function endOf(stream: RecordStream): Promise<End> {
   return { sequence, position: 1, previous: NO_PREVIOUS }
 }
 
-/** Whether the stream is the beginning of the journal on disk. */
+/** Checks that the stream is a prefix of the journal on disk. */
 async function checkBeginning(files: Files, segments: readonly Segment[], end: End, head: Position): Promise<void> {
   const last = end.position - 1
   if (last > head) {
@@ -164,7 +167,7 @@ async function checkBeginning(files: Files, segments: readonly Segment[], end: E
   throw new Refusal('Conflict', `The stream holds another history: it differs at position ${last}.`)
 }
 
-/** The lines from a position on, as many in a message as fit. */
+/** Packs the lines from a position on into messages. */
 async function* messagesOf(
   files: Files,
   segments: readonly Segment[],
@@ -175,7 +178,7 @@ async function* messagesOf(
   let gathered: Uint8Array[] = []
   let size = 0
   let last = 0
-  /** Of the write that the message begins with or goes on with, and of the one that a line belongs to. */
+  /** Position of the write with which the message begins, and of the write of the current line. */
   let position = from
   let write = from
   for await (const { record, bytes } of readLines(files, segments, from, to)) {
@@ -199,7 +202,7 @@ async function* messagesOf(
   if (size > 0) yield { message: { position, bytes: Buffer.concat(gathered) }, last }
 }
 
-/** Reads both, and finds every difference there could be. */
+/** Reads the journal and the stream, and throws at the first difference. */
 async function compare(
   files: Files,
   segments: readonly Segment[],

@@ -16,13 +16,13 @@ export interface NodeOptions {
   readonly election: Election
   readonly exchange: Pick<Exchange, 'hear' | 'announce'>
   readonly elapsedMs: () => number
-  /** Whether this node has room for what it would decide. */
+  /** Whether this node has room for the writes of a leader. */
   readonly canDecide: () => boolean
   readonly log: Logger
-  /** This node decides from now on, until `resigned`. */
+  /** Called when this node becomes the leader; `resigned` ends that. */
   readonly elected: () => Promise<void>
   readonly resigned: () => Promise<void>
-  /** The stream is not what it was: the process must end. */
+  /** The stream is not the expected one: the process must end. */
   readonly failed: (error: unknown) => void
 }
 
@@ -33,15 +33,15 @@ export interface Peer {
 }
 
 const ROUND_MS = 1000
-/** Who has said nothing for so long is gone. */
+/** A peer that was silent for this long is considered gone. */
 const SILENT_MS = 5000
-/** So long may a stream seem to have lost its end: a server that was cut off from the others may not know better. */
+/** How long a stream may seem to have lost its end: a server that is cut off from the others may be behind. */
 const LOST_MS = 30_000
 
-/** So long may an election get no answer before it is told of: longer than a nats-server's successor takes. */
+/** How long elections may fail before it is logged: longer than a NATS failover takes. */
 const STUCK_MS = 15_000
 
-/** One of the nodes that are a cluster: takes part in electing who decides, and knows of the others. */
+/** A node of the cluster: takes part in leader elections and tracks its peers. */
 export class Node {
   readonly #options: NodeOptions
   readonly #heard = new Map<string, { readonly announcement: Announcement; readonly at: number }>()
@@ -51,7 +51,7 @@ export class Node {
   #change: Promise<void> = Promise.resolve()
   #checking: Promise<void> | undefined
   #shorterSince: number | undefined
-  /** Since when rounds of the election have come to nothing; told when it is Infinity. */
+  /** When rounds of the election began to fail; Infinity once that is logged. */
   #stuckSince: number | undefined
 
   constructor(options: NodeOptions) {
@@ -66,26 +66,26 @@ export class Node {
     return this.#options.id
   }
 
-  /** Who decides; undefined while nobody does, as far as this node knows. */
+  /** The leader; undefined while this node knows of none. */
   get decider(): string | undefined {
     const { election, id } = this.#options
     const { decider } = election
     return decider === id && !this.isDeciding ? undefined : decider
   }
 
-  /** What this node refuses, no other one has accepted. */
+  /** While true, no other node accepts writes. */
   get isDeciding(): boolean {
     return this.#isElected && this.#options.journal.writable && this.#options.election.isHeld
   }
 
-  /** Whether a write could be stored: the node that decides, here or elsewhere, can. */
+  /** Whether the cluster has a leader that accepts writes. */
   get isDecided(): boolean {
     const { decider } = this
     if (decider === undefined || decider === this.id) return this.isDeciding
     return this.#options.election.isFresh && this.#heard.get(decider)?.announcement.isDeciding !== false
   }
 
-  /** Those heard of lately. */
+  /** Nodes that announced themselves recently. */
   get peers(): readonly Peer[] {
     const since = this.#options.elapsedMs() - SILENT_MS
     const peers: Peer[] = []
@@ -96,7 +96,7 @@ export class Node {
     return peers
   }
 
-  /** How many events others are known to have, and this node has not. */
+  /** How many events this node is known to be behind its peers. */
   get lag(): number {
     const { head } = this.#options.journal
     return Math.max(0, ...this.peers.map(({ position }) => position - head))
@@ -105,7 +105,7 @@ export class Node {
   /** Resolves after the first election that it knows of, or after some seconds without one. */
   async start(): Promise<void> {
     await this.#round()
-    // What follows an election may take long, and the lease ends if nobody renews it.
+    // Becoming the leader may take long, and the lease must be renewed meanwhile.
     this.#running = this.#run()
     for (let rounds = 0; rounds < 8 && this.decider === undefined; rounds++) {
       await delay(ROUND_MS)
@@ -114,12 +114,12 @@ export class Node {
     await this.#change
   }
 
-  /** What was lost: the journal was taken over, or nobody knows what came of a write. */
+  /** The journal reports that this node no longer leads. */
   lost(): void {
     if (this.#isElected) this.#resign()
   }
 
-  /** Lets another node decide. */
+  /** Hands the leadership to another node. */
   async close(): Promise<void> {
     this.#isEnding = true
     await this.#running
@@ -129,7 +129,7 @@ export class Node {
     await this.#options.election.release().catch(() => {})
   }
 
-  /** Waits for nothing but the election itself. */
+  /** Awaits only the election, so that the lease is renewed in time. */
   async #run(): Promise<void> {
     while (!this.#isEnding) {
       await delay(ROUND_MS)
@@ -199,7 +199,7 @@ export class Node {
     })
   }
 
-  /** A stream that is shorter than what it has given already has lost events. */
+  /** Fails if the stream is shorter than what this node has received: it has lost events. */
   async #checkEnd(): Promise<void> {
     const { stream, journal, elapsedMs, failed } = this.#options
     const { sequence } = journal

@@ -7,8 +7,8 @@ const PATIENCE_MS = 60_000
 const RETRY_MS = 500
 
 /**
- * Tries again what needs the NATS servers: when all machines start at once they may not be there yet, or not agree
- * yet on who leads. What no waiting mends is thrown at once.
+ * Retries an operation that needs the NATS servers, which may still be starting or electing. Errors that waiting cannot
+ * fix are thrown at once.
  */
 export async function patiently<T>(log: Logger, what: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS

@@ -5,13 +5,16 @@ import { type CheckedLine, decodeContent, type Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 
 export interface Place {
-  /** Of the message that holds the last record of the copy. */
+  /** Sequence of the message that holds the last record of the copy. */
   readonly sequence: Sequence
-  /** What that message holds beyond it. */
+  /** The lines of that message after this record. */
   readonly rest: readonly CheckedLine[]
 }
 
-/** Where in the stream a copy ends. Refuses one that the stream does not go on from. */
+/**
+ * Finds where in the stream a copy ends.
+ * @throws {JournalMismatch} when the stream does not continue the copy.
+ */
 export async function placeOf(stream: RecordStream, next: Expected, directory: string): Promise<Place> {
   if (next.position === 1) return { sequence: 1, rest: [] }
   const head = next.position - 1

@@ -1,15 +1,15 @@
-/** What the nodes of a cluster say to each other besides the stream: all of it is JSON. */
+/** Messages between the nodes of a cluster, besides those of the stream. All of them are JSON. */
 import type { BulkCommand, Command, Rejection } from '../commands/command.ts'
 import type { Fault, RefusalCode } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
 
-/** Said by every node every second. */
+/** Sent by every node every second. */
 export interface Announcement {
   readonly node: string
   readonly position: Position
-  /** Where it listens, as its settings say. */
+  /** The addresses at which it listens, from its settings. */
   readonly urls: readonly string[]
   readonly isDeciding: boolean
 }
@@ -17,12 +17,12 @@ export interface Announcement {
 /** The items of a collection, or a single object. */
 export type FormerText = readonly JsonObject[] | JsonObject
 
-/** What is to be brought back; see commands/restore.ts. A collection that was not there is null. */
+/** The state to restore; see commands/restore.ts. Null for a collection that did not exist. */
 export type RestorationText =
   | { readonly type: 'collections'; readonly collections: readonly (readonly [string, FormerText | null])[] }
   | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
 
-/** Asked of the node that decides. */
+/** A request to the leader. */
 export type Question =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
   | { readonly type: 'bulk'; readonly command: BulkCommand; readonly origin: Origin }
@@ -52,8 +52,8 @@ export type Answer =
       readonly code: RefusalCode
       readonly message: string
       readonly faults: readonly Fault[]
-      /** Of the last event that the one who refuses had: the refusal may rest on it. */
+      /** Position of the last event when the command was rejected: the refusal may rest on it. */
       readonly position: Position
     }
-  /** Its log says why. */
+  /** An unexpected error, which the leader has logged. */
   | { readonly type: 'failed' }

@@ -1,6 +1,6 @@
 import type { Distribution } from '../measures.ts'
 
-/** They are decided in one go, which holds the node that decides. */
+/** The leader decides the questions of a message without a pause, so their number is limited. */
 const MOST_TOGETHER = 256
 const BRACKETS_BYTES = 2
 
@@ -12,15 +12,15 @@ interface Waiting {
 }
 
 export interface QuestionsOptions {
-  /** No message may have more bytes. */
+  /** Highest size of a message. */
   readonly messageBytes: number
-  /** Sends a node a JSON array of questions, and resolves with that of the answers. */
+  /** Sends a node a JSON array of questions and resolves with the array of answers. */
   readonly send: (node: string, text: string) => Promise<string>
-  /** How many questions shared a message. */
+  /** Questions per message. */
   readonly together: Pick<Distribution, 'note'>
 }
 
-/** Puts the questions that a node is asked in one turn of the event loop into few messages. Each gets its own answer. */
+/** Batches the questions of one turn of the event loop into few messages. Each gets its own answer. */
 export class Questions {
   readonly #options: QuestionsOptions
   readonly #gathered = new Map<string, Waiting[]>()
@@ -34,7 +34,7 @@ export class Questions {
     return Buffer.byteLength(text) + BRACKETS_BYTES <= this.#options.messageBytes
   }
 
-  /** Resolves with the answer; rejects with what hindered the message that the question was in. */
+  /** Resolves with the answer; rejects if the message fails. */
   ask(node: string, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const waiting: Waiting = { text, bytes: Buffer.byteLength(text) + 1, resolve, reject }
@@ -45,7 +45,7 @@ export class Questions {
     })
   }
 
-  /** In a message of its own: for one whose answer may take longer than those of others. */
+  /** Sends a question in a message of its own, as its answer may take long. */
   askAlone(node: string, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => void this.#send(node, [{ text, bytes: 0, resolve, reject }]))
   }

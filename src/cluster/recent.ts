@@ -2,13 +2,13 @@ import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 
-/** So long a node waits until it has what another one has stored for it. */
+/** How long to wait for a write that another node has stored. */
 const WAIT_MS = 10_000
 const KEPT = 1024
-/** A write of more events is not kept, as those who wait for one are told when it comes. */
+/** Larger writes are not cached. */
 const KEPT_EVENTS = 8
 
-/** Finds the write that ended at a position, as soon as this node has it. To be fed after the views. */
+/** Finds the write that ended at a position, as soon as this node has it. Must see writes after the views. */
 export class Recent {
   readonly #journal: Pick<Journal, 'head' | 'read'>
   readonly #kept = new Map<Position, Recorded>()
@@ -31,12 +31,12 @@ export class Recent {
     for (const resolve of waiting) resolve(recorded)
   }
 
-  /** Resolves when this node has the write that ends at a position, 0 for none. */
+  /** Resolves when this node has the write that ends at `position`; 0 resolves at once. */
   async reached(position: Position): Promise<void> {
     if (position > this.#journal.head) await this.#arrival(position)
   }
 
-  /** The write, or what the journal has of its end. */
+  /** The write, or the part that the journal returns for its last position. */
   async endingAt(position: Position): Promise<Recorded> {
     const kept = this.#kept.get(position)
     if (kept) return kept

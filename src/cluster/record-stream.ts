@@ -1,21 +1,27 @@
 import type { Message, Sequence } from './message.ts'
 
 /**
- * The distributed log that a cluster's journal is kept in, and all that is asked of it: messages without gaps, which
- * are never removed or changed, and appending behind an expected end.
+ * The distributed log that holds the journal of a cluster: messages without gaps that never change, with
+ * compare-and-append.
  */
 export interface RecordStream {
-  /** No message may have more bytes. */
+  /** Highest size of a message. */
   readonly messageBytes: number
   /**
-   * Appends behind the message that `after` names, or not at all: 'behind' when that is not the last one, 'unknown'
-   * when nobody answered in time, and it may have been appended, or may yet be.
+   * Appends right after the message `after`: 'behind' if that is not the last one, 'unknown' if there was no response
+   * in time and the message may still be appended.
    */
   publish(message: Message, after: Sequence): Promise<'stored' | 'behind' | 'unknown'>
-  /** Undefined when there is none yet. Refused as Unavailable when the log does not answer. */
+  /**
+   * Undefined if the message does not exist yet.
+   * @throws {Refusal} `Unavailable` when the log does not respond.
+   */
   find(sequence: Sequence): Promise<Message | undefined>
-  /** Of the last message, 0 for none. Refused as Unavailable when the log does not answer. */
+  /**
+   * Sequence of the last message, 0 for none.
+   * @throws {Refusal} `Unavailable` when the log does not respond.
+   */
   last(): Promise<Sequence>
-  /** Hands every message from one on, in order and one at a time, for as long as it takes, until it is closed. */
+  /** Delivers every message from `from` on, in order, one at a time, until closed. */
   follow(from: Sequence, receive: (sequence: Sequence, message: Message) => Promise<void>): { close(): Promise<void> }
 }

@@ -6,7 +6,10 @@ export interface Revocation {
   readonly expiresAt: number
 }
 
-/** What all nodes must know of tokens, so that a token of one is good, and ended, at every other one. */
+/**
+ * The secret and the revocations of tokens, shared by all nodes, so that a token issued or revoked by one is so for
+ * all.
+ */
 export function tokensIn(bucket: Bucket, newSecret: () => string, now: () => Date) {
   const revoked = bucket.register('revoked')
   return {
@@ -31,7 +34,7 @@ function parse(text: string | undefined): readonly Revocation[] {
   return text === undefined ? [] : (JSON.parse(text) as readonly Revocation[])
 }
 
-/** Writes what is made of the text in place, however many others do so at once. */
+/** Updates a value by compare-and-set, and retries on conflicts. */
 async function change(register: Register, make: (text: string | undefined) => string): Promise<string> {
   for (;;) {
     const found = await register.get()

@@ -4,19 +4,19 @@ import type { Message, Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 import type { Tail } from './tail.ts'
 
-/** 'behind': another message is in its place. 'unknown': it is not known whether it is there, or may yet be. */
+/** 'behind': another message is at its place. 'unknown': it may or may not be stored, or may be later. */
 export type Came = 'stored' | 'behind' | 'unknown'
 
-/** So long a message that got no answer is sent again; then nobody knows what came of it. */
+/** How long to retry a message without response before its outcome is unknown. */
 const GIVE_UP_MS = 10_000
 const RETRY_MS = 200
 
-/** Appends messages behind what the stream holds, one at a time, and finds out what came of each. */
+/** Appends messages to the stream one at a time, and finds out the outcome of each. */
 export class Sender {
   readonly #stream: RecordStream
   readonly #tail: Pick<Tail, 'sequence'>
   readonly #figures: Pick<ClusterFigures, 'publishSeconds'>
-  /** The last message that the stream was found to hold; this node may not have taken it in yet. */
+  /** The last message known to be in the stream; this node may not have received it yet. */
   #stored: Sequence = 0
   #sent:
     | { readonly sequence: Sequence; readonly message: Message; readonly arrived: (isOurs: boolean) => void }
@@ -28,15 +28,15 @@ export class Sender {
     this.#tail = tail
   }
 
-  /** Of the last message that the stream is known to hold. */
+  /** Sequence of the last message known to be in the stream. */
   get sequence(): Sequence {
     return Math.max(this.#stored, this.#tail.sequence)
   }
 
   /**
-   * Appends a message behind the last one. It is sent again, as it was, until that is known to be settled, or until
-   * it is `pointless` to go on. The next one is sent when this one is known to be stored, and never before: the
-   * number that it must come behind says nothing of what has that number.
+   * Appends a message. Retries it unchanged until its outcome is known or `pointless` returns true. The next message is
+   * sent only after this one is known to be stored, since a sequence number says nothing about the content of the
+   * message with that number.
    */
   async send(message: Message, pointless: () => boolean): Promise<Came> {
     const sequence = this.sequence + 1
@@ -57,7 +57,7 @@ export class Sender {
       for (;;) {
         const answer = await Promise.race([this.#stream.publish(message, sequence - 1), arrival])
         if (answer === 'stored') settled ??= 'stored'
-        // It may have been stored when it was sent before.
+        // An earlier attempt may have stored it.
         if (answer === 'behind') await Promise.race([this.#look(sequence), arrival])
         if (known() === undefined) await Promise.race([delay(RETRY_MS), arrival])
         const came = known()
@@ -71,17 +71,17 @@ export class Sender {
     }
   }
 
-  /** To be told of every message before it is taken in. */
+  /** Must be called with every message before it is processed. */
   coming(sequence: Sequence, { bytes }: Message): Promise<void> | undefined {
     const sent = this.#sent
     if (sent?.sequence !== sequence) return undefined
     const isOurs = Buffer.from(sent.message.bytes).equals(bytes)
     sent.arrived(isOurs)
-    // What was decided here is refused before what was decided elsewhere is seen.
+    // Writes decided here are rejected before those of the other leader become visible.
     return isOurs ? undefined : new Promise((resolve) => setImmediate(resolve))
   }
 
-  /** Sees what is in the place of the message that is on its way, if anything is. */
+  /** Reads the message at the place of the one in flight, if there is any. */
   async #look(sequence: Sequence): Promise<void> {
     const there = await this.#stream.find(sequence).catch(() => undefined)
     if (there) void this.coming(sequence, there)

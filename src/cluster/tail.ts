@@ -11,24 +11,24 @@ import type { RecordStream } from './record-stream.ts'
 export interface TailOptions {
   readonly stream: RecordStream
   readonly replica: Replica
-  /** Where the copy ends in the stream. */
+  /** The end of the copy in the stream. */
   readonly place: Place
-  /** Called with the message that comes next, and waited for, before anything is done with it. */
+  /** Called with each message, and awaited, before it is processed. */
   readonly coming: (sequence: Sequence, message: Message) => Promise<void> | undefined
-  /** Called with a succession, and waited for, before anything that follows it is taken in. */
+  /** Called with each succession, and awaited, before later messages are processed. */
   readonly succeeded: (succession: Succession) => Promise<void> | undefined
-  /** Called with a large write, and waited for, before anybody is shown anything of it. */
+  /** Called with complete writes, and awaited, before followers see them. */
   readonly project?: ((batch: readonly Recorded[]) => void | Promise<void>) | undefined
-  /** The stream is not what it was, or the copy of it cannot be written: nothing more is taken in. */
+  /** The stream is not the expected one, or its copy cannot be written: processing has stopped. */
   readonly failed: (error: unknown, unusable: Refusal) => void
 }
 
-/** While the disk is full, the copy is written again after so many milliseconds. */
+/** How often to retry writing the copy while the disk is full. */
 const FULL_MS = 500
 
 /**
- * Takes in a stream, message by message, each once and in order, whoever brings it: checks it, copies it to the disk
- * and hands the writes that it completes to whoever follows.
+ * Processes the messages of a stream, each once and in order, from whichever source: verifies them, copies them to disk
+ * and passes complete writes to the followers.
  */
 export class Tail {
   readonly #options: TailOptions
@@ -55,22 +55,22 @@ export class Tail {
     this.#time = options.replica.time
   }
 
-  /** Of the last message that was taken in. */
+  /** Sequence of the last processed message. */
   get sequence(): Sequence {
     return this.#sequence
   }
 
-  /** Of the last event that the followers had. */
+  /** Position of the last event passed to the followers. */
   get head(): Position {
     return this.#head
   }
 
-  /** Of that event. */
+  /** Time of that event. */
   get time(): string {
     return this.#time
   }
 
-  /** Why nothing is taken in any more. */
+  /** The reason why processing has stopped. */
   get unusable(): Refusal | undefined {
     return this.#unusable
   }
@@ -79,7 +79,7 @@ export class Tail {
     this.#followers.push(follower)
   }
 
-  /** Follows the stream from now on. */
+  /** Starts to follow the stream. */
   async begin(): Promise<void> {
     const { stream, place } = this.#options
     const wrong = await this.#takeIn(place.rest)
@@ -89,7 +89,7 @@ export class Tail {
     })
   }
 
-  /** Resolves when everything that the stream held at the call is in the copy, and every follower had it. */
+  /** Resolves when everything that the stream held at the call is in the copy and was passed to all followers. */
   async caughtUp(): Promise<void> {
     const last = await this.#options.stream.last()
     if (this.#sequence >= last) return
@@ -97,7 +97,7 @@ export class Tail {
     await new Promise<void>((resolve, reject) => this.#arrivals.push({ sequence: last, resolve, reject }))
   }
 
-  /** Resolves, with whether it was taken in, when that is known. Never throws. */
+  /** Resolves with whether the message was processed. Never throws. */
   async receive(sequence: Sequence, message: Message): Promise<boolean> {
     const taken = this.#turn.then(async () => {
       if (sequence <= this.#sequence || this.#unusable) return
@@ -147,7 +147,7 @@ export class Tail {
     })
   }
 
-  /** Says what is wrong with a record; undefined when nothing is. */
+  /** Returns the rule that a record breaks; undefined if all are valid. */
   async #takeIn(lines: readonly CheckedLine[]): Promise<string | undefined> {
     const whole = this.#intake.take(lines, this.#replica.next)
     if (typeof whole === 'string') return whole
@@ -167,7 +167,7 @@ export class Tail {
     return undefined
   }
 
-  /** Waits while the disk is full. */
+  /** Retries while the disk is full. */
   async #copy(copied: Copied): Promise<void> {
     for (;;) {
       try {
