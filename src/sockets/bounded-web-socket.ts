@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws'
 
-/** A WebSocket server whose sockets keep no queue of pongs. Engine.IO takes it as its `wsEngine`. */
+/** A WebSocket server that does not queue pongs. Engine.IO uses it as its `wsEngine`. */
 export class BoundedWebSocketServer extends WebSocketServer {
   constructor(options: ServerOptions) {
     super({ ...options, autoPong: false })
@@ -22,8 +22,8 @@ export class BoundedWebSocketServer extends WebSocketServer {
 }
 
 /**
- * Answers pings with one pong at a time. While a pong waits for a client that does not read, only the payload of the
- * latest ping is kept (RFC 6455 §5.5.3); ws itself would queue a pong for every ping.
+ * Answers pings, one pong at a time. While a pong waits for a slow client, only the payload of the latest ping is
+ * stored (RFC 6455 §5.5.3); ws would queue a pong for every ping.
  */
 function answerPings(client: WebSocket): void {
   let isSending = false
@@ -39,7 +39,7 @@ function answerPings(client: WebSocket): void {
     })
   }
   client.on('ping', (payload: Buffer) => {
-    // A copy: the payload is a part of all that was received with it.
+    // Copied, since the payload is a slice of a larger receive buffer.
     latest = Buffer.from(payload)
     if (!isSending) send()
   })

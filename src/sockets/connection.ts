@@ -1,17 +1,17 @@
 import type { IncomingMessage } from 'node:http'
 import type { WebSocket } from 'ws'
 
-/** A client that does not read what it is sent is disconnected when this much waits for it. */
+/** A slow client is disconnected when its queue exceeds this size. */
 export const WAITING_BYTES = 1024 * 1024
-/** The memory that a waiting packet takes beside its text, about. */
+/** Approximate memory of a queued packet besides its text. */
 const PACKET_BYTES = 256
 
-/** A transport of Engine.IO; the WebSocket transport has a socket. */
+/** A transport of Engine.IO; only the WebSocket transport has a socket. */
 interface Transport {
   readonly socket?: WebSocket
 }
 
-/** The part of Engine.IO's sockets that its types leave out, and that is needed to bound what waits for a client. */
+/** The members of Engine.IO's sockets that are needed to bound a client's queue. Its types leave them out. */
 export interface Connection {
   readonly request: IncomingMessage
   readonly writeBuffer: readonly { readonly data?: unknown }[]
@@ -22,24 +22,24 @@ export interface Connection {
   once(name: 'close', listener: () => void): void
 }
 
-/** Bytes that wait until the client reads, each packet counted with PACKET_BYTES. */
+/** Size of the queue for the client, with PACKET_BYTES for each packet. */
 export function bytesWaiting({ writeBuffer }: Connection): number {
   return writeBuffer.reduce((sum, { data }) => sum + PACKET_BYTES + (typeof data === 'string' ? data.length : 0), 0)
 }
 
-/** Ends a connection at once, with all that waits for its client. */
+/** Closes a connection at once and discards its queue. */
 export function terminate(connection: Connection): void {
   connection.close(true)
   connection.transport.socket?.terminate()
 }
 
-/** Calls back when more packets wait than may, or when a client probes a transport twice, before it is answered again. */
+/** Calls back when the queue has too many packets. Ends a transport that is probed twice. */
 export function boundAnswers(connection: Connection, exceeded: () => void): void {
-  // The number of packets is known without adding up; their bytes are looked at by the timer.
+  // Counting packets is cheap; a timer adds up their bytes.
   connection.on('packet', () => {
     if (connection.writeBuffer.length > WAITING_BYTES / PACKET_BYTES) exceeded()
   })
-  // A transport that is being upgraded to answers every probe past the connection's buffer. A client sends one.
+  // During an upgrade, answers to probes bypass the connection's queue. A correct client sends one probe.
   const probed = new WeakSet<Transport>()
   connection.on('upgrading', (transport) => {
     if (probed.has(transport)) transport.socket?.terminate()

@@ -5,7 +5,7 @@ import { PerAddress } from '../access/per-address.ts'
 
 export type Opened =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }
-  /** No principal: nothing was brought yet, and must be before anything is told. */
+  /** Without principal: no credentials were sent yet, and they must be before any data is sent. */
   | { readonly type: 'opened'; readonly principal: Principal | undefined }
 
 export type Identified = { readonly principal: Principal } | { readonly error: 'Unauthenticated' | 'TooManySockets' }
@@ -15,10 +15,10 @@ const UNAVAILABLE: Opened = { type: 'refused', status: '503 Service Unavailable'
 const FORBIDDEN: Opened = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
 const FULL: Opened = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
 
-/** Connections of one address that have still to say who they are. They take no places of those who have said it. */
+/** Unauthenticated connections per address. They do not count towards the limit of authenticated ones. */
 const STRANGERS_PER_ADDRESS = 32
 
-/** Decides over sockets, before the upgrade: whose page asks, who is asking, and how many an address holds. */
+/** Admits sockets before the upgrade: checks host, origin, credentials and the number of sockets per address. */
 export class Door {
   readonly #gate: Gate
   readonly #isReady: () => boolean
@@ -52,13 +52,13 @@ export class Door {
   }
 
   #opened(request: IncomingMessage, room: PerAddress, principal: Principal | undefined): Opened {
-    // A password takes its time to be checked, and others have come in meanwhile.
+    // Checking a password takes time, so the limit may have been reached meanwhile.
     if (room.isFull(this.#addressOf(request))) return FULL
     this.#admitted.set(request, room)
     return { type: 'opened', principal }
   }
 
-  /** Who a Socket.IO client is: by its headers, else by the `auth` of its handshake. */
+  /** Authenticates a Socket.IO client by its headers, or else by the `auth` of its handshake. */
   async identify(request: IncomingMessage, auth: unknown): Promise<Identified> {
     const address = this.#addressOf(request)
     const byRequest = credentialsOf(request.headers, accessTokenOf(request))
@@ -68,10 +68,7 @@ export class Door {
     return this.#places.get(request)?.moveTo(this.#known) ? { principal: admitted } : { error: 'TooManySockets' }
   }
 
-  /**
-   * Counts an opened socket to its address until the function that it returns is called. Undefined where others have
-   * taken the last place meanwhile.
-   */
+  /** Counts an open socket until the returned function is called. Undefined if the limit was reached meanwhile. */
   enter(request: IncomingMessage): (() => void) | undefined {
     const place = Place.take(this.#admitted.get(request) ?? this.#strangers, this.#addressOf(request))
     if (!place) return undefined
@@ -84,7 +81,7 @@ export class Door {
   }
 }
 
-/** The place of a socket in the count of strangers or of authenticated clients; authentication moves it. */
+/** Counts a socket as unauthenticated, then as authenticated. */
 class Place {
   readonly #address: string
   #among: PerAddress
@@ -100,7 +97,7 @@ class Place {
     return among.isFull(address) ? undefined : new Place(among, address)
   }
 
-  /** Whether it counts among those now. */
+  /** Returns false if the target's limit is reached. */
   moveTo(among: PerAddress): boolean {
     if (this.#among === among) return true
     if (!this.#leave || among.isFull(this.#address)) return false
@@ -121,7 +118,7 @@ function accessTokenOf({ url = '' }: IncomingMessage): string | undefined {
   return question < 0 ? undefined : (new URLSearchParams(url.slice(question)).get('access_token') ?? undefined)
 }
 
-/** `{token}`, `{apiKey}`, or `{username, password}`. */
+/** Accepts `{token}`, `{apiKey}` or `{username, password}`. */
 function credentialsOfAuth(auth: unknown): Credentials {
   const fields = (typeof auth === 'object' && auth !== null ? auth : {}) as Readonly<Record<string, unknown>>
   const field = (name: string): string | undefined => {

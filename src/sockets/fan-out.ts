@@ -2,19 +2,19 @@ import type { WebSocket } from 'ws'
 import * as ws from 'ws'
 import type { Updated } from '../projections/notifications.ts'
 
-/** What is used of a Socket.IO client's connection. */
+/** The part of a Socket.IO connection that FanOut needs. */
 export interface Tellable {
   write(data: string, options: { readonly wsPreEncodedFrame: readonly Buffer[] }): unknown
 }
 
 /** RFC 6455 §5.2. */
 const TEXT = { fin: true, opcode: 1, mask: false, readOnly: false, rsv1: false }
-/** Between the packets of one payload of Engine.IO's polling; "4" is a message. */
+/** Separates the packets of a polling payload of Engine.IO; "4" means message. */
 const NEXT_PACKET = '\x1e4'
 
 /**
- * Tells every client of every event. What comes in one turn of the event loop is encoded and framed once for all
- * and goes to each in one write: with many clients the writes are what costs.
+ * Broadcasts events to all clients. The events of one turn of the event loop are encoded and framed once, and sent to
+ * each client in one write: with many clients the writes dominate the cost.
  */
 export class FanOut {
   readonly #socketIo: () => Iterable<Tellable>
@@ -47,7 +47,7 @@ export class FanOut {
   }
 }
 
-/** As Socket.IO encodes an event; over WebSocket the frames are sent, over polling the data. */
+/** Encoded as Socket.IO does: `frames` for WebSocket, `data` for polling. */
 function packetsOf(texts: readonly string[]) {
   const messages = texts.map((text) => `2["updated",${text}]`)
   return { data: messages.join(NEXT_PACKET), frames: [framesOf(messages.map((message) => `4${message}`))] }
@@ -57,7 +57,7 @@ function framesOf(texts: readonly string[]): Buffer {
   return Buffer.concat(texts.flatMap((text) => Sender.frame(Buffer.from(text), TEXT)))
 }
 
-/** Not in ws's types, and used by Socket.IO's adapter, too. */
+/** Missing in the types of ws; the adapter of Socket.IO uses it as well. */
 const { Sender } = ws as unknown as { Sender: { frame(data: Buffer, options: typeof TEXT): Buffer[] } }
 
 function senderOf(client: WebSocket): { sendFrame(list: readonly Buffer[]): void } {

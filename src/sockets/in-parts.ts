@@ -2,20 +2,20 @@ import { isLarge, lastPosition, type Recorded, slice } from '../events/journal.t
 
 export interface InPartsOptions {
   /**
-   * Is given each write once, in order, a large one in parts. What comes before its promise resolves waits; `hasMore`
-   * says whether more of it, or another write, is waiting.
+   * Gets each write once, in order, a large one in parts. The next call waits for the promise. `hasMore` tells whether
+   * another part or write is queued.
    */
   readonly tell: (part: Recorded, hasMore: () => boolean) => void | Promise<void>
-  /** Waited for whenever as many events were told of as are at once. */
+  /** Awaited after each batch of events. */
   readonly pause: () => Promise<void>
   readonly events?: number
   readonly isLarge?: (recorded: Recorded) => boolean
 }
 
-/** Events that are told of at once. */
+/** Events per batch. */
 const EVENTS = 256
 
-/** Tells of one write after the other, of a large one in parts, so that it blocks nobody. */
+/** Delivers writes one after the other, large ones in parts, so that they do not block the event loop. */
 export class InParts {
   readonly #options: InPartsOptions
   readonly #waiting: Recorded[] = []
@@ -37,12 +37,12 @@ export class InParts {
     }
   }
 
-  /** Nothing more is told. */
+  /** Stops delivering. */
   end(): void {
     this.#isEnded = true
   }
 
-  /** It is the first of those that wait until it is told. */
+  /** The write stays first in the queue until its delivery ends. */
   async #goAfter(recorded: Recorded, told: Promise<void>): Promise<void> {
     this.#waiting.push(recorded)
     await told

@@ -1,6 +1,6 @@
 import type { Server } from 'socket.io'
 
-/** JSON that is part of what a Socket.IO client is sent, as it is. */
+/** JSON text to be inserted unchanged into a message to a Socket.IO client. */
 export class JsonText {
   readonly text: string
 
@@ -9,7 +9,7 @@ export class JsonText {
   }
 }
 
-/** A packet of the default namespace, as socket.io-parser has it. */
+/** A packet of the default namespace, as socket.io-parser defines it. */
 interface Packet {
   readonly type: number
   readonly nsp: string
@@ -18,8 +18,8 @@ interface Packet {
 }
 
 /**
- * Lets a server send JsonText. Socket.IO would walk each value in search of binary data, then make its text, all at once,
- * for each client anew: 150 ms for an item of 1 MiB.
+ * Enables the server to send JsonText. Socket.IO would search each value for binary data and stringify it for each
+ * client anew, without a pause: 150 ms for an item of 1 MiB.
  */
 export function encodeAsTheyAre(io: Pick<Server, 'encoder'>): void {
   const encoder = io.encoder as { encode(packet: Packet): unknown[] }

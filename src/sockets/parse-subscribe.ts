@@ -2,18 +2,21 @@ import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 
-/** A `subscribe` that can be understood; its query is read by parseWatch. */
+/** A parsed `subscribe`; parseWatch reads its query. */
 export interface Wanted {
   readonly collection: string
   readonly query: unknown
   readonly after: Position | undefined
   readonly journal: string | undefined
-  /** A position or an instant, to be looked up. */
+  /** A position or an instant, not resolved yet. */
   readonly from: string | undefined
   readonly speed: number
 }
 
-/** Whatever a client may have sent: refused as Invalid unless it can be understood. */
+/**
+ * Checks what a client sent.
+ * @throws {Refusal} `Invalid`
+ */
 export function parseSubscribe(sent: unknown): Wanted {
   if (typeof sent !== 'object' || sent === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
   const { collection, query, after, journal, from, speed } = sent as Readonly<Record<string, unknown>>

@@ -3,20 +3,20 @@ import type { Updated } from '../projections/notifications.ts'
 type ItemId = string | number
 type Item = Readonly<Record<string, unknown>>
 
-/** What a Socket.IO client is sent. Plain WebSocket clients get `updated` alone, as a text frame. */
+/** Messages to Socket.IO clients. Plain WebSocket clients get only `updated`, as a text frame. */
 export interface ServerMessages {
   updated: (updated: Updated) => void
   change: (change: Change) => void
   /**
-   * The client does not keep up: from here on it gets only the latest change of each item. Until `current` comes its
-   * list is not that of any one position: what goes on from it goes on after the last one before `lagging`.
+   * The client is too slow: until `current` it gets only the latest change of each item, and its list matches no single
+   * position. A client that resumes meanwhile must do so after the last position before `lagging`.
    */
   lagging: (lagging: { readonly subscription: string; readonly position: number }) => void
-  /** Every change up to `position` was sent: what was missed, what was replayed, or the latest changes after `lagging`. */
+  /** Every change up to `position` was sent: after resuming, after a replay, or after `lagging`. */
   current: (current: { readonly subscription: string; readonly position: number }) => void
 }
 
-/** What a Socket.IO client sends. */
+/** Messages from Socket.IO clients. */
 export interface ClientMessages {
   subscribe: (wanted: Subscribe, answer: (answered: Subscribed) => void) => void
   unsubscribe: (
@@ -29,12 +29,14 @@ export interface Subscribe {
   readonly collection: string
   /** Filters, as a query string or as an object of parameters. */
   readonly query?: string | Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>>
-  /** The last position seen, of the journal of this UUID: what was missed since then follows. */
+  /** The last position seen in the journal with this UUID: the changes since then follow. */
   readonly after?: number
   readonly journal?: string
-  /** A position or an ISO 8601 date-time: the items as they were then, and what followed at the pace of the time. */
+  /**
+   * A position or an ISO 8601 date-time: starts with the items at that time, then replays the changes at their pace.
+   */
   readonly from?: number | string
-  /** How many times as fast as it happened, 1 to 1000; default 1. */
+  /** The speed of the replay, 1 to 1000; default 1. */
   readonly speed?: number
 }
 
@@ -44,9 +46,9 @@ export type Subscribed =
       /** UUID. */
       readonly journal: string
       readonly position: number
-      /** Those that match, or matched, at `position`; none when the missed changes follow instead. */
+      /** The items that match at `position`; missing when a client resumes. */
       readonly items?: readonly Item[]
-      /** What was missed is not known any more: forget what there was, and begin with `items`. */
+      /** The client cannot resume: it must replace its list with `items`. */
       readonly reset?: true
     }
   | {
@@ -56,13 +58,13 @@ export type Subscribed =
       readonly journal?: string
     }
 
-/** In the order of positions, none missing, none twice. */
+/** Changes arrive in the order of positions, each exactly once. */
 export interface Change {
   readonly subscription: string
   readonly position: number
-  /** Of the item, as seen through the subscription's filters. */
+  /** The effect on the list of the subscription. */
   readonly kind: 'enter' | 'update' | 'leave'
   readonly id: ItemId
-  /** As it is after the change; not with `leave`. */
+  /** The item after the change; not with `leave`. */
   readonly item?: Item
 }

@@ -18,13 +18,13 @@ import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 import { refuse, type Unanswered, Upgrades } from './upgrades.ts'
 
-/** So long a part of a large write waits for those who read slowly. */
+/** How long a part of a large write waits for slow readers. */
 const PATIENCE_MS = 100
-/** Of a message: clients send little more than what they subscribe to. */
+/** Highest size of a message from a client. Clients send little more than subscriptions. */
 const RECEIVED_BYTES = 16 * 1024
-/** How long a Socket.IO client has to say who it is. */
+/** How long a Socket.IO client has to authenticate. */
 const CONNECT_MS = 5000
-/** How often expired tokens and clients that do not read are looked for. */
+/** How often to check for expired tokens and slow clients. */
 const LOOK_MS = 500
 /** RFC 6455 §7.4.1. */
 const POLICY_VIOLATION = 1008
@@ -37,28 +37,28 @@ interface SocketData {
   principal: Principal
 }
 
-/** How many there are, and, of what happened, how often. */
+/** Metrics of the sockets. */
 export interface SocketFigures extends SubscriptionFigures {
   readonly socketIo: number
   readonly plain: number
-  /** Clients that did not read. */
+  /** Slow clients that were disconnected. */
   readonly dropped: number
 }
 
 export interface SocketsOptions {
   readonly gate: Gate
-  /** False while there are no collections to subscribe to yet. */
+  /** False while the collections are not loaded. */
   readonly isReady: () => boolean
-  /** Sockets that one address may hold open. */
+  /** Highest number of open sockets of one address. */
   readonly perAddress: number
   readonly corsCredentials: boolean
   readonly connections: Unanswered
-  /** A client may read nothing of a long answer for so long. */
+  /** How long a client may read nothing of a long response. */
   readonly stallSeconds: number
   readonly subscriptions: SubscriptionsOptions
 }
 
-/** Tells every connected client of every event: Socket.IO, and plain WebSocket at `/ws`. */
+/** Broadcasts events to all clients: Socket.IO, and plain WebSocket at `/ws`. */
 export class Sockets {
   readonly #io: Server<ClientMessages, ServerMessages, Record<string, never>, SocketData>
   readonly #subscriptions: Subscriptions
@@ -78,10 +78,10 @@ export class Sockets {
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
   readonly #door: Door
-  /** The Socket.IO connections that have, or are about to get, their socket. */
+  /** Socket.IO connections that have a socket or are about to get one. */
   readonly #joined = new WeakSet<object>()
   readonly #gate: Gate
-  /** Connections of Socket.IO, also before their handshake is complete. */
+  /** Engine.IO connections, also those before the end of their handshake. */
   readonly #connected = new Set<Connection>()
   readonly #looking: NodeJS.Timeout
   readonly #stalls: Stalls
@@ -114,7 +114,7 @@ export class Sockets {
     encodeAsTheyAre(this.#io)
     this.#io.engine.on('connection', (connection: Connection) => this.#enter(connection))
     this.#io.use((socket, next) => {
-      // Each would be sent everything again; a client has one.
+      // A second socket of the same connection would receive every event again.
       if (this.#joined.has(socket.conn)) {
         next(new Error('AlreadyConnected'))
         return
@@ -128,7 +128,7 @@ export class Sockets {
           return
         }
         next(new Error(identified.error))
-        // Socket.IO would keep the connection open, for nothing.
+        // Socket.IO would keep the useless connection open.
         setImmediate(() => socket.conn.close())
       }, next)
     })
@@ -211,7 +211,9 @@ export class Sockets {
     for (const updated of notificationsOf(recorded)) this.#fanOut.tell(updated)
   }
 
-  /** Until everybody has read most of what they were sent, but not for ever: whoever does not read is let go. */
+  /**
+   * Waits until all clients have read most of their queue, for a limited time: slow clients are disconnected elsewhere.
+   */
   async #pause(): Promise<void> {
     const until = performance.now() + PATIENCE_MS
     await new Promise<void>((resolve) => setImmediate(resolve))
@@ -226,7 +228,7 @@ export class Sockets {
     return false
   }
 
-  /** Once a turn of the event loop, before more is sent: all that waits then has had its chance to go out. */
+  /** Runs once in a turn of the event loop, before more is sent, so that queued data had a chance to leave. */
   #dropWhoDoesNotRead(): void {
     if (this.#hasLooked) return
     this.#hasLooked = true

@@ -2,19 +2,19 @@ import type { WebSocket } from 'ws'
 import { WAITING_BYTES } from './connection.ts'
 
 /**
- * Finds clients that read nothing of a long answer. It is being sent already, so that it is not among what waits for the
- * client; and a client that answers pings, or pretends to, would keep it in memory for ever.
+ * Finds clients that do not read a long response. Such a response has left the queue for the socket, so the queue's
+ * limit does not apply, and a client that answers pings could keep it in memory for ever.
  */
 export class Stalls {
   readonly #ms: number
   readonly #seen = new WeakMap<WebSocket, { readonly bytes: number; readonly since: number }>()
 
-  /** A client may read nothing for so long. */
+  /** How long a client may read nothing. */
   constructor(ms: number) {
     this.#ms = ms
   }
 
-  /** To be asked again and again. */
+  /** Must be called repeatedly. */
   isStalled(client: WebSocket): boolean {
     const bytes = bytesQueued(client)
     const seen = this.#seen.get(client)
@@ -24,7 +24,7 @@ export class Stalls {
   }
 }
 
-/** Bytes written to the socket that the kernel has not accepted; Node's socket timeout uses the same number. */
+/** Bytes written to the socket that the kernel has not accepted. Node's socket timeout uses the same number. */
 function bytesQueued(client: WebSocket): number {
   const { _socket: socket } = client as unknown as { _socket?: { _handle?: { writeQueueSize?: number } } }
   return socket?._handle?.writeQueueSize ?? 0

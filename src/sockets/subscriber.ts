@@ -5,17 +5,20 @@ import type { Change, ClientMessages, ServerMessages, Subscribed } from './proto
 import type { Answered, Subscriber, TextChange } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
-/** A client to whom this much waits to be sent does not keep up. */
+/** A client with a longer queue is slow. */
 const SLOW_BYTES = 256 * 1024
 
 type ClientSocket = Socket<ClientMessages, ServerMessages>
 
-/** Requests of one client that may wait, at least; more than all its lists at once are not taken. */
+/**
+ * Lower bound of the queue of requests of one client. A client may always queue twice as many as it may have
+ * subscriptions.
+ */
 const REQUESTS = 256
 
 /**
- * Serves a client's `subscribe` and `unsubscribe`, one at a time and in order. The next one waits until the client
- * keeps up with what it is sent. A client that sends many more meanwhile is disconnected.
+ * Handles `subscribe` and `unsubscribe` of a client one at a time, in order, and pauses while the client is slow. A
+ * client that queues too many requests is disconnected.
  */
 export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscriptions): void {
   const subscriber = subscriberOf(socket)
@@ -34,7 +37,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   }
   const take = (request: () => Promise<void>): void => {
     if (requests.length >= most) end()
-    // A response longer than the longest string cannot be sent. That must end the socket and not the process.
+    // A response longer than the longest string of V8 cannot be sent. That must end the socket and not the process.
     else if (requests.push(request) === 1) serve().catch(end)
   }
   socket.on('subscribe', (wanted, answer) => {

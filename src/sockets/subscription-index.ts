@@ -9,16 +9,16 @@ interface OfPath<Subscriber> {
   readonly path: Path
   /** By order key. */
   readonly values: Map<string, Set<Subscriber>>
-  /** The length of the longest key that there ever was. */
+  /** Length of the longest key added so far. */
   most: number
 }
 
-/** Values of an item that are looked up in a step. */
+/** Values of an item looked up in one step. */
 const STEP = 256
 
 /**
- * Finds those whom an item may concern without asking all: by the value of a field that they ask to be equal
- * to something, the others by nothing but their collection.
+ * Finds the subscriptions that a changed item may concern: by the value of one equality filter of theirs, or, without
+ * such a filter, by collection only.
  */
 export class SubscriptionIndex<Subscriber> {
   readonly #byPath = new Map<string, OfPath<Subscriber>>()
@@ -59,7 +59,7 @@ export class SubscriptionIndex<Subscriber> {
     if (values.size === 0) this.#byPath.delete(name)
   }
 
-  /** Those who subscribed before it began. */
+  /** The subscriptions that existed when the call began. */
   *concernedBy(item: JsonObject): Steps<Set<Subscriber>> {
     const found = new Set(this.#others)
     let looked = 0
@@ -74,7 +74,7 @@ export class SubscriptionIndex<Subscriber> {
   }
 }
 
-/** Of the filters that ask for equality the one that fewest values meet; undefined when there is none. */
+/** The equality filter with the fewest values; undefined if there is none. */
 function mostTelling({ filters }: Watch): Filter | undefined {
   let found: Filter | undefined
   for (const filter of filters) {

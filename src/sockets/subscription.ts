@@ -8,14 +8,14 @@ import type { Steps } from '../slices.ts'
 import type { Change, Subscribed } from './protocol.ts'
 import type { SubscriptionIndex } from './subscription-index.ts'
 
-/** The client at the other end, as far as subscriptions are concerned. */
+/** The client of a subscription. */
 export interface Subscriber {
   change(change: TextChange): void
   lagging(subscription: string, position: Position): void
   current(subscription: string, position: Position): void
-  /** Whether what it was sent waits already, so that it is not to be sent more for now. */
+  /** Whether its queue is so long that sending should pause. */
   isSlow(): boolean
-  /** Calls once when it can be sent more, or is gone. */
+  /** Calls once when the client is no longer slow, or has disconnected. */
   whenDrained(work: () => void): void
 }
 
@@ -24,45 +24,45 @@ export interface Subscription {
   readonly client: Subscriber
   readonly collection: string
   readonly watch: Watch
-  /** The items that the client has, by what it was last sent: their ids by their keys. */
+  /** Ids of the items that the client has, by key. */
   readonly has: Map<string, ItemId>
-  /** Until it is live: all events up to here were looked at. */
+  /** Until the subscription is live: all events up to this position were processed. */
   position: Position
-  /** Of a replay: what followed comes when it is due. */
+  /** Only for replays: delays changes until they are due. */
   pace: Pace | undefined
-  /** It has caught up, and hears of events from the bus. */
+  /** The subscription has caught up and receives events from the bus. */
   isLive: boolean
-  /** Of a client that is behind: the keys of the items that changed since, those of the oldest changes first. */
+  /** Only while the client is slow: keys of the changed items, ordered by their latest change. */
   behind: Set<string> | undefined
   isEnded: boolean
 }
 
 export interface Watched {
   readonly index: SubscriptionIndex<Subscription>
-  /** Who has an item, by its key. */
+  /** The subscriptions whose client has an item, by the item's key. */
   readonly holders: Map<string, Set<Subscription>>
 }
 
-/** An item as an event left it; no item after a deletion. */
+/** An item after an event; undefined after a deletion. */
 export interface Latest {
   readonly id: ItemId
   readonly item: { readonly text: string; readonly value: JsonObject } | undefined
   readonly position: Position
 }
 
-/** The item after an event, parsed in steps. */
+/** Parses the item of an event in steps. */
 export function* latestOf(id: ItemId, text: string | undefined, position: Position): Steps<Latest> {
   const item = text === undefined ? undefined : { text, value: (yield* parseSteps(text)) as JsonObject }
   return { id, item, position }
 }
 
-/** A change of which the item is not parsed. */
+/** A change whose item is JSON text. */
 export interface TextChange extends Omit<Change, 'item'> {
   /** The item as JSON. */
   readonly text: string | undefined
 }
 
-/** The client has these from now on. */
+/** Records that the client has these items. */
 export function give({ has }: Subscription, items: Found['items']): void {
   for (const { id, key } of items) has.set(key, id)
 }
@@ -79,7 +79,7 @@ export function letGo({ holders }: Watched, key: string, subscription: Subscript
   if (those?.size === 0) holders.delete(key)
 }
 
-/** The same of an item that is not parsed. */
+/** `sending` for an item that is not parsed yet. */
 export function* sendingText(
   subscription: Subscription,
   latest: Parameters<typeof latestOf>,
@@ -88,7 +88,7 @@ export function* sendingText(
   yield* sending(subscription, yield* latestOf(...latest), live)
 }
 
-/** Sends what an item's change means for a subscription, if it means anything. */
+/** Sends the change of an item to a subscription if it concerns it. */
 export function* sending(
   subscription: Subscription,
   { id, item, position }: Latest,
@@ -112,9 +112,9 @@ export function* sending(
   }
 }
 
-/** Characters of all items that a subscription begins with, because one message is encoded at once. */
+/** Highest total length of the items with which a subscription begins, because one message is encoded at once. */
 const MOST_CHARACTERS = 2 ** 24
-/** The answer to `subscribe`, its items not parsed yet. */
+/** The response to `subscribe`, with items as text. */
 export type Answered =
   | Exclude<Subscribed, { readonly subscription: string }>
   | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: Found['items'] })
@@ -126,13 +126,13 @@ export function textOf(event: ItemEvent): string | undefined {
 
 export type Answer = (answered: Answered) => void
 
-/** Why a subscription cannot begin with so many items; undefined when it can. */
+/** An error if the subscription would begin with too many items. */
 export function tooMany(total: number, most: number, advice: string) {
   if (total <= most) return undefined
   return { error: 'TooLarge', message: `${total} items match, ${most} is the limit; ${advice}.` } as const
 }
 
-/** Why a subscription cannot begin with these items; undefined when it can. */
+/** An error if the items are too long together. */
 export function tooLong(items: Found['items'], advice: string) {
   let characters = 0
   for (const { text } of items) characters += text.length

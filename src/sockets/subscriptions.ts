@@ -39,29 +39,29 @@ export interface SubscriptionsOptions {
   readonly log: Logger
   readonly now: () => Date
   readonly clock: Clock
-  /** Items that a subscription may begin with. */
+  /** Highest number of items with which a subscription may begin. */
   readonly items: number
-  /** Subscriptions of one client. */
+  /** Highest number of subscriptions of one client. */
   readonly perClient: number
 }
 
 export interface SubscriptionFigures {
   readonly subscriptions: number
-  /** Those that are behind. */
+  /** Subscriptions whose client is slow. */
   readonly lagging: number
-  /** How often one fell behind. */
+  /** How often a client became slow. */
   readonly laggedEver: number
 }
 
 /**
- * For so many of those who catch up the journal is read at once, and so many records at a time: then the others
- * have their turn, so that neither they nor requests wait for the one who has the most to catch up with.
+ * How many subscriptions catch up at a time, and how many records each reads before it queues again. This keeps a long
+ * catch-up from delaying requests and other subscriptions.
  */
 const READING = 2
 const RECORDS_A_TURN = 128
 /**
- * Keeps clients' lists right: the items that match, then every change that concerns them, in order, none missing,
- * none twice. An event costs as much as there are subscriptions that it may concern.
+ * Keeps the lists of clients up to date: the matching items, then each change that concerns them, in order, exactly
+ * once. The cost of an event grows with the number of subscriptions that it may concern.
  */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
@@ -71,7 +71,7 @@ export class Subscriptions {
   readonly #slices = new Slices()
   #made = 0
   #laggedEver = 0
-  /** Of what the views have, some is still to be told of. */
+  /** The views are ahead of what subscriptions were told: parts of a write are still to come. */
   #isMidway = false
   #postponed: (() => void)[] = []
 
@@ -83,7 +83,7 @@ export class Subscriptions {
     return this.#options.perClient
   }
 
-  /** Calls `answer` once, before the client is sent the first change. Resolves after that. */
+  /** Calls `answer` once, before the first change is sent. Resolves after that. */
   async subscribe(client: Subscriber, wanted: unknown, answer: Answer): Promise<void> {
     try {
       const answered = await this.#subscribe(client, parseSubscribe(wanted), answer)
@@ -102,15 +102,15 @@ export class Subscriptions {
     return true
   }
 
-  /** The client is gone. */
+  /** Ends all subscriptions of a client. */
   leave(client: Subscriber): void {
     for (const subscription of this.#clients.get(client)?.values() ?? []) this.#end(subscription)
     this.#clients.delete(client)
   }
 
   /**
-   * A write became durable, and the views have it, or a part of one. `hasMore` says whether the views have more, of this
-   * write or others. What comes next must wait for the promise, if there is one.
+   * Passes a durable write, or a part of one, to the subscriptions; the views already have it. `hasMore` tells whether
+   * the views are further ahead. The next call must wait for the returned promise.
    */
   apply(recorded: Recorded, hasMore = () => false): void | Promise<void> {
     this.#isMidway = true
@@ -128,7 +128,7 @@ export class Subscriptions {
       for (const one of watched.holders.get(String(event.id)) ?? []) concerned.add(one)
       for (const subscription of concerned) {
         yield
-        // One that began while this was still to be told of has it.
+        // A subscription that began meanwhile already has this event.
         if (position > subscription.position) yield* this.#see(subscription, latest)
       }
     }
@@ -152,7 +152,7 @@ export class Subscriptions {
     return { subscriptions, lagging, laggedEver: this.#laggedEver }
   }
 
-  /** Undefined when it has called `answer` itself. */
+  /** Undefined if it has called `answer` itself. */
   async #subscribe(client: Subscriber, wanted: Wanted, answer: Answer): Promise<Answered | undefined> {
     const { views, journal, perClient } = this.#options
     const watch = parseWatch(wanted.query)
@@ -173,7 +173,8 @@ export class Subscriptions {
       behind: undefined,
       isEnded: false,
     }
-    // At once, lest others that come while this one looks at the past go beyond the limit, or the client's end be missed.
+    // Registers at once: concurrent calls must count towards the limit, and the client may disconnect while the past is
+    // read.
     this.#clients.set(client, own.set(id, subscription))
     if (wanted.from !== undefined) {
       return await this.#orNot(subscription, () => this.#replay(subscription, wanted.from as string, wanted.speed))
@@ -186,12 +187,12 @@ export class Subscriptions {
     return 'error' in started ? started : undefined
   }
 
-  /** With what matches; what changed while it was looked for follows, then every event. */
+  /** Begins with the matching items, then follows the changes. */
   async #start(subscription: Subscription, { after }: Wanted, answer: Answer): Promise<Answered> {
     const { views, queries, journal, items: most } = this.#options
     const collection = views.find(subscription.collection)
     const nothing = { items: [], total: 0, at: views.position }
-    // At once if it is found at once, so that no event comes in between.
+    // Synchronous if the result is, so that no event comes in between.
     const begin = ({ items, total, at: position }: Pick<FoundAt, 'items' | 'total' | 'at'>): Answered => {
       const advice = `page through asOf=${position}, then subscribe after it`
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
@@ -210,7 +211,7 @@ export class Subscriptions {
     return begin(found instanceof Promise ? await found : found)
   }
 
-  /** What the client has is what matched at the position that it saw last; the changes since then follow. */
+  /** Computes which items matched at the client's last position; the changes since then follow. */
   async #resume(subscription: Subscription, after: Position): Promise<Answered> {
     const { views, queries, past } = this.#options
     const { collection: name, watch, has } = subscription
@@ -223,7 +224,7 @@ export class Subscriptions {
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
   }
 
-  /** The client gets what matched then; the changes since follow as they did, so many times as fast. */
+  /** Begins with the items that matched then; the changes follow at their pace, `speed` times as fast. */
   async #replay(subscription: Subscription, from: string, speed: number): Promise<Answered> {
     const { journal, now, clock, items: most } = this.#options
     const { position, ms } = await momentOf(from, 'from', journal, now)
@@ -244,7 +245,7 @@ export class Subscriptions {
     return { subscription: subscription.id, journal: journal.id, position, items: found }
   }
 
-  /** A subscription that is refused is none. */
+  /** Removes the subscription if it is rejected. */
   async #orNot({ client, id }: Subscription, attempt: () => Promise<Answered>): Promise<Answered> {
     let answered: Answered | undefined
     try {
@@ -266,7 +267,7 @@ export class Subscriptions {
     }
   }
 
-  /** After the answer, so that the client knows the subscription when its first change comes. */
+  /** Runs after the response, so that the client knows the subscription when its first change arrives. */
   #catchUpSoon(subscription: Subscription): void {
     setImmediate(() => {
       this.#catchUp(subscription).catch((error: unknown) => this.#failed(error))
@@ -286,8 +287,8 @@ export class Subscriptions {
   }
 
   /**
-   * Sends what may be sent up to a position, some of it at a time, and says what is to be waited for. Nothing is held
-   * while it waits, be it for days: neither a file nor what was read of it.
+   * Sends some of the changes up to `to`, and returns why it stopped. While a subscription waits, which may take days,
+   * it holds no file and no data.
    */
   async #readOn(subscription: Subscription, to: Position): Promise<'slow' | 'more' | { readonly until: string }> {
     const { collection, pace, client } = subscription
@@ -310,7 +311,7 @@ export class Subscriptions {
     return { until }
   }
 
-  /** From now on the events come from the bus. */
+  /** Makes the subscription live: from now on events come from the bus. */
   #begin(subscription: Subscription): void {
     const { collection, watch, has } = subscription
     subscription.isLive = true
@@ -345,14 +346,14 @@ export class Subscriptions {
       subscription.client.lagging(subscription.id, latest.position)
       subscription.client.whenDrained(() => this.#sendLatest(subscription))
     }
-    // So they stand in the order of their latest changes.
+    // Deleting first moves the key to the end: keys are ordered by their latest change.
     subscription.behind.delete(String(latest.id))
     subscription.behind.add(String(latest.id))
   }
 
   #sendLatest(subscription: Subscription): void {
     if (!subscription.behind || subscription.isEnded) return
-    // The views are further than what the others were told of.
+    // The views are ahead of what other subscriptions were told.
     if (this.#isMidway) this.#postponed.push(() => this.#sendLatest(subscription))
     else {
       const sent = this.#slices.run(() => this.#sendingLatest(subscription))
@@ -360,10 +361,7 @@ export class Subscriptions {
     }
   }
 
-  /**
-   * What each item that changed meanwhile is now, relative to what the client was last sent; no more at a time than
-   * it can take.
-   */
+  /** Sends the latest state of each item that changed while the client was slow, as fast as the client reads. */
   *#sendingLatest(subscription: Subscription): Steps<void> {
     const { behind, client, has } = subscription
     const collection = this.#options.views.any(subscription.collection)

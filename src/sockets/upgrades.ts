@@ -2,28 +2,27 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
-/** Gets an upgrade to the WebSocket protocol. */
+/** Takes over an upgrade to the WebSocket protocol. */
 export type Accept = (request: IncomingMessage, socket: Duplex, head: Buffer) => void
 
-/** Knows which requests of a connection are not answered yet. */
+/** Knows the pending requests of a connection. */
 export interface Unanswered {
   beforeUpgrade(socket: Socket, go: () => void): void
 }
 
 const SOCKET_IO = '/socket.io/'
-/** How long clients have to take their leave when the server ends. */
+/** How long clients have to close when the server ends. */
 const LEAVE_MS = 1000
 
 /**
- * Sends each upgrade where it belongs. A WebSocket at an unknown path is refused; an offer of any other protocol
- * (curl and Java's client offer h2c with every plain request) is declined by answering the request as if it had
- * not been made, as RFC 9110 §7.8 has it.
+ * Dispatches upgrade requests by path and refuses WebSockets at unknown paths. Offers of other protocols are ignored,
+ * as RFC 9110 §7.8 allows: curl and Java's client offer h2c with every plain request.
  */
 export class Upgrades {
   readonly #http: HttpServer
   readonly #open = new Set<Duplex>()
 
-  /** `doors` has who takes the upgrades of a path; Socket.IO has listened for its own. */
+  /** `doors` maps paths to handlers; Socket.IO has already registered its own. */
   constructor(http: HttpServer, unanswered: Unanswered, doors: Readonly<Record<string, Accept>>) {
     this.#http = http
     const socketIo = http.listeners('upgrade') as Accept[]
@@ -46,13 +45,13 @@ export class Upgrades {
       else refuse(socket, '404 Not Found')
     }
     http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
-      // Nobody else listens any more, and a client that resets its connection must not end the process.
+      // There is no other error listener, and a connection reset must not end the process.
       socket.on('error', () => socket.destroy())
       unanswered.beforeUpgrade(socket, () => upgrade(request, socket, head))
     })
   }
 
-  /** Waits for the connections to end, and ends those that take too long. */
+  /** Waits for the connections to end, and destroys those that take too long. */
   async close(): Promise<void> {
     const impatient = setTimeout(() => {
       for (const socket of this.#open) socket.destroy()
@@ -61,7 +60,10 @@ export class Upgrades {
     clearTimeout(impatient)
   }
 
-  /** Node hands over a request with an Upgrade field unread: it goes back in without that field and what belongs to it. */
+  /**
+   * Node passes on a request with an Upgrade header without parsing its body. Puts the request back without that header
+   * and those that belong to it.
+   */
   #answerWithout({ method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
     const lines = [`${method} ${url} HTTP/${httpVersion}`]
     for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -74,7 +76,7 @@ export class Upgrades {
   }
 }
 
-/** The Connection field's options but for those of the offer; `close` is meant all the same. */
+/** Removes the options of the offer from a Connection header, and keeps others such as `close`. */
 function withoutOffer(options: string): string {
   return options
     .split(',')
@@ -83,7 +85,7 @@ function withoutOffer(options: string): string {
     .join(', ')
 }
 
-/** Answers an upgrade with a status instead. */
+/** Responds to an upgrade with an error status. */
 export function refuse(socket: Duplex, status: string): void {
   socket.once('finish', () => socket.destroy())
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
