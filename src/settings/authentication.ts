@@ -22,10 +22,10 @@ export interface RawAuthentication {
 }
 
 const SECRET_BYTES = 32
-/** What events are recorded with when nobody in particular wrote. */
+/** Actor names with a meaning of their own. */
 const RESERVED = ['anonymous', 'data-file']
 
-/** Checks that what is said of authentication fits together. No message shows a secret. */
+/** Checks that the authentication settings are consistent. Messages never contain secrets. */
 export function parseAuthentication(raw: RawAuthentication, mistakes: string[]): AuthenticationSettings {
   const schemes = raw.types.flatMap((type) => SCHEMES.find((scheme) => scheme === type.toLowerCase()) ?? [])
   if (schemes.length < raw.types.length || schemes.length === 0) {

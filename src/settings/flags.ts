@@ -4,41 +4,40 @@ import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
 import { mostSimilar } from './similar.ts'
 import type { Source } from './sources.ts'
 
-/** The description of a flag. */
 export interface Flag {
-  /** The placeholder of its value; a switch has none. */
+  /** The placeholder of its value; undefined for a switch. */
   readonly value?: string
-  /** Its one letter. */
+  /** The one-letter form. */
   readonly short?: string
-  /** The setting that it stands for: a switch for `true`. */
+  /** The setting that the flag sets; a switch sets it to `true`. */
   readonly setting?: KeyName
-  /** What it does, in one line. */
+  /** The description in one line. */
   readonly text: string
   readonly default?: string
 }
 
-/** What a command takes. */
+/** The arguments that a command accepts. */
 export interface Command {
-  /** What it does, in one line. */
+  /** The description in one line. */
   readonly text: string
   readonly flags: Readonly<Record<string, Flag>>
-  /** Flags without which it does nothing. */
+  /** Required flags. */
   readonly needs?: readonly string[]
-  /** Takes the data file as an argument, too. */
+  /** Accepts the data file as an argument. */
   readonly takesFile?: true
-  /** Takes a flag for each setting. */
+  /** Accepts a flag for each setting. */
   readonly takesSettings?: true
 }
 
-/** The arguments of a command. */
+/** The parsed arguments of a command. */
 export interface Flags extends Source {
-  /** The value of a flag; undefined when it is not given. */
+  /** The value of a flag; undefined if it is missing. */
   text(name: string): string | undefined
-  /** Whether a switch or a flag is given, if only without its value. */
+  /** Whether a flag is present, with or without a value. */
   has(name: string): boolean
 }
 
-/** Reads the arguments of a command; `argv` is without its name. */
+/** Parses the arguments of a command; `argv` does not include its name. */
 export function parseFlags(name: string, command: Command, argv: readonly string[], mistakes: string[]): Flags {
   const schemas = command.takesSettings ? argv.flatMap((one) => /^--(Api\.Schemas\.[^=]+)/.exec(one)?.[1] ?? []) : []
   const complain = (mistake: string): void => {
@@ -115,7 +114,7 @@ function parse(
       similar === undefined ? `${`recollect ${name}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
     complain(`Unknown flag ${given}; ${hint}`)
   }
-  // minimist would take these for known flags, with the value false.
+  // minimist would read these as known flags with the value false.
   const negated = [...valued, ...switches].map((flag) => `--no-${flag}`)
   for (const argument of argv) if (negated.includes(argument)) unknown(argument)
   const short = Object.entries(command.flags).flatMap(([flag, one]) =>
@@ -124,7 +123,7 @@ function parse(
   return minimist(
     argv.filter((argument) => !negated.includes(argument)),
     {
-      // Without `_`, a file that is called 007 would be 7.
+      // Without `_`, minimist would turn a file named 007 into the number 7.
       string: ['_', ...valued, ...settings, ...schemas],
       boolean: [...switches],
       alias: Object.fromEntries(short),

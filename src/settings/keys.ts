@@ -17,7 +17,10 @@ import { mostSimilar } from './similar.ts'
 
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
-/** The settings. `--help`, the checks, the suggestions for misspelt names and the tables in docs/api.md and README.md come from here. */
+/**
+ * The settings. `--help`, the checks, the suggestions for misspelt names and the tables in docs/api.md and README.md
+ * are generated from here.
+ */
 export const KEYS = {
   'Common.EagerDataReload': boolean('merge edits of the data file as soon as it changes, as --watch does'),
   'DataFile.Write': choice<WriteSettings['write']>(
@@ -131,17 +134,17 @@ export type KeyName = keyof typeof KEYS
 export type ValueOf<Name extends KeyName> = (typeof KEYS)[Name]['default']
 export const KEY_NAMES = Object.keys(KEYS) as KeyName[]
 
-/** JSON Schemas by collection: the one setting whose keys are not known in advance. */
+/** JSON Schemas by collection: the only setting whose keys are not known in advance. */
 export const SCHEMAS = 'Api.Schemas'
 export const SCHEMAS_TEXT = "the JSON Schema that the collection's items must satisfy, or the path of one"
 export const SECTIONS = [...new Set(KEY_NAMES.map((name) => name.split('.')[0] as string))]
 
-/** The settings of a section by their names, `Limits.PageSize` as `pageSize`. */
+/** The settings of a section, with `Limits.PageSize` as `pageSize`. */
 export type Section<Name extends string> = {
   readonly [Full in KeyName as Full extends `${Name}.${infer Rest}` ? Uncapitalize<Rest> : never]: ValueOf<Full>
 }
 
-/** The setting as `--help` and the documents show its default. */
+/** The default as `--help` and the documents show it. */
 export function shownDefault(name: KeyName): string {
   const { default: value, shownDefault: shown } = KEYS[name] as Key<unknown>
   if (shown !== undefined) return shown
@@ -153,12 +156,12 @@ export function isKey(name: string): name is KeyName {
   return Object.hasOwn(KEYS, name)
 }
 
-/** Whether the name stands for several keys, as `Authentication.Token` does. */
+/** Whether the name is a prefix of several keys, as `Authentication.Token` is. */
 export function isGroup(name: string): boolean {
   return KEY_NAMES.some((key) => key.startsWith(`${name}.`))
 }
 
-/** A hint for a name that no setting has: the one that it resembles, else those of its section. */
+/** A hint for an unknown setting: the most similar name, or else the names in its section. */
 export function hintFor(name: string): string {
   const known = [...KEY_NAMES, SCHEMAS]
   const similar = mostSimilar(name, known)

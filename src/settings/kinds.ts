@@ -3,18 +3,18 @@ import { isArray, isObject, type JsonValue } from '../json/value.ts'
 
 /** The description of a setting. */
 export interface Key<Value> {
-  /** As --help shows it. */
+  /** The type as --help shows it. */
   readonly type: string
   readonly default: Value
-  /** What it does, in one line. */
+  /** The description in one line. */
   readonly text: string
-  /** Shown for a default that is too long for a table. */
+  /** Replaces a default that is too long for a table. */
   readonly shownDefault?: string
-  /** What a valid value is, for the message about an invalid one. */
+  /** Describes valid values, for error messages. */
   readonly expects: string
   /** The value must not be shown. */
   readonly isSecret?: true
-  /** Undefined for a wrong value. `isText` says that it came from a flag or the environment, where all is text. */
+  /** Undefined for an invalid value. `isText`: the value comes from a flag or the environment. */
   readonly read: (value: JsonValue, isText: boolean) => Value | undefined
 }
 
@@ -100,7 +100,7 @@ export function secret(text: string): Key<string | undefined> {
   }
 }
 
-/** An array of objects; as text, the JSON of one. */
+/** An array of objects, or its JSON as text. */
 export function objects(text: string): Key<readonly JsonValue[]> {
   return {
     type: 'json',
@@ -115,7 +115,6 @@ export function objects(text: string): Key<readonly JsonValue[]> {
   }
 }
 
-/** Seconds; `off` for never. */
 export function secondsOrOff(initial: number, text: string): Key<number | 'off'> {
   return {
     type: 'seconds|off',
@@ -126,7 +125,7 @@ export function secondsOrOff(initial: number, text: string): Key<number | 'off'>
   }
 }
 
-/** Hours of the day, from and until which minute; over midnight where the end is before the beginning. */
+/** A range of hours in minutes of the day; it may include midnight. */
 export function hours(text: string): Key<{ readonly from: number; readonly until: number } | undefined> {
   return {
     type: 'hours',
@@ -159,7 +158,6 @@ export function collections(text: string): Key<Readonly<Record<string, Collectio
   }
 }
 
-/** What is set for one collection. */
 export interface CollectionSettings {
   /** The fields of each index. */
   readonly indexes: readonly (readonly Path[])[]

@@ -1,10 +1,10 @@
-/** A name may have one mistake for so many characters. */
+/** One mistake is tolerated for each so many characters. */
 const CHARACTERS_A_MISTAKE = 4
 const MOST_MISTAKES = 3
-/** Longer names are compared with none. */
+/** Longer names have no similar ones. */
 const MOST_CHARACTERS = 100
 
-/** The candidate that a misspelt name resembles most; undefined when it resembles none. Case does not matter. */
+/** The candidate most similar to a misspelt name, without regard to case; undefined if none is similar enough. */
 export function mostSimilar(name: string, candidates: readonly string[]): string | undefined {
   if (name.length > MOST_CHARACTERS) return undefined
   let best: string | undefined
@@ -19,7 +19,7 @@ export function mostSimilar(name: string, candidates: readonly string[]): string
   return best
 }
 
-/** How many characters to insert, delete, replace or swap with their neighbour (optimal string alignment distance). */
+/** The optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours. */
 function distance(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)

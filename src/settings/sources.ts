@@ -5,11 +5,11 @@ import { atOnce } from '../slices.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 import { mostSimilar } from './similar.ts'
 
-/** Where settings come from. */
+/** A source of settings. */
 export interface Source {
-  /** Its values are text, whatever they are to be. */
+  /** All of its values are text. */
   readonly isText: boolean
-  /** Stands before a key's name in a message. */
+  /** The prefix of a key's name in messages. */
   readonly where: string
   readonly entries: ReadonlyMap<KeyName, JsonValue>
   /** Schemas, or paths of schemas, by collection. */
@@ -17,7 +17,8 @@ export interface Source {
 }
 
 /**
- * Reads `Section__Key`. Variables of other sections belong to other programs, unless one resembles the name of a setting: it is misspelt.
+ * Reads variables of the form `Section__Key`. Variables of other sections are ignored unless they resemble the name of
+ * a setting.
  */
 export function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): Source {
   const entries = new Map<KeyName, JsonValue>()
@@ -35,7 +36,7 @@ export function environmentSource(env: Readonly<Record<string, string | undefine
   return { isText: true, where: 'environment variable for ', entries, schemas }
 }
 
-/** The hint with names as variables have them. */
+/** Turns the names in a hint into names of variables. */
 function variableOf(hint: string): string {
   return hint.replace(/(?<=\w)\.(?=\w)/g, '__')
 }

@@ -1,4 +1,4 @@
-/** An address to listen on; no host means every interface. */
+/** An address to listen on; without a host, on every interface. */
 export interface Address {
   readonly host: string | undefined
   readonly port: number
@@ -42,7 +42,7 @@ export function textOf({ host = '*', port }: Address): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** Whether others than this machine's own programs can connect. */
+/** Whether other machines can connect. */
 export function isPublic({ host }: Address): boolean {
   return host === undefined || !(host === 'localhost' || host === '::1' || host.startsWith('127.'))
 }
