@@ -1,12 +1,12 @@
-/** What happened to a live list, as it shows it. */
+/** A change of a live list. */
 export interface ListChange<T> {
-  /** Up to here everything is in the list. */
+  /** The list reflects all events up to this position. */
   readonly position: number
   readonly entered: readonly T[]
   readonly updated: readonly { readonly item: T; readonly before: T }[]
-  /** As they were last. */
+  /** The items as they were last. */
   readonly left: readonly T[]
-  /** The list was read anew, as what it had missed was not known any more. */
+  /** The list was loaded anew, since the missed changes were no longer available. */
   readonly wasReset: boolean
 }
 
@@ -15,7 +15,7 @@ interface BeforeAndAfter<T> {
   readonly after: T | undefined
 }
 
-/** What became of items between two moments, by their keys; what came and went in between is not mentioned. */
+/** Net changes of items between two moments, by key. An item that came and went in between does not appear. */
 export class Changes<T> {
   readonly #byKey = new Map<string, BeforeAndAfter<T>>()
   #wasReset: boolean
@@ -35,7 +35,7 @@ export class Changes<T> {
     else this.#byKey.set(key, { before: first, after })
   }
 
-  /** Those that came later, too. */
+  /** Merges later changes. */
   addAll(later: Changes<T>): void {
     this.#wasReset ||= later.#wasReset
     for (const [key, { before, after }] of later.#byKey) this.add(key, before, after)

@@ -4,7 +4,7 @@ import { Problem } from './problem.ts'
 import { type Deleted, type DeleteOptions, deleted, Query } from './query.ts'
 import { type Method, positionOf, type Requests, segment } from './requests.ts'
 
-/** An item, and what is said about it. */
+/** An item with its metadata. */
 export interface Read<T> {
   readonly item: T
   readonly position: number
@@ -13,9 +13,9 @@ export interface Read<T> {
 }
 
 export interface Written {
-  /** Of the event that it made. */
+  /** Position of the event. */
   readonly position: number
-  /** Of the item as it is now; none after a deletion. */
+  /** Tag of the item after the write; undefined after a deletion. */
   readonly etag: string | undefined
 }
 
@@ -24,9 +24,9 @@ export interface Created extends Written {
 }
 
 export interface WriteOptions {
-  /** Only if the item still has this tag: else a `Problem` of status 412. */
+  /** Writes only if the item still has this tag; otherwise a `Problem` with status 412 is thrown. */
   readonly ifMatch?: string
-  /** Sent again with the same key, the same write happens once. */
+  /** A write that is sent again with the same key is executed once. */
   readonly idempotencyKey?: string
   readonly signal?: AbortSignal
 }
@@ -36,7 +36,7 @@ export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
 export interface CreatedAll {
   /** In the order of the items. */
   readonly ids: readonly (string | number)[]
-  /** Of the last event. */
+  /** Position of the last event. */
   readonly position: number
 }
 
@@ -45,7 +45,7 @@ export interface CreatedEach {
   readonly position: number
 }
 
-/** What came of one item of a batch. */
+/** The result for one item of a batch. */
 export type BatchResult =
   | { readonly status: 'created'; readonly id: string | number }
   | { readonly status: 'rejected'; readonly problem: Problem }
@@ -61,9 +61,9 @@ function resultOf(answered: AnsweredResult): BatchResult {
 type ItemId = string | number
 type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
 
-/** A collection by its name; there need not be one yet. */
+/** A collection, which need not exist yet. */
 export class Collection<T extends object> extends Query<T> {
-  /** The server gives the id; the collection is created when there is none. */
+  /** The server assigns the id, and creates the collection if it does not exist. */
   async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
     const path = `/api/${segment(this.collection)}`
     const response = await this.server.requests.send('POST', path, { body: item, ...asked(options) })
@@ -71,27 +71,27 @@ export class Collection<T extends object> extends Query<T> {
     return { id, ...written(response) }
   }
 
-  /** All items in one write, or none: a `Problem` names the item that is refused. */
+  /** Creates all items in one write, or none: the `Problem` names the rejected item. */
   async createAll(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedAll> {
     const response = await this.#post(items, options)
     const { ids } = (await response.json()) as { ids: readonly ItemId[] }
     return { ids, position: positionOf(response) }
   }
 
-  /** The items that can be created, in one write, with a result for each of them in their order. */
+  /** Creates the valid items in one write. Returns a result for each item, in order. */
   async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
     const response = await this.#post(items, options, 'handling=lenient')
     const { results } = (await response.json()) as { results: readonly AnsweredResult[] }
     return { results: results.map(resultOf), position: positionOf(response) }
   }
 
-  /** Makes sure that there is the collection. What is in one stays. */
+  /** Creates the collection if it does not exist. */
   async createEmpty(options: CreateOptions = {}): Promise<Pick<Written, 'position'>> {
     const response = await this.server.requests.send('PUT', `/api/${segment(this.collection)}`, asked(options))
     return { position: positionOf(response) }
   }
 
-  /** Deletes the collection with all of its items, which takes the role admin. */
+  /** Deletes the collection with all its items. Requires the role admin. */
   drop(options: DeleteOptions = {}): Promise<Deleted> {
     return deleted(this.server.requests, this.collection, new URLSearchParams(), options)
   }
@@ -100,7 +100,7 @@ export class Collection<T extends object> extends Query<T> {
     return new Item<T>(this.server.requests, this.collection, id)
   }
 
-  /** Every event of the collection and its items, oldest first. */
+  /** All events of the collection and its items, oldest first. */
   history(filter: HistoryFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
     return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
   }
@@ -115,7 +115,7 @@ export class Collection<T extends object> extends Query<T> {
   }
 }
 
-/** One item of a collection by its id; it need not exist. */
+/** An item, which need not exist. */
 export class Item<T extends object> {
   readonly collection: string
   readonly id: ItemId
@@ -129,7 +129,7 @@ export class Item<T extends object> {
     this.#asOf = asOf
   }
 
-  /** The item as it was; to be read only. */
+  /** The item at an earlier moment, read-only. */
   asOf(at: Moment): Pick<Item<T>, 'get' | 'id' | 'collection'> {
     return new Item<T>(this.#requests, this.collection, this.id, momentOf(at))
   }
@@ -144,12 +144,14 @@ export class Item<T extends object> {
     }
   }
 
-  /** The item as a whole. One that does not exist is created where the server's `Api.UpsertOnPut` is on, else 404. */
+  /**
+   * Replaces the item. If it does not exist, the server creates it (setting `Api.UpsertOnPut`) or responds with 404.
+   */
   replace(item: T, options: WriteOptions = {}): Promise<Written> {
     return this.#write('PUT', item, options)
   }
 
-  /** A merge patch (RFC 7396), or the operations of a JSON Patch (RFC 6902). */
+  /** Applies a merge patch (RFC 7396) or a JSON Patch (RFC 6902). */
   patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
     const type = Array.isArray(patch) ? 'application/json-patch+json' : 'application/merge-patch+json'
     return this.#write('PATCH', patch, options, { 'Content-Type': type })
@@ -159,7 +161,7 @@ export class Item<T extends object> {
     return this.#write('DELETE', undefined, options)
   }
 
-  /** Every event of the item, oldest first, deletions too. */
+  /** All events of the item, oldest first, including deletions. */
   history(filter: HistoryFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
     return eventsOf<T>(this.#requests, { ...filter, collection: this.collection, id: this.id })
   }
@@ -179,7 +181,7 @@ export class Item<T extends object> {
   }
 }
 
-/** Of an object, what is to become of its members: `null` removes, objects are merged, all else replaces. */
+/** A merge patch: `null` removes a member, objects are merged, other values replace. */
 export type Patch<T> = {
   readonly [name in keyof T]?: (T[name] extends object ? Patch<T[name]> | T[name] : T[name]) | null
 }

@@ -6,53 +6,53 @@ import { type Listener, Listeners } from './listeners.ts'
 export type Updated = Parameters<ServerMessages['updated']>[0]
 
 /**
- * `idle` until something needs a connection. `connecting` until every live list is right, also after it was
- * `disconnected`; it tries again by itself. `refused`: the server does not accept the credentials; others may.
+ * `idle`: not needed yet. `connecting`: until every live list is up to date. `disconnected`: will reconnect by itself.
+ * `refused`: the server rejected the credentials; set others with `authenticate`.
  */
 export type ConnectionState = 'idle' | 'connecting' | 'connected' | 'disconnected' | 'refused' | 'closed'
 
 export interface StateChange {
   readonly state: ConnectionState
-  /** With `connected`, after the connection was lost: the changes that the lists had missed. */
+  /** After a reconnection: how many changes the lists had missed. */
   readonly caughtUp?: number
 }
 
-/** Who keeps a list right by what is sent. */
+/** A live list, as the connection sees it. */
 export interface Subscriber {
-  /** To be asked for now. */
+  /** The subscription to send now. */
   readonly wanted: Subscribe
   answered(answer: Subscribed): void
   change(change: Change): void
-  /** From here on only the latest change of each item comes, not every change in its order. */
+  /** From here on only the latest change of each item is sent. */
   lagging(): void
-  /** Everything up to here was sent. */
+  /** Everything up to this position was sent. */
   current(position: number): void
-  /** All notifications up to here were sent, and so was every change before them. */
+  /** All notifications up to this position were sent, and all changes before them. */
   told(position: number): void
   disconnected(): void
-  /** The client is closed. */
+  /** The client was closed. */
   ended(): void
 }
 
-/** Between what the server has ended by itself and the next attempt. */
+/** Delay before reconnecting after the server has closed the connection. */
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 5000
 
-/** The one connection of a client; opened when somebody needs it first. */
+/** The connection of a client, opened on first use. */
 export class Connection {
   readonly #url: URL
   readonly #credentials: () => Credentials
   readonly #withBrowsers: boolean
   readonly #subscribers = new Set<Subscriber>()
   readonly #byId = new Map<string, Subscriber>()
-  /** Changes can come before the answer that says whose they are. */
+  /** Changes that arrived before the response that names their subscription. */
   #early: Change[] = []
   #asking = 0
-  /** Those that are not yet right since the connection is back, and what the others had missed. */
+  /** Lists that are not up to date since the reconnection, and the number of changes that the others had missed. */
   readonly #behind = new Set<Subscriber>()
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
-  /** Answers to what an earlier connection was asked count no more. */
+  /** Responses to requests of an earlier connection are ignored. */
   #generation = 0
   #isRenewing = false
   #retry: ReturnType<typeof setTimeout> | undefined
@@ -60,7 +60,7 @@ export class Connection {
   readonly #onState = new Listeners<StateChange>()
   readonly #onUpdated = new Listeners<Updated>()
 
-  /** `withBrowsers`: a browser sends what it holds itself to another origin, too. */
+  /** `withBrowsers`: send the browser's own credentials to other origins as well. */
   constructor(base: string, credentials: () => Credentials, withBrowsers = false) {
     this.#url = new URL(base)
     this.#credentials = credentials
@@ -101,7 +101,7 @@ export class Connection {
     this.settled(subscriber, 0)
   }
 
-  /** Asks for what the subscriber wants now; a no-op without a connection, as it is asked for when there is one. */
+  /** Sends the subscription of a list. Does nothing while disconnected; connecting sends it. */
   subscribe(subscriber: Subscriber): void {
     const socket = this.#socket
     if (!socket?.connected) return
@@ -121,14 +121,14 @@ export class Connection {
     })
   }
 
-  /** The subscriber is right, having missed so many changes, or will never be. */
+  /** The list is up to date after missing `missed` changes, or was ended. */
   settled(subscriber: Subscriber, missed: number): void {
     if (!this.#behind.delete(subscriber)) return
     if (this.#caughtUp !== undefined) this.#caughtUp += missed
     if (this.#behind.size === 0) this.#connected()
   }
 
-  /** Begins anew, as somebody else. */
+  /** Reconnects with new credentials. */
   renew(): void {
     if (!this.#socket) return
     clearTimeout(this.#retry)
@@ -168,7 +168,7 @@ export class Connection {
       if (this.#socket && reason === 'io server disconnect') this.#connectLater()
     })
     socket.on('connect_error', ({ message }) => {
-      // Refused by the server itself: Socket.IO does not try again.
+      // The server has refused the connection: Socket.IO does not try again.
       if (!socket.active && message === 'Unauthenticated') return this.#say('refused')
       this.#say('disconnected')
       if (!socket.active) this.#connectLater()

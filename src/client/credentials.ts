@@ -1,4 +1,4 @@
-/** How to say who is asking, by one of the schemes that the server's settings allow; nothing where it asks nobody. */
+/** Credentials for one of the schemes that the server accepts; empty if it needs none. */
 export interface Credentials {
   /** From `POST /token`. */
   readonly token?: string
@@ -8,7 +8,7 @@ export interface Credentials {
   readonly password?: string
 }
 
-/** Whether a browser sends what it holds itself: cookies of a proxy, a remembered password. */
+/** Whether a browser sends credentials of its own: cookies of a proxy, a stored password. */
 export type BrowserCredentials = 'omit' | 'same-origin' | 'include'
 
 export function headersOf({ token, apiKey, username, password }: Credentials): Readonly<Record<string, string>> {
@@ -20,7 +20,7 @@ export function headersOf({ token, apiKey, username, password }: Credentials): R
   return {}
 }
 
-/** Of the text's UTF-8. */
+/** Encodes the UTF-8 of a text. */
 function base64(text: string): string {
   return btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''))
 }

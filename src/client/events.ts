@@ -14,11 +14,11 @@ interface EventBase {
 interface ItemEventBase extends EventBase {
   readonly id: string | number
   readonly revision: number
-  /** Position of the item's previous event, 0 for none. */
+  /** Position of the item's previous event, 0 if there is none. */
   readonly prior: number
 }
 
-/** An event as it is kept for ever (docs/api.md, "Events"). */
+/** An event of the journal (docs/api.md, "Events"). */
 export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
   | (ItemEventBase & {
       readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'
@@ -29,9 +29,9 @@ export type RecordedEvent<T = Readonly<Record<string, unknown>>> =
   | (EventBase & { readonly type: 'CollectionOrdered'; readonly ids: readonly (string | number)[] })
 
 export interface EventsFilter {
-  /** The first position wanted. */
+  /** The first position. */
   readonly from?: number
-  /** At most so many. */
+  /** Highest number of events. */
   readonly limit?: number
   readonly collection?: string
   readonly id?: string | number
@@ -39,15 +39,15 @@ export interface EventsFilter {
   readonly actor?: string
   readonly since?: string | Date
   readonly until?: string | Date
-  /** After those that there are, those that come: goes on through lost connections, until the loop is left. */
+  /** Continues with new events, also through lost connections, until the loop is left. */
   readonly follow?: boolean
   readonly signal?: AbortSignal
 }
 
-/** How long to wait before what was cut off is asked for again. */
+/** Delay before an interrupted stream is requested again. */
 const RETRY_MS = 1000
 
-/** The events that match, oldest first, none missing and none twice. */
+/** The matching events, oldest first, each exactly once. */
 export async function* eventsOf<T>(
   requests: Requests,
   { follow = false, signal, ...filter }: EventsFilter,
@@ -58,7 +58,7 @@ export async function* eventsOf<T>(
     if (follow) yield* followed<T>(requests, filter, ended)
     else yield* linesOf<T>(await ask(requests, filter, 'application/x-ndjson', ended), (line) => line)
   } finally {
-    // Whoever leaves the loop early lets go of the answer, too.
+    // Leaving the loop early aborts the request.
     left.abort()
   }
 }

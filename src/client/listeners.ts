@@ -1,10 +1,10 @@
 export type Listener<T> = (told: T) => void
 
-/** Tells each of them, whatever the others do. */
+/** Calls each listener, even if another one throws. */
 export class Listeners<T> {
   readonly #listeners = new Set<{ readonly tell: Listener<T> }>()
 
-  /** Returns what ends it. */
+  /** Returns a function that removes the listener. */
   add(tell: Listener<T>): () => void {
     const entry = { tell }
     this.#listeners.add(entry)
@@ -20,7 +20,7 @@ export class Listeners<T> {
       try {
         tell(told)
       } catch (error) {
-        // A mistake of the listener's own: seen as any that nobody catches, without harm to the others or the list.
+        // Reported as an unhandled error, without effect on other listeners.
         queueMicrotask(() => {
           throw error
         })

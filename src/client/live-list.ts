@@ -12,34 +12,34 @@ export interface LiveListOptions {
   readonly collection: string
   readonly query: string
   readonly sort: readonly Sort[]
-  /** Only the items of these places, the second exclusive. */
+  /** The places to show, the second exclusive. */
   readonly window: { readonly from: number; readonly to: number } | undefined
-  /** What is shown of an item. */
+  /** Selects fields of an item. */
   readonly select: ((item: JsonObject) => JsonObject) | undefined
-  /** Begins in the past, and comes to the present at this pace. */
+  /** Begins in the past and advances at this speed up to the present. */
   readonly replay: { readonly from: number | string; readonly speed: number } | undefined
-  /** By which changes name an item. */
+  /** The id by which changes name an item. */
   readonly idOf: (item: JsonObject) => string | number
-  /** All that matches at a position, when it is more than a subscription begins with. */
+  /** Reads all matching items at a position, for results larger than a subscription begins with. */
   readonly readAll: (position: number, signal: AbortSignal) => Promise<readonly JsonObject[]>
 }
 
 const RETRY_MS = 1000
 
-/** What a list needs of the connection. */
+/** The part of the connection that a list needs. */
 export type Subscribing = Pick<Connection, 'add' | 'remove' | 'subscribe' | 'settled'>
 
 /**
- * `waiting` for a connection or an answer; `catchingUp` with what was missed; `replaying` what was, at its pace; `live`:
- * every change comes as it happens; `lagging`: only the latest of each item, not in the order of all.
+ * `waiting` for a connection or response; `catchingUp` with missed changes; `replaying` the past; `live`: gets every
+ * change; `lagging`: gets the latest change of each item only.
  */
 type Phase = 'waiting' | 'catchingUp' | 'replaying' | 'live' | 'lagging'
 
 const STATUSES = { Invalid: 400, TooLarge: 413, TooMany: 429 } as const
 
-/** A list of the items that match a query, kept right until it is closed. */
+/** The items that match a query, kept up to date until the list is closed. */
 export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>, Subscriber {
-  /** Resolved when the list is right for the first time; rejected when the server will not have it, or it is closed before. */
+  /** Resolves when the list is loaded; rejects if the server refuses it, or it is closed before. */
   readonly ready: Promise<void>
   readonly #items: SortedItems<T>
   readonly #options: LiveListOptions
@@ -52,13 +52,13 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   #isReady = false
   #error: Problem | undefined
   #isClosed = false
-  /** Where to go on from: the journal's UUID, and the position up to which everything is in the list. */
+  /** Where to resume: the journal's UUID, and the position that the list reflects. */
   #journal: string | undefined
   #position = 0
   #phase: Phase = 'waiting'
-  /** Of a replay, until it has come to the present. */
+  /** Defined until the replay has reached the present. */
   #replay: LiveListOptions['replay']
-  /** While it catches up: the last change of each item, and how many there were. */
+  /** While catching up: the last change of each item, and the number of all changes. */
   readonly #missed = new Map<string, Change>()
   #missedCount = 0
   #reading: AbortController | undefined
@@ -76,28 +76,28 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     connection.add(this)
   }
 
-  /** In their order. Another array whenever something changed, and the same one until then. */
+  /** The items in order. The array is replaced after each change and never modified. */
   get items(): readonly T[] {
     this.#shown ??= this.#visible().map(({ item }) => item)
     return this.#shown
   }
 
-  /** How many match, on all pages. */
+  /** Number of matching items on all pages. */
   get total(): number {
     return this.#items.size
   }
 
-  /** Everything up to here is in the list. */
+  /** The list reflects all events up to this position. */
   get position(): number {
     return this.#position
   }
 
-  /** Whether it shows the past. A replay does until it has come to the present, and is a list like any other then. */
+  /** Whether the list shows the past. After a replay has reached the present, it is a normal list. */
   get isReplaying(): boolean {
     return this.#replay !== undefined
   }
 
-  /** Why there is no list and will be none. */
+  /** The reason why the list has ended. */
   get error(): Problem | undefined {
     return this.#error
   }
@@ -106,7 +106,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return this.#isClosed
   }
 
-  /** Calls after every change, the first time with all items. Returns what ends it. */
+  /** Calls back after every change, first with all items. Returns a function that removes the listener. */
   onChange(listener: Listener<ListChange<T>>): () => void {
     return this.#onChange.add(listener)
   }
@@ -116,8 +116,8 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   }
 
   /**
-   * First the items that are there, as `entered`, then every change. To whoever takes long over one, what happened
-   * meanwhile comes as one. Ends when the list is closed.
+   * Yields the current items as `entered`, then every change. Changes that happen while the loop body runs are merged
+   * into one. Ends when the list is closed.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<ListChange<T>, void> {
     await this.ready.catch(() => {})
@@ -181,7 +181,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   change(change: Change): void {
     if (this.#phase === 'catchingUp') {
       this.#missedCount++
-      // The last one last, so that they stay in the order of their positions.
+      // Deleting first moves the item to the end: changes stay in the order of their positions.
       this.#missed.delete(String(change.id))
       this.#missed.set(String(change.id), change)
       return
@@ -210,7 +210,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
 
   /** @internal */
   disconnected(): void {
-    // What came in came in its order, so that the rest can be asked for from there.
+    // Changes arrive in order, so the list can resume after the last one.
     this.#takeMissed([...this.#missed.values()].at(-1)?.position ?? this.#position)
     this.#phase = 'waiting'
     this.#reading?.abort()
@@ -227,7 +227,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return this.#items.slice(window?.from, window?.to)
   }
 
-  /** Now everything up to the position is there. */
+  /** Applies the missed changes: the list reflects everything up to the position. */
   #takeMissed(position: number): number {
     const count = this.#missedCount
     const changes = [...this.#missed.values()]
@@ -258,7 +258,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#tell(changes)
   }
 
-  /** Returns how many items are other ones than those it had. */
+  /** Returns how many items have changed. */
   #load(items: readonly JsonObject[], position: number, journal: string, wasReset: boolean): number {
     const isFirst = this.#journal === undefined
     const isOther = !isFirst && journal !== this.#journal
@@ -269,7 +269,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     return isFirst ? 0 : changes.size
   }
 
-  /** What a change makes of what is shown; `isAnew` when items may be other objects of the same content. */
+  /** The changes of the visible items; `isAnew`: items may be new objects with equal content. */
   #differences(change: () => void, isAnew: boolean, wasReset = false): Changes<T> {
     const before = new Map(this.#visible().map(({ key, item }) => [key, item]))
     change()
@@ -294,7 +294,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
     this.#settle.resolve()
   }
 
-  /** Reads what is too much to come at once, then goes on after it; again, where that fails. */
+  /** Reads a result that is too large for a subscription, then subscribes. Retries if reading fails. */
   async #read(position: number, journal: string): Promise<void> {
     const reading = new AbortController()
     this.#reading = reading
@@ -305,7 +305,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
       this.#load(items, position, journal, this.#journal !== undefined)
     } catch (error) {
       if (signal.aborted) return
-      // Whoever is not known to the server gets another connection with the credentials that it knows.
+      // With wrong credentials the list waits for `authenticate`, which reconnects.
       if (error instanceof Problem && error.status === 401) return
       if (error instanceof Problem && error.status === 403) return this.#end(error)
       try {

@@ -4,10 +4,13 @@ export type FilterValue = string | number | boolean | null | Date
 
 type Operator = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains' | 'startswith' | 'endswith' | 'exists'
 
-/** A field of an item, or a dotted path into it, also through arrays. A dot or a comma of a name has a backslash before it. */
+/**
+ * A field of an item, or a dotted path into it, also through arrays. A dot or comma in a name is escaped by a
+ * backslash.
+ */
 export type Field<T> = Paths<T, Levels> & string
 
-/** One element for each level of a path whose type is checked. Deeper levels accept any text. */
+/** One element for each level of a path that is type-checked. Deeper levels accept any text. */
 type Levels = [1, 1, 1, 1, 1]
 
 type Paths<T, Left extends readonly unknown[]> = string extends keyof T
@@ -16,7 +19,7 @@ type Paths<T, Left extends readonly unknown[]> = string extends keyof T
     ? { [K in keyof T & string]-?: Escaped<K> | `${Escaped<K>}.${Below<T[K], Fewer>}` }[keyof T & string]
     : string
 
-/** The rest of a path behind a field of type V and a dot: any text where V is unknown. */
+/** The rest of a path behind a field of type V and a dot: any text if V is unknown. */
 type Below<V, Left extends readonly unknown[]> = unknown extends V
   ? string
   : V extends readonly (infer Element)[]
@@ -31,12 +34,12 @@ type Escaped<Name extends string> = Name extends `${infer Before}${'.' | ','}${i
     : `${Before}\\,${Escaped<After>}`
   : Name
 
-/** By field, or `<field>_<operator>`: one value, or several of which any may match (of `ne`, none). */
+/** Filters by field, or by `<field>_<operator>`. Of several values any may match; for `ne`, none may. */
 export type Where<T> = {
   readonly [name in Field<T> | `${Field<T>}_${Operator}`]?: FilterValue | readonly FilterValue[] | undefined
 }
 
-/** Parameters of a query that are none of its filters: a field of such a name is asked with `_eq`. */
+/** Query parameters that are not filters: a field with such a name is sent with `_eq`. */
 const RESERVED = [
   'q',
   'sort',
@@ -73,17 +76,17 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** A position, or an instant. */
+/** A position or an instant. */
 export type Moment = number | string | Date
 
 export function momentOf(at: Moment): string {
   return at instanceof Date ? at.toISOString() : String(at)
 }
 
-/** What a server takes at most; a longer one would end the connection instead of being answered. */
+/** The server's limit, with some room: it would close the connection for longer messages. */
 const SUBSCRIPTION_BYTES = 14 * 1024
 
-/** As `subscribe` takes it. */
+/** The filters of a query as `subscribe` accepts them. */
 export function subscriptionQuery(filters: URLSearchParams): string {
   const text = filters.toString()
   if (text.length <= SUBSCRIPTION_BYTES) return text

@@ -1,4 +1,4 @@
-/** Ends early, with the signal's reason, when the signal does. */
+/** Rejects with the signal's reason when the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (): void => {

@@ -1,14 +1,14 @@
-/** What the server answers instead of what was asked for (RFC 9457, docs/api.md "Errors"). */
+/** An error response of the server (RFC 9457, docs/api.md "Errors"). */
 export class Problem extends Error {
-  /** HTTP status. */
+  /** The HTTP status. */
   readonly status: number
   /** `urn:recollect:problem:<code>`. */
   readonly type: string
-  /** For people; `code` is what a program goes by. */
+  /** The message for people; programs should use `code`. */
   readonly detail: string
-  /** The places that are at fault, where there are any. */
+  /** The invalid places in the request, if any. */
   readonly errors: readonly { readonly pointer: string; readonly message: string }[]
-  /** Seconds after which to try again, where the server says so. */
+  /** The Retry-After header in seconds. */
   readonly retryAfter: number | undefined
 
   constructor({ status, type, title, detail, errors }: ProblemDocument, retryAfter?: number) {
@@ -35,7 +35,10 @@ interface ProblemDocument {
   readonly errors?: Problem['errors']
 }
 
-/** The problem that an answer is; one without a document (from a proxy, say) is told by its status. */
+/**
+ * Creates a Problem from a response. One without a problem document, such as that of a proxy, is described by its
+ * status.
+ */
 export async function problemOf(response: Response): Promise<Problem> {
   const text = await response.text()
   const isProblem = response.headers.get('Content-Type')?.startsWith('application/problem+json')
@@ -44,7 +47,7 @@ export async function problemOf(response: Response): Promise<Problem> {
   return new Problem({ ...document, status: response.status }, Number.isNaN(retryAfter) ? undefined : retryAfter)
 }
 
-/** A problem that was told over a socket, or found before anything was asked. */
+/** A problem reported over a socket, or found before a request was sent. */
 export function problem(code: string, status: number, detail: string): Problem {
   return new Problem({ status, type: `urn:recollect:problem:${code}`, detail })
 }

@@ -8,12 +8,12 @@ import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type W
 import { Problem } from './problem.ts'
 import { type Asked, positionOf, type Requests, segment } from './requests.ts'
 
-/** What answers a query: a part of the items that match it. */
+/** A page of matching items. */
 export interface Page<T> {
   readonly items: readonly T[]
-  /** How many match, on all pages. */
+  /** Number of matching items on all pages. */
   readonly total: number
-  /** What the answer reflects. */
+  /** The position that the response reflects. */
   readonly position: number
   readonly etag: string | undefined
 }
@@ -31,7 +31,7 @@ export interface AggregateOptions<T> {
   readonly signal?: AbortSignal
 }
 
-/** All that a query is made of; a new one for each change. */
+/** The immutable parts of a query. */
 export interface QueryParts {
   readonly where: readonly (readonly [string, string])[]
   readonly sort: readonly string[]
@@ -42,10 +42,9 @@ export interface QueryParts {
 
 const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], page: undefined, asOf: undefined }
 
-/** What queries reach the server by. */
 export interface Server {
   readonly requests: Requests
-  /** Opened by whoever needs it first. */
+  /** Opened on first use. */
   readonly connection: Connection
 }
 
@@ -55,29 +54,29 @@ export type ExportFormat = keyof typeof FORMATS
 
 export interface Exported {
   readonly body: ReadableStream<Uint8Array>
-  /** What the result reflects. */
+  /** The position that the result reflects. */
   readonly position: number
 }
 
 export interface DeleteOptions {
-  /** Deletes nothing, and says what would be deleted. */
+  /** Deletes nothing and returns what would be deleted. */
   readonly dryRun?: boolean
-  /** Sent again with the same key, the same write happens once. */
+  /** A write that is sent again with the same key is executed once. */
   readonly idempotencyKey?: string
   readonly signal?: AbortSignal
 }
 
 export interface Deleted {
-  /** How many items were deleted, or would be. */
+  /** Number of items that were, or would be, deleted. */
   readonly deleted: number
   readonly dryRun: boolean
-  /** Of the first 1000 of them. */
+  /** The ids of the first 1000 items. */
   readonly ids: readonly (string | number)[]
-  /** Of the last event. */
+  /** Position of the last event. */
   readonly position: number
 }
 
-/** Deletes what filters select, without filters the collection. */
+/** Deletes the items that match the filters; without filters, the collection. */
 export async function deleted(
   requests: Requests,
   collection: string,
@@ -93,10 +92,10 @@ export async function deleted(
   return { ...((await response.json()) as Omit<Deleted, 'position'>), position: positionOf(response) }
 }
 
-/** Items of a page, where all of them are read. */
+/** Page size of `all`. */
 const PAGE_SIZE = 5000
 
-/** What is asked of a collection. Every method gives another query, and leaves this one as it is. */
+/** An immutable query of a collection: every method returns a new one. */
 export class Query<T extends object> {
   readonly collection: string
   protected readonly server: Server
@@ -108,17 +107,17 @@ export class Query<T extends object> {
     this.#parts = parts
   }
 
-  /** Only items that fulfil all of these. What is asked of one field twice may be fulfilled either way. */
+  /** Only items that match all filters. Filters on the same field are alternatives. */
   where(filters: Where<T>): Query<T> {
     return this.#with({ where: [...this.#parts.where, ...filtersOf(filters)] })
   }
 
-  /** Only items in which the text occurs, in any value, upper or lower case. */
+  /** Only items with the text in any value, ignoring case. */
   q(text: string): Query<T> {
     return this.#with({ where: [...this.#parts.where, ['q', text]] })
   }
 
-  /** `'-timestamp'` or `'timestamp_desc'`, `'mac'`: by the first, where that is equal by the second… */
+  /** `'-timestamp'`, `'timestamp_desc'` or `'mac'`; further fields order items with equal values. */
   sort(...fields: readonly (Field<T> | `-${Field<T>}` | `${Field<T>}_${'asc' | 'desc'}`)[]): Query<T> {
     return this.#with({ sort: fields })
   }
@@ -133,7 +132,7 @@ export class Query<T extends object> {
     return this.#with({ page: { number, size } })
   }
 
-  /** As it was right after the event of a position, or after the last one up to an instant. */
+  /** The state right after an event's position, or at an instant. */
   asOf(at: Moment): Query<T> {
     return this.#with({ asOf: momentOf(at) })
   }
@@ -143,7 +142,7 @@ export class Query<T extends object> {
     return this.#read({ ...(size !== undefined && { page: number, pageSize: size }) }, options)
   }
 
-  /** A row of each group of the items that match, with a column for each aggregate. */
+  /** One row for each group of the matching items, with a column for each aggregate. */
   async aggregate(
     aggregates: readonly Aggregate<T>[],
     { signal, groupBy = [], ...windows }: AggregateOptions<T> = {},
@@ -158,17 +157,17 @@ export class Query<T extends object> {
     return page as unknown as Page<JsonObject>
   }
 
-  /** The values of a field, in their order. */
+  /** The distinct values of a field, in order. */
   async distinct(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<readonly JsonValue[]> {
     return (await this.#read({ distinct: field }, options)).items as unknown as readonly JsonValue[]
   }
 
-  /** The newest item of each value of a field, by event time. */
+  /** The newest item for each value of a field, by event time. */
   newestBy(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
     return this.#read({ newestBy: field }, options)
   }
 
-  /** Every item that matches, read page by page; all pages are of one position, whatever is written meanwhile. */
+  /** All matching items, read page by page. All pages reflect the same position. */
   async *all(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<T, void> {
     let pageSize: number | undefined = PAGE_SIZE
     let asOf = this.#parts.asOf
@@ -179,7 +178,7 @@ export class Query<T extends object> {
       try {
         answer = await this.#read(paging, options)
       } catch (error) {
-        // The server may have been told to give less at a time.
+        // The server's `Limits.PageSize` may be lower.
         if (!(error instanceof Problem) || error.status !== 400 || page > 1 || pageSize === undefined) throw error
         pageSize = undefined
         answer = await this.#read({ ...paging, pageSize }, options)
@@ -192,8 +191,8 @@ export class Query<T extends object> {
   }
 
   /**
-   * The whole result as text, which the server sends as it is read. CSV has a header row, NDJSON an item a line; all of it is of one
-   * position.
+   * The whole result as a stream of text, which reflects a single position. CSV has a header row, NDJSON one item per
+   * line.
    */
   async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
@@ -202,7 +201,7 @@ export class Query<T extends object> {
     return { body: response.body as ReadableStream<Uint8Array>, position: positionOf(response) }
   }
 
-  /** Deletes what the filters select, in one write. */
+  /** Deletes the items that match the filters, in one write. */
   async deleteAll(options: DeleteOptions = {}): Promise<Deleted> {
     const { where, sort, fields, page, asOf } = this.#parts
     if (sort.length + fields.length > 0 || page || asOf !== undefined) {
@@ -213,16 +212,16 @@ export class Query<T extends object> {
   }
 
   /**
-   * A list that stays right: what matches now, and every change from now on, also through lost connections and
-   * restarts of the server. Sorted as the query says, what that leaves equal by `id`. Ends with `close()`.
+   * A list that is kept up to date, also through lost connections and restarts of the server. Items with equal sort
+   * values are ordered by `id`. Call `close()` to end it.
    */
   live(): LiveList<T> {
     return this.#list(undefined)
   }
 
   /**
-   * A live list that begins as it was, and changes as it did, so many times as fast (1 to 1000); when it has come to the
-   * present it goes on live.
+   * A live list that begins in the past and replays the changes, 1 to 1000 times as fast. When it reaches the present
+   * it continues live.
    */
   replay({ from, speed = 1 }: { readonly from: Moment; readonly speed?: number }): LiveList<T> {
     return this.#list({ from: typeof from === 'number' ? from : momentOf(from), speed })

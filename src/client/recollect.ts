@@ -9,14 +9,14 @@ import { Requests } from './requests.ts'
 import { SingleObject } from './single-object.ts'
 
 export interface ConnectOptions extends Credentials {
-  /** Default: `omit` where the client has credentials, else `same-origin`. */
+  /** Default: `omit` if the client has credentials, otherwise `same-origin`. */
   readonly browserCredentials?: BrowserCredentials
 }
 
 export interface Health {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly position: number
-  /** Seconds. */
+  /** In seconds. */
   readonly uptime: number
   readonly version: string
   readonly [name: string]: unknown
@@ -24,11 +24,11 @@ export interface Health {
 
 export interface RestoreRequest {
   readonly to: Moment
-  /** Default: all of them. */
+  /** Default: all collections. */
   readonly collection?: string
   /** Default: all items of the collection. */
   readonly id?: string | number
-  /** Says what would change, and changes nothing. */
+  /** Returns what would change, and changes nothing. */
   readonly dryRun?: boolean
 }
 
@@ -36,11 +36,11 @@ export interface Restored {
   readonly position: number
   readonly dryRun: boolean
   readonly events: number
-  /** The first thousand. */
+  /** The first thousand changes. */
   readonly changes: readonly { readonly type: string; readonly collection: string; readonly id?: string | number }[]
 }
 
-/** A server, as a client sees it. Nothing is sent before it is asked for; the connection is opened by what needs one. */
+/** A client of one server. Opens its connection on first use. */
 export class Recollect {
   readonly url: string
   readonly #requests: Requests
@@ -64,20 +64,20 @@ export class Recollect {
     return new SingleObject<T>(this.#server, name)
   }
 
-  /** Their names and those of the single objects, now or as they were. */
+  /** The names of collections and single objects, now or at an earlier moment. */
   async collections({ asOf }: { readonly asOf?: Moment } = {}): Promise<readonly string[]> {
     const search = asOf === undefined ? '' : `?asOf=${encodeURIComponent(momentOf(asOf))}`
     return (await this.#requests.send('GET', `/api${search}`)).json() as Promise<string[]>
   }
 
-  /** The journal's events, oldest first; with `follow` also those that come. */
+  /** The journal's events, oldest first; with `follow` also new ones. */
   events<T = Readonly<Record<string, unknown>>>(filter: EventsFilter = {}): AsyncGenerator<RecordedEvent<T>, void> {
     return eventsOf<T>(this.#requests, filter)
   }
 
   /**
-   * Tells of every event, as it happens and while there is a connection. Who must not miss any has a live list, or
-   * follows the events. Returns what ends it.
+   * Calls back for each event while connected. Use a live list, or follow the events, to miss none. Returns a function
+   * that removes the listener.
    */
   onUpdated(listener: Listener<Updated>): () => void {
     return this.#connection.onUpdated(listener)
@@ -87,17 +87,17 @@ export class Recollect {
     return this.#connection.state
   }
 
-  /** Tells of every other state that the connection comes to. Returns what ends it. */
+  /** Calls back for each new state of the connection. Returns a function that removes the listener. */
   onState(listener: Listener<StateChange>): () => void {
     return this.#connection.onState(listener)
   }
 
-  /** Also when the server says that it is not well. */
+  /** Resolves also when the server is unhealthy. */
   async health(): Promise<Health> {
     return (await this.#requests.send('GET', '/health', { accept: [503] })).json() as Promise<Health>
   }
 
-  /** Gets a token, and comes with it from now on. */
+  /** Requests a token and uses it from now on. */
   async login(username: string, password: string): Promise<{ readonly expiresInSeconds: number }> {
     const response = await this.#requests.send('POST', '/token', { body: { username, password }, isOpen: true })
     const { access_token: token, expires_in } = (await response.json()) as { access_token: string; expires_in: number }
@@ -105,32 +105,32 @@ export class Recollect {
     return { expiresInSeconds: expires_in }
   }
 
-  /** Revokes the token, and comes without one from now on. */
+  /** Revokes the token and stops using it. */
   async logout(): Promise<void> {
     await this.#requests.send('POST', '/logout')
     this.authenticate({})
   }
 
-  /** Comes with these from now on. */
+  /** Uses these credentials from now on. */
   authenticate(credentials: Credentials): void {
     this.#requests.credentials = credentials
     this.#connection.renew()
   }
 
-  /** Appends the events that make an item, a collection or everything what it was (docs/api.md, "Going back"). */
+  /** Restores an item, a collection or everything by appending events (docs/api.md, "Going back"). */
   async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
     const body = { ...request, to: typeof to === 'number' ? to : momentOf(to) }
     return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Promise<Restored>
   }
 
-  /** Ends the connection, every live list and what is still being answered; nothing of it is left running. */
+  /** Closes the connection and every live list, and aborts pending requests. */
   close(): void {
     this.#connection.close()
     this.#requests.close()
   }
 }
 
-/** A client of the server at `url`; in a browser the default is the one that the page came from. */
+/** A client of the server at `url`; in a browser the default is the origin of the page. */
 export function connect(url?: string, options: ConnectOptions = {}): Recollect {
   const page = (globalThis as { readonly location?: { readonly origin: string } }).location
   const address = url ?? page?.origin

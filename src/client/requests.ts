@@ -7,16 +7,16 @@ export interface Asked {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string | undefined>>
   readonly signal?: AbortSignal
-  /** Asked without credentials: old ones would count as a failure. */
+  /** Sends no credentials: invalid ones would count as a failure. */
   readonly isOpen?: boolean
-  /** Statuses beyond 2xx that are an answer, too. */
+  /** Further statuses that are not thrown as a Problem. */
   readonly accept?: readonly number[]
 }
 
-/** Asks over HTTP. What is not answered with success is thrown as a `Problem`. */
+/** Sends HTTP requests. Throws a `Problem` for error responses. */
 export class Requests {
   credentials: Credentials
-  /** Where the server is, without a slash at the end. */
+  /** The URL of the server, without a slash at the end. */
   readonly base: string
   readonly #browserCredentials: BrowserCredentials | undefined
   readonly #closing = new AbortController()
@@ -27,7 +27,7 @@ export class Requests {
     this.#browserCredentials = browserCredentials
   }
 
-  /** `path` begins with a slash, and is encoded. */
+  /** `path` begins with a slash and is encoded. */
   async send(method: Method, path: string, asked: Asked = {}): Promise<Response> {
     const { body, headers = {}, signal, accept = [], isOpen = false } = asked
     const own = isOpen ? {} : headersOf(this.credentials)
@@ -38,9 +38,9 @@ export class Requests {
     const response = await fetch(this.base + path, {
       method,
       headers: fields,
-      // A change must be seen at once: what a browser remembers is asked after, and not taken for granted.
+      // Revalidates cached responses, so that changes are visible at once.
       ...({ cache: 'no-cache' } as object),
-      // Who comes with credentials of their own is not to be asked for others by the browser after a 401.
+      // With credentials of its own, the client must not make the browser ask for others after a 401.
       credentials: this.#browserCredentials ?? (isByOwn ? 'omit' : 'same-origin'),
       signal: signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -49,7 +49,7 @@ export class Requests {
     throw await problemOf(response)
   }
 
-  /** Ends what is still being answered. */
+  /** Aborts pending requests. */
   close(): void {
     this.#closing.abort(new DOMException('The client was closed.', 'AbortError'))
   }
@@ -63,7 +63,7 @@ export function positionOf({ headers }: Response): number {
   return Number(headers.get('Journal-Position') ?? 0)
 }
 
-/** A segment of a path. Two ids, `.` and `..`, have no address that a browser would leave as it is. */
+/** Encodes a path segment. `.` and `..` cannot be addressed, since URL parsers remove them. */
 export function segment(text: string): string {
   if (text === '.' || text === '..') {
     throw new TypeError(

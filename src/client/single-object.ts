@@ -6,10 +6,10 @@ import { Problem } from './problem.ts'
 import type { Server } from './query.ts'
 import { segment } from './requests.ts'
 
-/** In events and changes; the items of a list have an id that is not empty. */
+/** The id in events and changes. Items of lists never have an empty id. */
 const OBJECT_ID = ''
 
-/** A single object by its name; it need not exist. It is read and written as an item is. */
+/** A single object, which need not exist. It is read and written like an item. */
 export class SingleObject<T extends object> extends Item<T> {
   readonly #server: Server
 
@@ -22,7 +22,7 @@ export class SingleObject<T extends object> extends Item<T> {
     return new SingleObject<T>(this.#server, this.collection, momentOf(at))
   }
 
-  /** A list that has the object while there is one, and stays right. Ends with `close()`. */
+  /** A list that contains the object while it exists. Call `close()` to end it. */
   live(): LiveList<T> {
     return new LiveList<T>(this.#server.connection, {
       collection: this.collection,

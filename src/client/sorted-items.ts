@@ -6,12 +6,12 @@ type ItemId = string | number
 export interface Entry<T> {
   readonly key: string
   readonly id: ItemId
-  /** As it is shown. */
+  /** The item with the selected fields. */
   readonly item: T
   readonly keys: SortKeys
 }
 
-/** Items by their key, and in the order of a query: of two that it takes for equal the one of the lower id comes first. */
+/** Items by key and in the order of a query. Items that compare as equal are ordered by id. */
 export class SortedItems<T> {
   readonly #sort: readonly Sort[]
   readonly #idOf: (item: JsonObject) => ItemId
@@ -37,7 +37,7 @@ export class SortedItems<T> {
     return this.#entries.slice(from, to)
   }
 
-  /** These and no others. */
+  /** Replaces all items. */
   replace(items: readonly JsonObject[]): void {
     this.#byKey.clear()
     for (const item of items) {
@@ -71,7 +71,7 @@ export class SortedItems<T> {
     return { key: String(id), id, item: this.#shown(item), keys: sortKeys(item, this.#sort) }
   }
 
-  /** Where it stands, or would. */
+  /** The index of an entry, or the one to insert it at. */
   #placeOf(entry: Entry<T>): number {
     let low = 0
     let high = this.#entries.length
