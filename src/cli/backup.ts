@@ -8,18 +8,18 @@ import { writeState } from '../projections/data-file/state.ts'
 import { fold, type Progress } from './fold.ts'
 
 export interface BackedUp {
-  /** Of the last event that the copy holds. */
+  /** Position of the last event in the copy. */
   readonly position: Position
   readonly segments: number
-  /** The copy's data file: a server started with it opens the copy. */
+  /** The data file of the copy, with which a server opens the copy. */
   readonly file: string
 }
 
 const COPY_BYTES = 4 * 1024 * 1024
 
 /**
- * A consistent copy of journal and data file in a new directory, also of a running server: the segments up to
- * the last whole write, and the data file that they amount to. Full segments are hard-linked where that can be.
+ * Copies journal and data file consistently to a new directory, also while a server is running: all segments up to the
+ * last complete write, and the data file for that state. Full segments are hard-linked if possible.
  */
 export async function backup(
   files: Files,
@@ -41,7 +41,7 @@ export async function backup(
     const source = await openSegment(files, segment)
     try {
       const nameOf = (path: string): string => `${copy.journal}/${path.slice(path.lastIndexOf('/') + 1)}`
-      // Of the last one a part is copied, as text: it may be sealed and compressed meanwhile.
+      // The last segment is copied as text up to that write: the server may seal and compress it meanwhile.
       if (!isFull) await copyFile(files, source, segment.size, nameOf(segment.path))
       else if (!(await linked(files, source.path, nameOf(source.path))))
         await copyFile(files, source.file, await source.file.size(), nameOf(source.path))
@@ -64,7 +64,7 @@ export async function backup(
   return { position: views.position, segments: segments.length, file: copy.file }
 }
 
-/** False also where the segment was compressed between two looks. */
+/** False also if the segment has just been compressed. */
 async function linked(files: Files, from: string, to: string): Promise<boolean> {
   try {
     return await files.link(from, to)

@@ -36,7 +36,7 @@ const SERVING: Readonly<Record<string, Flag>> = {
   'accept-journal': { text: 'go on with a journal that does not fit the data file' },
 }
 
-/** The commands. `--help`, the checks and their messages come from here. */
+/** The commands. `--help` and the checks of arguments are generated from here. */
 export const COMMANDS = {
   '': {
     text: 'Serves the collections of a JSON file over REST and remembers every change.',

@@ -7,17 +7,17 @@ import { Views } from '../projections/views.ts'
 
 export type Progress = (done: number, of: number) => void
 
-/** Where a fold is to end: after the event at a position, or after the last one up to an instant. */
+/** Where a fold ends: after the event at a position, or after the last one up to an instant. */
 export type Until = { readonly position: Position } | { readonly ms: number }
 
-/** A position or an ISO 8601 instant; undefined for anything else. */
+/** Parses a position or an ISO 8601 instant; undefined for other text. */
 export function parseUntil(text: string): Until | undefined {
   if (/^\d{1,15}$/.test(text)) return { position: Number(text) }
   const instant = parseInstant(text)
   return instant && { ms: instant.ms }
 }
 
-/** Checks the whole journal, and folds its events up to a point. Changes nothing. */
+/** Verifies the whole journal and folds its events up to a point. Changes nothing. */
 export async function fold(
   files: Files,
   directory: string,
@@ -35,7 +35,7 @@ export async function fold(
   return { views, walked }
 }
 
-/** Hands on what lies up to a point, and of a write that goes beyond it the part that does not. */
+/** Passes on the writes up to a point, and the first part of a write that extends beyond it. */
 export function upTo(until: Until, apply: (recorded: Recorded) => void): (recorded: Recorded) => void {
   return (recorded) => {
     if ('ms' in until) {

@@ -2,7 +2,7 @@ import type { Command, Flag } from '../settings/flags.ts'
 import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../settings/keys.ts'
 import { COMMANDS, type CommandName } from './commands.ts'
 
-/** What `recollect <name> --help` shows. */
+/** The text of `recollect <name> --help`. */
 export function helpText(name: CommandName): string {
   const command: Command = COMMANDS[name]
   const words = ['recollect', name, command.takesFile && '[FILE]', '[flags]'].filter((word) => word)

@@ -14,7 +14,10 @@ const SAMPLE = {
   ],
 }
 
-/** Writes a sample data file. Refuses to overwrite a file, or to put one beside a journal that has another content. */
+/**
+ * Writes a sample data file.
+ * @throws {Refusal} when the file or its journal exists.
+ */
 export async function init(files: Files, path: string): Promise<void> {
   if (await files.stat(path)) throw new Refusal('Conflict', `${path} exists already. It is not overwritten.`)
   const journal = journalOf(path)

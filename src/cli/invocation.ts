@@ -15,8 +15,8 @@ import type { Migration } from './migrate.ts'
 import { checkReplay, parseReplay } from './replay-flags.ts'
 
 /**
- * A command beside serving. All but init and migrate only read the journal, also one that a running server holds; what is about the
- * store needs a server that has ended.
+ * A command other than serving. All but init and migrate only read the journal, which a running server may hold.
+ * Commands on the store need a stopped server.
  */
 export type CliCommand =
   | { readonly type: 'init'; readonly file: string }
@@ -25,7 +25,7 @@ export type CliCommand =
       readonly file: string
       readonly journal: string
       readonly json: boolean
-      /** The store is compared with the journal, too. */
+      /** Compare the store with the journal as well. */
       readonly store: boolean
     }
   | { readonly type: 'compact'; readonly journal: string }
@@ -39,12 +39,12 @@ export type CliCommand =
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
   | { readonly type: 'migrate'; readonly migration: Migration }
 
-/** What the command line asks for. */
+/** The parsed command line. */
 export type Invocation =
   | { readonly type: 'help'; readonly command: CommandName }
   | { readonly type: 'version' }
   | { readonly type: 'hash-password' }
-  /** With `replay`, the past is served. */
+  /** With `replay`, serves the past. */
   | { readonly type: 'serve'; readonly settings: Settings; readonly replay: Replay | undefined }
   | { readonly type: 'command'; readonly command: CliCommand }
 
@@ -53,7 +53,10 @@ export interface InvocationSurroundings extends Surroundings {
   readonly argv: readonly string[]
 }
 
-/** Reads the command line. Throws BadSettings with every mistake; touches nothing. */
+/**
+ * Parses the command line.
+ * @throws {BadSettings} with all mistakes.
+ */
 export function parseInvocation(surroundings: InvocationSurroundings): Invocation {
   const { argv, absolute } = surroundings
   const [first, ...rest] = argv
@@ -107,7 +110,7 @@ function throwAny(mistakes: readonly string[]): void {
   if (mistakes.length > 0) throw new BadSettings(mistakes)
 }
 
-/** A misspelt command or a URL would be taken for a data file that is missing, and begun. */
+/** Otherwise a misspelt command or a URL would be taken for the name of a new data file. */
 function checkFile(file: string | undefined, { absolute, readText }: Surroundings, mistakes: string[]): void {
   if (file === undefined) return
   if (/^[a-z]+:\/\//i.test(file)) mistakes.push('The data file must be a path, not a URL: download it first.')

@@ -8,11 +8,11 @@ export interface LogOutput {
   readonly hasColours: boolean
 }
 
-/** The log of a server: lines of JSON, or text for people. */
+/** The log of a server, as lines of JSON or as text for people. */
 export function openLog({ level, format }: Settings['log'], { write, isTerminal, hasColours }: LogOutput): Logger {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime }
   if (!isText(format, isTerminal)) return pino({ ...options, level }, { write })
-  // Requests are logged on the level debug; a person at a terminal sees them on the level info, too.
+  // Requests are logged at level debug; the text format shows them at level info as well.
   const showsRequests = level === 'info'
   return pino(
     { ...options, level: showsRequests ? 'debug' : level },
@@ -55,7 +55,7 @@ function isRequest(entry: Entry): entry is RequestEntry {
   return typeof entry.method === 'string' && typeof entry.status === 'number'
 }
 
-/** One line, and the stack of an error below it. */
+/** Formats an entry as one line, with the stack of an error below it. */
 export function textOf(entry: Entry, hasColours: boolean): string {
   const paint: Paint = (colour, text) => (hasColours ? `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : text)
   const time = paint('grey', new Date(entry.time).toTimeString().slice(0, 8))
@@ -79,7 +79,7 @@ function shown(value: unknown): string {
   return printable(/^\S*$/.test(text) || typeof value !== 'string' ? text : JSON.stringify(text))
 }
 
-/** Text from clients must not control the terminal. */
+/** Escapes control characters: text from clients must not control the terminal. */
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}]/gu, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -6,7 +6,6 @@ import { type Moved, type MovingProgress, moveToDirectory, moveToStream } from '
 import { patiently } from '../cluster/patience.ts'
 import type { Files } from '../files/files.ts'
 
-/** A stream of NATS JetStream. */
 export interface StreamPlace {
   readonly servers: readonly string[]
   readonly stream: string
@@ -21,7 +20,7 @@ export type Migration =
 
 const SEGMENT_BYTES = 64 * 1024 * 1024
 
-/** Moves a journal, whole and unchanged. It can be interrupted, and goes on where it ended. */
+/** Copies a journal completely and unchanged. Resumes after an interruption. */
 export async function migrate(files: Files, migration: Migration, progress: MovingProgress): Promise<Moved> {
   const { from, to } = migration
   const place = typeof from === 'string' ? (to as StreamPlace) : from

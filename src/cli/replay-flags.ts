@@ -4,7 +4,7 @@ import type { Replay } from '../replay-engine.ts'
 import type { Flags } from '../settings/flags.ts'
 import { BadSettings, type Settings } from '../settings.ts'
 
-/** The past that `recollect replay` is to serve; undefined where it is to write a file, or does not know which. */
+/** The flags of a replay that is served; undefined when it writes a file, or on mistakes. */
 export function parseReplay(flags: Flags, mistakes: string[]): Replay | undefined {
   const isFile = flags.has('to') || flags.has('out')
   const isServer = flags.has('from') || flags.has('speed')

@@ -5,13 +5,13 @@ import { writePicture } from '../projections/data-file/adapter.ts'
 import { fold, type Progress, parseUntil } from './fold.ts'
 
 export interface Replayed {
-  /** Of the last event that the written state holds. */
+  /** Position of the last event in the written state. */
   readonly position: Position
   readonly collections: number
   readonly items: number
 }
 
-/** Writes the state as it was, as a data file; an existing file is never overwritten. */
+/** Writes a past state as a data file. Never overwrites a file. */
 export async function replay(
   files: Files,
   journal: string,

@@ -9,7 +9,7 @@ import { verify } from './verify.ts'
 
 export interface Terminal {
   readonly out: (text: string) => void
-  /** Where progress is shown; undefined when nobody looks. */
+  /** Shows progress; undefined if the output is not a terminal. */
   readonly progress: ((text: string) => void) | undefined
 }
 

@@ -23,19 +23,19 @@ import { type Compacted, StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
 import type { Progress } from './fold.ts'
 
-/** An item may have a MiB. */
+/** Few rows at once, as an item may have 1 MiB. */
 const ROWS_AT_ONCE = 32
-/** Problems that are named; a damaged store may have a million. */
+/** Highest number of reported problems; a damaged store may have a million. */
 const MOST_PROBLEMS = 20
 
-/** Rows that belong to the table that a collection's items are in. */
+/** Rows that belong to the table of a collection's items. */
 const OF_TABLE: readonly (readonly [Tag, string])[] = [
   [TAG.item, 'an item'],
   [TAG.place, 'the place of an item'],
   [TAG.gaps, 'a count of empty places'],
   [TAG.changed, 'the place of an item that changed'],
 ]
-/** Rows that belong to a collection, however often its items are put in another order. */
+/** Rows that belong to a collection and outlive its tables. */
 const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
   [TAG.step, "a step of an item's history"],
   [TAG.life, 'a creation or removal'],
@@ -46,12 +46,15 @@ const OF_ALL: readonly (readonly [Tag, string])[] = [
   [TAG.takenIn, 'the edit of the data file that was merged last'],
 ]
 
-/** Writes the store anew, without the pages that hold nothing any more. The server must have ended. */
+/** Rewrites the store without its free pages. The server must have ended. */
 export async function compact(files: Files, journal: string): Promise<Compacted> {
   return whileStopped(files, journal, (directory) => directory.compact())
 }
 
-/** How the store differs from what the events up to its position amount to, row by row. The server must have ended. */
+/**
+ * Compares the store, row by row, with the state that the events up to its position produce. The server must have
+ * ended.
+ */
 export async function compareStore(files: Files, journal: string, progress: Progress): Promise<readonly string[]> {
   return whileStopped(files, journal, async (directory) => {
     const store = directory.open()
@@ -71,7 +74,7 @@ async function differences(
 ): Promise<readonly string[]> {
   const problems: string[] = []
   try {
-    // A process that was killed may have put a part of a write into it.
+    // A killed process may have stored a part of a write.
     const state = storedState(store)
     const { views, id, whole } = await built(files, journal, state.applied, progress)
     const comparison = new Comparison(store, views.store, state.applied, problems)
@@ -91,8 +94,8 @@ async function differences(
 }
 
 /**
- * A temporary store with all that a server would put into one, up to a position, which may lie inside a write; `whole` is
- * the position of the last write that does not go beyond it.
+ * Builds a temporary store as a server would, up to a position, which may lie inside a write. `whole` is the position
+ * of the last write that ends at or before it.
  */
 async function built(
   files: Files,
@@ -103,7 +106,7 @@ async function built(
   const views = Views.temporary()
   new History(views)
   views.keep(new Answered(views.store))
-  // A node of a cluster knows the edits of its own data file by this.
+  // By this id a cluster node recognizes the imports of its own data file.
   new TakenIn(views, (await files.read(`${journal}/data-file.id`))?.toString())
   let whole = 0
   const apply = (recorded: Recorded): void => {
@@ -111,7 +114,7 @@ async function built(
       views.replay(recorded)
       whole = lastPosition(recorded)
     } else if (recorded.position <= position) {
-      // Its key is stored with its last event.
+      // The idempotency key is stored with the last event of a write, which is missing here.
       const { key: _, request: __, ...part } = slice(recorded, recorded.position, position)
       views.replay(part)
     }
@@ -122,9 +125,9 @@ async function built(
 }
 
 /**
- * Compares the rows of two stores of one journal. The numbers of collections and tables may differ, as a process that was
- * killed has used some up; what it left in tables that no collection refers to, and versions for readers that are gone, is
- * not compared: nobody reads it, and the next start removes it.
+ * Compares the rows of two stores of one journal. Numbers of collections and tables may differ, since a killed process
+ * may have used some up. Tables that no collection refers to and versions kept for ended readers are ignored: nothing
+ * reads them, and the next start removes them.
  */
 class Comparison {
   readonly #problems: string[]
@@ -165,7 +168,7 @@ class Comparison {
     for (const name of expected.keys()) this.#problems.push(`The store lacks the collection ${JSON.stringify(name)}.`)
   }
 
-  /** The rows of a table of one store, and of one of the other. */
+  /** Compares the rows of a table in both stores. */
   rows(tag: Tag, table: number, expectedTable: number, what: string): void {
     const rows = rowsOf(this.#store, tableKey(tag, table))
     for (const row of rowsOf(this.#expected, tableKey(tag, expectedTable))) {
@@ -176,7 +179,7 @@ class Comparison {
     if (!rows.next().done) this.differs(what)
   }
 
-  /** One that is not complete is built anew by the next start that wants it. */
+  /** An incomplete index is ignored: the next start builds it anew. */
   #index({ isBuilt, tree, paths, name }: StoredIndex, { table, places }: CollectionFacts, quoted: string): void {
     if (!isBuilt) return
     const items = new Table(this.#expected, table)
@@ -200,7 +203,7 @@ class Comparison {
   }
 }
 
-/** Each row's key, without its table, and value. */
+/** For each row, its key without the table's prefix, followed by its value. */
 function* rowsOf(store: Store, prefix: Buffer): Generator<Buffer> {
   const end = prefixEnd(prefix)
   for (let from = prefix; ; ) {
@@ -212,7 +215,7 @@ function* rowsOf(store: Store, prefix: Buffer): Generator<Buffer> {
   }
 }
 
-/** Refuses while a server has the journal, and where there is no store. */
+/** Throws while a server holds the journal, and if there is no usable store. */
 async function whileStopped<Result>(
   files: Files,
   journal: string,

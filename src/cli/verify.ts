@@ -14,17 +14,20 @@ export interface Verified {
   readonly ok: boolean
   readonly journal: string
   readonly id?: string
-  /** Of the last event. */
+  /** Position of the last event. */
   readonly head?: Position
   readonly segments?: number
-  /** Bytes at the end that are not, or not yet, a whole write. */
+  /** Bytes at the end that are not a complete write, or not yet. */
   readonly unfinishedBytes?: number
-  /** What the data file is to the journal. */
+  /** The state of the data file relative to the journal. */
   readonly dataFile?: 'current' | 'behind' | 'edited' | 'invalid' | 'missing' | 'different' | 'ahead'
   readonly problems: readonly string[]
 }
 
-/** Checks frames, checksums, positions, chain and segment headers, and the data file against the folded state. */
+/**
+ * Verifies frames, checksums, positions, the chain and segment headers, and compares the data file with the folded
+ * state.
+ */
 export async function verify(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -35,7 +38,7 @@ export async function verify(files: Files, journal: string, file: string, progre
   }
 }
 
-/** How often to look again at a data file that a running server replaces meanwhile. */
+/** How often to retry when a running server replaces the data file meanwhile. */
 const MOST_ATTEMPTS = 20
 
 async function verifyOnce(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
@@ -88,15 +91,15 @@ async function verifyOnce(files: Files, journal: string, file: string, progress:
 
 interface Known {
   readonly journal: string | undefined
-  /** The last position that the state file knows of. */
+  /** The last position that the state file names. */
   readonly last: Position
-  /** SHA-256 of the data file; undefined when there is no file. */
+  /** SHA-256 of the data file; undefined if it does not exist. */
   readonly hash: string | undefined
-  /** The position that the file's content was written at; undefined when it did not come from a server. */
+  /** The position whose state the file shows; undefined if no server wrote its content. */
   readonly position: Position | undefined
 }
 
-/** A running server may replace the file between two looks: then it is looked at again. */
+/** Retries, since a running server may replace the file between two reads. */
 async function knownContent(files: Files, file: string, journal: string): Promise<Known> {
   for (let attempt = 1; ; attempt++) {
     const state = (await readState(files, { dataFile: file, journal }))?.state
@@ -130,7 +133,7 @@ async function whyInvalid(files: Files, file: string): Promise<string | undefine
   }
 }
 
-/** Compares the file with a base. One item that differs is enough, so the others are dropped. */
+/** Compares the file with a base. One differing item is enough, so the others are dropped. */
 function read(files: Files, file: string, base: Base): ReturnType<typeof readDataFile> {
   const full = (contents: FileContents): void => {
     for (const items of contents.values()) {
