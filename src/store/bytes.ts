@@ -1,12 +1,12 @@
 import type { Position } from '../events/event.ts'
 
-/** A position, or another integer below 2 ** 48, big end first, so that bytes have the order of the numbers. */
+/** Size of a position, or of another integer below 2 ** 48. Big-endian, so that bytes sort like numbers. */
 export const POSITION_BYTES = 6
-/** Above all positions and places. */
+/** Greater than or equal to all positions and places. */
 export const HIGHEST = 2 ** 48 - 1
 
 export function positionOf(bytes: Buffer, offset = 0): Position {
-  // As `readUIntBE` gives it, which takes several times as long.
+  // The result of `readUIntBE`, which is several times slower.
   const high = ((bytes[offset] as number) << 8) | (bytes[offset + 1] as number)
   const middle = ((bytes[offset + 2] as number) << 8) | (bytes[offset + 3] as number)
   const low = ((bytes[offset + 4] as number) << 8) | (bytes[offset + 5] as number)

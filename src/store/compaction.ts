@@ -1,15 +1,15 @@
 import type { Row, Store } from './store.ts'
 
-/** A slice of the copying blocks the event loop for so long. */
+/** How long a slice of copying blocks the event loop. */
 const SLICE_MS = 4
-/** What one transaction copies, about. */
+/** Approximate amount copied by one transaction. */
 const BYTES_AT_ONCE = 128 * 1024
 const ROWS_AT_ONCE = 256
 const BEHIND_ALL = Buffer.from([0xff])
 
 /**
- * Copies a store to an empty one while it is written to. `rest` is waited for between slices and told how long the last one
- * took; with false the copy is given up. `finish` is called in the moment in which the copy has all rows.
+ * Copies a store into an empty one while it is being written to. Awaits `rest` between slices with the duration of the
+ * last one; if it resolves with false, the copy is abandoned. Calls `finish` synchronously once the copy has all rows.
  */
 export async function copyStore(
   from: Store,
@@ -36,7 +36,7 @@ export async function copyStore(
 class Copying {
   readonly #from: Store
   readonly #to: Store
-  /** All rows before this key were copied; rows that change there are copied again. */
+  /** All rows before this key were copied; changes to them are copied again. */
   #next = Buffer.alloc(1)
   readonly #changed = new Set<string>()
 
@@ -48,7 +48,7 @@ class Copying {
     })
   }
 
-  /** Copies a few rows; false when the copy has all. */
+  /** Copies some rows; false if the copy is complete. */
   step(): boolean {
     if (this.#changed.size > 0) this.#copyChanged()
     else if (this.#next !== BEHIND_ALL) this.#copyNext()
@@ -75,7 +75,7 @@ class Copying {
     for (const name of this.#changed) {
       const key = Buffer.from(name, 'latin1')
       const found = this.#from.newest(key)
-      // The bytes are there until the next call only.
+      // The bytes are valid until the next call only.
       const value = found && Buffer.from(found)
       changed.push({ key, value })
       bytes += value?.length ?? 0

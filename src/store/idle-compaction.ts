@@ -3,7 +3,7 @@ import { isOutOfSpace } from '../files/files.ts'
 import type { StoreDirectory } from './opening.ts'
 import type { Store } from './store.ts'
 
-/** Minutes since midnight, in local time; over midnight where the end is before the beginning. */
+/** Minutes since midnight in local time. The range includes midnight if it ends before it begins. */
 export interface Hours {
   readonly from: number
   readonly until: number
@@ -16,22 +16,22 @@ export interface IdleCompactionOptions {
   readonly now: () => Date
   readonly schedule: (work: () => void, delayMs: number) => { cancel(): void }
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** The store has another file, which was not synced yet. */
+  /** The store has a new file, which is not synced yet. */
   readonly compacted: () => void
 }
 
-/** How often to look whether there is something to do. */
+/** How often to check whether to compact. */
 const LOOK_MS = 60_000
-/** A smaller file is left as it is. */
+/** Smaller files are never compacted. */
 const LEAST_BYTES = 16 * 1024 * 1024
-/** A file is written anew that has so many times the bytes that its rows take. */
+/** A file is compacted when it is this many times larger than its rows. */
 const GROWN = 2
-/** What the copy may take beyond that, as it is written to meanwhile. */
+/** Allowance for what is written to the copy meanwhile. */
 const SPARE = 1.25
-/** Of the time that a slice took: it copies for a quarter of the time. */
+/** Rest after a slice as a multiple of its duration: copying takes a quarter of the time. */
 const REST_FACTOR = 3
 
-/** Compacts a store that has grown, in the hours that a setting names, and not much faster than others notice. */
+/** Compacts a store that has grown, in the hours of `Store.CompactAt`, slowly enough not to disturb requests. */
 export class IdleCompaction {
   readonly #options: IdleCompactionOptions
   #timer: { cancel(): void } | undefined
@@ -42,7 +42,7 @@ export class IdleCompaction {
     this.#options = options
   }
 
-  /** Looks now, and from time to time. */
+  /** Checks now and once in a minute. */
   begin(): void {
     this.#timer = this.#options.schedule(() => this.begin(), LOOK_MS)
     if (this.#going || !this.#isTime() || !this.#isGrown()) return
@@ -51,7 +51,7 @@ export class IdleCompaction {
     })
   }
 
-  /** Gives up what is not finished. */
+  /** Abandons a running compaction. */
   async end(): Promise<void> {
     this.#isEnding = true
     this.#timer?.cancel()

@@ -2,7 +2,10 @@ import { hash } from 'node:crypto'
 import type { Position } from '../events/event.ts'
 import { POSITION_BYTES, putPosition } from './bytes.ts'
 
-/** The kind of a row: the first byte of its key. Items come last, as LMDB fills pages only at the end of all keys. */
+/**
+ * The kind of a row, which is the first byte of its key. Items sort last, as LMDB fills pages completely only at the
+ * end of all keys.
+ */
 export const TAG = {
   state: 1,
   collection: 2,
@@ -26,7 +29,7 @@ export type Tag = (typeof TAG)[keyof typeof TAG]
 
 /** Tag and table. */
 export const PREFIX_BYTES = 5
-/** An id of more bytes stands in keys as its hash. */
+/** A longer id is replaced by its hash. */
 const MOST_ID_BYTES = 256
 const KIND = { integer: 0, text: 1, hashed: 2 } as const
 
@@ -37,10 +40,10 @@ export function tableKey(tag: Tag, table: number): Buffer {
   return key
 }
 
-/** Used again by the next call: most keys are only looked up. */
+/** Reused by the next call, since most keys are only looked up. */
 const numbered = Buffer.allocUnsafeSlow(PREFIX_BYTES + POSITION_BYTES)
 
-/** The key of a row that has a number in a table. It is to be used before the next one is made. */
+/** The key of a row that has a number in a table. Valid until the next call. */
 export function numberedKey(tag: Tag, table: number, number: number): Buffer {
   numbered[0] = tag
   numbered.writeUInt32BE(table, 1)
@@ -50,7 +53,7 @@ export function numberedKey(tag: Tag, table: number, number: number): Buffer {
 
 const integerKey = Buffer.allocUnsafeSlow(PREFIX_BYTES + 1 + POSITION_BYTES)
 
-/** The key of what is found by an item's key; none goes on with another. It is to be used before the next one is made. */
+/** The key of a row that belongs to an item's key. No such key is a prefix of another. Valid until the next call. */
 export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   const integer = integerOf(key)
   if (integer >= 0) {
@@ -67,7 +70,7 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   return Buffer.concat([tableKey(tag, table), head, name])
 }
 
-/** The integer of up to 14 digits that a key spells in the canonical way; -1 for any other key. */
+/** The integer if the key is a canonical integer of up to 14 digits; -1 for other keys. */
 function integerOf(key: string): number {
   const { length } = key
   if (length === 0 || length > 14) return -1
@@ -80,7 +83,10 @@ function integerOf(key: string): number {
   return length > 1 && key.charCodeAt(0) === 48 ? -1 : integer
 }
 
-/** The key of a row as it was from a position on: its length stands first, so that no key goes on with another. */
+/**
+ * The key of an old version of a row, which was valid from a position on. The length comes first, so that no key is a
+ * prefix of another.
+ */
 export function versionKey(key: Buffer, since: Position): Buffer {
   const version = Buffer.allocUnsafe(3 + key.length + POSITION_BYTES)
   version[0] = TAG.version
@@ -90,7 +96,7 @@ export function versionKey(key: Buffer, since: Position): Buffer {
   return version
 }
 
-/** The first key behind all that begin so. */
+/** The first key after all keys with this prefix. */
 export function prefixEnd(prefix: Buffer): Buffer {
   const end = Buffer.from(prefix)
   for (let at = end.length - 1; at >= 0; at--) {

@@ -3,12 +3,12 @@ import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 export type Lmdb = RootDatabase<Buffer, Buffer>
 
 /**
- * Virtual memory that is reserved for the file; lmdb reserves more when the file has grown to it. With 2 ** 40 a process
- * of 47-bit addresses crashed when it opened about a hundred stores.
+ * Virtual memory reserved for the file; lmdb reserves more when the file grows. With 2 ** 40, a process with 47-bit
+ * addresses crashed when it opened about a hundred stores.
  */
 const MAP_BYTES = 2 ** 34
 
-/** What LMDB tells by the system's number, by the name that Node gives it. */
+/** LMDB reports errno values; Node uses these codes. */
 const CODES: Readonly<Record<number, string>> = {
   5: 'EIO',
   23: 'ENFILE',
@@ -18,7 +18,7 @@ const CODES: Readonly<Record<number, string>> = {
   122: 'EDQUOT',
 }
 
-/** Opens a file of LMDB, or makes one. */
+/** Opens or creates a file of LMDB. */
 export function openLmdb(path: string): Lmdb {
   const options: RootDatabaseOptionsWithPath & { readonly permissionsMode: number } = {
     path,
@@ -27,7 +27,7 @@ export function openLmdb(path: string): Lmdb {
     encoding: 'binary',
     cache: false,
     mapSize: MAP_BYTES,
-    // The journal is what is durable; see docs/design.md for how the store reaches the disk.
+    // The journal is durable; docs/design.md explains how the store is synced.
     noSync: true,
     overlappingSync: false,
     noMemInit: true,
@@ -42,20 +42,20 @@ export function openLmdb(path: string): Lmdb {
 }
 
 /**
- * Puts a row whose key is behind all others, in a transaction. LMDB divides a full page in halves, also when rows come in the order
- * of their keys, unless it is told that nothing is behind.
+ * Puts a row after all others, in a transaction. Without `append`, LMDB splits full pages in half even if rows arrive
+ * in order.
  */
 export function append(db: Lmdb, key: Buffer, value: Buffer): void {
   db.putSync(key, value, { append: true })
 }
 
-/** The key behind all others, empty where there are no rows. */
+/** The last key; empty if there are no rows. */
 export function lastKey(db: Lmdb): Buffer {
   for (const key of db.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key)
   return Buffer.alloc(0)
 }
 
-/** The bytes of the pages in use, without those that are free to be used again. */
+/** Size of the pages in use, without free pages. */
 export function usedBytes(db: Lmdb): number {
   const { pageSize, treeBranchPageCount, treeLeafPageCount, overflowPages } = db.getStats() as {
     readonly pageSize: number
@@ -66,7 +66,7 @@ export function usedBytes(db: Lmdb): number {
   return pageSize * (treeBranchPageCount + treeLeafPageCount + overflowPages)
 }
 
-/** An error of LMDB with a code like those of Node. */
+/** Gives an error of LMDB the code that Node would use. */
 export function named(error: unknown): NodeJS.ErrnoException {
   const known = error as Error & { code?: unknown }
   if (typeof known.code === 'number') known.code = CODES[known.code]

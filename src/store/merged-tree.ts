@@ -2,14 +2,14 @@ import type { Steps } from '../steps.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { type Cursor, type KeyCursor, type Keys, type Tree, tupleOf } from './tree.ts'
 
-/** The keys of a tree without some of them, and with others instead: a tree as it was before a few items changed. */
+/** A tree as it was before a few items changed: some of its keys are skipped, and others are added. */
 export class MergedTree implements Keys {
   readonly #tree: Tree
-  /** Keys of the tree that are passed over, in order, */
+  /** Skipped keys, in order. */
   readonly #without: readonly Buffer[]
-  /** and before each of them so many keys. */
+  /** For each skipped key, its rank in the tree. */
   readonly #ranks: readonly number[]
-  /** In order; none is in the tree, but among those that are passed over. */
+  /** Added keys, in order. None of them is in the tree, except among the skipped ones. */
   readonly #added: readonly Buffer[]
 
   private constructor(tree: Tree, without: readonly Buffer[], ranks: readonly number[], added: readonly Buffer[]) {
@@ -19,7 +19,7 @@ export class MergedTree implements Keys {
     this.#added = added
   }
 
-  /** Both lists are in order. */
+  /** Both lists must be in order. */
   static *of(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]): Steps<Keys> {
     if (without.length + added.length === 0) return tree
     const ranks: number[] = []
@@ -35,7 +35,7 @@ export class MergedTree implements Keys {
   }
 
   *nth(rank: number): Steps<KeyCursor> {
-    // How many of the added come before it.
+    // Binary search for the number of added keys before the result.
     let low = 0
     let high = this.#added.length
     while (low < high) {
@@ -55,7 +55,7 @@ export class MergedTree implements Keys {
     return new MergedCursor(cursor, this.#without, this.#added, added)
   }
 
-  /** Before which key of the tree there are so many that are not passed over: its number among all. */
+  /** Converts the rank among the keys that are not skipped into the rank in the tree. */
   #rankOf(nth: number): number {
     let low = 0
     let high = this.#ranks.length
@@ -72,7 +72,7 @@ class MergedCursor implements KeyCursor {
   readonly #cursor: Cursor
   readonly #without: readonly Buffer[]
   readonly #added: readonly Buffer[]
-  /** The first of the added that is not behind. */
+  /** Index of the first added key at or after the cursor. */
   #next: number
 
   constructor(cursor: Cursor, without: readonly Buffer[], added: readonly Buffer[], next: number) {
@@ -112,7 +112,7 @@ class MergedCursor implements KeyCursor {
     this.#pass('previous')
     const ours = this.#added[this.#next - 1]
     const theirs = this.#cursor.key
-    // The higher of the two is the one before.
+    // The higher of the two is the previous key.
     if (!ours || (theirs && theirs.compare(ours) > 0)) {
       if (!theirs) this.#next = -1
       return
@@ -126,13 +126,13 @@ class MergedCursor implements KeyCursor {
     return ours !== undefined && (theirs === undefined || ours.compare(theirs) < 0)
   }
 
-  /** Over what is passed over. */
+  /** Skips keys in the given direction. */
   #pass(to: 'next' | 'previous'): void {
     for (let { key } = this.#cursor; key && has(this.#without, key); { key } = this.#cursor) this.#cursor[to]()
   }
 }
 
-/** How many of some keys, which are in order, are lower than one. */
+/** Number of keys below `key`; the keys must be in order. */
 function below(keys: readonly Buffer[], key: Buffer): number {
   let low = 0
   let high = keys.length

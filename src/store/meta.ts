@@ -2,9 +2,9 @@ import { closeSync, openSync, readSync, statSync, truncateSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 
 /**
- * Where LMDB, in the version of lmdb 3.5.6 (`MDB_page_header` and `MDB_meta` in its mdb.c), notes what it begins with, on
- * each of the first two pages of its file. It checks little of it: where a page is no such page, or names others that are
- * not in the file, the process ends with SIGSEGV or SIGBUS.
+ * Offsets of the fields of LMDB's meta pages, the first two pages of its file, in lmdb 3.5.6 (`MDB_page_header` and
+ * `MDB_meta` in mdb.c). LMDB verifies little of them: if one is damaged or refers to pages beyond the file, the process
+ * ends with SIGSEGV or SIGBUS.
  */
 const AT = {
   pageFlags: 18,
@@ -23,9 +23,9 @@ const MAGIC = Buffer.from('dec0efbe02000000', 'hex')
 const NO_ROOT = 2n ** 64n - 1n
 const PAGE_BYTES = { least: 512, most: 65536 } as const
 
-/** What LMDB notes of its file. */
+/** A summary of LMDB's meta pages. */
 export interface Meta {
-  /** The file is at least so long, so that it holds all pages in use. */
+  /** The minimum size of a file that holds all pages in use. */
   readonly bytes: number
   readonly crc: number
 }
@@ -39,7 +39,7 @@ interface MetaPage {
   readonly transaction: bigint
 }
 
-/** Undefined when the file is no database, or its first pages are damaged so that LMDB cannot open it. */
+/** Undefined if the file is not a database, or its meta pages are so damaged that LMDB cannot open it. */
 export function metaOf(path: string): Meta | undefined {
   const file = openSync(path, 'r')
   try {
@@ -56,15 +56,15 @@ export function metaOf(path: string): Meta | undefined {
 }
 
 /**
- * Makes the file as long as LMDB notes: it leaves pages at its end unwritten that a transaction took and freed again.
- * So a file that is shorter was cut.
+ * Extends the file to the size that LMDB expects: pages at its end that a transaction allocated and freed again are not
+ * written. After that, a shorter file must have been truncated.
  */
 export function lengthen(path: string): void {
   try {
     const bytes = metaOf(path)?.bytes ?? 0
     if (statSync(path).size < bytes) truncateSync(path, bytes)
   } catch {
-    // If it stays short, the next start builds the store again.
+    // If it stays short, the next start rebuilds the store.
   }
 }
 

@@ -16,18 +16,18 @@ import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
  */
 const AT = { level: 6, size: 7, ends: 9 } as const
 const END_BYTES = 2
-/** Of an entry that leads to a child, behind what its keys begin with. */
+/** Offsets in an entry for a child, after its separator. */
 const CHILD = { node: 0, count: 6, low: 12, high: 18 } as const
 const CHILD_BYTES = 24
 
-/** What is known of a child where its parent leads to it. */
+/** A parent's entry for a child. */
 export interface Child {
   readonly node: number
-  /** Of all keys below it. */
+  /** Number of all keys below it. */
   readonly count: number
-  /** No key below it has a lower place, */
+  /** No key below it has a lower place. */
   readonly low: number
-  /** and none a higher one. */
+  /** No key below it has a higher place. */
   readonly high: number
 }
 
@@ -41,7 +41,7 @@ export function levelOf(node: Buffer): number {
   return node[AT.level] as number
 }
 
-/** How many entries it has. */
+/** Number of entries. */
 export function sizeOf(node: Buffer): number {
   return shortAt(node, AT.size)
 }
@@ -55,7 +55,7 @@ function endOf(node: Buffer, size: number, index: number): number {
   return AT.ends + END_BYTES * size + shortAt(node, AT.ends + END_BYTES * index)
 }
 
-/** As `readUInt16BE` gives it, which takes several times as long. */
+/** The result of `readUInt16BE`, which is several times slower. */
 function shortAt(node: Buffer, at: number): number {
   return ((node[at] as number) << 8) | (node[at + 1] as number)
 }
@@ -65,13 +65,13 @@ function putShort(node: Buffer, at: number, value: number): void {
   node[at + 1] = value & 0xff
 }
 
-/** The bytes of an entry, which are the node's own. */
+/** The bytes of an entry, not copied. */
 export function entryAt(node: Buffer, index: number): Buffer {
   const size = sizeOf(node)
   return node.subarray(startOf(node, size, index), endOf(node, size, index))
 }
 
-/** Whether an entry equals another one, without the last `last` bytes of each. */
+/** Whether two entries are equal without their last `last` bytes. */
 export function isEntry(node: Buffer, index: number, other: Buffer, last: number): boolean {
   const size = sizeOf(node)
   const start = startOf(node, size, index)
@@ -84,7 +84,7 @@ export function placeAt(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, sizeOf(node), index) - POSITION_BYTES)
 }
 
-/** What the keys of a child begin with, or lie behind; the first one's may be higher than its keys. */
+/** A lower bound for the keys of a child. For the first child it is not used and may be higher than its keys. */
 export function separatorAt(node: Buffer, index: number): Buffer {
   const size = sizeOf(node)
   return node.subarray(startOf(node, size, index), endOf(node, size, index) - CHILD_BYTES)
@@ -108,7 +108,7 @@ export function childCount(node: Buffer, index: number): number {
   return positionOf(node, endOf(node, sizeOf(node), index) - CHILD_BYTES + CHILD.count)
 }
 
-/** Changes what a node knows of a child, in its own bytes. */
+/** Updates the entry of a child in place. */
 export function putChild(node: Buffer, index: number, { node: number, count, low, high }: Child): void {
   const at = endOf(node, sizeOf(node), index) - CHILD_BYTES
   putPosition(node, at + CHILD.node, number)
@@ -128,17 +128,20 @@ export function childEntry(separator: Buffer, child: Child): Buffer {
   return entry
 }
 
-/** The first entry of a leaf that is not below a key; its size when all are. */
+/** Index of the first entry of a leaf that is not below a key; the size if there is none. */
 export function lowerBound(node: Buffer, key: Buffer): number {
   return firstAbove(node, 0, 0, key, true)
 }
 
-/** The child below which a key is, or would be. */
+/** The child that contains a key, or would. */
 export function childFor(node: Buffer, key: Buffer): number {
   return firstAbove(node, 1, CHILD_BYTES, key, false) - 1
 }
 
-/** The first entry from one on that is above a key, or also equal to it; of each entry the last bytes do not count. */
+/**
+ * The first entry from `from` on that is above a key (or equal, with `orEqual`). The last `last` bytes of entries are
+ * ignored.
+ */
 function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqual: boolean): number {
   const size = sizeOf(node)
   let low = from
@@ -153,7 +156,7 @@ function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqu
   return low
 }
 
-/** Orders two byte ranges as `Buffer.compare` does; for short keys a loop is faster than that call. */
+/** Compares byte ranges like `Buffer.compare`; for short keys a loop is faster than that call. */
 function compared(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
   const both = Math.min(keyLength, length)
   for (let at = 0; at < both; at++) {
@@ -163,7 +166,7 @@ function compared(key: Buffer, keyLength: number, node: Buffer, start: number, l
   return keyLength - length
 }
 
-/** Another node, with an entry more. */
+/** A copy with one more entry. */
 export function inserted(node: Buffer, index: number, entry: Buffer): Buffer {
   const size = sizeOf(node)
   const { length } = entry
@@ -182,12 +185,12 @@ export function inserted(node: Buffer, index: number, entry: Buffer): Buffer {
   return made
 }
 
-/** Another node, without one of the entries. */
+/** A copy without the entry at `index`. */
 export function removed(node: Buffer, index: number): Buffer {
   return without(node, index, index + 1)
 }
 
-/** Another node, without the entries from one on and before another. */
+/** A copy without the entries from `from` to before `to`. */
 export function without(node: Buffer, from: number, to: number): Buffer {
   const size = sizeOf(node)
   if (from === to) return node
@@ -207,7 +210,7 @@ export function without(node: Buffer, from: number, to: number): Buffer {
   return made
 }
 
-/** Another node, with the entries of one and then those of another. */
+/** A new node with the entries of both. */
 export function joined(left: Buffer, right: Buffer): Buffer {
   const [l, r] = [sizeOf(left), sizeOf(right)]
   const [leftBase, rightBase] = [AT.ends + END_BYTES * l, AT.ends + END_BYTES * r]
@@ -224,7 +227,7 @@ export function joined(left: Buffer, right: Buffer): Buffer {
   return made
 }
 
-/** What a parent is to know of a node. */
+/** The values of a node's entry in its parent. */
 export function summaryOf(node: Buffer): Omit<Child, 'node'> {
   const size = sizeOf(node)
   const isLeaf = levelOf(node) === 0

@@ -17,53 +17,56 @@ import { copyStore } from './compaction.ts'
 import { metaOf } from './meta.ts'
 import { Store } from './store.ts'
 
-/** Another one is not read. */
+/** Stores of another format are not opened. */
 const FORMAT = 3
 const STORE = 'store.mdb'
 const STATE = 'store.json'
-/** Of what is noted, with blanks at its end: one sector. */
+/** Fixed size of the state file: one sector, padded with blanks. */
 const NOTED_BYTES = 512
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
-/** What is noted beside the store, durably, before it is opened and after it is closed. */
+/** The content of store.json, written durably before the store is opened and after it is closed. */
 interface Noted {
   readonly format: number
-  /** Whether a process has it open, or ended without closing it. */
+  /** True while a process has the store open, and after one has ended without closing it. */
   readonly isOpen: boolean
-  /** Of the system that had it open: after another start of the system the disk may hold a part of what was written. */
+  /** The boot id of the system: after a reboot, the disk may hold only a part of what was written. */
   readonly boot: string | undefined
-  /** The file is never shorter than it was when it was closed. */
+  /** The size of the file when it was closed; it never shrinks. */
   readonly bytes: number
-  /** When it was last written to, in milliseconds since 1970, if it is closed. Another one: another program has changed it. */
+  /**
+   * Modification time in milliseconds since 1970, if it is closed. A different one means that another program has
+   * changed the file.
+   */
   readonly writtenMs?: number | undefined
-  /** CRC-32 of what LMDB notes at the beginning of its file, if it is closed. */
+  /** CRC-32 of LMDB's meta pages, if it is closed. */
   readonly meta?: number | undefined
-  /** How many processes in a row have ended, without closing it, soon after they had opened it. */
+  /** How many processes in a row ended without closing the store soon after they had opened it. */
   readonly ended?: number
-  /** Why it is not to be used again. */
+  /** The reason why the store must not be used again. */
   readonly doubt?: string
 }
 
 type NewlyNoted = Pick<Noted, 'isOpen' | 'ended' | 'doubt'> & { readonly bytes?: number }
 
-/** A store of which damage ends the process can only be told by how often that happens. */
+/** Damage that crashes the process can only be detected by counting crashes. */
 const MOST_ENDED = 2
 
-/** LMDB looks at the first two pages of a file until it is closed. */
+/** LMDB reads the first two pages of a file until it is closed. */
 const FIRST_BYTES = 64 * 1024
 
-/** Bytes of the store. */
+/** Sizes of the store's file in bytes. */
 export interface Compacted {
   readonly before: number
   readonly after: number
 }
 
-/** The store of a journal, in a directory of its own. */
+/** The directory of a journal's store. */
 export class StoreDirectory {
   readonly path: string
-  /** Why the store that was here is not used; undefined when it is, or when there was none. */
+  /** The reason why an existing store was not used; undefined if it was used or did not exist. */
   whyNot: string | undefined
-  /** Why the next start is not to use it either. */
+  /** The reason why the next start must not use the store. */
   #doubt: string | undefined
   #removing: Promise<unknown> = Promise.resolve()
 
@@ -72,8 +75,8 @@ export class StoreDirectory {
   }
 
   /**
-   * The store as the last process left it, or an empty one where that cannot be relied upon.
-   * @throws ENOSPC when an existing one cannot be opened without room on the disk.
+   * Opens the store that the last process left, or an empty one if that is not reliable.
+   * @throws ENOSPC when an existing store cannot be opened without space on the disk.
    */
   open(): Store {
     this.whyNot = bytesOf(this.#file) === undefined ? undefined : this.whyNotUsable()
@@ -99,23 +102,23 @@ export class StoreDirectory {
     return store
   }
 
-  /** Of a compaction that was not finished. */
+  /** Removes what an interrupted compaction left. */
   #removeCopy(): void {
     const removed = [this.#copy, `${this.#copy}-lock`].map((path) => rm(path, { force: true }).catch(() => {}))
     this.#removing = Promise.all(removed)
   }
 
-  /** What was set aside is not worth a full disk. */
+  /** A store that was set aside is removed when the disk is full. */
   #makeRoom(): void {
     rmSync(`${this.#file}.aside`, { force: true })
   }
 
-  /** A process has had it open for a while: if it ends now, the store is not why. */
+  /** Called some time after the start: a crash from now on is not attributed to the store. */
   settle(): void {
     if (this.#doubt === undefined) this.#note({ isOpen: true })
   }
 
-  /** Keeps the store under another name, where the next one that is set aside takes its place. */
+  /** Renames the store to `.aside`, replacing an earlier one of that name. */
   setAside(): void {
     rmSync(`${this.#file}-lock`, { force: true })
     if (bytesOf(this.#file) !== undefined) renameSync(this.#file, `${this.#file}.aside`)
@@ -129,7 +132,7 @@ export class StoreDirectory {
     this.#note({ isOpen: false, ...(this.#doubt !== undefined && { doubt: this.#doubt }) })
   }
 
-  /** What cannot be synced is not to be used by the next start. */
+  /** A store that cannot be synced must not be used by the next start. */
   async sync(store: Store): Promise<void> {
     try {
       await store.sync()
@@ -138,7 +141,7 @@ export class StoreDirectory {
     }
   }
 
-  /** Writes the store anew, without the pages that hold nothing any more. */
+  /** Rewrites the store without its free pages. */
   async compact(): Promise<Compacted> {
     const before = bytesOf(this.#file) ?? 0
     const copy = this.#copy
@@ -155,20 +158,18 @@ export class StoreDirectory {
     return { before, after: bytesOf(this.#file) ?? 0 }
   }
 
-  /**
-   * Writes the store anew while it is used; `rest` is as in `copyStore`. Undefined when it was given up: then nothing has
-   * changed.
-   */
+  /** Compacts an open store; `rest` is that of `copyStore`. Undefined if it was abandoned without changes. */
   async compactOpen(store: Store, rest: (sliceMs: number) => Promise<boolean>): Promise<Compacted | undefined> {
     await this.#removing
     const before = this.bytes
     const copy = Store.open(this.#copy)
     let closing: Promise<void> | undefined
-    // To free the pages and blocks of a file takes long, so another thread does that, and not the one that closes it in LMDB.
+    // Freeing the pages and blocks of a large file takes long, so another thread truncates the file before LMDB closes
+    // it on this one.
     const old = await open(this.#file, 'r+')
     try {
       await copyStore(store, copy, rest, () => {
-        // After a kill either file is used, whatever its size.
+        // After a kill the next start uses either file, whatever its size.
         this.#note({ isOpen: true, bytes: 0 })
         renameSync(this.#copy, this.#file)
         closing = store.become(copy, () => old.truncate(FIRST_BYTES))
@@ -183,7 +184,7 @@ export class StoreDirectory {
     return closing && { before, after: this.bytes }
   }
 
-  /** The next start is not to use the store. */
+  /** Makes the next start rebuild the store. */
   doubt(why: string): void {
     this.#doubt ??= why.slice(0, NOTED_BYTES / 4)
     this.#note({ isOpen: true, doubt: this.#doubt })
@@ -193,7 +194,7 @@ export class StoreDirectory {
     return bytesOf(this.#file) ?? 0
   }
 
-  /** Where a compaction writes the store anew. */
+  /** The file that a compaction writes. */
   get #copy(): string {
     return `${this.#file}.compact`
   }
@@ -202,7 +203,7 @@ export class StoreDirectory {
     return `${this.path}/${STORE}`
   }
 
-  /** Why the store cannot be relied upon; undefined when it can. */
+  /** The reason why the store is not reliable; undefined if it is. */
   whyNotUsable(): string | undefined {
     const bytes = bytesOf(this.#file)
     if (bytes === undefined) return 'it is missing'
@@ -231,7 +232,7 @@ export class StoreDirectory {
     }
   }
 
-  /** On a full disk nothing is noted: then the next start may build a store again that could be used. */
+  /** Skipped on a full disk: the next start may then rebuild a store that was usable. */
   #note(state: NewlyNoted): void {
     try {
       this.#noteDurably(state)
@@ -257,7 +258,7 @@ function writtenMs(path: string): number | undefined {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs
 }
 
-/** Copies keep times to the millisecond. */
+/** Copying a file may round its times to milliseconds. */
 function isAbout(noted = 0, ms = 0): boolean {
   return Math.abs(noted - ms) < 2
 }
@@ -270,7 +271,7 @@ function bootId(): string | undefined {
   }
 }
 
-/** Writes a text over another one, so that a full disk has room for it; half-written it is none. */
+/** Overwrites the file in place, so that it succeeds on a full disk. A half-written text does not parse. */
 function writeDurably(path: string, text: string): void {
   const isNew = bytesOf(path) === undefined
   const file = openSync(path, isNew ? 'w' : 'r+', 0o600)

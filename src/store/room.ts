@@ -2,17 +2,17 @@ import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 const PAGE_BYTES = 4096
-/** What a transaction writes beside its rows: the list of free pages, the roots of the trees. */
+/** What a transaction writes besides its rows: the list of free pages and the roots of the trees. */
 const LEAST_BYTES = 64 * 1024
-/** For so long a disk with so much room is not looked at again. */
+/** With this much free space, the disk is checked at most once in LOOK_MS. */
 const MUCH_BYTES = 2 ** 30
 const LOOK_MS = 1000
-/** A part of what is written does not fit when so little room is left. */
+/** With less free space, a failed write is taken for a full disk. */
 const LITTLE_BYTES = 16 * 1024 * 1024
 
 /**
- * Whether a transaction fits on the disk, asked before it is committed: where a write of lmdb 3.5.6 finds no space, it
- * formats a message into memory that is too small for it (`mdb_page_flush`), and the process may end with SIGABRT.
+ * Checks before each commit that a transaction fits on the disk. When a write of lmdb 3.5.6 finds no space, it formats
+ * a message into a buffer that is too small (`mdb_page_flush`), and the process may end with SIGABRT.
  */
 export class Room {
   readonly #path: string
@@ -32,7 +32,7 @@ export class Room {
     this.#bytes = 0
   }
 
-  /** A row is put or removed. */
+  /** Counts a row that is put or removed. */
   takes(bytes: number): void {
     this.#rows++
     this.#bytes += bytes
@@ -49,20 +49,20 @@ export class Room {
     }
   }
 
-  /** Whether so many rows fit that have so many bytes together. */
+  /** Whether so many rows of so many bytes fit. */
   has(rows: number, bytes: number): boolean {
     const most = LEAST_BYTES + 2 * bytes + 2 * rows * PAGE_BYTES
     if (this.#left > MUCH_BYTES + most && performance.now() - this.#lookedMs < LOOK_MS) return true
     this.#left = roomIn(this.#directory)
     this.#lookedMs = performance.now()
     if (this.#left >= most) return true
-    // Pages are copied before they are changed, and there are no more of them than the file has.
+    // Pages are copied before they are changed, at most as many as the file has.
     const copied = statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0
     return this.#left >= LEAST_BYTES + 2 * bytes + Math.min(copied, 2 * rows * PAGE_BYTES)
   }
 }
 
-/** Of a directory that was removed nobody knows; what is written to its files is gone with the process. */
+/** A removed directory counts as unlimited space: its files disappear with the process. */
 function roomIn(directory: string): number {
   if (!statSync(directory, { throwIfNoEntry: false })) return Number.POSITIVE_INFINITY
   const { bavail, bsize } = statfsSync(directory)

@@ -11,15 +11,15 @@ import { append, type Lmdb, lastKey, named, openLmdb, usedBytes } from './lmdb.t
 import { lengthen } from './meta.ts'
 import { Room } from './room.ts'
 
-/** A value of fewer bytes has no pages of its own. */
+/** Larger values get overflow pages of their own. */
 const LARGE_BYTES = 1700
 
-/** Old versions that are looked at, or rows that are removed, in one transaction. */
+/** Old versions checked, or rows removed, in one transaction. */
 const SWEPT_AT_ONCE = 256
-/** While the disk is full, they are tried again after so many milliseconds. */
+/** Delay before retrying while the disk is full. */
 const FULL_MS = 500
 
-/** A position that somebody reads at; the versions of then are kept until it is released. */
+/** A position at which somebody reads; versions for it are kept until it is released. */
 export interface Pin {
   readonly position: Position
   release(): void
@@ -37,40 +37,43 @@ interface RowsOptions {
 }
 
 /**
- * Rows by key, in the order of their keys, on disk. The value of a versioned row begins with the position of the event
- * that it came from, and readers ask for the row as it was at a position: what is replaced is kept as long as somebody
- * reads at a position before. There is one writer.
+ * Rows by key on disk, in the order of their keys. The value of a versioned row begins with the position of its event.
+ * Readers read a row as it was at a pinned position; replaced versions are kept as long as a pin needs them. There is
+ * one writer.
  */
 export class Store {
-  /** Undefined while the disk has no room for a new file: then it has no rows, and each transaction tries to open it. */
+  /**
+   * Undefined while the disk has no room for a new file: then the store is empty, and each transaction tries to open
+   * it.
+   */
   #db: Lmdb | undefined
   readonly #open: () => Lmdb
   readonly #room: Room
-  /** Undefined when the file has no name. */
+  /** Undefined for a temporary store, whose file has no name. */
   readonly #path: string | undefined
-  /** Of the transaction: what is removed or replaced may free pages that it took itself. */
+  /** Whether the current transaction may free pages that it has allocated itself. */
   #hasRemoved = false
   #largeValues = 0
-  /** The key behind all others; undefined if it must be looked up. */
+  /** The last key; undefined if it must be looked up. */
   #last: Buffer | undefined
   readonly #pins = new Map<Position, number>()
-  /** Up to this position what is replaced may still be asked for; -1 for nothing. */
+  /** The highest pinned position; -1 without pins. */
   #keptUpTo: Position = -1
-  /** A process that ended before may have left some. */
+  /** A previous process may have left some. */
   #mayHaveVersions = true
   #sweeping: Promise<void> | undefined
   #syncing: Promise<void> | undefined
   #isToBeSwept = false
-  /** Told once of damage that was found: what is in the store cannot be relied upon any more. */
+  /** Called once when damage is found: the store is not reliable any more. */
   damaged: (error: Error) => void = () => {}
-  /** Told of the key of each row that is put or removed, also where the transaction is given up. */
+  /** Called with the key of each row that is put or removed, even if the transaction is rolled back. */
   #changed: ((key: Buffer) => void) | undefined
-  /** Told each time that a transaction finds no room on the disk. */
+  /** Called when a transaction finds no space on the disk. */
   full: () => void = () => {}
   #isEnding = false
   #isClosed = false
 
-  /** Where temporary stores may stand beside it. */
+  /** Where temporary stores may be created. */
   readonly directory: string
 
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
@@ -78,7 +81,7 @@ export class Store {
     this.#path = isTemporary ? undefined : path
     this.#room = new Room(path)
     this.#open = () => {
-      // The lock file is written through a memory map: a full disk would end the process with SIGBUS.
+      // The lock file is written through a memory map: on a full disk that would end the process with SIGBUS.
       if (!existsSync(`${path}-lock`)) this.#room.check()
       begin()
       return openLmdb(path)
@@ -92,16 +95,16 @@ export class Store {
   }
 
   /**
-   * `begin` is called before the file is opened. A new file that the disk has no room for is opened when it has; for an
-   * existing one this fails with ENOSPC.
+   * Calls `begin` before opening the file. If the disk has no room for a new file, it is opened later; for an existing
+   * file this fails with ENOSPC.
    */
   static open(path: string, begin: () => void = () => {}): Store {
     return new Store(path, false, begin)
   }
 
-  /** One that ends with the process, or when nobody knows it any more: its file has no name. */
+  /** A store that disappears with the process or when it is garbage-collected: its file is unlinked at once. */
   static temporary(directory = tmpdir()): Store {
-    // lmdb would make a directory that was removed.
+    // Throws if the directory is missing; lmdb would create it.
     statSync(directory)
     const path = join(directory, `recollect-${randomUUID()}.mdb`)
     const store = new Store(path, true, () => {})
@@ -109,7 +112,10 @@ export class Store {
     return store
   }
 
-  /** A row's value as it was at a position; undefined where there was none. The bytes are there until the next call only. */
+  /**
+   * The value of a versioned row at a position; undefined if it did not exist. The bytes are valid until the next call
+   * only.
+   */
   read(key: Buffer, at: Position): Buffer | undefined {
     const found = this.newest(key)
     if (found === undefined) return undefined
@@ -117,10 +123,10 @@ export class Store {
     return positionOf(found) <= at ? found : this.#versionOf(key, at)
   }
 
-  /** The newest value, or the one of a row without versions; as `read` gives it. */
+  /** The newest value, or that of a row without versions. The bytes are valid until the next call only. */
   newest(key: Buffer): Buffer | undefined {
     try {
-      // Its `length` is not that of its memory.
+      // lmdb returns a larger buffer with its own `length`.
       const found = this.#db?.getBinaryFast(key)
       return found?.subarray(0, found.length)
     } catch (error) {
@@ -128,7 +134,7 @@ export class Store {
     }
   }
 
-  /** Tells of damage, and gives what whoever found it is to throw. */
+  /** Reports damage, and returns the error to throw. */
   damage(error: Error): Refusal {
     if (this.#isClosed) return new Refusal('Unavailable', 'The store is closed.')
     this.damaged(error)
@@ -136,7 +142,7 @@ export class Store {
     return new Refusal('Unavailable', 'The store is damaged. The server ends, and builds it again when it is started.')
   }
 
-  /** The newest rows from a key on and before another, in order: no more when their values have so many bytes. */
+  /** The newest rows from `start` to before `end`, in order. Stops after `bytes` bytes of values. */
   rows(start: Buffer, end: Buffer, { bytes = Number.POSITIVE_INFINITY, ...options }: RowsOptions = {}): Row[] {
     const range = options.reverse ? { start: end, end: start } : { start, end }
     const rows: Row[] = []
@@ -153,7 +159,9 @@ export class Store {
     }
   }
 
-  /** All or nothing of what is written meanwhile; it must not last long, as everybody waits. */
+  /**
+   * Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop, so it must be short.
+   */
   transaction<Result>(work: () => Result): Result {
     try {
       this.#hasRemoved = false
@@ -169,14 +177,14 @@ export class Store {
     } catch (error) {
       this.#last = undefined
       const known = named(error)
-      // Of what does not fit as a whole a part is taken, and that is told as EIO.
+      // LMDB reports a partial write on a full disk as EIO.
       if (known.code === 'EIO' && this.#room.isLittle) known.code = 'ENOSPC'
       if (isOutOfSpace(known)) this.full()
       throw known
     }
   }
 
-  /** Whether there is room on the disk for so many rows that have so many bytes together. */
+  /** Whether so many rows of so many bytes fit on the disk. */
   hasRoom(rows: number, bytes: number): boolean {
     return this.#room.has(rows, bytes)
   }
@@ -187,7 +195,7 @@ export class Store {
     this.set(key, value)
   }
 
-  /** Puts a row that has no versions. In a transaction. */
+  /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#room.takes(key.length + value.length)
     if (value.length >= LARGE_BYTES) this.#largeValues++
@@ -202,7 +210,7 @@ export class Store {
     return key.compare(this.#last) > 0
   }
 
-  /** Puts a row whose key is behind all others. In a transaction. */
+  /** Puts a row after all others. In a transaction. */
   append({ key, value }: Row): void {
     this.#room.takes(key.length + value.length)
     this.#append(key, value)
@@ -222,7 +230,7 @@ export class Store {
     this.#changed?.(key)
   }
 
-  /** From now on, until it is released, rows can be read as they were at this position. */
+  /** Keeps rows readable as of a position until the pin is released. */
   pin(position: Position): Pin {
     this.#pins.set(position, (this.#pins.get(position) ?? 0) + 1)
     this.#keptUpTo = Math.max(this.#keptUpTo, position)
@@ -239,12 +247,12 @@ export class Store {
     return { position, release }
   }
 
-  /** The positions that somebody reads at. */
+  /** The pinned positions. */
   get pinned(): Iterable<Position> {
     return this.#pins.keys()
   }
 
-  /** Removes, a few at a time, the rows whose keys begin so. */
+  /** Removes all rows with this prefix, a few at a time. */
   async clear(prefix: Buffer): Promise<void> {
     while (!this.#isEnding) {
       const rows = this.rows(prefix, prefixEnd(prefix), { limit: SWEPT_AT_ONCE })
@@ -254,7 +262,7 @@ export class Store {
     }
   }
 
-  /** Removes the versions that nobody can ask for any more, a few at a time. */
+  /** Removes the versions that no pin needs, a few at a time. */
   sweepSoon(): void {
     this.#isToBeSwept = true
     this.#sweeping ??= this.#sweepAll().finally(() => {
@@ -262,7 +270,7 @@ export class Store {
     })
   }
 
-  /** Resolves when all that was committed is on the disk. */
+  /** Resolves when all commits are on the disk. */
   sync(): Promise<void> {
     const { env } = (this.#db ?? {}) as { env?: { sync(done: (error?: Error) => void): void } }
     this.#syncing = new Promise<void>((resolve, reject) => {
@@ -272,12 +280,12 @@ export class Store {
     return this.#syncing
   }
 
-  /** Writes all rows, and nothing else, to another file. */
+  /** Copies all rows to another file. */
   async copyTo(path: string): Promise<void> {
     await this.#opened().backup(path, true)
   }
 
-  /** What the rows take on the disk, without the room that removed ones left. */
+  /** Size of the rows on disk, without free pages. */
   get usedBytes(): number {
     return this.#db ? usedBytes(this.#db) : 0
   }
@@ -286,7 +294,10 @@ export class Store {
     this.#changed = changed
   }
 
-  /** Goes on with the file of a copy that has the same rows. Resolves when its own is closed; `left` is waited for before. */
+  /**
+   * Takes over the file of a copy with the same rows. Resolves when the previous file is closed; awaits `left` before
+   * closing it.
+   */
   async become(copy: Store, left: () => Promise<void>): Promise<void> {
     const own = this.#db
     this.#db = copy.#opened()
@@ -300,7 +311,7 @@ export class Store {
     await own?.close()
   }
 
-  /** Nothing is removed behind the answers any more: what that committed after a last sync could be lost in parts. */
+  /** Stops background removal: commits after the last sync could be lost in parts. */
   async end(): Promise<void> {
     this.#isEnding = true
     await this.#sweeping
@@ -328,7 +339,7 @@ export class Store {
     return row?.value.subarray(POSITION_BYTES)
   }
 
-  /** Keeps the row as it is, if somebody reads at a position at which it is so. */
+  /** Stores the current version of a row if a pin needs it. */
   #keep(key: Buffer, replacedAt: Position): void {
     const before = this.newest(key)
     if (!before) return
@@ -341,7 +352,7 @@ export class Store {
     this.#mayHaveVersions = true
   }
 
-  /** What nobody asks for any more since it has begun is removed, too. */
+  /** Repeats if pins were released meanwhile. */
   async #sweepAll(): Promise<void> {
     while (this.#isToBeSwept && !this.#isEnding) {
       this.#isToBeSwept = false
@@ -373,7 +384,7 @@ export class Store {
     return false
   }
 
-  /** Waits while the disk is full: a page is copied before a row is removed from it. */
+  /** Retries while the disk is full: removing a row copies its page first. */
   async #removeAll(rows: readonly Row[]): Promise<void> {
     while (rows.length > 0 && !this.#isEnding) {
       try {

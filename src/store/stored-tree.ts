@@ -7,13 +7,13 @@ import type { Store } from './store.ts'
 import { type Below, ROOT, Tree } from './tree.ts'
 import { type Nodes, TreeWriter } from './tree-writer.ts'
 
-/** Nodes that are kept in memory, of each of two generations. */
+/** Nodes cached in each of two generations. */
 const KEPT = 2048
-/** A node that is not used: behind its position stands the number of the next such node. */
+/** Offset in a free node, after its position, of the number of the next free node. */
 const NEXT = POSITION_BYTES
 const NONE = 0
 
-/** The nodes that were used of late, as they were committed last, by tree and number. */
+/** Recently used nodes in their committed state, by tree and number. */
 export class NodeCache {
   #young = new Map<number, Buffer>()
   #old = new Map<number, Buffer>()
@@ -40,24 +40,24 @@ function keyOf(tree: number, node: number): number {
   return tree * 2 ** 32 + node
 }
 
-/** Which numbers its nodes have. */
+/** The allocation state of node numbers. */
 interface Numbers {
-  /** The next one that no node ever had. */
+  /** The lowest number that was never used. */
   readonly next: number
-  /** The first of those that are free; NONE for none. */
+  /** The first of the free list; NONE if it is empty. */
   readonly free: number
 }
 
-/** A tree whose nodes are rows of the store, which read as they were at any position that is pinned. */
+/** A tree whose nodes are versioned rows of the store. */
 export class StoredTree implements Nodes {
   readonly number: number
   readonly #store: Store
   readonly #cache: NodeCache
   readonly #writer = new TreeWriter(this)
-  /** What the transaction has made of nodes. */
+  /** Nodes changed by the current transaction. */
   readonly #changed = new Map<number, Buffer>()
   #numbers: Numbers | undefined
-  /** Whether the transaction has changed them. */
+  /** Whether the current transaction has changed `#numbers`. */
   #areNumbersChanged = false
 
   constructor(store: Store, number: number, cache: NodeCache) {
@@ -66,12 +66,12 @@ export class StoredTree implements Nodes {
     this.#cache = cache
   }
 
-  /** The tree as it was at a position, but for what lies at places from one on. */
+  /** The tree as of a position, without keys at the place `below` or higher. */
   at(position: Position, below?: Below): Tree {
     return new Tree((number) => this.#nodeAt(number, position), below)
   }
 
-  /** Empties it. In a transaction, as all that follows. */
+  /** Empties the tree. This and the following methods need a transaction. */
   begin(): void {
     this.#number({ next: 1, free: NONE })
     this.#writer.begin()
@@ -89,7 +89,7 @@ export class StoredTree implements Nodes {
     }
   }
 
-  /** Writes what was changed. `isRead` says whether somebody may read it as it was before. */
+  /** Writes the changed nodes. `isRead`: old versions may be needed by pins. */
   save(position: Position, isRead: boolean): void {
     for (const [number, node] of this.#changed) {
       putPosition(node, 0, position)
@@ -101,14 +101,14 @@ export class StoredTree implements Nodes {
     this.#store.set(tableKey(TAG.tree, this.number), Buffer.from(JSON.stringify(this.#numbers)))
   }
 
-  /** What was saved is committed. */
+  /** Called after the transaction has committed. */
   committed(): void {
     for (const [number, node] of this.#changed) this.#cache.set(this.number, number, node)
     this.#changed.clear()
     this.#areNumbersChanged = false
   }
 
-  /** What was changed since it was last committed is as it was before. */
+  /** Drops the changes since the last commit. */
   abandon(): void {
     this.#changed.clear()
     this.#numbers = undefined
@@ -149,12 +149,12 @@ export class StoredTree implements Nodes {
     this.#number({ next, free: number })
   }
 
-  /** How many keys it has. */
+  /** Number of keys. */
   get size(): number {
     return this.nodes === 0 ? 0 : summaryOf(this.get(ROOT)).count
   }
 
-  /** How many nodes it has, with those that are free; none before it was begun. */
+  /** Number of nodes including free ones; 0 before `begin`. */
   get nodes(): number {
     return this.#load()?.next ?? 0
   }

@@ -21,26 +21,26 @@ import {
 } from './node.ts'
 import { ROOT } from './tree.ts'
 
-/** A node of more bytes is divided: one page of the store. */
+/** A larger node is split. This is one page of the store. */
 const MOST_BYTES = 4000
-/** One of fewer is joined with its neighbour, */
+/** A smaller node is merged with its neighbour, */
 const FEW_BYTES = 1000
-/** when both together are no longer than this. */
+/** if both together do not exceed this size. */
 const JOINED_BYTES = 3000
 
-/** No key is longer, so that a full node has at least three. */
+/** Highest size of a key, so that a full node has at least three. */
 export const MOST_KEY_BYTES = 1000
 
-/** Where the nodes of a tree are kept, in the transaction that writes them. */
+/** The nodes of a tree within a transaction. */
 export interface Nodes {
-  /** Not to be changed. */
+  /** The result must not be changed. */
   get(number: number): Buffer
-  /** One that may be changed, as it is to be kept. */
+  /** A copy that may be changed, and is stored. */
   own(number: number): Buffer
   put(number: number, node: Buffer): void
-  /** The number of a node that is not used. */
+  /** Allocates a node number. */
   take(): number
-  /** The number is not used any more. */
+  /** Frees a node number. */
   free(number: number): void
 }
 
@@ -49,7 +49,7 @@ interface Step {
   readonly index: number
 }
 
-/** Puts keys into a tree, and takes them out. In transactions. */
+/** Inserts and removes keys of a tree. Needs transactions. */
 export class TreeWriter {
   readonly #nodes: Nodes
 
@@ -57,12 +57,12 @@ export class TreeWriter {
     this.#nodes = nodes
   }
 
-  /** A tree without keys. */
+  /** Makes the tree empty. */
   begin(): void {
     this.#nodes.put(ROOT, emptyNode(0))
   }
 
-  /** False when the key was there. */
+  /** False if the key exists. */
   insert(key: Buffer): boolean {
     const { path, leaf: number } = this.#descend(key)
     const leaf = this.#nodes.get(number)
@@ -83,7 +83,7 @@ export class TreeWriter {
     return true
   }
 
-  /** @throws {Corruption} when the key is not there */
+  /** @throws {Corruption} if the key does not exist */
   remove(key: Buffer): void {
     const { path, leaf: number } = this.#descend(key)
     const leaf = this.#nodes.get(number)
@@ -110,14 +110,14 @@ export class TreeWriter {
     return { path, leaf: number }
   }
 
-  /** Keeps a node that has got an entry more, `at` its index; divided if it is too long. */
+  /** Stores a node that got an entry at index `at`; splits it if it is too large. */
   #grow(path: Step[], number: number, node: Buffer, at: number): void {
     if (node.length <= MOST_BYTES) {
       this.#nodes.put(number, node)
       return
     }
     const size = sizeOf(node)
-    // What grows at one point, as times do, leaves full nodes behind.
+    // Appending keys, as growing times do, leaves full nodes behind.
     const from = at >= size >>> 1 ? Math.min(at + 1, size - 1) : size >>> 1
     const left = without(node, from, size)
     const right = without(node, 0, from)
@@ -126,7 +126,7 @@ export class TreeWriter {
     this.#nodes.put(next, right)
     const parent = path.pop()
     if (!parent) {
-      // The root stays the root.
+      // The root keeps its number.
       const first = this.#nodes.take()
       this.#nodes.put(first, left)
       const entries = [
@@ -147,7 +147,7 @@ export class TreeWriter {
     this.#grow(path, parent.number, inserted(above, parent.index + 1, entry), parent.index + 1)
   }
 
-  /** Keeps a node that has lost an entry; one that has none is freed, one of few is joined with its neighbour. */
+  /** Stores a node that lost an entry. Frees it if it is empty, merges it with its neighbour if it is small. */
   #shrink(path: Step[], number: number, node: Buffer): void {
     this.#nodes.put(number, node)
     const parent = path.pop()
@@ -178,12 +178,12 @@ export class TreeWriter {
     const [l, r] = [this.#nodes.get(left), this.#nodes.get(right)]
     if (l.length + r.length + separator.length > JOINED_BYTES) return undefined
     if (levelOf(r) === 0) return joined(l, r)
-    // The first child's keys need not be as high as what stands there; those of the one before it end below its parent's.
+    // The separator of the first child may be too high; the one from the parent is a correct bound.
     const first = childEntry(separator, childAt(r, 0))
     return joined(l, inserted(removed(r, 0), 0, first))
   }
 
-  /** A root with one child becomes what that is. */
+  /** Replaces a root with a single child by that child. */
   #lowerRoot(): void {
     for (;;) {
       const root = this.#nodes.get(ROOT)
@@ -200,7 +200,7 @@ export class TreeWriter {
   }
 }
 
-/** The shortest bytes that are above all keys of one leaf and not above those of the other. */
+/** The shortest separator above all keys of the left leaf and not above those of the right one. */
 function separating(left: Buffer, right: Buffer): Buffer {
   const last = entryAt(left, sizeOf(left) - 1)
   const first = entryAt(right, 0)

@@ -16,23 +16,23 @@ import {
 /** The number of every tree's root. */
 export const ROOT = 0
 
-/** Keys in order that are read as those of a tree. */
+/** An ordered set of keys that is read like a tree. */
 export interface Keys {
-  /** How many keys are lower than one. */
+  /** Number of keys below `key`. */
   rank(key: Buffer): Steps<number>
-  /** A cursor at the key before which there are so many; past the end when there are not. */
+  /** A cursor at the key with this rank; past the end if there is none. */
   nth(rank: number): Steps<KeyCursor>
-  /** A cursor at the first key that is not below one. */
+  /** A cursor at the first key that is not below `key`. */
   from(key: Buffer): Steps<KeyCursor>
 }
 
-/** Goes through keys in order, in both directions. */
+/** Iterates over keys in both directions. */
 export interface KeyCursor {
-  /** Undefined before the first and after the last. */
+  /** Undefined before the first key and after the last. */
   readonly key: Buffer | undefined
-  /** The place that the key ends with. */
+  /** The place at the end of the key. */
   readonly place: number
-  /** Whether the key here has the same tuple as another one. */
+  /** Whether this key and another have the same tuple. */
   hasTupleOf(key: Buffer): boolean
   next(): void
   previous(): void
@@ -43,7 +43,7 @@ export function tupleOf(key: Buffer): Buffer {
   return key.subarray(0, key.length - POSITION_BYTES)
 }
 
-/** Places from here on are passed over: their items came later. */
+/** Keys at this place or a higher one are skipped: their items were created later. */
 export type Below = number
 
 interface Level {
@@ -52,23 +52,22 @@ interface Level {
 }
 
 /**
- * Keys in order, each of which ends with a place (6 bytes). The number of keys before any one of them, and the key of any
- * number, are found on one way from the root down. It is read as it was at one position, and with `below` as if there
- * were no places from that one on: then nodes with places on both sides are counted, time-sliced, once for each tree object.
+ * A B+-tree of keys that end with a place (6 bytes), with counts: the rank of a key and the key of a rank are found on
+ * one path from the root. Reads the tree as of one position. With `below`, keys at higher places are skipped; nodes
+ * with places on both sides are then counted in steps, once for each Tree object.
  */
 export class Tree implements Keys {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: Below
-  /** With `below`: the prefix sums of each inner node, by its number. */
+  /** With `below`: the prefix sums of inner nodes, by number. */
   readonly #sums = new Map<number, Float64Array>()
 
-  /** `nodeOf` gives the bytes of a node, which stay as they are. */
+  /** `nodeOf` returns the bytes of a node, which must not change. */
   constructor(nodeOf: (number: number) => Buffer, below: Below = HIGHEST) {
     this.#nodeOf = nodeOf
     this.#below = below
   }
 
-  /** How many keys are lower than one. */
   *rank(key: Buffer): Steps<number> {
     let number = ROOT
     let node = this.#nodeOf(number)
@@ -82,7 +81,6 @@ export class Tree implements Keys {
     return rank + this.#countIn(node, lowerBound(node, key))
   }
 
-  /** A cursor at the key before which there are so many; past the end when there are not. */
   *nth(rank: number): Steps<Cursor> {
     const levels: Level[] = []
     let left = rank
@@ -93,7 +91,7 @@ export class Tree implements Keys {
       const sums = yield* this.#sumsAt(number, node)
       let index = childWith(sums, left)
       left -= sums[index] as number
-      // Past the end there is the end of the last one.
+      // Past the end: descend to the end of the last child.
       if (index === size) left = Number.POSITIVE_INFINITY
       index = Math.min(index, size - 1)
       levels.push({ node, index })
@@ -108,12 +106,11 @@ export class Tree implements Keys {
     return new Cursor(this.#nodeOf, this.#below, levels)
   }
 
-  /** A cursor at the first key that is not below one. */
   *from(key: Buffer): Steps<Cursor> {
     return yield* this.nth(yield* this.rank(key))
   }
 
-  /** Prefix sums of an inner node: element n is how many keys its first n children have. */
+  /** Prefix sums of an inner node: element n is the number of keys in its first n children. */
   *#sumsAt(number: number, node: Buffer): Steps<Float64Array> {
     if (this.#below === HIGHEST) return sumsOf(node)
     const known = this.#sums.get(number)
@@ -137,7 +134,7 @@ export class Tree implements Keys {
     return levelOf(child) === 0 ? this.#countIn(child, size) : ((yield* this.#sumsAt(number, child))[size] as number)
   }
 
-  /** Of the first entries of a leaf. */
+  /** Number of visible keys among the first `to` entries. */
   #countIn(leaf: Buffer, to: number): number {
     if (this.#below === HIGHEST) return to
     let count = 0
@@ -146,7 +143,7 @@ export class Tree implements Keys {
   }
 }
 
-/** Prefix sums without `below`. The bytes of a node never change, so they are cached by node. */
+/** Prefix sums without `below`, cached by node, since the bytes of a node never change. */
 const sums = new WeakMap<Buffer, Float64Array>()
 
 function sumsOf(node: Buffer): Float64Array {
@@ -159,7 +156,7 @@ function sumsOf(node: Buffer): Float64Array {
   return made
 }
 
-/** The child that has the key of a number; their number when none has. */
+/** The child with the key of this rank; the number of children if there is none. */
 function childWith(sums: Float64Array, rank: number): number {
   let low = 0
   let high = sums.length - 1
@@ -171,7 +168,6 @@ function childWith(sums: Float64Array, rank: number): number {
   return low
 }
 
-/** Goes through keys in order, in both directions. */
 export class Cursor implements KeyCursor {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: Below
@@ -183,13 +179,13 @@ export class Cursor implements KeyCursor {
     this.#levels = levels
   }
 
-  /** The key here, whose bytes stay as they are; undefined before the first and after the last. */
+  /** The bytes do not change. Undefined before the first key and after the last. */
   get key(): Buffer | undefined {
     const { node, index } = this.#levels.at(-1) as Level
     return index >= 0 && index < sizeOf(node) ? entryAt(node, index) : undefined
   }
 
-  /** The place that the key here ends with. */
+  /** The place at the end of the key. */
   get place(): number {
     const { node, index } = this.#levels.at(-1) as Level
     return placeAt(node, index)
@@ -223,7 +219,10 @@ export class Cursor implements KeyCursor {
     } while (placeAt(leaf.node, leaf.index) >= this.#below)
   }
 
-  /** To just before, or just behind, the keys of the next leaf; false when there is none. */
+  /**
+   * Moves to just before the first key of the next leaf, or, backwards, just after the last one; false if there is
+   * none.
+   */
   #turn(by: 1 | -1): boolean {
     for (let depth = this.#levels.length - 2; depth >= 0; depth--) {
       const level = this.#levels[depth] as Level
@@ -244,7 +243,7 @@ export class Cursor implements KeyCursor {
     return false
   }
 
-  /** The next child with places that are not passed over. */
+  /** The next child with visible places. */
   #nextChild({ node, index }: Level, by: 1 | -1): number | undefined {
     const size = sizeOf(node)
     for (let at = index + by; at >= 0 && at < size; at += by) {
