@@ -30,14 +30,14 @@ export interface Health {
 
 export interface AdminOptions {
   readonly health: () => Health
-  /** By which one may say who one is; none where authentication is off. */
+  /** The active authentication schemes; none if authentication is off. */
   readonly schemes: readonly string[]
-  /** What only admins are shown of it. */
+  /** Warnings about settings, shown to admins only. */
   readonly warnings: readonly string[]
   readonly building: () => Building
   readonly reload: () => Promise<TakenInEdit>
   readonly snapshot: () => Promise<Position>
-  /** Undefined where the journal is not this process's own. */
+  /** Undefined if the server does not own the journal. */
   readonly verify: Verify | undefined
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Views
@@ -122,7 +122,7 @@ export function adminRoutes(options: AdminOptions): Router {
     }
   }
 
-  /** What is to be released after it was used is added to `former`. */
+  /** Readings that must be released after use are added to `former`. */
   async function restorationOf({ to, collection, key }: RestoreRequest, former: Reading[]): Promise<Restoration> {
     if (collection !== undefined && !views.any(collection)) {
       throw new Refusal('Unprocessable', `There never was a collection ${JSON.stringify(collection)}.`, [
@@ -142,16 +142,16 @@ export function adminRoutes(options: AdminOptions): Router {
   }
 }
 
-/** What is wrong with a file names items and paths: that is not for everybody. */
+/** Error details name items and paths, so only admins see them. */
 function withoutDetails(name: string, value: unknown): unknown {
   return name === 'detail' || name === 'cut' || name === 'urls' || name === 'segments' ? undefined : value
 }
 
-/** How many changes the answer lists; all of them are in the journal. */
+/** Highest number of changes in the response; the journal has all of them. */
 const CHANGES = 1000
 
 const RESTORE = ['to', 'collection', 'id', 'dryRun']
-/** Mistakes that are named; a request may have a hundred thousand. */
+/** Highest number of reported mistakes; a request may have a hundred thousand. */
 const FAULTS = 20
 
 interface RestoreRequest {

@@ -9,27 +9,27 @@ import type { LongText } from '../projections/query/answer.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** Resolves when the reply is complete; returns nothing where it is complete at once. */
+/** Resolves when the reply is complete; returns nothing if it is complete synchronously. */
 export type ApiRoute = (request: ApiRequest, reply: Reply) => void | Promise<void>
 
 export interface ApiResource {
-  /** As the router takes it. */
+  /** In the syntax of @koa/router. */
   readonly path: string
   readonly routes: Readonly<Partial<Record<Method, ApiRoute>>>
-  /** The methods of what is served at a path, where that differs; the other routes refuse with `MethodNotAllowed`. */
+  /** The methods that a path supports, if they depend on the path; other routes refuse with `MethodNotAllowed`. */
   readonly methodsAt?: (path: string) => readonly Method[]
 }
 
-/** A request under `/api` or `/events` as its routes see it, whichever way it came: through Koa or on the hot path. */
+/** A request under `/api` or `/events`, received through Koa or on the hot path. */
 export class ApiRequest {
-  /** As it was sent, without the query. */
+  /** As sent, without the query. */
   readonly path: string
   readonly querystring: string
   readonly principal: Principal
   readonly requestId: string
-  /** Gathers the body, decompressed, at most `Limits.BodyBytes`. */
+  /** Reads the body, decompressed, up to `Limits.BodyBytes`. */
   readonly bytes: () => Promise<Uint8Array>
-  /** For routes that gather the body themselves. */
+  /** For routes that read the body themselves. */
   readonly incoming: IncomingMessage
 
   constructor(incoming: IncomingMessage, parts: Pick<ApiRequest, RequestParts>) {
@@ -54,19 +54,19 @@ export class ApiRequest {
     return this.incoming.headers
   }
 
-  /** Of the connection, which may be a proxy's: `Gate.addressOf` knows the client's. */
+  /** The address of the connection, which may be a proxy's; `Gate.addressOf` returns the client's. */
   get remoteAddress(): string | undefined {
     return this.incoming.socket.remoteAddress
   }
 
-  /** The type that the client likes best; undefined when it accepts none of them. */
+  /** The type that the client prefers; undefined if it accepts none of them. */
   accepts<Type extends string>(types: readonly Type[]): Type | undefined {
     return (accepts(this.incoming).type([...types]) || undefined) as Type | undefined
   }
 
   /**
-   * Whether the client is taken to have gone away. One that has closed its side may still read, but most that do have gone;
-   * what takes long is not looked for any further then, nor streamed without end.
+   * Whether the client has probably disconnected. A client that closed its side may still read, but most such clients
+   * are gone, so long queries and endless streams stop.
    */
   isGone(): boolean {
     const { socket } = this.incoming
@@ -76,21 +76,21 @@ export class ApiRequest {
 
 type RequestParts = 'path' | 'querystring' | 'principal' | 'requestId' | 'bytes'
 
-/** A response. When a route throws, the headers that it set are still sent, with the problem. */
+/** A response. If a route throws, the headers that it has set are sent with the problem. */
 export class Reply {
   status = 200
-  /** A stream is destroyed when the client goes away, also before it was read. */
+  /** A stream is destroyed when the client disconnects, even if it was not read yet. */
   body: string | Readable | undefined
-  /** What the response reflects; undefined under `/api`: whatever the views hold when it is sent. */
+  /** The position that the response reflects; undefined under `/api`: that of the views when it is sent. */
   position: Position | undefined
-  /** Names and values in turn, as `writeHead` takes them. */
+  /** Names and values in turn, as `writeHead` accepts them. */
   readonly headers: string[]
 
   constructor(headers: string[] = []) {
     this.headers = headers
   }
 
-  /** Replaces the header where it is set already. */
+  /** Replaces an existing header. */
   set(name: string, value: string): void {
     const at = this.#indexOf(name)
     if (at < 0) this.headers.push(name, value)
@@ -102,13 +102,13 @@ export class Reply {
     if (at >= 0) this.headers.splice(at, 2)
   }
 
-  /** Adds a request header to those on which the response depends. */
+  /** Adds a request header to `Vary`. */
   vary(name: string): void {
     const at = this.#indexOf('Vary')
     this.set('Vary', at < 0 ? name : `${this.headers[at + 1]}, ${name}`)
   }
 
-  /** JSON text that is already made. */
+  /** Responds with existing JSON text. */
   json(text: string | LongText, status = 200): void {
     this.status = status
     this.set('Content-Type', 'application/json')
@@ -119,15 +119,15 @@ export class Reply {
     }
   }
 
-  /** A body of any length, sent at the pace of its reader. */
+  /** Responds with a body of any length, sent as fast as the client reads. */
   stream(type: string, body: Readable): void {
     this.set('Content-Type', type)
     this.body = body
   }
 
   /**
-   * Sets the entity tag; true when the client has that version already, and 304 is the whole response. Compared
-   * here and not by Koa, for which `Cache-Control: no-cache` (sent by Node's fetch) is never a match.
+   * Sets the entity tag; returns true if the client has that version, so that 304 is the whole response. Koa's `fresh`
+   * is not used, since `Cache-Control: no-cache`, which Node's fetch sends, disables it.
    */
   isNotModified({ headers }: Pick<ApiRequest, 'headers'>, tag: string): boolean {
     this.set('ETag', tag)
@@ -143,12 +143,12 @@ export class Reply {
   }
 }
 
-/** Whether a response that names no position of its own reflects what the views hold. */
+/** Whether a response without a position of its own reflects the views. */
 export function reflectsViews(path: string): boolean {
   return path.startsWith('/api/') || path === '/api'
 }
 
-/** Entity tags of If-Match or If-None-Match; what is not an entity tag matches nothing. */
+/** Parses the entity tags of If-Match or If-None-Match; malformed ones match nothing. */
 export function parseTags(header: string | undefined): Tags | undefined {
   if (header === undefined) return undefined
   return header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[^"]*"/g) ?? [])

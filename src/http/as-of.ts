@@ -8,7 +8,10 @@ export function asksForPast(parameters: readonly Parameter[]): boolean {
   return parameters.some(({ name }) => name === AS_OF)
 }
 
-/** The position that `asOf` asks for; undefined when the present is asked for. Beyond the head or in the future: refused. */
+/**
+ * The position that `asOf` names; undefined without `asOf`.
+ * @throws {Refusal} when it is beyond the head or in the future.
+ */
 export async function parseAsOf(
   parameters: readonly Parameter[],
   journal: Pick<Journal, 'head' | 'read'>,
@@ -21,7 +24,7 @@ export async function parseAsOf(
   return parseMoment(first.value, AS_OF, journal, now)
 }
 
-/** The instant that `asOf` stands for, in milliseconds since 1970. */
+/** The instant that `asOf` names, in milliseconds since 1970. */
 export async function timeOfAsOf(
   parameters: readonly Parameter[],
   journal: Pick<Journal, 'head' | 'read'>,

@@ -1,17 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BodyAwareResponse } from './unread-bodies.ts'
 
-/** First segments of paths that the server has itself: whether a proxy stripped a base path that begins so cannot be told. */
+/**
+ * First segments of the server's own paths. If a base path begins with one of them, it is impossible to tell whether a
+ * proxy has stripped it.
+ */
 const OWN = [
   ...['api', 'events', 'admin', 'health', 'metrics', 'token', 'logout', 'openapi.json', 'swagger'],
   ...['ws', 'socket.io', 'pages', 'client', 'uplot'],
 ]
 
 const MOST_CHARACTERS = 256
-/** Characters that mean nothing in HTML, in JSON and in the header `Link`. */
+/** Characters without special meaning in HTML, in JSON and in the `Link` header. */
 const PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~@+:-]+)*\/?$/
 
-/** `/recollect` of `/recollect/`; empty for the root, undefined for what is no path. */
+/** `/recollect` for `/recollect/`; empty for the root, undefined for an invalid path. */
 export function parseBasePath(text: string): string | undefined {
   if (text.length > MOST_CHARACTERS || !PATH.test(text)) return undefined
   return text.endsWith('/') ? text.slice(0, -1) : text
@@ -21,12 +24,12 @@ export function isOwnPath(path: string): boolean {
   return OWN.includes(path.split('/')[1] ?? '')
 }
 
-/** The path below which clients see the server: the setting, or what a trusted proxy names in X-Forwarded-Prefix. */
+/** The path below which clients reach the server: the setting, or X-Forwarded-Prefix of a trusted proxy. */
 export class BasePath {
   readonly #setting: string
   readonly #isTrusted: (remote: string) => boolean
 
-  /** `setting` is empty, or begins with a slash and ends without one. */
+  /** `setting` is empty, or begins with a slash and does not end with one. */
   constructor(setting: string, isTrusted: (remote: string) => boolean) {
     this.#setting = setting
     this.#isTrusted = isTrusted
@@ -44,19 +47,19 @@ export class BasePath {
   #forwarded({ headers, socket }: IncomingMessage): string | undefined {
     const sent = headers['x-forwarded-prefix']
     if (sent === undefined || !this.#isTrusted(socket.remoteAddress ?? '')) return undefined
-    // A proxy that appends its value has got the others from its client.
+    // Only the last value was written by the trusted proxy; earlier ones may come from the client.
     const last = String(sent).split(',').at(-1) as string
     return parseBasePath(last.trim())
   }
 }
 
-/** A request target may name its host, too (RFC 9112 §3.2.2): only the path matters, also when the host is not a valid one. */
+/** Reduces a request target in absolute form (RFC 9112 §3.2.2) to its path, even if the host is invalid. */
 export function originForm(target: string): string {
   const path = target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
   return path === target || path.startsWith('/') ? path : `/${path}`
 }
 
-/** A response whose `Location` and `Link` lead below the base path. Those who set them need not know it. */
+/** Adds the base path to `Location` and `Link`, so that routes need not know it. */
 export class BasedResponse extends BodyAwareResponse {
   basePath = ''
 

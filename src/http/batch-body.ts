@@ -5,19 +5,19 @@ import { bodyRefusal, normalizeCoding, tooLarge } from './koa-body.ts'
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }
 
-/** How many bytes a body may have, decompressed. */
+/** Highest size of a body after decompression. */
 export interface BodyLimits {
   readonly bytes: number
-  /** If it begins with a bracket, as a JSON list does. */
+  /** Applies if the body begins with a bracket, as a JSON list does. */
   readonly listBytes: number
 }
 
 /**
- * Gathers the body of a request, decompressed. It is refused while it is read, as soon as it has too many bytes, so that a small
- * body that inflates to gigabytes costs no more than the limit.
+ * Reads the body of a request, decompressed. Stops as soon as the limit is exceeded, so that a small body that inflates
+ * to gigabytes costs no more than the limit.
  */
 export async function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
-  // A middleware of the user has read it.
+  // User middleware has read it.
   if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
   normalizeCoding(request)
   const coding = request.headers['content-encoding']
@@ -47,7 +47,7 @@ export async function gatherBody(request: IncomingMessage, { bytes, listBytes }:
       request.on('close', gone)
     })
   } finally {
-    // What follows a refusal is not inflated.
+    // The rest is not inflated.
     source.removeAllListeners('data')
     if (decoder) {
       request.unpipe(decoder)
@@ -55,7 +55,7 @@ export async function gatherBody(request: IncomingMessage, { bytes, listBytes }:
     }
   }
 
-  /** Undefined while nothing but blanks was read. */
+  /** Undefined while only white space was read. */
   function limitOf(chunk: Buffer): number | undefined {
     const first = chunk.find((byte) => byte !== 0x20 && (byte < 0x09 || byte > 0x0d))
     if (first === undefined) return undefined

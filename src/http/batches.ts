@@ -19,7 +19,7 @@ import { originOf, refuseUnheeded, wantsLenient } from './requests.ts'
 export interface BatchesOptions {
   readonly handler: Pick<CommandHandler, 'bulk'>
   readonly slices: Slices
-  /** Of a single item. */
+  /** For a single item. */
   readonly bodyBytes: number
   readonly batchBytes: number
   readonly batchItems: number
@@ -27,10 +27,9 @@ export interface BatchesOptions {
 
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
-/** The body of a POST to a collection: one item, or the items of a batch. */
+/** The body of a POST to a collection: one item, or a batch. */
 export type Posted = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
 
-/** Batches of items that are POSTed to a collection. */
 export class Batches {
   readonly #options: BatchesOptions
   readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
@@ -63,7 +62,7 @@ export class Batches {
     return slices.run(() => itemsOfCsv(papa, text, limits), request)
   }
 
-  /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` those that can be created. */
+  /** Creates the items in one write: all of them, or with `Prefer: handling=lenient` the valid ones. */
   async create(
     request: ApiRequest,
     reply: Reply,
@@ -95,7 +94,7 @@ function createdIn(events: Iterable<DomainEvent>): readonly ItemId[] {
   return ids
 }
 
-/** A result for each item of the batch, in its order. */
+/** A result for each item of the batch, in order. */
 function* resultsOf({ events, rejected }: BulkOutcome, items: readonly BatchItem[]): Steps<string> {
   const created = createdIn(events)
   const texts: string[] = []
@@ -113,7 +112,7 @@ function* resultsOf({ events, rejected }: BulkOutcome, items: readonly BatchItem
 
 const DIGEST_BYTES = 1024 * 1024
 
-/** Stands for the bytes of a body, of which there may be many. */
+/** A digest stands for the body in the comparison of retries, since the body may be large. */
 function* digestOf(bytes: Uint8Array): Steps<Uint8Array> {
   const digest = createHash('sha256')
   for (let from = 0; from < bytes.length; from += DIGEST_BYTES) {

@@ -8,7 +8,7 @@ import type { ApiRequest } from './api.ts'
 
 export const JSON_TYPE = 'application/json'
 export const JSON_PATCH_TYPE = 'application/json-patch+json'
-/** In the order in which Accept-Patch names them. */
+/** In the order of Accept-Patch. */
 export const PATCH_TYPES = [
   'application/merge-patch+json',
   'application/json+merge-patch',
@@ -22,7 +22,7 @@ export interface Body {
   readonly json: JsonValue
 }
 
-/** A body is not taken in the form that it has. The header names the forms that are taken (RFC 9110 §15.5.16). */
+/** An unsupported media type or coding. The header names the supported ones (RFC 9110 §15.5.16). */
 export class UnsupportedBody extends Refusal {
   readonly header: 'Accept' | 'Accept-Patch' | 'Accept-Encoding'
   readonly accepted: string
@@ -35,8 +35,8 @@ export class UnsupportedBody extends Refusal {
 }
 
 /**
- * Parses a JSON body of one of the types, in `slices` where it is long. It is not left to koa-body's parser, which lets
- * through what JSON does not allow and hides what was sent.
+ * Parses a JSON body of one of the types, a long one in steps. koa-body's parser is not used: it accepts what JSON does
+ * not allow and does not expose the text.
  */
 export async function readBody(source: BodySource, types: readonly string[], slices: Slices): Promise<Body> {
   const { bytes, type } = await readBytes(source, types)
@@ -46,7 +46,7 @@ export async function readBody(source: BodySource, types: readonly string[], sli
 
 type BodySource = Pick<ApiRequest, 'headers' | 'bytes'>
 
-/** The bytes of a body of one of the types. There is at least one. */
+/** The bytes of a body of one of the types; at least one. */
 export async function readBytes(
   { headers, bytes }: BodySource,
   types: readonly string[],
@@ -84,7 +84,7 @@ export function parseItem({ json }: Pick<Body, 'json'>): JsonObject {
   return json
 }
 
-/** A merge patch (RFC 7396) or a JSON Patch (RFC 6902), by its type; an empty one is refused. */
+/** Parses a merge patch (RFC 7396) or a JSON Patch (RFC 6902), by content type. */
 export function* parseAnyPatch({ type, json }: Body): Steps<Patch> {
   if (type === JSON_PATCH_TYPE) return { type: 'operations', operations: yield* parsePatch(json) }
   if (!isObject(json)) throw new Refusal('Invalid', 'A merge patch of an item is a JSON object (RFC 7396).')

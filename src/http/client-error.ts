@@ -13,7 +13,7 @@ function malformed(detail: string): Answer {
   return { status: 400, reason: 'Bad Request', title: 'The request is not HTTP', detail }
 }
 
-/** What a request was that is no HTTP, by the error's code; it never reaches the app. */
+/** Responses to malformed requests by error code of Node's parser. Such requests never reach the app. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
   HPE_INVALID_URL: malformed(
     'The address in its request line holds what a URL does not (RFC 3986). Percent-encode all that is not ASCII, as UTF-8: %C3%A9 for \u00e9.',
@@ -34,7 +34,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
 
 const PROBLEM = 'application/problem+json'
 
-/** Answers what Node's parser refused, and ends the connection. */
+/** Responds to a request that Node's parser rejected, and closes the connection. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -45,12 +45,12 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   socket.write(
     `HTTP/1.1 ${answer.status} ${answer.reason}\r\nContent-Type: ${PROBLEM}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   )
-  // What is only late might still come, and must not be done after this.
+  // After a timeout the rest of the request may still arrive, and must not be executed.
   if (answer.status === 408) socket.destroySoon()
   else closeLingering(socket)
 }
 
-/** The fault of a request that RFC 9112 forbids and Node's parser accepts; undefined when there is none. */
+/** Checks what RFC 9112 forbids and Node's parser accepts; undefined if the request is valid. */
 export function malformation({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return `HTTP/${httpVersion} is not spoken here; HTTP/1.1 is (RFC 9112).`
@@ -65,7 +65,7 @@ export function malformation({ httpVersion, rawHeaders }: IncomingMessage): stri
   return undefined
 }
 
-/** Refuses such a request; its connection ends with the response. */
+/** Responds with 400 and closes the connection. */
 export function refuseMalformed(response: ServerResponse, detail: string): void {
   response.shouldKeepAlive = false
   response.writeHead(400, { 'Content-Type': PROBLEM }).end(problem(malformed(detail)))

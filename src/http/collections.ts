@@ -24,16 +24,16 @@ export interface DeletionOptions {
 }
 
 const DRY_RUN = 'dryRun'
-/** Ids that the answer lists; all of them are in the journal. */
+/** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
-/** Operators that compare. */
+/** Comparison operators. */
 const RANGES: readonly string[] = ['gt', 'gte', 'lt', 'lte']
 const NO_BODY = new Uint8Array()
 
-/** json-server's parameters: as fields of an item they select nothing, which a client that means something else would not notice. */
+/** Parameters of json-server. Ignoring them silently would delete more than the client means. */
 const FOREIGN = ['_sort', '_order', '_page', '_per_page', '_limit', '_start', '_end', '_embed', '_expand', '_dependent']
 
-/** PUT of a collection: there is one afterwards. */
+/** PUT of a collection: creates it if it does not exist. */
 export async function createCollection(
   request: ApiRequest,
   reply: Reply,
@@ -56,7 +56,7 @@ export async function createCollection(
   reply.json('[]', 201)
 }
 
-/** DELETE of a collection: of the items that the filters select, without filters of the collection itself. */
+/** DELETE of a collection: deletes the items that match the filters; without filters, the collection. */
 export async function deleteItems(
   request: ApiRequest,
   reply: Reply,
@@ -101,7 +101,7 @@ function parseDeletion(parameters: readonly Parameter[]) {
   return { filters, isDryRun: dryRun[0] === 'true' }
 }
 
-/** As text nearly all times are less than `now-30d`: a DELETE would delete much more than was meant. */
+/** Compared as text, nearly all times are less than `now-30d`: DELETE would delete far more than intended. */
 function checkFilters({ filters }: Query): void {
   for (const { path, operator, wanted } of filters) {
     if (!RANGES.includes(operator) || !mayBeRelative(wanted.map(({ text }) => ({ value: text })))) continue
@@ -112,7 +112,7 @@ function checkFilters({ filters }: Query): void {
   }
 }
 
-/** Items that were written since it was asked for may not be what the client knows. */
+/** Entity tags of collections do not cover items written since, so conditions are rejected. */
 function refuseConditions({ headers }: ApiRequest): void {
   for (const name of ['if-match', 'if-none-match'] as const) {
     if (headers[name] === undefined) continue

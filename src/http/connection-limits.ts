@@ -8,28 +8,33 @@ import { closeLingering } from './lingering-close.ts'
 
 export interface ConnectionLimitsOptions {
   readonly gate: Gate
-  /** Connections in all. */
+  /** Highest number of connections. */
   readonly most: number
-  /** Connections of one address, at most half of all. Loopback addresses and trusted proxies are exempt. */
+  /**
+   * Highest number of connections of one address, at most half of all. Loopback addresses and trusted proxies are
+   * exempt.
+   */
   readonly perAddress: number
   readonly log: Logger
 }
 
-/** How many connections there are, and how often one was refused. */
+/** Metrics of the connections. */
 export interface ConnectionFigures {
   readonly open: number
   readonly refused: number
 }
 
 const RETRY_SECONDS = 5
-/** Refused connections whose clients are given the time to read why; others are closed with the answer. */
+/**
+ * How many refused connections are closed gracefully, so that clients can read the reason; others are closed at once.
+ */
 const LINGERING = 8
-/** The log has one line about refused connections in this time. */
+/** At most one log line about refused connections in this time. */
 const LOG_MS = 10_000
 
 /**
- * Limits the connections of an HTTP server, and answers those beyond the limits with 503. Node's `maxConnections` would close
- * them without a word.
+ * Limits the connections of an HTTP server, and responds to others with 503. Node's `maxConnections` would close them
+ * without a response.
  */
 export class ConnectionLimits {
   readonly #options: ConnectionLimitsOptions
@@ -44,7 +49,7 @@ export class ConnectionLimits {
     this.#perAddress = new PerAddress(Math.min(options.perAddress, Math.ceil(options.most / 2)))
   }
 
-  /** Looks at each connection before all that listen for connections so far. */
+  /** Checks each connection before the existing listeners. */
   guard(http: Server): void {
     const others = http.listeners('connection') as ((socket: Socket) => void)[]
     http.removeAllListeners('connection')
@@ -58,7 +63,7 @@ export class ConnectionLimits {
   }
 
   #admit(socket: Socket): boolean {
-    // A connection whose offer of another protocol was declined comes a second time.
+    // A connection whose upgrade offer was declined is emitted a second time.
     if (this.#open.has(socket)) return true
     const { gate, most } = this.#options
     const { remoteAddress: remote } = socket
@@ -89,11 +94,11 @@ export class ConnectionLimits {
       this.#loggedAt = now
       this.#options.log.warn({ open: this.#open.size, refused: this.#refused }, `refusing connections: ${detail}`)
     }
-    // A client that resets its connection must not end the process.
+    // A connection reset must not end the process.
     socket.on('error', () => socket.destroy())
     socket.write(answer(detail))
     if (this.#lingering >= LINGERING) {
-      // The descriptor is free at once. What was written above is with the kernel already.
+      // Frees the descriptor at once. The kernel already has the response.
       socket.destroy()
       return
     }

@@ -2,13 +2,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 
-/** Requests of one connection that are answered at once. Those after them wait, and the connection is not read meanwhile. */
+/**
+ * Highest number of concurrent requests of one connection. Later ones wait, and the connection is not read meanwhile.
+ */
 const UNANSWERED = 32
 
-/** Whether a request has its response, which is sent within this turn of the event loop, will have it, or is left to others. */
+/**
+ * Whether a request has its response, which is sent within this turn of the event loop, will get it later, or is left
+ * to other listeners.
+ */
 export type Taken = 'answered' | 'pending' | 'left'
 
-/** Looks at each request before all that listen for requests so far, and says what came of it. */
+/** Sees each request before the existing listeners. */
 export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
 
 export interface Exchange {
@@ -17,27 +22,27 @@ export interface Exchange {
 }
 
 /**
- * What is pending on one connection. Requests that were sent behind others (pipelined) are answered in their order, and
- * in a way that RFC 9112 §9.3.2 allows: a read does not begin before the writes in front of it are answered, nor a
- * write before the reads. Writes go on together, as they share a flush; reads only as far as they are answered at once.
+ * The pending requests of one connection. Pipelined requests are answered in order, and executed as RFC 9112 §9.3.2
+ * allows: a read waits for earlier writes, and a write for earlier reads. Consecutive writes run concurrently, as they
+ * share a flush; consecutive reads only if they complete synchronously.
  */
 export interface Connection {
   readonly socket: Socket
-  /** To the last request that was received. */
+  /** The response to the last received request. */
   latest: ServerResponse | undefined
-  /** Whether the latest request has been answered, if its handling has begun. */
+  /** Whether the latest request is answered, if its handling has begun. */
   taken: Taken
-  /** Whether `latest` is among `unanswered`. A request that found the connection idle is not, unless another follows it. */
+  /** Whether `latest` is in `unanswered`. A request on an idle connection is not, unless another one follows. */
   isCounted: boolean
   readonly unanswered: Set<ServerResponse>
   writes: number
-  /** A read that takes its time. */
+  /** An asynchronous read. */
   read: ServerResponse | undefined
   waiting: Exchange[]
-  /** Whether it waits for its turn. */
+  /** Whether the connection is queued for a turn. */
   isReady: boolean
   isPaused: boolean
-  /** Whether Node's parser no longer reads it, because of a parse error or an upgrade. */
+  /** Whether Node's parser has stopped reading it, because of a parse error or an upgrade. */
   isDetached: boolean
   readonly stayPaused: () => void
 }

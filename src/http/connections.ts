@@ -6,24 +6,25 @@ import { type Connection, type Exchange, type Front, mayBegin, pause, type Taken
 import { lingerAtEnd } from './lingering-close.ts'
 
 /**
- * Requests that wait so on all connections together. Node parses all of what it has read, 64 KiB, before a connection can
- * be paused: up to 2,700 requests, which take 1.5 KB each. When there are more, the connection with the most is destroyed.
+ * Highest number of waiting requests on all connections. Node parses a whole chunk of 64 KiB before a connection can be
+ * paused: up to 2,700 requests, which take 1.5 KB each. Beyond the limit, the connection with the most requests is
+ * destroyed.
  */
 const WAITING = 20_000
-/** Requests from behind others that are begun in one turn of the event loop. */
+/** Waiting requests that are started in one turn of the event loop. */
 const BEGUN_PER_TURN = 32
 /** How long a client that has closed its side waits for a response to begin. */
 const HALF_CLOSED_MS = 5000
-/** A long poll there is given up at once, as its client waits for something that may not come. */
+/** Long polls of Socket.IO are aborted at once, as they may wait for ever. */
 const SOCKET_IO = '/socket.io/'
 
-/** All connections of an HTTP server, and in which order and number their requests are answered. */
+/** Tracks all connections of an HTTP server, and controls the order and number of their requests. */
 export class Connections {
   readonly #http: Server
   readonly #all = new Map<Socket, Connection>()
   #front: Front = () => 'left'
   #others: readonly RequestListener[] = []
-  /** In whose turn the next request is begun. */
+  /** Connections with a request to start, in order. */
   readonly #ready: Connection[] = []
   #isTurnComing = false
   #isReadingNothing = false
@@ -32,13 +33,14 @@ export class Connections {
 
   constructor(http: Server) {
     this.#http = http
-    // Undocumented, but there since Node 0.5: a client that closes its side after its request still gets the response.
+    // Undocumented, but present since Node 0.5: a client that closes its side after its request still gets the
+    // response.
     ;(http as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true
     http.on('connection', (socket) => this.#open(socket))
     http.on('clientError', (error, socket) => this.#break(error, socket as Socket))
   }
 
-  /** Begins to hand requests on: to `front`, and what that leaves to all that have listened for requests so far. */
+  /** Begins to dispatch requests: to `front`, and those that it leaves to the existing listeners. */
   serve(front: Front): void {
     this.#front = front
     this.#others = this.#http.listeners('request') as RequestListener[]
@@ -46,13 +48,13 @@ export class Connections {
     this.#http.on('request', (request, response) => this.#receive(request, response))
   }
 
-  /** From now on every response, also to a request that is here already, is its connection's last. */
+  /** From now on every response, also to pending requests, closes its connection. */
   drain(): void {
     this.#isDraining = true
     for (const { latest } of this.#all.values()) if (latest && !latest.headersSent) latest.shouldKeepAlive = false
   }
 
-  /** Calls back when all that came before on a connection, which is read no further, is answered; at once when it is. */
+  /** Stops reading a connection, and calls back when its earlier requests are answered. */
   afterAnswers(socket: Socket, go: () => void): void {
     const connection = this.#all.get(socket)
     const latest = connection?.latest
@@ -62,12 +64,14 @@ export class Connections {
     }
     if (!latest || latest.writableFinished) go()
     else if (latest.req.complete || latest.headersSent) latest.once('close', go)
-    // The rest of this request will not come. Its own response may not either.
+    // The rest of this request will not arrive, and maybe no response is sent.
     else if (latest.socket) go()
     else latest.once('socket', go)
   }
 
-  /** The same for a connection that Node's HTTP server has let go of, so that nobody else tells the responses that they can go on. */
+  /**
+   * `afterAnswers` for a connection that Node's HTTP server has released, so that its responses must be resumed here.
+   */
   beforeUpgrade(socket: Socket, go: () => void): void {
     const connection = this.#all.get(socket)
     const drained = (): void => {
@@ -83,13 +87,13 @@ export class Connections {
     })
   }
 
-  /** Whether a response to the connection's last request is still to be sent, or being sent. */
+  /** Whether the response to the connection's last request is not completely sent. */
   isAnswering(socket: Socket): boolean {
     const latest = this.#all.get(socket)?.latest
     return latest !== undefined && !latest.writableFinished
   }
 
-  /** Those that have a response to send. */
+  /** Connections with a response to send. */
   *answering(): Generator<Socket> {
     for (const socket of this.#all.keys()) if (this.isAnswering(socket)) yield socket
   }
@@ -97,7 +101,7 @@ export class Connections {
   #open(socket: Socket): void {
     const known = this.#all.get(socket)
     if (known) {
-      // Its offer of another protocol was declined. Node's own listener, which resumes, must come first.
+      // Its upgrade offer was declined. Node's own listener, which resumes, must come first.
       known.isDetached = false
       socket.off('resume', known.stayPaused).on('resume', known.stayPaused)
       return
@@ -114,7 +118,7 @@ export class Connections {
       isReady: false,
       isPaused: false,
       isDetached: false,
-      // Whoever reads a request's body resumes its connection.
+      // Reading a request's body resumes its connection.
       stayPaused: () => void (connection.isPaused && socket.pause()),
     }
     this.#all.set(socket, connection)
@@ -133,7 +137,7 @@ export class Connections {
     socket.once('close', () => clearTimeout(giveUp))
   }
 
-  /** The rest of the connection is not to be read. What came whole before it is still answered. */
+  /** Stops reading the connection. Complete requests before the error are still answered. */
   #break(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.#all.get(socket)
     if (!connection || connection.isDetached) return
@@ -147,7 +151,7 @@ export class Connections {
     if (!connection) return
     const before = connection.latest
     if (before && !before.shouldKeepAlive) {
-      // Requests behind the last response are not executed, so that no write is left without a response.
+      // Requests after the last response are not executed, so that no write is left without a response.
       pause(connection)
       lingerAtEnd(request.socket)
       return
@@ -155,7 +159,7 @@ export class Connections {
     if (this.#isDraining) response.shouldKeepAlive = false
     const problem = malformation(request)
     if (problem !== undefined) response.shouldKeepAlive = false
-    // Node gives a response its socket when those before it are sent.
+    // Node assigns a response its socket when the previous ones are sent.
     if (response.socket !== null) {
       connection.latest = response
       connection.isCounted = false
@@ -174,7 +178,7 @@ export class Connections {
     }
   }
 
-  /** Sees to it that the connection's next request is begun when it may be. */
+  /** Schedules the connection's next request as soon as it may start. */
   #advance(connection: Connection): void {
     if (mayBegin(connection) && !connection.isReady) {
       connection.isReady = true
@@ -190,7 +194,7 @@ export class Connections {
     }
   }
 
-  /** Connections take turns, so that none keeps the others, or those whose requests come one by one, from being answered. */
+  /** Connections take turns, so that one with many pipelined requests does not delay others. */
   #turn(): void {
     for (let begun = 0; begun < BEGUN_PER_TURN && this.#ready.length > 0; begun++) {
       const connection = this.#ready.shift() as Connection
@@ -208,7 +212,7 @@ export class Connections {
     this.#count(connection, response, this.#run(request, response, malformation(request)))
   }
 
-  /** Follows an unanswered response until it is sent. */
+  /** Tracks an unanswered response until it is sent. */
   #count(connection: Connection, response: ServerResponse, taken: Taken): void {
     const isWrite = !isSafe(response.req.method ?? '')
     connection.unanswered.add(response)
@@ -236,7 +240,10 @@ export class Connections {
     longest.socket.destroy()
   }
 
-  /** Until what was destroyed has let go of its memory: the event loop would read all connections that have something first. */
+  /**
+   * Pauses all connections until destroyed ones have released their memory; otherwise the event loop would read from
+   * the others first.
+   */
   #readNothing(): void {
     if (this.#isReadingNothing) return
     this.#isReadingNothing = true

@@ -11,12 +11,12 @@ import { OpenApi, type OpenApiOptions } from './openapi.ts'
 import { resource } from './resource.ts'
 
 export interface DocsOptions extends OpenApiOptions {
-  /** Where the build has put Swagger UI's files. */
+  /** The directory of Swagger UI's files, created by the build. */
   readonly swaggerAssets: string
   readonly streams: FileStreams
 }
 
-/** The page's files, by the names under which it asks for them. */
+/** Files of the page, by the names under which it requests them. */
 const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
   'swagger-ui.min.css': { file: 'swagger-ui.css', type: 'text/css' },
   'swagger-ui-bundle.js': { file: 'swagger-ui-bundle.js', type: 'text/javascript' },
@@ -24,7 +24,7 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
   'favicon-32x32.png': { file: 'favicon-32x32.png', type: 'image/png' },
 }
 
-/** `/openapi.json` and the page that shows it; nothing is fetched from anywhere else. */
+/** `/openapi.json` and Swagger UI. Nothing is loaded from other hosts. */
 export function docRoutes(options: DocsOptions): Router {
   const router = new Router({ sensitive: true, strict: true })
   const description = new OpenApi(options)
@@ -35,7 +35,7 @@ export function docRoutes(options: DocsOptions): Router {
   resource(router, '/swagger', {
     GET: (ctx) => {
       ctx.status = 301
-      // Relative, as all addresses of the page are: the path of a proxy may stand in front.
+      // Relative like all addresses of the page, because of proxies with a path.
       ctx.redirect('swagger/')
     },
   })
@@ -65,7 +65,7 @@ export function docRoutes(options: DocsOptions): Router {
   return router
 }
 
-/** Made when it is first asked for: a server starts sooner without it. */
+/** Created on first use, so that the server starts faster. */
 async function makePage(): Promise<Middleware> {
   const { koaSwagger } = await import('koa2-swagger-ui')
   return koaSwagger({
@@ -80,7 +80,7 @@ async function makePage(): Promise<Middleware> {
   }) as unknown as Middleware
 }
 
-/** The page's own script stands within it: it is allowed by its hash, and no other is. */
+/** Allows the page's inline script by its hash. */
 function policyFor(html: string): string {
   const hashes = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
     ([, script = '']) => `'sha256-${hash('sha256', script, 'base64')}'`,

@@ -10,39 +10,42 @@ export interface StreamOptions extends Source {
   readonly gate: Gate
 }
 
-/** How events are written one after the other. */
+/** The text format of a stream of events. */
 export interface Form {
   readonly begin: string
   readonly event: (position: Position, text: string) => string
-  /** Lest somebody on the way takes a stream that has nothing to say for dead; undefined where none can be given. */
+  /**
+   * Sent while there are no events, so that proxies keep the connection open; undefined if the format has nothing for
+   * it.
+   */
   readonly sign: string | undefined
 }
 
 export interface Streamed {
   readonly wanted: Wanted & { readonly limit?: number }
   readonly form: Form
-  /** Whether it goes on with what comes, or ends with what there is. */
+  /** Whether the stream continues with new events. */
   readonly follows: boolean
   readonly reader: Principal
-  /** Whether nobody reads it any more. */
+  /** Whether the client has disconnected. */
   readonly isGone: () => boolean
 }
 
-/** How often a stream looks whether whoever reads it still may. */
+/** How often to check that the reader's credentials are still valid. */
 const LOOK_MS = 500
 const SIGN_MS = 15_000
-/** Events are sent together up to about this length: of small ones, sending costs more than finding. */
+/** Events are sent in chunks of about this length: for small ones, sending costs more than finding. */
 const PART_CHARACTERS = 16 * 1024
 
 /**
- * All that match, then, if asked for, those that come. It reads the journal at the pace of its reader: for a slow one it
- * keeps what one turn of the search found, and no open file.
+ * Yields all matching events, then, if requested, new ones. Reads the journal as fast as the client reads; for a slow
+ * client it holds the result of one search turn, and no open file.
  */
 export async function* stream(options: StreamOptions, streamed: Streamed): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
   const { wanted, form, follows, reader, isGone } = streamed
   const mayRead = (): boolean => gate.isValid(reader)
-  // Empty or not, the beginning takes the headers with it.
+  // Even an empty first chunk sends the headers.
   yield form.begin
   let saidAt = performance.now()
   let left = wanted.limit ?? Number.POSITIVE_INFINITY

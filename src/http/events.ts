@@ -15,7 +15,7 @@ import { type HttpQueryLimits, parametersOf } from './requests.ts'
 
 export interface EventsOptions extends StreamOptions {
   readonly limits: HttpQueryLimits
-  /** The streams that are open, by address. */
+  /** Counts the open streams by address. */
   readonly streams: PerAddress
   /** How long a stream waits for the position in Last-Event-ID. */
   readonly waitSeconds: number
@@ -23,14 +23,14 @@ export interface EventsOptions extends StreamOptions {
 
 const EVENT_STREAM = 'text/event-stream'
 const DEFAULT_LIMIT = 512
-/** After which a client may try again that has too many streams. */
+/** Retry-After for a client with too many streams. */
 const RETRY_SECONDS = 5
-/** A page of very large events ends earlier: no string holds more than twice this. */
+/** A page of very large events ends earlier: the longest string has about twice this length. */
 const PAGE_CHARACTERS = 2 ** 28
-/** Characters that are encoded and sent at once, approximately. */
+/** Approximate number of characters encoded and sent at once. */
 const PIECE_CHARACTERS = 2 ** 18
 
-/** `/events`: the journal as it is, oldest first; a page also newest first. */
+/** `/events`: the journal, oldest first; pages also newest first. */
 export function eventResources(options: EventsOptions): readonly ApiResource[] {
   const { journal, limits } = options
   const events: ApiResource = {
@@ -133,7 +133,7 @@ export function eventResources(options: EventsOptions): readonly ApiResource[] {
     reply.stream(type, body)
   }
 
-  /** Waits for a position of which a node of a cluster may not know yet. Refuses one that does not come. */
+  /** Waits for a position that a cluster node may not have yet, and throws if it does not arrive. */
   async function arrived(position: Position): Promise<Position> {
     const { arrivals, waitSeconds } = options
     const deadline = performance.now() + waitSeconds * 1000
@@ -152,7 +152,7 @@ export function eventResources(options: EventsOptions): readonly ApiResource[] {
   }
 }
 
-/** A JSON array, made in pieces when it is long. */
+/** A JSON array, created in pieces if it is long. */
 class PageText {
   size = 0
   characters = 0
@@ -184,7 +184,7 @@ class PageText {
   }
 }
 
-/** Beside what is wanted, how much of it. */
+/** The filter and the amount. */
 interface Asked extends Wanted {
   readonly limit?: number
   readonly follow?: boolean
@@ -192,7 +192,7 @@ interface Asked extends Wanted {
 }
 
 const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, Form>> = {
-  // Not every parser takes an empty line, so that there is no sign of life.
+  // No sign of life, since not every parser accepts empty lines.
   [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, sign: undefined },
   // WHATWG HTML, "Server-sent events".
   [EVENT_STREAM]: {

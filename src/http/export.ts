@@ -21,7 +21,7 @@ import { onFirstUse } from './late-modules.ts'
 
 export interface TaggedQuery {
   readonly query: Query
-  /** Whether only an event can change its result, so that it has an `ETag`. */
+  /** Whether the result changes only by events, so that it has an `ETag`. */
   readonly isTagged: boolean
 }
 
@@ -32,7 +32,7 @@ export interface ExportsOptions {
   readonly linkOf: (name: string, parameters: readonly Parameter[], query: Query, total: number) => string | undefined
 }
 
-/** How a list of items is asked for. */
+/** The requested form of a list of items. */
 interface Wanted {
   readonly form: Form
   /** The whole result instead of a page. */
@@ -44,30 +44,30 @@ interface Asked extends Wanted, TaggedQuery {
   readonly parameters: readonly Parameter[]
 }
 
-/** Undefined when a page is wanted as JSON. Refuses a form that there is not. */
+/** Undefined for a page of JSON. Rejects unsupported forms. */
 export function exportOf(form: Form | undefined, parameters: readonly Parameter[]): Wanted | undefined {
   if (!form) throw new Refusal('NotAcceptable', `Items come as ${Object.values(TYPES).join(', ')}.`)
   const isWhole = isForAll(parameters)
   return form === 'json' && !isWhole ? undefined : { form, isWhole }
 }
 
-/** Whole results that are sent at a time. Each keeps in the store what it reads and others replace. */
+/** Highest number of whole results being sent. Each makes the store keep replaced rows. */
 const MOST_AT_ONCE = 16
-/** After which a client may try again. */
+/** Retry-After beyond that number. */
 const RETRY_SECONDS = 5
-/** Items that are read and written at once, or characters of them. */
+/** Items, or characters of items, read and written at once. */
 const PART_ITEMS = 256
 const PART_CHARACTERS = 128 * 1024
 
 const TYPE_HEADERS: Readonly<Record<Form, string>> = { ...TYPES, csv: `${TYPES.csv}; charset=utf-8` }
 
-/** Items one part after the other, each once; undefined after the last. */
+/** Returns items part by part, each once; undefined after the last. */
 type Source = () => Steps<readonly ItemText[] | undefined>
 
-/** What is sent: its items from the beginning, in their order or in any. */
+/** Starts reading the items, in order or in any order. */
 type Sources = (isOrdered: boolean) => Source
 
-/** The items of a collection in other forms than JSON, and whole results in any form. */
+/** Responds with items in other formats than JSON, and with whole results in any format. */
 export class Exports {
   readonly #options: ExportsOptions
   readonly #slices = new Slices()
@@ -78,7 +78,7 @@ export class Exports {
     this.#options = options
   }
 
-  /** Answers from the reading, and releases it. */
+  /** Responds with the items of a reading, and releases it. */
   async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: Reading): Promise<void> {
     const { tagAt } = this.#options
     const { form, isWhole, query, isTagged } = asked
@@ -158,7 +158,7 @@ export class Exports {
     }
   }
 
-  /** Makes the body. `ended` is called when it is sent, or cannot be sent any more. */
+  /** Creates the body. Calls `ended` when it is sent or aborted. */
   async #send(
     reply: Reply,
     form: Form,
@@ -170,7 +170,7 @@ export class Exports {
     const slices = this.#slices
     let body: TextStream | undefined
     const { limit } = this.#options.askerOf(request)
-    // What is being made when its client goes away is given up.
+    // Work stops when the client disconnects.
     const asker: Asker = { isGone: () => request.isGone() || body?.destroyed === true, limit }
     const writer = await this.#writer(form, query, sources, asker)
     const source = sources(true)
@@ -179,7 +179,7 @@ export class Exports {
     let isEnded = false
     const next = async (): Promise<string | undefined> => {
       if (isEnded) return undefined
-      // Others have a turn between two parts, also where the client takes each at once.
+      // Yields to the event loop between two parts, even if the client reads without delay.
       await setImmediate()
       const items = await slices.run(source, asker)
       if (items) text += (parts++ > 0 ? writer.between : '') + (await slices.run(() => writer.part(items), asker))
@@ -198,7 +198,7 @@ export class Exports {
     if (form === 'ndjson') return linesWriter(fields)
     const papa = await this.#papa()
     const nameOf = grouping && grouping.kind !== 'newest' ? plainName : formatPath
-    // The header row comes first, so all items are looked at for it.
+    // The header row comes first, so all items are read for it.
     const { columns, shapes } = await this.#slices.run(() => columnsOf(sources(false), fields, nameOf), asker)
     return csvWriter(papa, columns, shapes, fields)
   }
@@ -219,12 +219,12 @@ function* columnsOf(
   }
 }
 
-/** The names of the columns of a row may have dots of their own, as `avg(data.temperature)` has. */
+/** The names of the columns of a row may contain dots, as `avg(data.temperature)` does. */
 function plainName(path: Path): string {
   return path.join('.')
 }
 
-/** The rows of a grouped query, or its newest items. In CSV a distinct value is a row of one column. */
+/** The rows of a grouped query, or its newest items. In CSV a distinct value is a row with one column. */
 function* rowsOf(text: Answer['text'], form: Form, { grouping }: Query): Steps<readonly ItemText[]> {
   const rows = (yield* parseSteps(typeof text === 'string' ? text : text.pieces.join(''))) as readonly JsonValue[]
   const column = form === 'csv' && grouping?.kind === 'distinct' ? formatPath(grouping.path) : undefined
@@ -236,7 +236,7 @@ function* rowsOf(text: Answer['text'], form: Form, { grouping }: Query): Steps<r
   return items
 }
 
-/** Whether the whole result is asked for, and no page of it. */
+/** Whether the whole result is requested instead of a page. */
 function isForAll(parameters: readonly Parameter[]): boolean {
   const asked = parameters.filter(({ name }) => name === ALL)
   const [first] = asked
@@ -256,7 +256,7 @@ function found(reading: Reading, query: Query): Source {
   const cursor = new ResultCursor(reading, query)
   let places: readonly number[] = []
   let index = 0
-  // What is kept changes where the work is done, as it may be begun anew before that.
+  // State changes inside the steps, since work may restart before them.
   return function* () {
     while (index >= places.length) {
       const next = yield* cursor.next()

@@ -3,10 +3,10 @@ import { ReadStream } from 'node:fs'
 import type { Context } from 'koa'
 import { Refusal } from '../errors.ts'
 
-/** Headers of a file, which are none of the problem that is sent instead. */
+/** Headers of a file that must not be sent with a problem. */
 const OF_FILE = ['Last-Modified', 'Cache-Control', 'ETag']
 
-/** Limits the files that are being sent: each one keeps a descriptor open until its client has read it. */
+/** Limits the number of files being sent, each of which keeps a descriptor open. */
 export class FileStreams {
   readonly #most: number
   #open = 0
@@ -15,7 +15,10 @@ export class FileStreams {
     this.#most = most
   }
 
-  /** Runs what may make a stream of a file the response's body. Waits until the file is open, as a problem can still be sent. */
+  /**
+   * Runs `serve`, which may set a file stream as body. Waits until the file is open, so that an error can still become
+   * a problem.
+   */
   async run(ctx: Context, serve: () => unknown): Promise<void> {
     if (this.#open >= this.#most) {
       throw new Refusal('Unavailable', `The server is sending ${this.#most} files, and sends no more for now.`)

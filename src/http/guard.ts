@@ -6,7 +6,7 @@ import { credentialsOf, type Gate, isRefused, type Refused } from '../access/gat
 import { includes, isSafe, neededRole } from '../access/roles.ts'
 import { Refusal } from '../errors.ts'
 
-/** What a page of another origin may read of an answer. */
+/** Response headers that pages of other origins may read. */
 const EXPOSED = [
   'ETag',
   'Link',
@@ -18,7 +18,7 @@ const EXPOSED = [
   'X-Total-Count',
 ]
 
-/** Lets the pages of allowed origins call; for all others the browser's own rule stands. */
+/** Sends CORS headers to pages of allowed origins. */
 export function crossOrigin({ origins }: Gate, credentials: boolean): Middleware {
   const answer = cors({
     origin: (ctx: Context) => (origins.allows(ctx.get('Origin'), ctx.host) ? ctx.get('Origin') : ''),
@@ -29,22 +29,22 @@ export function crossOrigin({ origins }: Gate, credentials: boolean): Middleware
   }) as unknown as Middleware
   return (ctx, next) => {
     if (ctx.headers.origin !== undefined) return answer(ctx, next)
-    // Caches must know that the answer to a page differs.
+    // Caches must know that the response depends on the origin.
     ctx.vary('Origin')
     return next()
   }
 }
 
-/** Where who asks makes a difference although nobody has to say. */
+/** Paths that use credentials without requiring them. */
 const OPTIONAL = ['/health']
 
-/** Lets in who may: before any route, so that none can be forgotten. */
+/** Authorizes requests before any route, so that no route can be left open. */
 export function guard(gate: Gate): Middleware {
   return async (ctx, next) => {
     refuseForeign(ctx, gate)
     const needed = isPreflight(ctx) ? undefined : neededRole(ctx.method, ctx.path)
     if (needed === undefined && !OPTIONAL.includes(ctx.path)) return next()
-    // Caches know of Authorization, but not of an API key or of a token in the address.
+    // Caches know about Authorization, but not about API keys and tokens in the URL.
     if (gate.access) ctx.set('Cache-Control', 'private, no-cache')
     const admitted = await gate.admit(credentialsOf(ctx.headers, tokenInQuery(ctx)), () => addressOf(ctx.req, gate))
     if (isRefused(admitted)) {
@@ -61,8 +61,8 @@ export function guard(gate: Gate): Middleware {
 }
 
 /**
- * Before anything is counted against the address: what pages send that may not call. What they only read, browsers keep from
- * them, but not what comes with a token that they made up.
+ * Rejects requests of forbidden origins before any failure is counted for the address. Safe requests are not rejected,
+ * since browsers withhold their responses, unless they carry a token in the URL.
  */
 function refuseForeign(ctx: Context, { hosts, origins }: Gate): void {
   const { headers, method } = ctx
@@ -77,12 +77,12 @@ function refuseForeign(ctx: Context, { hosts, origins }: Gate): void {
   throw new Refusal('Forbidden', `Pages of ${page} may not do this. Cors.Origins names those that may.`)
 }
 
-/** Of the client, as failures are counted by it. */
+/** The client's address, by which failures are counted. */
 export function addressOf({ socket, headers }: IncomingMessage, gate: Gate): string {
   return gate.addressOf(socket.remoteAddress, headers)
 }
 
-/** The parameter in which a browser's EventSource, which cannot set headers, brings its token. */
+/** The query parameter for the token of EventSource, which cannot set headers. */
 export const ACCESS_TOKEN = 'access_token'
 
 function tokenInQuery(ctx: Context): string | undefined {
@@ -94,7 +94,7 @@ export function principalOf(ctx: Context): Principal | undefined {
   return ctx.state.principal as Principal | undefined
 }
 
-/** The refusal, with the headers that it comes with. */
+/** The refusal; sets its headers. */
 export function refusalOf(ctx: Context, { access }: Gate, refused: Refused): Refusal {
   if (refused.refused === 'TooManyRequests') {
     ctx.set('Retry-After', String(refused.waitSeconds))

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa'
 
-/** Scripts and styles of our own only; no page of ours may be shown within another. */
+/** Allows only the server's own scripts and styles, and no framing of pages. */
 export const CONTENT_SECURITY_POLICY = [
   "default-src 'self'",
   "script-src 'self'",
@@ -12,7 +12,7 @@ export const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** What browsers are told of every answer, and of pages. An empty policy is not sent. */
+/** Sets security headers on every response, and the policy on pages. An empty policy is not sent. */
 export function securityHeaders(policy: string): Middleware {
   return async (ctx, next) => {
     ctx.set('X-Content-Type-Options', 'nosniff')

@@ -16,14 +16,16 @@ import { takesBody } from './resource.ts'
 
 type HotPathOptions = Pick<AppOptions, 'resources' | 'gate' | 'bodyBytes' | 'position' | 'observe' | 'log' | 'newId'>
 
-/** Nothing but what RFC 3986 lets a path and a query have, or nearly, so that they need no parser; no segment is empty. */
+/**
+ * Nearly the characters that RFC 3986 allows in paths and queries, so that they need no parser; no segment is empty.
+ */
 const SEGMENT = '[^/?#\\0- \\x7f-\\uffff]+'
 const QUERY = '(?:[?][^#\\0- \\x7f-\\uffff]*)?'
 
 /**
- * Serves the plainest requests in front of Koa and Socket.IO, by the same routes: Koa, its router and what is mounted
- * around them cost several times what such a route does. All others are left to Koa: those that the gate refuses or has
- * not seen before, pages of other origins, other methods, unusual addresses and bodies.
+ * Serves plain requests before Koa and Socket.IO, with the same routes: Koa and its middleware take several times as
+ * long as the route itself. Other requests are left to Koa: unknown or wrong credentials, other origins, other methods,
+ * unusual addresses and bodies.
  */
 export function hotPath(options: HotPathOptions): Front {
   const { resources, gate, bodyBytes, position, observe, log, newId } = options
@@ -87,13 +89,13 @@ export function hotPath(options: HotPathOptions): Front {
   }
 }
 
-/** The plain addresses of a resource. */
+/** Matches the plain addresses of a resource. */
 function matching({ path }: ApiResource): RegExp {
   const segments = path.replace(/\*\w+/, `${SEGMENT}(?:/${SEGMENT})*`).replace(/:\w+/g, SEGMENT)
   return new RegExp(`^${segments}${QUERY}$`)
 }
 
-/** Whether the length of the body is known and small enough, and nothing but JSON is to be made of its bytes. */
+/** Whether the body is JSON of a known, permitted length without coding. */
 function hasPlainBody(headers: IncomingHttpHeaders, limitBytes: number): boolean {
   return (
     PATCH_TYPES.some((type) => type === headers['content-type']) &&
@@ -109,7 +111,7 @@ function send(response: ServerResponse, reply: Reply, done: (error?: Error | nul
   if (typeof body === 'string') {
     const bytes = Buffer.byteLength(body)
     headers.push('Content-Length', String(bytes))
-    // Of ASCII the two are the same, and latin1 is quicker.
+    // latin1 gives the same bytes for ASCII, and is faster.
     response.writeHead(status, headers).end(body, bytes === body.length ? 'latin1' : 'utf8')
   } else if (body) pipeline(body, response.writeHead(status, headers), done)
   else response.writeHead(status, headers).end()

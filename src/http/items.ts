@@ -51,12 +51,12 @@ export interface ItemsOptions {
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
-/** Clients accept headers of 16 KiB in all. */
+/** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
-/** POST has a route, too: its 409 says what an object has instead. */
+/** POST has a route as well: its 409 explains what objects support instead. */
 const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
-/** Of answers to queries that are asked again and again. */
+/** Size of the cache of responses to frequent queries. */
 const KEPT_BYTES = 8 * 1024 * 1024
 
 /** `/api`: the collections and their items. */
@@ -140,7 +140,7 @@ export function apiResources({
     routes: { GET: readValue },
   }
 
-  /** At the path of a collection a single object is written as an item is at its own. */
+  /** At the path of a collection, a single object is written like an item. */
   const single: ApiResource = {
     ...collection,
     routes: {
@@ -187,24 +187,24 @@ export function apiResources({
     throw new Refusal('Invalid', 'A single object is deleted as a whole: it takes no filters and no dryRun.')
   }
 
-  /** Whether a path is that of a single object, also of one that was deleted. */
+  /** Whether the path is that of a single object, existing or deleted. */
   function isObject(path: string): boolean {
     try {
       return views.any(apiSegments(path)[0] ?? '')?.isObject === true
     } catch {
-      // An address that cannot be decoded.
+      // The address cannot be decoded.
       return false
     }
   }
 
-  /** The position to read at; undefined for now. */
+  /** The position to read at; undefined for the present. */
   async function momentOf(parameters: readonly Parameter[], reply: Reply): Promise<Position | undefined> {
     const at = await parseAsOf(parameters, journal, now)
     if (at !== undefined) reply.set('Cache-Control', 'private, no-cache')
     return at
   }
 
-  /** Says in the answer which position it is of: in the same step in which it is read, as another event may come before the next. */
+  /** Sets the response's position in the same turn in which the data is read, before another event can come. */
   function reflect(reply: Reply, at: Position | undefined): void {
     reply.position = at ?? views.position
   }
@@ -235,11 +235,11 @@ export function apiResources({
   function queryOf(name: string, parameters: readonly Parameter[], nowMs = now().getTime()): TaggedQuery {
     const time = queries.timeOf(name)
     const query = parseQuery(parameters, limits, { time, now: nowMs })
-    // What is relative to now changes without an event.
+    // Filters relative to now change without an event.
     return { query, isTagged: !time || !mayBeRelative(parameters) }
   }
 
-  /** A page of the collection as it is now or was. */
+  /** A page of the collection, in the present or past. */
   function readPage(
     request: ApiRequest,
     reply: Reply,
@@ -253,14 +253,14 @@ export function apiResources({
     const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
       reply.position = at
       if (!exists) {
-        // It was removed while it was looked through.
+        // The collection was removed during the query.
         if (isTagged) reply.remove('ETag')
         throw unknownCollection(name)
       }
       if (isTagged) reply.set('ETag', tagAt(position))
       const page = { text, total, link: linkOf(name, parameters, query, total) }
       replyPage(reply, page)
-      // What is long is not worth its room.
+      // Long pages are not cached.
       if (isTagged && source === views.find(name) && typeof text === 'string') {
         answers.note(request.url, position, { ...page, text })
       }
@@ -275,7 +275,7 @@ export function apiResources({
     return { isGone: () => request.isGone(), limit: { seconds, refusal: () => tookTooLong(seconds) } }
   }
 
-  /** Whatever changes a page is an event of its collection; the journal's id tells one history from another. */
+  /** Every change of a page is an event of its collection; the journal's id distinguishes histories. */
   function tagAt(position: Position): string {
     return `"${position}-${journal.id}"`
   }
@@ -295,7 +295,7 @@ export function apiResources({
     if (!reply.isNotModified(request, tag)) reply.json(text)
   }
 
-  /** An item or a value inside one, or inside a single object, now or as it was. */
+  /** An item, a value inside one, or inside a single object, in the present or past. */
   async function readValue(request: ApiRequest, reply: Reply): Promise<void> {
     const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
     const at = await momentOf(parametersOf(request, limits), reply)
@@ -319,7 +319,7 @@ export function apiResources({
   }
 }
 
-/** The text of what a URL's further segments name within a value; undefined when there is nothing. */
+/** The text of the nested value that the URL's further segments name; undefined if it does not exist. */
 function* textAt(whole: string, segments: readonly string[]): Steps<string | undefined> {
   const found = valueAt(yield* parseSteps(whole), segments)
   return found === undefined ? undefined : yield* stringifySteps(found)
@@ -339,7 +339,7 @@ function linkOf(name: string, parameters: readonly Parameter[], { page }: Query,
   return linkHeader(collectionPath(name), pageLinks(parameters, page, total))
 }
 
-/** A link repeats the query: of a very long one there is room for the next page alone, or for none. */
+/** Links repeat the query: for a very long one only the next page fits, or none. */
 function linkHeader(path: string, links: readonly PageLink[]): string | undefined {
   const linksOf = (wanted: typeof links): string =>
     wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
@@ -383,7 +383,7 @@ function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Re
   if (created) reply.set('Location', itemPath(event.collection, item.key))
   const isWanted = wantsRepresentation(headers)
   if (isWanted) reply.set('Preference-Applied', 'return=representation')
-  // A single object that was created has no id to tell.
+  // A created single object has no id to return.
   if (isWanted || (created && item.id === OBJECT_ID)) reply.json(item.text, created ? 201 : 200)
   else if (created) reply.json(JSON.stringify({ id: item.id }), 201)
   else reply.status = 204

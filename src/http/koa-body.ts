@@ -6,12 +6,15 @@ import { Refusal } from '../errors.ts'
 import { PATCH_TYPES, UnsupportedBody } from './bodies.ts'
 import { onFirstUse } from './late-modules.ts'
 
-/** koa-body reads the length as 32 bits. */
+/** koa-body stores the length in 32 bits. */
 const LONGEST = 2 ** 31 - 1
-/** What koa-body is made of, the largest first. */
+/** Dependencies of koa-body, the largest first. */
 const PARTS = ['zod', 'formidable', 'co-body']
 
-/** Reads a body of one of the JSON types as it is. koa-body's own parser lets through what JSON does not allow and hides what was sent. */
+/**
+ * Reads a body of a JSON type as text. koa-body's own parser accepts what JSON does not allow and does not expose the
+ * text.
+ */
 export function jsonBody(limitBytes: number): Middleware {
   return mounted(limitBytes, {
     text: true,
@@ -23,7 +26,10 @@ export function jsonBody(limitBytes: number): Middleware {
   })
 }
 
-/** Reads the fields of a JSON object, a form or multipart. Its parsers quote the body in their errors, and with it a password. */
+/**
+ * Reads the fields of a JSON object, a form or multipart. Its parsers quote the body in their errors, which may contain
+ * a password.
+ */
 export function formBody(limitBytes: number): Middleware {
   const form = {
     json: true,
@@ -37,14 +43,15 @@ export function formBody(limitBytes: number): Middleware {
   return mounted(limitBytes, form, () => 'The body could not be read.')
 }
 
-/** The bytes that `jsonBody` read; none when the request had no body of such a type. */
+/** The bytes that `jsonBody` read; empty if the request had no such body. */
 export function bodyOf({ request }: Context): Uint8Array {
   return Buffer.from((request as { body?: string }).body ?? '', 'latin1')
 }
 
 /**
- * koa-body, loaded with the first body: a server starts in 0.35 s of processor time without it and in 0.47 s with it. All of
- * it at once would block the event loop for 70 ms, so its parts are loaded one by one, and where npm put them out of reach, with it.
+ * Loads koa-body with the first body: the server starts in 0.35 s of processor time instead of 0.47 s. Loading it at
+ * once would block the event loop for 70 ms, so its dependencies are loaded one by one, if they can be resolved from
+ * here.
  */
 function mounted(limitBytes: number, options: Partial<KoaBodyMiddlewareOptions>, describe = unreadable): Middleware {
   const onError = (error: Error): never => {
@@ -68,7 +75,10 @@ function mounted(limitBytes: number, options: Partial<KoaBodyMiddlewareOptions>,
 
 const CODINGS = ['gzip', 'deflate', 'br', 'identity']
 
-/** koa-body knows codings in lower case alone. Case says nothing, and `x-gzip` is `gzip` (RFC 9110 §8.4.1). */
+/**
+ * Normalizes Content-Encoding (RFC 9110 §8.4.1: case-insensitive, and `x-gzip` means `gzip`); koa-body knows lower case
+ * only.
+ */
 export function normalizeCoding({ headers }: IncomingMessage): void {
   const sent = headers['content-encoding']
   if (!sent) return
@@ -84,10 +94,10 @@ export function normalizeCoding({ headers }: IncomingMessage): void {
   headers['content-encoding'] = coding
 }
 
-/** From zlib (gzip, deflate), from Brotli, and when the client goes away. */
+/** Errors of zlib (gzip, deflate), of Brotli, and of disconnected clients. */
 const UNREADABLE = /^(Z_|ERR__ERROR_FORMAT|ERR_BROTLI|ECONNRESET$|ERR_STREAM_PREMATURE_CLOSE$)/
 
-/** What a failure to read a body means for the client; a failure that is not the client's comes back as it is. */
+/** The error response for a failure to read a body; failures that the client did not cause are returned unchanged. */
 export function bodyRefusal(error: Error, limitBytes: number, describe = unreadable): Error {
   const { code, message } = error as BodyError
   const status = statusOf(error as BodyError)
@@ -107,7 +117,10 @@ export function tooLarge(limitBytes: number): Refusal {
   return new Refusal('TooLarge', `The body exceeds ${limitBytes} bytes.`)
 }
 
-/** raw-body makes a 500 of a client that is gone already; formidable (multipart) makes 500, 501 and others of what the client sent. */
+/**
+ * raw-body reports disconnected clients as 500; formidable (multipart) reports errors of the client as 500, 501 and
+ * others.
+ */
 function statusOf({ status, httpCode, type }: BodyError): number | undefined {
   if (type === 'stream.not.readable') return 400
   if (httpCode === undefined) return status

@@ -1,12 +1,12 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-/** The files that Node opens at a time while it loads a package, and some more. */
+/** The number of files that Node opens at a time while loading a package, and some more. */
 const NEEDED = 8
 
 /**
- * Loads a package when it is first used. A failure is not remembered. Node itself remembers one, and would never load that
- * package again, so nothing is loaded while there are too few descriptors.
+ * Loads a package on first use, and retries after a failure. Node caches a failed load for ever, so nothing is loaded
+ * while descriptors are scarce.
  */
 export function onFirstUse<T>(load: () => Promise<T>): () => Promise<T> {
   let loading: Promise<T> | undefined

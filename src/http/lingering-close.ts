@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 const LINGER_MS = 2000
 
 /**
- * Ends a connection whose client may still be sending. To close it with unread bytes would reset it, and a reset can
+ * Ends a connection whose client may still be sending. Closing it with unread bytes would reset it, and a reset can
  * destroy the response before the client has read it (RFC 9112 §9.6). So only the sending side is closed at first.
  */
 export function closeLingering(socket: Socket): void {
@@ -14,7 +14,7 @@ export function closeLingering(socket: Socket): void {
   socket.once('close', () => clearTimeout(timer))
 }
 
-/** Makes the end of the connection, which Node brings about after its last response, a lingering one. */
+/** Makes Node end the connection with `closeLingering` after its last response. */
 export function lingerAtEnd(socket: Socket): void {
   socket.destroySoon = () => closeLingering(socket)
 }

@@ -2,12 +2,12 @@ import Router from '@koa/router'
 import { resource } from './resource.ts'
 
 export interface MetricsOptions {
-  /** The metrics as of now, in the form that `contentType` names. */
+  /** The current metrics in the format of `contentType`. */
   text(): Promise<string>
   readonly contentType: string
 }
 
-/** `/metrics`: what the service does, for Prometheus. */
+/** `/metrics` for Prometheus. */
 export function metricsRoutes({ text, contentType }: MetricsOptions): Router {
   const router = new Router({ sensitive: true })
   resource(router, '/metrics', {

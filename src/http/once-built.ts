@@ -2,10 +2,10 @@ import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { ApiResource, ApiRoute } from './api.ts'
 
-/** How far the store is built from the journal; undefined when it is. */
+/** Progress of building the store from the journal; undefined when it is complete. */
 export type Building = { readonly position: Position; readonly of: Position } | undefined
 
-/** The same resources, which are unavailable while the store is being built from the journal. */
+/** Makes resources unavailable while the store is being built. */
 export function onceBuilt(resources: readonly ApiResource[], building: () => Building): readonly ApiResource[] {
   const once =
     (route: ApiRoute): ApiRoute =>

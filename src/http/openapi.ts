@@ -14,19 +14,21 @@ import { servicePaths } from './openapi/service-paths.ts'
 export interface OpenApiOptions {
   readonly version: string
   readonly views: Pick<Views, 'names' | 'find' | 'position'>
-  /** The ways to say who one is; none where everybody may in. */
+  /** The authentication schemes; none if authentication is off. */
   readonly schemes: readonly Scheme[]
-  /** Nothing can be written. */
   readonly isReadOnly?: boolean
 }
 
-/** Collections that get paths of their own, as many as the page shows without a wait, unless their names are longer. */
+/**
+ * Highest number of collections with their own paths, which the page shows without delay, and highest length of their
+ * names.
+ */
 const COLLECTIONS = 50
 const NAME = 256
-/** Items of each that are looked at, unless all those before and this one have more characters together. */
+/** Items of each collection that are read for its schema, and their total length. */
 const ITEMS = 20
 const CHARACTERS = 64 * 1024
-/** No more are looked at when those before have so many characters together. */
+/** Beyond this total length no further items are read. */
 const READ_CHARACTERS = 1024 * 1024
 
 const DESCRIPTION = `The collections and single objects of a JSON file, and every change that was ever made to them.
@@ -47,7 +49,7 @@ const TAGS = [
   { name: 'Documentation' },
 ]
 
-/** Relative to the document, so that it is right below any path. */
+/** Relative to the document, so that it is correct below any path. */
 const SERVERS: JsonObject[] = [{ url: '.' }]
 
 /** The OpenAPI document: the routes, and the collections with the fields of their first items. */
@@ -62,8 +64,8 @@ export class OpenApi {
   }
 
   /**
-   * The document as JSON. It is kept until an event follows, and made in slices, one at a time: who asks meanwhile waits
-   * for the same one, and for the next where an event was in between.
+   * The document as JSON. It is cached until the next event, and created in time slices. Concurrent requests share one
+   * creation, or wait for the next one if an event came in between.
    */
   async text(): Promise<Buffer> {
     const asked = this.#options.views.position
@@ -84,7 +86,7 @@ export class OpenApi {
   }
 }
 
-/** The service as it is now, in OpenAPI 3.1. */
+/** Creates the document in OpenAPI 3.1. */
 function* describing({ version, views, schemes, isReadOnly = false }: OpenApiOptions): Steps<string> {
   const served = (paths: JsonObject): JsonObject => securedPaths(isReadOnly ? readable(paths) : paths, schemes)
   const tags: JsonObject[] = []
@@ -99,7 +101,7 @@ function* describing({ version, views, schemes, isReadOnly = false }: OpenApiOpt
     yield
   }
   paths.push(members(served(GENERIC)))
-  // The replay of a journal cannot be written to, but issues tokens.
+  // A replay server cannot be written to, but issues tokens.
   if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
   itemSchemas.push(members(schemas))
   const info = { title: 'Recollect', version, description: DESCRIPTION }
@@ -125,7 +127,7 @@ const GENERIC: JsonObject = {
   ...servicePaths,
 }
 
-/** The members of an object as they stand in its JSON. */
+/** The members of an object as JSON, without braces. */
 function members(object: JsonObject): string {
   return JSON.stringify(object).slice(1, -1)
 }
@@ -134,7 +136,7 @@ function joined(texts: readonly string[]): string {
   return texts.filter((text) => text !== '').join(',')
 }
 
-/** The paths that can be read, with the operations that read. */
+/** The paths with read operations only. */
 function readable(paths: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(paths).flatMap(([path, item]) => {
@@ -144,7 +146,7 @@ function readable(paths: JsonObject): JsonObject {
   )
 }
 
-/** Its tag is its path: whatever the name, that is no other tag. */
+/** The tag is the path, which no other tag can equal. */
 function* describe(collection: string, views: OpenApiOptions['views']) {
   const path = collectionPath(collection)
   const name = `_${componentName(collection)}`
@@ -176,7 +178,7 @@ function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<
   return { description, ...schemaOf(values) }
 }
 
-/** The name as components may be called; different names stay different. */
+/** Encodes a name for components; different names stay different. */
 function componentName(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]/gu, (character) => `.${character.codePointAt(0)?.toString(16)}.`)
 }

@@ -10,7 +10,7 @@ export interface Answered {
   readonly title: string
 }
 
-/** The one place that knows statuses. */
+/** Status codes and titles of all refusals. */
 export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   Invalid: { status: 400, title: 'The request is not valid' },
   UnknownParent: { status: 400, title: 'The parent does not exist' },
@@ -32,7 +32,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   DiskFull: { status: 507, title: 'The disk is full' },
 }
 
-/** A problem document (RFC 9457), and what is sent with it. */
+/** A problem document (RFC 9457) with its headers. */
 export interface Problem {
   readonly status: number
   readonly text: string
@@ -41,7 +41,7 @@ export interface Problem {
 
 export const PROBLEM_TYPE = 'application/problem+json'
 
-/** What an error is for the client; one that nobody expected is logged. */
+/** The problem for an error; unexpected errors are logged. */
 export function problemOf(
   error: unknown,
   /** `path` is the one that the client sent. */
@@ -66,7 +66,10 @@ function headersOf(refusal: Refusal): Problem['headers'] {
   return refusal.code === 'Unavailable' || refusal.code === 'Lagging' ? { 'Retry-After': '1' } : {}
 }
 
-/** The refusal for an error that the server's surroundings cause; undefined for a bug. It names no path: strangers read it. */
+/**
+ * The refusal for an error of the environment; undefined for a bug. It contains no file path, since unauthenticated
+ * clients may see it.
+ */
 function refusalOf(error: unknown): Refusal | undefined {
   if (isOutOfDescriptors(error)) {
     return new Refusal('Unavailable', 'The server has too many files and connections open. Nothing was changed.')
@@ -123,7 +126,7 @@ function membersOf(
   return { type, title, status, detail, instance, ...places }
 }
 
-/** A client that goes away in the middle of a request or an answer is no fault of the server's. */
+/** Whether the client disconnected during the request, which is no error of the server. */
 export function isClientGone(error: unknown): boolean {
   const { code = '' } = error as { readonly code?: string }
   return ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'HPE_INVALID_EOF_STATE'].includes(code)

@@ -4,14 +4,14 @@ import type { ApiResource } from './api.ts'
 
 const SAFE = ['GET', 'HEAD', 'OPTIONS']
 
-/** What can be read of the resources. */
+/** The resources without their writing routes. */
 export function readable(resources: readonly ApiResource[]): readonly ApiResource[] {
   return resources.map(({ path, routes: { GET } }) => ({ path, routes: { ...(GET && { GET }) } }))
 }
 
 /**
- * For a server that can only be read: whatever would write is not allowed, be the request good or bad otherwise, and
- * nothing is offered that would (RFC 9110 §15.5.6).
+ * Middleware of a read-only server: responds to writes with 405, valid or not, and offers only reading methods (RFC
+ * 9110 §15.5.6).
  */
 export function readOnly(why: string): Middleware {
   return async (ctx, next) => {
@@ -25,7 +25,7 @@ export function readOnly(why: string): Middleware {
   }
 }
 
-/** Undefined where nothing is ever written. */
+/** Undefined for paths that nobody writes to. */
 function allowedOn({ path }: Context): string | undefined {
   if (/^\/api(\/|$)/i.test(path)) return 'GET, HEAD, OPTIONS'
   return /^\/admin(\/|$)/i.test(path) ? 'OPTIONS' : undefined

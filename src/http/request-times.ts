@@ -4,16 +4,16 @@ import { Distribution } from '../measures.ts'
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** What was answered, and in what time. */
+/** A group of responses and their durations. */
 export interface Answered {
   readonly method: string
-  /** As it is registered (`/api/:collection/:id`), so that there are no more of them than the program has. */
+  /** The pattern of the route (`/api/:collection/:id`), so that their number is bounded. */
   readonly route: string
   readonly status: number
   readonly seconds: Distribution
 }
 
-/** Is told of each response, and by which route it came: one that is registered, or another of few. */
+/** Called for each response with the pattern of its route. */
 export type Observe = (request: Observed, route: string, status: number, elapsedMs: number) => void
 
 interface Observed {
@@ -22,7 +22,7 @@ interface Observed {
   readonly requestId: string
 }
 
-/** Counts each response, and on the level debug logs it: no query, no header, no body. */
+/** Counts each response, and logs it at level debug without query, headers and body. */
 export function observing(times: RequestTimes, log: Logger): Observe {
   return ({ method, path, requestId }, route, status, elapsedMs) => {
     times.observe(method, route, status, elapsedMs / 1000)
@@ -31,7 +31,7 @@ export function observing(times: RequestTimes, log: Logger): Observe {
   }
 }
 
-/** The times of all requests, by method, route and status. */
+/** Durations of requests by method, route and status. */
 export class RequestTimes {
   readonly #routes = new Map<string, Map<string, Map<number, Distribution>>>()
 
@@ -47,7 +47,7 @@ export class RequestTimes {
         for (const [status, seconds] of statuses) yield { method, route, status, seconds }
   }
 
-  /** Clients may make methods up; all of those are one. */
+  /** Unknown methods share one entry, so that clients cannot create entries. */
   #begin(sent: string, route: string, status: number): Distribution {
     const method = METHODS.includes(sent) ? sent : 'other'
     const methods = within(this.#routes, route, () => new Map<string, Map<number, Distribution>>())

@@ -1,4 +1,4 @@
-/** What the routes read from a request besides its body. */
+/** Reading requests, apart from their bodies. */
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Context } from 'koa'
@@ -9,11 +9,11 @@ import type { ApiRequest } from './api.ts'
 
 const PREFIX = '/api/'
 
-/** The path's segments after `/api`, each decoded once; a trailing slash says nothing. */
+/** The path's segments after `/api`, each decoded once; a slash at the end is ignored. */
 export function apiSegments(path: string): readonly string[] {
   const end = path.endsWith('/') ? path.length - 1 : path.length
   if (end <= PREFIX.length) return []
-  // `split` looks up what it has split before, which takes seven times as long.
+  // `split` looks up earlier splits, which takes seven times as long.
   const segments: string[] = []
   let from = PREFIX.length
   for (let to = path.indexOf('/', from); to >= 0 && to < end; to = path.indexOf('/', from)) {
@@ -34,7 +34,7 @@ function decoded(segment: string): string {
 
 const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
 
-/** By which the request is found again in journal and log: the client's own id, or a new one. */
+/** The client's own request id, or a new one. */
 export function requestIdOf({ 'x-request-id': sent }: IncomingHttpHeaders, newId: () => string): string {
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : newId()
 }
@@ -43,7 +43,7 @@ export function wantsRepresentation(headers: IncomingHttpHeaders): boolean {
   return prefers(headers, /^\s*return\s*=\s*"?representation"?\s*(;|$)/i)
 }
 
-/** Whether a batch is to be processed item by item (RFC 7240 §4.4). */
+/** Whether a batch is processed item by item (RFC 7240 §4.4). */
 export function wantsLenient(headers: IncomingHttpHeaders): boolean {
   return prefers(headers, /^\s*handling\s*=\s*"?lenient"?\s*(;|$)/i)
 }
@@ -63,7 +63,7 @@ export function authorOf(ctx: Context): Origin {
   return { actor: ctx.state.actor as string, requestId: ctx.state.requestId as string }
 }
 
-/** Who writes, and by what a retry of the request is known. */
+/** The actor, and the digest that identifies a retry. */
 export function originOf(
   { principal, requestId, method, path, querystring, headers }: ApiRequest,
   body: Uint8Array,
@@ -83,14 +83,14 @@ export function originOf(
     headers['if-none-match'] ?? '',
     String(wantsRepresentation(headers)),
     Buffer.from(body).toString('latin1'),
-    // What only writes of many items heed.
+    // Only writes of many items use this preference.
     ...(wantsLenient(headers) ? ['lenient'] : []),
     ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
   ]
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }
 }
 
-/** Refuses what a write would otherwise do in spite of a header that says not to. */
+/** Rejects writes with headers that would otherwise be ignored. */
 export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 'headers'>): void {
   if (method === 'PUT' && headers['content-range'] !== undefined) {
     throw new Refusal(
@@ -98,7 +98,7 @@ export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 
       'A PUT replaces the item as a whole; with Content-Range it is refused (RFC 9110 §14.5).',
     )
   }
-  // Beside If-Match it does not count (RFC 9110 §13.2.2).
+  // If-Match takes precedence (RFC 9110 §13.2.2).
   if (headers['if-unmodified-since'] !== undefined && headers['if-match'] === undefined) {
     throw new Refusal(
       'Invalid',
@@ -108,7 +108,7 @@ export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 
 }
 
 export interface HttpQueryLimits extends QueryLimits {
-  /** Of the query string. */
+  /** Highest length of the query string. */
   readonly bytes: number
 }
 

@@ -10,12 +10,12 @@ import { bodyOf } from './koa-body.ts'
 
 export type Route = (ctx: Context) => void | Promise<void>
 
-/** Whether requests of this method have a body that is read. */
+/** Whether requests with this method have a body that is read. */
 export function takesBody(method: string): boolean {
   return method === 'POST' || method === 'PUT' || method === 'PATCH'
 }
 
-/** Serves a resource through Koa. `body` reads a body when the route asks for it. */
+/** Serves a resource through Koa. Calls `body` when the route reads the body. */
 export function apiResource(router: Router, { path, routes, methodsAt }: ApiResource, body: Middleware): void {
   const throughKoa = Object.entries(routes).map(([method, route]): [string, Route] => [
     method,
@@ -54,7 +54,7 @@ interface ResourceOptions {
   readonly methodsAt?: ApiResource['methodsAt']
 }
 
-/** Serves one resource: its methods, HEAD beside GET, OPTIONS, and for every other method 405 with what is allowed. */
+/** Serves one resource: its methods, HEAD beside GET, OPTIONS, and 405 with `Allow` for other methods. */
 export function resource(
   router: Router,
   path: string,
@@ -80,7 +80,7 @@ export function resource(
   })
 }
 
-/** The header `Allow`. */
+/** The `Allow` header. */
 export function allowOf(methods: readonly Method[]): string {
   return [...methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
 }

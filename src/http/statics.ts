@@ -11,7 +11,7 @@ import type { FileStreams } from './file-streams.ts'
 
 const ALLOWED = 'GET, HEAD, OPTIONS'
 
-/** The files of a directory; what a symbolic link would lead out of it is not served. `index` is the page of a directory. */
+/** Serves the files of a directory, but no symbolic links that lead out of it. `index` is the page of a directory. */
 export function statics(root: string, streams: FileStreams, index = 'index.html'): Middleware {
   const files = serve(root, { index, gzip: false, brotli: false, setHeaders: setTag })
   return async (ctx, next) => {
@@ -36,14 +36,14 @@ export function statics(root: string, streams: FileStreams, index = 'index.html'
   }
 }
 
-/** Weak: nobody has looked at the bytes. */
+/** Weak, since it is derived from metadata. */
 function setTag(response: ServerResponse, _path: string, { size, mtimeMs }: Stats): void {
   response.setHeader('ETag', `W/"${size.toString(16)}-${Math.round(mtimeMs * 1000).toString(16)}"`)
 }
 
 /**
- * RFC 9110 §13.2.2. Koa's `fresh`, which koa-conditional-get asks, gives the file again to whoever sends `Cache-Control:
- * no-cache`, as Node's fetch does beside If-None-Match.
+ * RFC 9110 §13.2.2. Koa's `fresh`, used by koa-conditional-get, is disabled by `Cache-Control: no-cache`, which Node's
+ * fetch sends with If-None-Match.
  */
 function isNotModified({ headers, response, status }: Context): boolean {
   const tag = response.get('ETag')
@@ -63,7 +63,7 @@ async function isServed(root: string, path: string, index: string): Promise<bool
   try {
     const decoded = decodeURIComponent(path)
     const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, decoded))])
-    // For a directory its index is what is served.
+    // For a directory its index is served.
     const served = (await stat(real)).isDirectory() ? await realpath(join(real, index)) : real
     const isHidden = relative(root, join(root, decoded))
       .split(sep)

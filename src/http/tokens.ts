@@ -9,7 +9,7 @@ import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
 
-/** `/token` and `/logout`; there are none unless tokens are in use. */
+/** `/token` and `/logout`, only with the scheme `token`. */
 export function tokenRoutes(gate: Gate): Router {
   const router = new Router({ sensitive: true })
   const { access } = gate
@@ -45,7 +45,7 @@ export function tokenRoutes(gate: Gate): Router {
   return router
 }
 
-/** `username` and `password`, or OAuth 2's client credentials (RFC 6749 §4.4), as JSON, form or multipart. */
+/** Reads `username` and `password`, or OAuth 2 client credentials (RFC 6749 §4.4), from JSON, a form or multipart. */
 function credentialsIn(ctx: Context): { name: string; password: string } {
   const body: unknown = (ctx.request as { body?: unknown }).body
   if (typeof body !== 'object' || body === null) {

@@ -1,17 +1,17 @@
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import { lingerAtEnd } from './lingering-close.ts'
 
-/** A body up to this length is read to its end when the response does not depend on it, so that the connection can be used again. */
+/** Up to this length, an unread body is discarded after the response, so that the connection can be reused. */
 const DISCARDED_BYTES = 1024 * 1024
 
 /**
- * A response that may be sent before its request's body was read: most refusals are. The connection is then usable for
- * the next request, or the response says `Connection: close`.
+ * A response that may be sent before the request's body is read, as most errors are. Keeps the connection usable, or
+ * sets `Connection: close`.
  */
 export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
   override writeHead(status: number, ...rest: unknown[]): this {
     const { req } = this
-    // Otherwise it was read, or there was none.
+    // Otherwise the body was read, or there is none.
     if (!req.complete || (req.readableDidRead && !req.readableEnded)) this.#leaveBody(req)
     return super.writeHead(status, rest[0] as string, rest[1] as [])
   }
@@ -22,14 +22,14 @@ export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
       lingerAtEnd(request.socket)
     }
     this.once('finish', () => {
-      // Whatever was reading it may have stopped in the middle.
+      // A reader may have stopped in between.
       request.unpipe()
       request.resume()
     })
   }
 }
 
-/** How long the body will be, as far as the headers tell. */
+/** The length of the body according to the headers; infinite if unknown. */
 function lengthOf({ headers }: IncomingMessage): number {
   if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
   return Number(headers['content-length'] ?? 0)

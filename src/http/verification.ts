@@ -2,21 +2,21 @@ import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 
-/** Checks a journal; `rest` is told how far it came and waited for in between. */
+/** Checks a journal; reports its progress to `rest` and awaits it. */
 export type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>
 
-/** A check of the journal under way. */
+/** A running check of the journal. */
 export interface Running {
-  /** How far it is, now and then, and at last what came of it: one JSON text a line. */
+  /** Progress reports, and finally the result: one JSON text per line. */
   readonly lines: AsyncIterable<string>
-  /** Nobody wants to know any more. */
+  /** Called when the client is no longer interested. */
   stop(): void
 }
 
-/** How often is told how far it is. */
+/** How often to report progress. */
 const TELL_MS = 100
 
-/** The checking of the journal: there is one at a time, and who asks for it while it runs is told of that one. */
+/** Runs one check of the journal at a time; requests during a check join it. */
 export class Verification {
   readonly #verify: Verify | undefined
   readonly #journal: Pick<Journal, 'head'>
@@ -58,7 +58,7 @@ export class Verification {
 
 interface Check {
   readonly head: Position
-  /** Up to here all is well. */
+  /** Everything up to this position is verified. */
   position: Position
   readers: number
   result: Promise<object>

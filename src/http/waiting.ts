@@ -3,19 +3,19 @@ import type { Position } from '../events/event.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import type { ApiResource, ApiRoute } from './api.ts'
 
-/** Of more, each of which every event wakes, the others are answered at once. */
+/** Every event wakes each waiting request, so their number is limited. */
 const MOST_WAITING = 1000
 
 export interface WaitingOptions {
   readonly position: () => Position
   readonly arrivals: Arrivals
-  /** A reader waits so long at most. */
+  /** Highest waiting time. */
   readonly seconds: number
 }
 
 /**
- * The same resources, whose reads wait for the position that `Wait-For-Position` names: so a client reads what it
- * wrote at any node of a cluster, and not what was before.
+ * Makes reads wait for the position in `Wait-For-Position`, so that a client reads its own write at any node of a
+ * cluster.
  */
 export function waitingForPosition(
   resources: readonly ApiResource[],

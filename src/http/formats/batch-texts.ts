@@ -1,4 +1,4 @@
-/** Items as they stand in the text of a batch: a JSON list, JSON texts by line (NDJSON), or CSV. */
+/** Parses the items of a batch: a JSON list, NDJSON or CSV. */
 import type { BatchItem } from '../../commands/command.ts'
 import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
 import { Refusal } from '../../errors.ts'
@@ -9,13 +9,13 @@ import { parseItem } from '../bodies.ts'
 import { csvItems } from './csv-items.ts'
 
 export interface BatchLimits {
-  /** At most so many items. */
+  /** Highest number of items. */
   readonly items: number
-  /** What is no item is left to be rejected by itself, instead of refusing the batch. */
+  /** Invalid items are rejected individually instead of rejecting the batch. */
   readonly isLenient: boolean
 }
 
-/** Items that are looked at in one step. */
+/** Items processed in one step. */
 const STEP = 256
 
 export function* itemsOfList(list: readonly JsonValue[], limits: BatchLimits): Steps<readonly BatchItem[]> {
@@ -28,7 +28,7 @@ export function* itemsOfList(list: readonly JsonValue[], limits: BatchLimits): S
   return items.all
 }
 
-/** One JSON text a line; empty lines are skipped. */
+/** One JSON text per line; empty lines are skipped. */
 export function* itemsOfLines(text: string, limits: BatchLimits): Steps<readonly BatchItem[]> {
   const items = new Items(limits)
   let line = 0
@@ -51,7 +51,7 @@ export function* itemsOfLines(text: string, limits: BatchLimits): Steps<readonly
   return items.all
 }
 
-/** Rows of cells under a header row. */
+/** Rows of cells after a header row. */
 export function* itemsOfCsv(
   papa: typeof import('papaparse'),
   text: string,
@@ -100,7 +100,7 @@ class Items {
     }
   }
 
-  /** What cannot be read is no item. */
+  /** Records a line that cannot be parsed. */
   reject(line: number, error: unknown): void {
     this.check(this.all.length + 1)
     this.#reject({ line }, error)

@@ -4,13 +4,13 @@ import { isObject, type JsonObject, type JsonValue, own } from '../../json/value
 import { stringifySteps } from '../../json/value-steps.ts'
 import type { Steps } from '../../slices.ts'
 
-/** A row of all columns is made for each item, however few of them it has. */
+/** Limited, because each item gets a row with all columns. */
 const MOST_COLUMNS = 1000
 
 interface Column {
-  /** Whether some item has a value here that is no object with members. */
+  /** Whether an item has a value here other than an object with members. */
   hasValue: boolean
-  /** Whether it was asked for. Then it is one, unless items have objects with members here. */
+  /** Whether the column was requested. Then it exists, unless items have objects with members here. */
   isWanted: boolean
   readonly inner: Columns
 }
@@ -18,21 +18,21 @@ interface Column {
 type Columns = Map<string, Column>
 
 /**
- * The columns of items: a dotted path for each value in an object, whatever its depth. They have the order in which they were
- * first met, those of one object side by side.
+ * The columns of items: a dotted path for each value in nested objects, in order of first appearance, those of one
+ * object side by side.
  */
 export class CsvColumns {
   readonly #columns: Columns = new Map()
   readonly #nameOf: (path: Path) => string
   #count = 0
 
-  /** Fields that were asked for come first. One that no item has is a column, too. */
+  /** Requested fields come first, also those that no item has. */
   constructor(nameOf: (path: Path) => string, fields?: Selection) {
     this.#nameOf = nameOf
     if (fields) this.#begin(this.#columns, fields)
   }
 
-  /** Adds what an item has. */
+  /** Adds the columns of an item. */
   note(item: JsonObject): void {
     this.#note(this.#columns, item)
   }
@@ -50,10 +50,10 @@ export class CsvColumns {
     return names
   }
 
-  /** The cells of an item, whose columns were noted. */
+  /** The cells of an item whose columns were noted. */
   *row(item: JsonObject): Steps<readonly string[]> {
     const cells: string[] = []
-    /** Arrays are written when all cells are there, as they may be long. */
+    /** Arrays are stringified last and in steps, as they may be long. */
     const arrays: { readonly at: number; readonly value: JsonValue }[] = []
     const add = (columns: Columns, object: JsonObject | undefined): void => {
       for (const [name, column] of columns) {

@@ -4,16 +4,15 @@ import { MAX_NESTING } from '../../json/parse-steps.ts'
 import { formatPath, type Path, parsePath } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 
-/** Characters of CSV that are parsed at once. A row that is longer is parsed with twice as many, */
+/** Characters of CSV parsed at once. The length is doubled for longer rows, */
 const PART_CHARACTERS = 32 * 1024
-/** and so on up to this many. */
+/** up to this length. */
 const ROW_CHARACTERS = 1024 * 1024
 
-/** A row of CSV as an item. */
 export interface CsvItem {
-  /** Of the text where the row begins, the first being 1. */
+  /** The line of the text where the row begins, counting from 1. */
   readonly line: number
-  /** Throws a Refusal of a row that makes no item. */
+  /** Throws a Refusal for an invalid row. */
   readonly item: () => JsonObject
 }
 
@@ -23,8 +22,8 @@ interface Row {
 }
 
 /**
- * The items of CSV (RFC 4180) with a header row, whose names are dotted paths. Undefined comes now and then, when the event loop
- * may go on.
+ * Parses CSV (RFC 4180) with a header row of dotted paths. Yields undefined now and then, so that the caller can yield
+ * to the event loop.
  */
 export function* csvItems(papa: typeof Papa, text: string): Generator<CsvItem | undefined, void> {
   let columns: readonly Path[] | undefined
@@ -36,7 +35,7 @@ export function* csvItems(papa: typeof Papa, text: string): Generator<CsvItem | 
   if (!columns) throw new Refusal('Invalid', 'The body is empty; CSV with a header row was expected.')
 }
 
-/** Rows that are not empty. */
+/** All rows that are not empty. */
 function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, void> {
   const newline = /\r\n|\n|\r/.exec(text)?.[0] ?? '\n'
   let line = 1
@@ -50,7 +49,7 @@ function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, vo
       newline: newline as '\n',
       step: ({ data, errors, meta }) => rows.push({ cells: data, end: meta.cursor, error: errors[0]?.message }),
     })
-    // The last row of a part may go on in the next one.
+    // The last row may continue in the next part.
     const last = isLast ? undefined : rows.pop()
     if (last && rows.length === 0) {
       if (characters >= ROW_CHARACTERS) throw malformed(line, last.error ?? 'the row is too long')
@@ -61,7 +60,7 @@ function* rowsOf(papa: typeof Papa, text: string): Generator<Row | undefined, vo
     characters = PART_CHARACTERS
     let begin = 0
     for (const { cells, end, error } of rows) {
-      // Where a quote is wrong, nobody knows where the row ends.
+      // After a wrong quote, the end of the row is unknown.
       if (error) throw malformed(line, error)
       if (cells.length > 1 || cells[0] !== '') yield { cells, line }
       line += linesIn(part, begin, end, newline)
@@ -144,12 +143,12 @@ function clash(path: Path): Refusal {
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** `true` and `false`, a number as JSON writes it if a double is near enough to keep it, else text. */
+/** Parses `true`, `false` and JSON numbers that a double can hold; other cells are text. */
 function valueIn(cell: string): JsonValue {
   if (cell === 'true' || cell === 'false') return cell === 'true'
   if (!NUMBER.test(cell)) return cell
   const number = Number(cell)
   const isKept = Math.abs(number) < 2 ** 53 && (number !== 0 || !/[1-9]/.test(cell.replace(/[eE].*/, '')))
-  // `-0` is kept as `0`.
+  // Adding 0 turns -0 into 0.
   return isKept ? number + 0 : cell
 }

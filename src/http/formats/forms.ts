@@ -4,14 +4,14 @@ import { JSON_TYPE } from '../bodies.ts'
 
 export const CSV_TYPE = 'text/csv'
 
-/** How the items of a collection are written, by media type. */
+/** The formats of a collection by media type. */
 export type Form = 'json' | 'ndjson' | 'csv'
 
 export const TYPES: Readonly<Record<Form, string>> = { json: JSON_TYPE, ndjson: NDJSON_TYPE, csv: CSV_TYPE }
 
 const FORMS = Object.entries(TYPES) as readonly (readonly [Form, string])[]
 
-/** The form that a request accepts most, JSON where it does not matter; undefined when it accepts none. */
+/** The format that a request prefers, JSON by default; undefined if it accepts none. */
 export function formOf(request: ApiRequest): Form | undefined {
   const { accept } = request.headers
   if (accept === undefined || accept === '*/*' || accept === JSON_TYPE) return 'json'

@@ -1,12 +1,14 @@
 import { Readable } from 'node:stream'
 
-/** A stream of text at its reader's pace. */
+/** A stream of text that is created as fast as the client reads. */
 export class TextStream extends Readable {
   readonly #next: () => Promise<string | undefined>
   readonly #release: () => void
   #pending: Promise<unknown> = Promise.resolve()
 
-  /** `next` makes the text that follows, undefined at the end; `release` is called once, when it makes none any more. */
+  /**
+   * `next` returns the next part, or undefined at the end. `release` is called once, when no further part is created.
+   */
   constructor(next: () => Promise<string | undefined>, release: () => void) {
     super({ highWaterMark: 1 })
     this.#next = next
@@ -26,7 +28,7 @@ export class TextStream extends Readable {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    // What is being made may still read.
+    // A part in progress may still read.
     void this.#pending.finally(this.#release)
     done(error)
   }

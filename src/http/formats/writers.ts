@@ -13,18 +13,18 @@ export interface ItemText {
   readonly text: string
 }
 
-/** Writes items one part after the other. */
+/** Writes items part by part. */
 export interface ItemsWriter {
   readonly begin: string
-  /** What stands between two parts. */
+  /** Separates two parts. */
   readonly between: string
   readonly end: string
   part(items: readonly ItemText[]): Steps<string>
 }
 
-/** Items that are written in one step. */
+/** Items written in one step. */
 const STEP = 32
-/** A text that is parsed at once. */
+/** A shorter text is parsed without steps. */
 const SHORT_CHARACTERS = 4096
 
 export function jsonWriter(fields: Selection | undefined): ItemsWriter {
@@ -69,7 +69,7 @@ export function csvWriter(
 
 const NEWLINE = '\r\n'
 
-/** The columns that some items have. */
+/** The columns of some items. */
 export function* noteColumns(
   columns: CsvColumns,
   shapes: ItemShapes,

@@ -32,7 +32,7 @@ const TOKEN = {
   },
 }
 
-/** The ways to a token; there are none unless tokens are in use. */
+/** `/token` and `/logout`, only with the scheme `token`. */
 export const tokenPaths: JsonObject = {
   '/token': pathItem('/token', {
     tag: 'Service',
@@ -64,7 +64,7 @@ export const tokenPaths: JsonObject = {
   }),
 }
 
-/** The paths, and who may use them; as they are where everybody may. */
+/** Adds security requirements to the paths, unless authentication is off. */
 export function securedPaths(paths: JsonObject, schemes: readonly Scheme[]): JsonObject {
   if (schemes.length === 0) return paths
   return Object.fromEntries(
@@ -72,7 +72,7 @@ export function securedPaths(paths: JsonObject, schemes: readonly Scheme[]): Jso
   )
 }
 
-/** The components, with what the paths refer to when not everybody may in. */
+/** Adds the components for authentication, unless it is off. */
 export function securedComponents(
   components: { readonly responses: JsonObject },
   schemes: readonly Scheme[],

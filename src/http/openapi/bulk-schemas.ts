@@ -1,4 +1,4 @@
-/** Schemas of what concerns many items at once. */
+/** Schemas of operations on many items. */
 const id = { type: ['string', 'number'] }
 
 export const bulkSchemas = {

@@ -7,7 +7,7 @@ import type { Operation, Response } from './operations.ts'
 
 export const NOT_MODIFIED: Response = { description: 'The client has it already.', headers: ['ETag'] }
 
-/** Rows under a header row, whose names are dotted paths. */
+/** A header row of dotted paths, then rows. */
 const csv = { ...content({ type: 'string' }, CSV_TYPE) }
 const lines = { ...content({ type: 'string' }, NDJSON_TYPE) }
 

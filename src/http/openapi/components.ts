@@ -1,4 +1,4 @@
-/** What the paths of the document share, by the names under which they refer to it. */
+/** Components of the OpenAPI document, by name. */
 
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject, JsonValue } from '../../json/value.ts'
@@ -200,7 +200,7 @@ export const headers = {
 
 export type HeaderName = keyof typeof headers
 
-/** When an operation answers with a problem, by status. */
+/** Descriptions of problems by status. */
 const PROBLEMS = {
   400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
   403: 'A page of another origin asks that may not call; or the role of whoever asks does not allow this.',
@@ -218,14 +218,14 @@ const PROBLEMS = {
   507: 'The disk is full. Nothing was written.',
 } as const
 
-/** The same where not everybody may in. */
+/** Additional problems if authentication is on. */
 const ACCESS_PROBLEMS = {
   401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` has the ways to say who one is.',
 } as const
 
 export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS
 
-/** Shown by the first refusal that has the status. */
+/** The example is the first refusal with that status. */
 function problem(status: number, description: string, names: readonly HeaderName[] = []): JsonObject {
   const [code, answered] = Object.entries(ANSWERS).find(([, answer]) => answer.status === status) ?? []
   const example = {
@@ -286,7 +286,7 @@ export function ref(kind: 'schemas' | 'headers' | 'parameters' | 'responses', na
   return { $ref: `#/components/${kind}/${name}` }
 }
 
-/** Content of one schema in each of the media types. */
+/** Content with one schema for each of the media types. */
 export function content(schema: JsonValue, ...types: readonly string[]): JsonObject {
   return Object.fromEntries(types.map((type) => [type, { schema }]))
 }

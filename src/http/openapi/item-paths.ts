@@ -7,14 +7,14 @@ import { type Operation, pathItem, type Response } from './operations.ts'
 import type { ParameterName } from './parameters.ts'
 
 interface ItemPaths {
-  /** Where the collection or the single object is served. */
+  /** The path of the collection or single object. */
   readonly path: string
   readonly tag: string
-  /** Ends the operations' ids. */
+  /** A suffix of the operation ids. */
   readonly name: string
   readonly item: JsonObject
   readonly parameters: readonly ParameterName[]
-  /** Whether it may be either of the two. */
+  /** Whether the path may be either of the two. */
   readonly isAny?: true
 }
 
@@ -64,7 +64,7 @@ function objectWrites(object: JsonObject) {
   }
 }
 
-/** Of a path that is that of a list of items or of a single object. */
+/** Operations for a path that may be a list of items or a single object. */
 function anyWrites(item: JsonObject): Readonly<Partial<Record<Method, Operation>>> {
   const { PUT, PATCH, DELETE } = objectWrites(item)
   return {

@@ -20,16 +20,16 @@ export interface Operation {
 }
 
 export interface Resource {
-  /** In whose group the operations are shown. */
+  /** The tag of the operations. */
   readonly tag: string
-  /** What the resource is called in the operations' ids. */
+  /** The name of the resource in operation ids. */
   readonly name: string
-  /** Of the path. */
+  /** Parameters of the path. */
   readonly parameters?: readonly ParameterName[]
   readonly operations: Readonly<Partial<Record<Method, Operation>>>
 }
 
-/** A path item with what every resource has: HEAD beside GET, OPTIONS, and the headers of every answer. */
+/** A path item with what all resources share: HEAD beside GET, OPTIONS, and common response headers. */
 export function pathItem(path: string, { tag, name, parameters = [], operations }: Resource): JsonObject {
   const common = path === '/api' || path.startsWith('/api/') ? SERVED_UNDER_API : SERVED
   const { GET } = operations

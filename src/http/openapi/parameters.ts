@@ -1,4 +1,4 @@
-/** The parameters of all operations, by the names under which the document refers to them. */
+/** The parameters of all operations, by name. */
 
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
@@ -28,7 +28,7 @@ function requestHeader(name: string, description: string, schema: JsonObject = t
 const fromOne = { type: 'integer', minimum: 1 }
 const fromZero = { type: 'integer', minimum: 0 }
 
-/** Without defaults: tools send those, and two ways of counting pages in one request are refused. */
+/** Without defaults, because tools send them, and mixed paging parameters are rejected. */
 export const parameters = {
   collection: path('collection', "A collection's name, or that of a single object.", { type: 'string', minLength: 1 }),
   id: path('id', "The text of the item's `id`, compared verbatim: `007` is not `7`.", { type: 'string', minLength: 1 }),

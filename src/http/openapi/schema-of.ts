@@ -1,15 +1,14 @@
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
 
-/** How much is looked at, so that a document stays small whatever the items hold. */
+/** Limits of how much is read, so that the document stays small for any items. */
 const DEPTH = 5
 const ELEMENTS = 20
 const MEMBERS = 100
 const PROPERTIES = 500
 
 /**
- * A JSON Schema that all of the values satisfy: their types and the members that any of them has. Where too much
- * would have to be looked at it asks for nothing. It holds no value, only names and types: whoever may read the
- * document may not be allowed to read the items.
+ * A JSON Schema that all of the values satisfy: their types and all of their members. Values too large to read get an
+ * unrestricted schema. It contains no values, since readers of the document may not be allowed to read items.
  */
 export function schemaOf(values: readonly JsonValue[]): JsonObject {
   return describe(values, DEPTH, { left: PROPERTIES })

@@ -4,7 +4,7 @@ import { JSON_TYPE } from '../bodies.ts'
 import { content, ref } from './components.ts'
 import { type Operation, pathItem, type Resource } from './operations.ts'
 
-/** An HTML page, a file: what a browser asks for. */
+/** An HTML page or a file. */
 function download(summary: string, ...types: readonly string[]): Operation {
   return { summary, responses: { 200: { description: 'The file.', content: content({ type: 'string' }, ...types) } } }
 }
@@ -222,7 +222,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
   },
 }
 
-/** Everything that is not under `/api`. */
+/** All paths that are not under `/api`. */
 export const servicePaths: JsonObject = Object.fromEntries(
   Object.entries(RESOURCES).map(([path, resource]) => [path, pathItem(path, resource)]),
 )
