@@ -9,40 +9,40 @@ import type { ItemCache } from './item-cache.ts'
 import { idOf, isGone, standingOf } from './item-record.ts'
 import { Table } from './table.ts'
 
-/** A collection as it may be asked. */
+/** The state of a collection that can be queried. */
 export interface CollectionState {
   readonly name: string
-  /** False before its creation and after its removal; the ids it once had are remembered all the same. */
+  /** False before its creation and after its removal; former ids are remembered nevertheless. */
   readonly exists: boolean
   /** Whether it is a single object, or was one when it was removed. */
   readonly isObject: boolean
   /** The integer that the next POST gets: one above the highest ever used. */
   readonly nextId: number
-  /** How many of its items have an id that is text. */
+  /** Number of items with a text id. */
   readonly textIds: number
-  /** Of the last event that concerned it. */
+  /** Position of the last event that concerned it. */
   readonly position: Position
-  /** The item, or what is left of it after its deletion; undefined when there never was one. */
+  /** The item, or the remains of a deleted one; undefined if it never existed. */
   get(key: string): Item | Gone | undefined
-  /** The items in their order. */
+  /** The items in order. */
   items(): Iterable<Item>
 }
 
-/** When an event happened, and which event of the item came before it. */
+/** The time of an event, and the item's previous event. */
 export interface Moment {
   readonly prior: Position
   /** Milliseconds since 1970. */
   readonly timeMs: number
 }
 
-/** What the fold needs in order to write. */
+/** The state that `evolve` changes. */
 export interface FoldTarget {
   exists: boolean
   isObject: boolean
   nextId: number
   textIds: number
   position: Position
-  /** The id of the item that has this key, if there is one. */
+  /** The id of the item with this key, if it exists. */
   idOf(key: string): ItemId | undefined
   put(item: Item, moment: Moment): void
   remove(id: ItemId, gone: Gone, moment: Moment): void
@@ -52,12 +52,12 @@ export function isItem(entry: Item | Gone | undefined): entry is Item {
   return entry instanceof Item
 }
 
-/** Whether items are those of a single object. */
+/** Whether the items are those of a single object. */
 export function holdsObject(items: { item(key: string): Item | undefined }): boolean {
   return items.item(OBJECT_ID) !== undefined
 }
 
-/** The one fold, for commands and projections alike: what an event makes of its collection, but for its order. */
+/** Applies an event to its collection, except CollectionOrdered. Commands and projections share this function. */
 export function evolve(target: FoldTarget, event: DomainEvent, position: Position, timeMs: number): void {
   target.position = position
   const exists = existsAfter(event)
@@ -76,57 +76,55 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
   }
 }
 
-/** What the store keeps of a collection, but for the items themselves. */
+/** The stored properties of a collection, without its items. */
 export interface CollectionFacts {
   readonly name: string
   readonly exists: boolean
-  /** Undefined in a list of items, so that its stored text is that of versions without objects. */
+  /** Undefined for a list of items, so that its stored text is that of versions without objects. */
   readonly isObject: true | undefined
   readonly nextId: number
   readonly textIds: number
   readonly position: Position
-  /** How many items it has. */
+  /** Number of items. */
   readonly size: number
   /** Above the places of all items. */
   readonly places: number
-  /** Where its items are in the store, */
+  /** The number of the table with its items. */
   readonly table: number
-  /** and since which event they stand in this order; 0: since there were any. */
+  /** Position of the event since which the items have this order; 0 for the original order. */
   readonly ordered: Position
 }
 
-/** What the record at a place says, of an item or of what is left of one. */
+/** The record at a place, of an item or of a deleted one. */
 export interface StandingAt {
   readonly id: ItemId
   /** The position of the item's last event. */
   readonly position: Position
-  /** The position of its event before that one, 0 for none. */
+  /** The position of its event before that one, 0 if there is none. */
   readonly prior: Position
-  /** The position since which the item stands at this place. */
+  /** The position since which the item has this place. */
   readonly since: Position
   readonly isGone: boolean
 }
 
-/** The items of a collection as they were at one moment. */
+/** The items of a collection at one moment. */
 export interface CollectionItems {
   readonly size: number
   /** Above the places of all items. */
   readonly places: number
-  /** The item at a place. */
   itemAt(place: number): Item | undefined
-  /** The item at a place, for whoever goes through all of them: it is not kept in the cache. */
+  /** The item at a place, for scans: bypasses the cache. */
   uncachedAt(place: number): Item | undefined
-  /** The first place from one on that has an item; `places` when there is none. */
+  /** The first place at or after `place` that has an item; `places` if there is none. */
   seek(place: number): number
-  /** Where the nth item stands, the first being 0; `places` when there is none. */
+  /** The place of the nth item, counting from 0; `places` if there is none. */
   nth(nth: number): Steps<number>
-  /** Where an item stands; undefined when there is none. */
+  /** The place of an item; undefined if it does not exist. */
   placeOf(id: ItemId): number | undefined
-  /** The item of a key. */
   item(key: string): Item | undefined
 }
 
-/** The items of a collection as they were at one position, whatever comes later, until it is released. */
+/** The items of a collection as of one position, until released. */
 export class PinnedCollection implements CollectionItems {
   readonly facts: CollectionFacts
   readonly #table: Table
@@ -153,7 +151,7 @@ export class PinnedCollection implements CollectionItems {
     return this.facts.places
   }
 
-  /** That it is read at. */
+  /** The position at which it is read. */
   get at(): Position {
     return this.#pin.position
   }
@@ -174,7 +172,7 @@ export class PinnedCollection implements CollectionItems {
     return this.#table.uncachedAt(place, this.at)
   }
 
-  /** The id and the last event of what is at a place, or was, and since which event it stood there. */
+  /** The id, the last event and the position of arrival of the item at a place, existing or deleted. */
   standingAt(place: number): StandingAt {
     const record = this.#table.recordAt(place, this.at)
     if (!record) throw this.#table.lacking(place)
@@ -188,7 +186,7 @@ export class PinnedCollection implements CollectionItems {
     }
   }
 
-  /** How many items stand below a place. */
+  /** Number of items below a place. */
   below(place: number): number {
     const block = blockOf(place)
     let count = this.#gaps.before(block)
@@ -223,14 +221,14 @@ export class PinnedCollection implements CollectionItems {
   }
 }
 
-/** All items, in their order. */
+/** All items in order. */
 export function* itemsIn(items: CollectionItems): Generator<Item> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
     yield items.uncachedAt(place) as Item
   }
 }
 
-/** A collection as the events up to the position that readers see have made it. Its items stand at places, in its order. */
+/** A collection at the position that readers see. Its items have places, in its order. */
 export class Collection implements CollectionState {
   readonly name: string
   readonly #store: Store
@@ -240,7 +238,7 @@ export class Collection implements CollectionState {
   #table: Table
   #gaps: Gaps
 
-  /** `at` is the position that readers see. */
+  /** `at` returns the position that readers see. */
   constructor(store: Store, facts: CollectionFacts, at: () => Position, cache: ItemCache) {
     this.name = facts.name
     this.#store = store
@@ -295,7 +293,7 @@ export class Collection implements CollectionState {
     return place < this.places ? this.#table.itemAt(place, this.#at()) : undefined
   }
 
-  /** Where an item stands. */
+  /** The place of an item. */
   placeOf(id: ItemId): number | undefined {
     return this.#table.placeOfItem(id, this.#at(), this.places)
   }
@@ -306,22 +304,24 @@ export class Collection implements CollectionState {
     }
   }
 
-  /** The first place from here on that has an item; `places` when there is none. */
+  /** The first place at or after `place` that has an item; `places` if there is none. */
   seek(place: number): number {
     return seek(this.#table, this.#gaps, place, this.places, this.#at())
   }
 
-  /** The same as they are now, until it is released. */
+  /** The current items, readable until released. */
   held(): PinnedCollection {
     return this.pinned(this.#store.pin(this.#at()))
   }
 
-  /** The items as they are now, whatever comes later, until the pin of now is released. */
+  /** The current items, readable until the pin is released. */
   pinned(pin: Pin): PinnedCollection {
     return new PinnedCollection(this.#facts, this.#table, this.#gaps.copy(), pin)
   }
 
-  /** Readers see what was written to the store; what is undefined of the blocks and places may be any of them. */
+  /**
+   * Makes stored changes visible to readers. Undefined gaps or changes mean that any block or place may have changed.
+   */
   show(
     facts: CollectionFacts,
     gaps: ReadonlyMap<number, number> | undefined,
@@ -337,12 +337,12 @@ export class Collection implements CollectionState {
   }
 }
 
-/** Whether a key spells an integer that no item has had yet; `nextId` is above all that were. */
+/** Whether a key spells an integer that was never assigned; `nextId` is above all assigned ones. */
 export function isUnused(key: string, nextId: number): boolean {
   return (canonicalInteger(key) ?? -1) >= nextId
 }
 
-/** The first place from one on that has an item, without a look at blocks that have none; `places` when there is none. */
+/** The first place at or after `place` that has an item, skipping empty blocks; `places` if there is none. */
 function seek(table: Table, gaps: Gaps, place: number, places: number, at: Position): number {
   for (let from = place; from < places; ) {
     const block = blockOf(from)

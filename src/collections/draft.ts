@@ -8,29 +8,29 @@ import { type Gone, type Item, keyOf } from './item.ts'
 import { encodeGone, encodeItem, idOf, isGone, moved, standingOf } from './item-record.ts'
 import { Table } from './table.ts'
 
-/** Hears, in the transactions that write them, of the items of some tables. */
+/** Receives changes of the items of some tables, in the transactions that write them. */
 export interface TableObserver {
   isObserved(table: number): boolean
-  /** Another item is at a place, or none. */
+  /** The item at a place was replaced or removed. */
   changed(table: number, place: number, before: Item | undefined, after: Item | undefined): void
 }
 
-/** Where an item of a key stands, or stood. */
+/** Where the item of a key is, or was. */
 interface Found {
   readonly key: string
   readonly place: number | undefined
   readonly isThere: boolean
   readonly since: Position
-  /** Of its last event. */
+  /** Position of its last event. */
   readonly position: Position
 }
 
-/** After more changes than so many it is as if everything might have changed. */
+/** After more changes, everything counts as changed. */
 const MOST_CHANGES = 4096
 
 /**
- * A collection as it is written: the fold puts what events make of it into the store, where readers do not look before
- * the position that they see has passed it. In transactions.
+ * A collection while it is written: `evolve` stores changes here, which readers do not see until their position has
+ * passed. In transactions.
  */
 export class Draft implements FoldTarget {
   readonly name: string
@@ -45,13 +45,13 @@ export class Draft implements FoldTarget {
   readonly #store: Store
   readonly #observer: TableObserver | undefined
   #table: Table
-  /** The blocks of which another number of places is empty since readers saw it. */
+  /** Blocks whose number of empty places has changed since readers last saw them. */
   #gaps = new Map<number, number>()
-  /** Whether those are all of them. */
+  /** Whether `#gaps` is complete. */
   #hasAllGaps = true
-  /** Those that are not in the store yet. */
+  /** Blocks that are not stored yet. */
   readonly #unsaved = new Set<number>()
-  /** Places at which there is another item, or none any more; undefined when there may be one at any. */
+  /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
   #changes: Map<number, Item | undefined> | undefined = new Map()
   #found: Found | undefined
 
@@ -86,7 +86,7 @@ export class Draft implements FoldTarget {
     }
   }
 
-  /** How many places are empty in the blocks where that changed; undefined when it may have changed in any. */
+  /** Numbers of empty places in changed blocks; undefined if any may have changed. */
   get gaps(): ReadonlyMap<number, number> | undefined {
     return this.#hasAllGaps ? this.#gaps : undefined
   }
@@ -95,14 +95,14 @@ export class Draft implements FoldTarget {
     return this.#changes
   }
 
-  /** Readers see all that was put so far. */
+  /** Called when readers see all changes so far. */
   shown(): void {
     this.#gaps = new Map()
     this.#hasAllGaps = true
     this.#changes = new Map()
   }
 
-  /** A draft that goes on with a write of which some was put before: nobody knows which places and blocks that were. */
+  /** Continues a write of which a part was stored earlier: the changed places and blocks are unknown. */
   unknown(): this {
     this.#hasAllGaps = false
     this.#changes = undefined
@@ -148,8 +148,8 @@ export class Draft implements FoldTarget {
   }
 
   /**
-   * Puts the named items in this order, then any others as they were, into a table of their own, which the collection has
-   * from the last step on. Each step writes little, in the transaction that the caller has opened for it.
+   * Moves the named items in this order, then all others, into a new table, which becomes the collection's with the
+   * last step. Each step writes little, within the caller's transaction.
    */
   *ordering(keys: Iterable<string>, number: number, position: Position): Generator<undefined, void> {
     const before = this.#table
@@ -170,7 +170,7 @@ export class Draft implements FoldTarget {
       move(key, record)
       yield
     }
-    // What is left of those that were deleted stands behind all items.
+    // Deleted items come after all others.
     for (const areGone of [false, true]) {
       for (let place = 0; place < this.#places; place++, yield) {
         const record = before.copyAt(place, HIGHEST)
@@ -188,7 +188,7 @@ export class Draft implements FoldTarget {
     this.#changes = undefined
   }
 
-  /** Writes what is not in the items' own rows. */
+  /** Stores the properties that are not in the rows of items. */
   save(number: number): void {
     const key = numberedKey(TAG.collection, 0, number)
     this.#store.set(key, Buffer.from(JSON.stringify(this.facts)))
@@ -213,7 +213,10 @@ export class Draft implements FoldTarget {
     this.#observer.changed(number, place, wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined, item)
   }
 
-  /** Notes an item that changes by the position of the change, and forgets the change before: so what changed since a position is found. */
+  /**
+   * Indexes a changed item by the position of the change, and removes the previous entry, so that changes since a
+   * position can be found.
+   */
   #noteChange({ since, position }: Found, place: number, now: Position): void {
     const { number } = this.#table
     if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))
@@ -242,7 +245,7 @@ export class Draft implements FoldTarget {
   }
 }
 
-/** The collections that the store holds, by their numbers, which have the order of their first creation. */
+/** The stored collections by number, in the order of their creation. */
 export function storedCollections(store: Store): Map<number, CollectionFacts> {
   const prefix = tableKey(TAG.collection, 0)
   const found = new Map<number, CollectionFacts>()

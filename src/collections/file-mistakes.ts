@@ -1,12 +1,12 @@
 import { type Fault, Refusal } from '../errors.ts'
 import { pointer } from '../json/pointer.ts'
 
-/** Mistakes of a data file that are listed. */
+/** Highest number of reported mistakes of a data file. */
 const MOST_MISTAKES = 20
-/** Longer names are not repeated in a message. */
+/** Longer names are not quoted in messages. */
 const MOST_CHARACTERS = 40
 
-/** The mistakes of a data file: gathered, so that all of them can be mended at once. */
+/** Collects the mistakes of a data file, so that all of them can be corrected at once. */
 export class FileMistakes {
   readonly #faults: Fault[] = []
 
@@ -14,13 +14,13 @@ export class FileMistakes {
     return this.#faults.length > 0
   }
 
-  /** @throws {Refusal} When there are as many as are listed. */
+  /** @throws {Refusal} when the highest number is reached. */
   add(fault: Fault): void {
     this.#faults.push(fault)
     if (this.#faults.length >= MOST_MISTAKES) this.throwAny()
   }
 
-  /** Does what may refuse a part of the file; undefined when it did. */
+  /** Runs work that may refuse a part of the file; undefined if it did. */
   *catching<Step, Result>(work: Generator<Step, Result>): Generator<Step, Result | undefined> {
     try {
       return yield* work
@@ -31,7 +31,7 @@ export class FileMistakes {
     }
   }
 
-  /** @throws {Refusal} When there is one. */
+  /** @throws {Refusal} if there is a mistake. */
   throwAny(): void {
     if (this.any) throw refusalOf(this.#faults)
   }
@@ -47,12 +47,12 @@ export function messagesOf(faults: readonly Fault[]): readonly string[] {
   return faults.length < MOST_MISTAKES ? messages : [...messages, 'Further mistakes are not listed.']
 }
 
-/** The refusal for one fault of a data file. */
+/** The refusal for a single mistake in a data file. */
 export function invalid(place: string, message: string): Refusal {
   return refusalOf([{ pointer: place, message }])
 }
 
-/** What a JSON value is, by its first byte. */
+/** The type of a JSON value, by its first byte. */
 export function kindOf(byte: number | undefined): string {
   switch (String.fromCharCode(byte ?? 0)) {
     case '{':
@@ -75,14 +75,14 @@ export function noObject(kind: string): Refusal {
   return invalid('', `the file must be an object of collections, not ${kind}: write {"items": [{"id": 1}]}`)
 }
 
-/** What stands in the place of a collection or a single object. */
+/** The mistake of a member that is neither a collection nor a single object. */
 export function noCollection(name: string, kind: string): Fault {
   const shown = name.length > MOST_CHARACTERS ? '"…"' : JSON.stringify(name)
   const message = `a member must be a list of objects or an object, not ${kind}: write ${shown}: [{"value": …}] or {"value": …}`
   return { pointer: pointer([name]), message }
 }
 
-/** What stands in the place of an item. */
+/** The mistake of an element that is not an item. */
 export function noItem(collection: string, index: number, kind: string): Fault {
   const message = `an item must be an object, not ${kind}: write each value of the list as {"value": …}`
   return { pointer: pointer([collection, index]), message }

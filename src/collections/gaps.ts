@@ -1,14 +1,14 @@
-/** Places of a block: one of which some are empty is read through to find the nth item in it. */
+/** Places in a block. A block with empty places is scanned to find the nth item in it. */
 export const BLOCK = 512
 
 export function blockOf(place: number): number {
   return Math.floor(place / BLOCK)
 }
 
-/** How many places of each block have no item, so that the nth item is found without passing those before it. */
+/** Counts the places without items in each block, so that the nth item is found without visiting those before it. */
 export class Gaps {
   #empty: number[] = []
-  /** Items before each block, right up to `#counted` blocks. */
+  /** Items before each block, valid for the first `#counted` blocks. */
   #before: number[] = [0]
   #counted = 1
   /** Whether another instance has the same arrays: they are copied before a change. */
@@ -16,7 +16,7 @@ export class Gaps {
   /** Empty places in all blocks. */
   #total = 0
 
-  /** With the counts of now, whatever is set later. */
+  /** A copy that later changes do not affect. */
   copy(): Gaps {
     const copy = new Gaps()
     this.#areShared = true
@@ -44,14 +44,14 @@ export class Gaps {
     this.#counted = Math.min(this.#counted, block + 1)
   }
 
-  /** How many items stand before a block. */
+  /** Number of items before a block. */
   before(block: number): number {
     if (this.#total === 0) return block * BLOCK
     this.#count(block + 1)
     return this.#before[block] as number
   }
 
-  /** The block that the nth item stands in, and how many items stand before it; `places` is above the places of all. */
+  /** The block of the nth item, and the number of items before that block; `places` is above all places. */
   blockWith(nth: number, places: number): { readonly block: number; readonly before: number } {
     if (this.#total === 0) {
       const block = Math.floor(nth / BLOCK)

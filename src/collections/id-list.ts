@@ -1,17 +1,20 @@
 import type { ItemId } from '../events/event.ts'
 
 const CHUNK = 4096
-/** Stands for an id that is not known. */
+/** Stands for an unknown id. */
 const NONE = -1
 
-/** Integers that follow each other. */
+/** Consecutive integers. */
 interface Run {
   readonly first: number
 }
 
 type Chunk = Run | Int32Array | (ItemId | undefined)[]
 
-/** Ids in order, some of which are not known yet. Integers of up to 31 bits take four bytes, and nothing where they follow each other. */
+/**
+ * A list of ids, some of which may be unknown. Integers of up to 31 bits take four bytes, and none if they are
+ * consecutive.
+ */
 export class IdList implements Iterable<ItemId | undefined> {
   readonly #chunks: Chunk[] = []
   #length = 0
@@ -26,7 +29,7 @@ export class IdList implements Iterable<ItemId | undefined> {
     if (this.#length % CHUNK === 0) this.#chunks.push(runOf(this.#chunks.pop() as Chunk))
   }
 
-  /** Replaces an id that is there. */
+  /** Replaces an existing element. */
   set(index: number, id: ItemId | undefined): void {
     const number = Math.floor(index / CHUNK)
     let chunk = this.#chunks[number] as Chunk

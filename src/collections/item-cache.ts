@@ -1,17 +1,17 @@
 import type { Position } from '../events/event.ts'
 import type { Item } from './item.ts'
 
-/** Characters of one generation. */
+/** Characters in one generation. */
 const GENERATION_CHARACTERS = 24 * 1024 * 1024
-/** Memory of an item beside its text, in characters. */
+/** Memory of an item besides its text, in characters. */
 const OVERHEAD = 120
 
 /**
- * The items that were read of late, by table and place, so that what is read again and again is decoded, checked and
- * tagged once. When the younger of two generations is full, the older one is dropped. What changes is replaced.
+ * An LRU cache of decoded items in two generations, by table and place. When the young generation is full, the old one
+ * is dropped. Changed items are replaced.
  */
 export class ItemCache {
-  /** That readers see: of no other position an item is put in. */
+  /** The position that readers see; only items read at it are cached. */
   position: Position = 0
   #young = new Map<number, Map<number, Item>>()
   #old = new Map<number, Map<number, Item>>()

@@ -30,18 +30,18 @@ const AT = {
   idBytes: 33,
   id: 37,
 } as const
-/** No record is shorter. */
+/** The minimum length of a record. */
 export const RECORD_BYTES = AT.id
 const FLAG = { gone: 1, textId: 2, ascii: 4 } as const
 const NUMBER_BYTES = 8
 
-/** What the store keeps of an item for looking back; the readers of now do not see it. */
+/** Stored properties of an item for reading the past. */
 export interface Standing {
-  /** Since which position the item stands at its place. */
+  /** The position since which the item has its place. */
   readonly since: Position
-  /** The position of the event before its last one, 0 for none. */
+  /** The position of the event before its last one, 0 if there is none. */
   readonly prior: Position
-  /** When its last event happened, in milliseconds since 1970. */
+  /** The time of its last event in milliseconds since 1970. */
   readonly timeMs: number
 }
 
@@ -116,7 +116,7 @@ export function standingOf(record: Buffer): Standing {
   }
 }
 
-/** Makes of a record that of an item which stands at its place since another position. */
+/** Changes a record so that its item has its place since another position. */
 export function moved(record: Buffer, since: Position): Buffer {
   putPosition(record, AT.since, since)
   record.writeUInt32BE(checksum(record, record.length), AT.crc)

@@ -4,13 +4,13 @@ import { parseText } from '../json/parse-text.ts'
 import { tagOf } from '../json/tag.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../json/value.ts'
 
-/** An item at one revision. Never changed: another revision is another object. */
+/** An item at one revision. Immutable. */
 export class Item {
   readonly id: ItemId
   /** The item as JSON. */
   readonly text: string
   readonly revision: number
-  /** Of the event that it came from. */
+  /** Position of its last event. */
   readonly position: Position
   #tag: string | undefined
 
@@ -21,24 +21,24 @@ export class Item {
     this.position = position
   }
 
-  /** The id as text, by which it is found. Of a number it is made anew each time. */
+  /** The id as text. Computed on each access for a number. */
   get key(): string {
     return keyOf(this.id)
   }
 
-  /** Parsed anew each time: to be asked for once. */
+  /** Parsed on each access. */
   get value(): JsonObject {
     return parseText(this.text) as JsonObject
   }
 
-  /** The entity tag (RFC 9110 §8.8.3), quotes included: same data, same tag, also after a restart. */
+  /** The entity tag (RFC 9110 §8.8.3), with quotes: equal data has an equal tag, also after a restart. */
   get tag(): string {
     this.#tag ??= tagOf(this.text)
     return this.#tag
   }
 }
 
-/** What is still known of an item that was deleted. */
+/** The remains of a deleted item. */
 export interface Gone {
   readonly revision: number
   readonly position: Position
@@ -48,12 +48,12 @@ export function keyOf(id: ItemId): string {
   return String(id)
 }
 
-/** POST counts on from the highest integer, so that none may lie beyond this one. */
+/** The highest id that clients may choose, since POST counts on from the highest integer. */
 export const HIGHEST_ID = 2 ** 52
 
 /**
- * The integer that a key spells in the one canonical way: `7`, not `07` or `7.0`. Text that spells an integer
- * beyond HIGHEST_ID is text like any other.
+ * The integer that a key spells canonically: `7`, not `07` or `7.0`. Text that spells an integer beyond HIGHEST_ID is
+ * ordinary text.
  */
 export function canonicalInteger(key: string): number | undefined {
   if (!/^(0|[1-9]\d{0,15})$/.test(key)) return undefined
@@ -61,13 +61,13 @@ export function canonicalInteger(key: string): number | undefined {
   return integer <= HIGHEST_ID ? integer : undefined
 }
 
-/** The integer that an id counts as when the next one is looked for; those that POST assigned go on beyond HIGHEST_ID. */
+/** The integer for which an id counts when the next one is assigned. POST may assign integers beyond HIGHEST_ID. */
 export function integerOf(id: ItemId): number | undefined {
   if (typeof id === 'string') return canonicalInteger(id)
   return Number.isSafeInteger(id) && id >= 0 ? id : undefined
 }
 
-/** What is wrong with an identifier; undefined when nothing is. */
+/** The error of an id; undefined if it is valid. */
 export function faultOfId(id: JsonValue, highest = HIGHEST_ID): string | undefined {
   if (typeof id === 'number') {
     return Math.abs(id) > highest ? `an integer id may be at most ${highest}` : undefined
@@ -76,7 +76,7 @@ export function faultOfId(id: JsonValue, highest = HIGHEST_ID): string | undefin
   return faultOfName(id, 'an id')
 }
 
-/** What is wrong with the text of an id or with a collection's name; undefined when nothing is. */
+/** The error of a text id or a collection's name; undefined if it is valid. */
 export function faultOfName(name: string, what: string): string | undefined {
   if (name === '') return `${what} must not be empty`
   return isWellFormed(name) ? undefined : `${what} must not hold a lone surrogate`

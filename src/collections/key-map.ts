@@ -1,13 +1,13 @@
-/** Up to so many keys one map is enough. */
+/** Up to this number of keys one map suffices. */
 const FEW = 4096
 /** A power of two. */
 const PARTS = 256
-/** Of the end of a key: all of most keys. */
+/** Characters at the end of a key that are hashed: all of most keys. */
 const HASHED_CHARACTERS = 48
 
 /**
- * Values by key, however many. A `Map` makes itself anew whenever it has doubled, which at a million keys holds everybody
- * for 200 ms, and it holds no more than 2 ** 24; so of many keys each map has a part.
+ * A hash map without size limit, divided into parts. A single `Map` blocks the event loop for 200 ms when it rehashes a
+ * million keys, and holds no more than 2 ** 24.
  */
 export class KeyMap<Value> {
   #parts: Map<string, Value>[] = [new Map()]

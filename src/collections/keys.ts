@@ -1,20 +1,23 @@
 import type { ItemId } from '../events/event.ts'
 import { KeyMap } from './key-map.ts'
 
-/** Of many keys few pages, so that the way to them stays in the processor's caches. */
+/** Large pages, so that the directory of many keys stays in the processor's caches. */
 const BITS = 13
 const PAGE = 1 << BITS
 const MASK = PAGE - 1
 const SMALLEST_PAGE = 64
 
-/** So many times as many integers as there are keys, and some, may be looked up in pages: they cost the same however few are in them. */
+/**
+ * Integers use pages while they are at most SPREAD times as many as the keys, plus SPARSE: a page costs the same
+ * however few keys are in it.
+ */
 const SPREAD = 4
 const SPARSE = 1024
 
-/** By integer, one more than the place; 0 where there is none. Or by how much all of them are ahead of their integers. */
+/** For each integer, its place plus one; 0 if there is none. Or the constant difference between places and integers. */
 type Page = Uint32Array | { readonly ahead: number }
 
-/** A place for each key. Integers take four bytes, and nothing where they and their places follow each other. */
+/** A map from keys to places. Integers take four bytes, and none if they and their places are consecutive. */
 export class Keys {
   readonly #pages = new Map<number, Page>()
   readonly #others = new KeyMap<number>()
@@ -25,7 +28,7 @@ export class Keys {
     return (integer < 0 ? undefined : this.#paged(integer)) ?? this.#others.get(key)
   }
 
-  /** The same, by the id that the key is the text of. */
+  /** `get` by id instead of key. */
   of(id: ItemId): number | undefined {
     return isIndex(id) ? (this.#paged(id) ?? this.#other(id)) : this.get(String(id))
   }
@@ -44,7 +47,7 @@ export class Keys {
     if (index === MASK) this.#pages.set(integer >>> BITS, runOf(page, integer - MASK))
   }
 
-  /** The page of an integer, with room for it. */
+  /** A page with room for the integer. */
   #pageWith(integer: number): Uint32Array {
     const at = integer >>> BITS
     const index = integer & MASK
@@ -71,20 +74,20 @@ export class Keys {
   }
 }
 
-/** A full page, whose places may follow each other as its integers from the first one on do. */
+/** Compresses a full page if its places are consecutive. */
 function runOf(page: Uint32Array, first: number): Page {
   const ahead = (page[0] as number) - first
   return page[0] !== 0 && page.every((place, index) => place === first + index + ahead) ? { ahead } : page
 }
 
-/** Whether it is an integer that fits in 31 bits; -0 is one, as its text is that of 0. */
+/** Whether the id is an integer that fits in 31 bits. -0 is one, as its text is that of 0. */
 function isIndex(id: ItemId): id is number {
   return typeof id === 'number' && id >= 0 && (id | 0) === id
 }
 
 const ZERO = 48
 
-/** The integer of up to nine digits that a key spells in the canonical way; -1 for any other key. */
+/** The integer of up to nine digits that a key spells canonically; -1 for other keys. */
 function integerOfKey(key: string): number {
   const { length } = key
   if (length === 0 || length > 9) return -1

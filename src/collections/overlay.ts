@@ -2,12 +2,12 @@ import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../ev
 import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
 import { type Gone, type Item, keyOf } from './item.ts'
 
-/** Where the durable collections are looked up. */
+/** Looks up a durable collection. */
 export type FindCollection = (name: string) => CollectionState | undefined
 
 /**
- * The accepted state: the durable collections, and above them the few items and collections whose events are
- * still being flushed. It remembers whether what it was asked rests on those.
+ * The accepted state: the durable collections, and above them the few items and collections whose events are still
+ * being flushed. Records whether queries relied on those.
  */
 export class Overlay {
   readonly #durable: FindCollection
@@ -20,7 +20,7 @@ export class Overlay {
     this.#head = head
   }
 
-  /** Of the last event accepted. */
+  /** Position of the last accepted event. */
   get head(): Position {
     return this.#head
   }
@@ -29,7 +29,7 @@ export class Overlay {
     return this.#layers.get(name) ?? this.#layer(name)
   }
 
-  /** The highest undurable position that answers since the last call have rested on, 0 for none. */
+  /** The highest position not durable yet on which queries since the last call relied, 0 for none. */
   takeReliance(): Position {
     const relied = this.#reliedOn
     this.#reliedOn = 0
@@ -45,7 +45,7 @@ export class Overlay {
     this.takeReliance()
   }
 
-  /** The events up to a position are in the durable collections now. */
+  /** Called when the events up to a position are in the durable collections. */
   settle(events: Iterable<DomainEvent>, upTo: Position): void {
     for (const { collection } of events) {
       const layer = this.#layers.get(collection)
@@ -64,17 +64,17 @@ export class Overlay {
   }
 }
 
-/** A collection with changes that are not durable yet above the durable one. */
+/** A collection with changes that are not durable yet, above the durable one. */
 class Layer implements CollectionState, FoldTarget {
   readonly name: string
   position: Position
-  // The counters never make a refusal, so that nothing rests on them.
+  // Counters never cause a refusal, so using them is no reliance.
   nextId: number
   textIds: number
   readonly #below: () => CollectionState | undefined
   readonly #rely: (position: Position) => void
   readonly #changed = new Map<string, Item | Gone>()
-  /** Those not durable yet, oldest first; the positions are the events' own. */
+  /** Changes that are not durable yet, oldest first, with the events' positions. */
   readonly #pending: { readonly event: DomainEvent; readonly position: Position }[] = []
   #exists: boolean
   #isObject: boolean
@@ -130,7 +130,7 @@ class Layer implements CollectionState, FoldTarget {
     return entry
   }
 
-  /** To be asked for only while nothing is being flushed. */
+  /** May be called only while no event is being flushed. */
   items(): Iterable<Item> {
     if (this.#pending.length > 0)
       throw new Error(`the items of ${this.name} are asked for while some are being flushed`)

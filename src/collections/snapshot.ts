@@ -12,57 +12,57 @@ import { IdList } from './id-list.ts'
 import { faultOfId, faultOfName, type Item, integerOf } from './item.ts'
 import { Keys } from './keys.ts'
 
-/** The items of every collection, in order, as texts in `JSON.stringify`'s own form: it costs little to have. */
+/** The items of every collection, in order, as texts in the format of `JSON.stringify`. */
 export type Texts = ReadonlyMap<
   string,
   { readonly size: number; items(): Iterable<{ readonly text: string }>; item(key: string): Item | undefined }
 >
 
-/** An item as a data file has it; one without an id is yet to get it. */
+/** An item in a data file. The id is undefined until it is assigned. */
 export interface FileItem {
   readonly id: ItemId | undefined
-  /** As `JSON.stringify` makes it. */
+  /** In the format of `JSON.stringify`. */
   readonly text: string
 }
 
 const CHUNK = 4096
-/** The length of a longer item is not noted. */
+/** The length of a longer item is not recorded. */
 const MOST_NOTED_BYTES = 0xffff
 
 /** An item that differs from the base. */
 export interface EditedItem {
   readonly index: number
-  /** Replaced when it gets its id. */
+  /** Replaced when its id is assigned. */
   item: FileItem
 }
 
-/** How the items of a file stand to those of the state that it was edited from, its base. */
+/** How the items of a file relate to those of its base. */
 export interface Matched {
-  /** Every item of the base is in the file. */
+  /** The file contains every item of the base. */
   readonly isAll: boolean
-  /** The items of the base come first, in the order of the base. */
+  /** The items of the base come first, in the same order. */
   readonly isInOrder: boolean
 }
 
 /**
- * The items of a collection in a data file. Only the ids of all items are in memory, and the texts of those that differ from the base;
- * a large edit is merged in parts, and what was merged is no longer among these.
+ * The items of a collection in a data file. Memory holds only the ids of all items, and the texts of those that differ
+ * from the base. A large edit is merged in parts, and merged items are removed from these.
  */
 export class FileItems {
   readonly #ids = new IdList()
   readonly #indexes = new Keys()
   #edited = new LongList<EditedItem>()
-  /** Of the items that need not be parsed again, by index: the length in bytes, 0 for all others, */
+  /** For items that need not be parsed again, by index: the length in bytes, 0 for others. */
   readonly #lengths: Uint16Array[] = []
-  /** and the crc32. */
+  /** For the same items, the crc32. */
   readonly #checksums: Uint32Array[] = []
-  /** Above all integers among the ids. */
+  /** Above all integer ids. */
   nextId = 0
-  /** How many items have no id yet. */
+  /** Number of items without an id. */
   unnamed = 0
-  /** Whether ids were assigned, so that the file does not show the state that the edit made. */
+  /** Whether ids were assigned, so that the file does not show the resulting state. */
   wasNamed = false
-  /** Undefined when it is not known. */
+  /** Undefined if unknown. */
   matched: Matched | undefined
 
   get length(): number {
@@ -74,7 +74,7 @@ export class FileItems {
     return this.indexOf(OBJECT_ID) !== undefined
   }
 
-  /** Those that differ from the base, in order, and were not taken yet. */
+  /** The items that differ from the base, in order, without those taken. */
   get edited(): List<EditedItem> {
     return this.#edited
   }
@@ -85,12 +85,12 @@ export class FileItems {
     return taken
   }
 
-  /** Notes that an item differs from the base. */
+  /** Adds an item that differs from the base. */
   edit(index: number, item: FileItem): void {
     this.#edited.push({ index, item })
   }
 
-  /** Notes that an item was checked, and that it stands in the file as JSON.stringify makes it. */
+  /** Records that an item was checked, and that the file has it in the format of JSON.stringify. */
   noteBytes(index: number, bytes: Uint8Array): void {
     if (bytes.length > MOST_NOTED_BYTES) return
     const chunk = Math.floor(index / CHUNK)
@@ -102,7 +102,7 @@ export class FileItems {
     ;(this.#checksums[chunk] as Uint32Array)[index % CHUNK] = crc32(bytes)
   }
 
-  /** The length of what was noted of an item, in bytes; 0 where nothing was. */
+  /** The recorded length of an item in bytes; 0 if none was recorded. */
   notedBytes(index: number): number {
     return this.#lengths[Math.floor(index / CHUNK)]?.[index % CHUNK] ?? 0
   }
@@ -118,7 +118,7 @@ export class FileItems {
     this.#ids.push(id)
   }
 
-  /** Gives an item its id. */
+  /** Assigns an id to an item. */
   name(index: number, id: ItemId): void {
     this.unnamed--
     this.wasNamed = true
@@ -144,29 +144,30 @@ export class FileItems {
   }
 }
 
-/** What a data file holds: its collections, in order. */
+/** The collections of a data file, in order. */
 export type FileContents = ReadonlyMap<string, FileItems>
 
-/** What is wrong with a collection's name, as a mistake of a data file. */
+/** The error of a collection's name in a data file. */
 export function faultOfCollection(name: string): Fault | undefined {
   const message = faultOfName(name, "a collection's name")
   return message === undefined ? undefined : { pointer: pointer([name]), message: `${message}: give it another name` }
 }
 
-/** Parses a single object. Refuses, with its place, what is not one, as parseItem does. */
+/** Parses a single object. Throws like parseItem. */
 export function* parseObject(text: string, name: string): Steps<JsonObject> {
   return (yield* parsedAt(text, [name])) as JsonObject
 }
 
 /**
- * Parses an item, which may still lack its `id`. Refuses, with its place, what is no item.
+ * Parses an item, which may lack its `id`.
+ * @throws {Refusal} with the place, if it is not a valid item.
  * @throws {Malformed}
  */
 export function* parseItem(text: string, collection: string, index: number): Steps<JsonObject> {
   const item = yield* parsedAt(text, [collection, index])
   if (!isObject(item)) throw new Error('what begins with a brace is an object')
   const id = own(item, 'id')
-  // What POST assigned beyond the highest id that a client may choose stands in the file, too.
+  // POST may have assigned ids beyond the highest one that clients may choose.
   const badId = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)
   if (badId) throw invalid(pointer([collection, index, 'id']), `${badId}: change it, or remove it to have one assigned`)
   return item

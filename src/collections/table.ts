@@ -12,12 +12,12 @@ interface RecordAt {
   readonly record: Buffer
 }
 
-/** The rows of one collection in the store: what stands at which place, and where an item of a key stands. */
+/** The rows of one collection in the store: the record at each place, and the place of each key. */
 export class Table {
   readonly store: Store
   readonly number: number
   readonly #cache: ItemCache | undefined
-  /** The integer at place 0, -1 for another key; undefined when it was not read yet. */
+  /** The integer at place 0, -1 for another key; undefined if it was not read yet. */
   #first: number | undefined
 
   constructor(store: Store, number: number, cache?: ItemCache) {
@@ -26,13 +26,13 @@ export class Table {
     this.#cache = cache
   }
 
-  /** Where the item of a key is, or was last, and its record until the next call of anything; `places` is above all places. */
+  /** The place of a key's item, existing or deleted, and its record, valid until the next call; `places` is above all places. */
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const record = expected === undefined ? undefined : this.#standingAt(expected, at)
     const hasKey = record !== undefined && keyOf(idOf(record)) === key
     if (hasKey && !isGone(record)) return { place: expected as number, record }
-    // An item that was deleted and created again has a row, and stands elsewhere.
+    // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
     return place === undefined ? undefined : { place, record: this.#recordOf(key, place, at) }
   }
@@ -47,8 +47,8 @@ export class Table {
   }
 
   /**
-   * Where the item of an integer is if all integers followed each other from place 0 on, as those of POST do. Such a key has no row:
-   * a row takes 60 bytes and as long to write as a short item.
+   * The place of an integer's item if integers are consecutive from place 0 on, as those of POST are. Such keys have no
+   * row: a row takes 60 bytes, and as long to write as a short item.
    */
   #expectedPlace(key: string, at: Position, places: number): number | undefined {
     const integer = canonicalInteger(key)
@@ -58,14 +58,14 @@ export class Table {
     return this.#first >= 0 && place >= 0 && place < places ? place : undefined
   }
 
-  /** The record at a place, until the next call of anything. */
+  /** The record at a place, valid until the next call. */
   recordAt(place: number, at: Position): Buffer | undefined {
     const record = this.store.read(numberedKey(TAG.item, this.number, place), at)
     if (record && record.length < RECORD_BYTES) throw this.lacking(place)
     return record
   }
 
-  /** The same of a place that has one, checked, to be kept or changed. */
+  /** A verified copy of the record at a place, which must exist. */
   copyAt(place: number, at: Position): Buffer {
     const record = this.#standingAt(place, at)
     this.#decoded(record)
@@ -78,7 +78,7 @@ export class Table {
     return itemOrNothing(this.#entry(this.#standingAt(place, at), place, at))
   }
 
-  /** The same for whoever goes through all items: the cache is for those that are asked for again. */
+  /** For scans: bypasses the cache. */
   uncachedAt(place: number, at: Position): Item | undefined {
     return itemOrNothing(this.#decoded(this.#standingAt(place, at)))
   }
@@ -101,33 +101,33 @@ export class Table {
     throw this.lacking(place)
   }
 
-  /** An item that has not changed since a position is the one of then. */
+  /** A cached item that has not changed since the position. */
   #cachedAt(place: number, at: Position): Item | undefined {
     const cached = this.#cache?.get(this.number, place)
     return cached && cached.position <= at ? cached : undefined
   }
 
-  /** What a record says that stands at a place. */
+  /** The item, or the remains of one, in a record. */
   #entry(record: Buffer, place: number, at: Position): Item | Gone {
     const entry = this.#decoded(record)
     if (entry instanceof Item && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
     return entry
   }
 
-  /** Where an item stands; undefined where there is none. */
+  /** The place of an item; undefined if it does not exist. */
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
     const found = this.find(keyOf(id), at, places)
     return found && this.#isItem(found.record) ? found.place : undefined
   }
 
-  /** The first place from here on, and below another, that has an item; the other when there is none. */
+  /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
     let place = from
     while (place < below && !this.#isItem(this.#standingAt(place, at))) place++
     return place
   }
 
-  /** Notes where the item of a key stands; `had` says whether it stood elsewhere before. */
+  /** Records the place of a key's item; `had`: it had another place before. */
   putPlace(key: string, place: number, had: boolean, since: Position): void {
     if (!had && this.#expectedPlace(key, since, place + 1) === place) return
     const value = Buffer.allocUnsafe(2 * POSITION_BYTES)
@@ -136,7 +136,7 @@ export class Table {
     this.store.write(keyedKey(TAG.place, this.number, key), value)
   }
 
-  /** At a place that never had a record: there is nothing to be kept for readers at a position before. */
+  /** For a place without a record: there is no version to keep. */
   addRecord(place: number, record: Buffer): void {
     this.store.set(numberedKey(TAG.item, this.number, place), record)
   }
@@ -145,14 +145,14 @@ export class Table {
     this.store.write(numberedKey(TAG.item, this.number, place), record)
   }
 
-  /** Every place has a record: one that is missing was lost. */
+  /** Every place has a record; a missing one was lost. */
   #standingAt(place: number, at: Position): Buffer {
     const record = this.recordAt(place, at)
     if (!record) throw this.lacking(place)
     return record
   }
 
-  /** Of one that is gone, nobody looks at the rest. */
+  /** Deleted records are not verified further. */
   #isItem(record: Buffer): boolean {
     return !isGone(record) || this.#decoded(record) instanceof Item
   }

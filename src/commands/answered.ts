@@ -8,17 +8,19 @@ import type { Store } from '../store/store.ts'
 export interface AnsweredRequest {
   /** SHA-256 of the request. */
   readonly request: string
-  /** Of the write's last event. */
+  /** Position of the write's last event. */
   readonly position: Position
 }
 
-/** How long a retry gets the first answer again. */
+/** How long a retry gets the first response again. */
 const REMEMBERED_MS = 24 * 60 * 60 * 1000
 
-/** Expired keys that one write deletes. A million may expire together, and to delete them all would block the event loop. */
+/**
+ * Expired keys deleted by one write. A million may expire at once, and deleting all of them would block the event loop.
+ */
 const FORGOTTEN_AT_ONCE = 100
 
-/** The requests that came with an Idempotency-Key and were stored: a projection of the journal, a day long. */
+/** A projection of the journal: the requests with an Idempotency-Key that were stored within the last day. */
 export class Answered {
   readonly #store: Store
 
@@ -26,7 +28,7 @@ export class Answered {
     this.#store = store
   }
 
-  /** Notes a write that became durable. In a transaction of the store. */
+  /** Records a durable write. In a transaction of the store. */
   write(recorded: Recorded): void {
     if (recorded.key === undefined || recorded.request === undefined) return
     const timeMs = Date.parse(recorded.time)
@@ -52,7 +54,7 @@ export class Answered {
       const isItsOwn = answered?.position === positionOf(at, prefix.length)
       if (answered && isItsOwn && timeMs - answered.timeMs < REMEMBERED_MS) return
       this.#store.remove(at)
-      // One that was used again since stays.
+      // A key that was used again since is kept.
       if (isItsOwn) this.#store.remove(key)
     }
   }
@@ -82,7 +84,7 @@ function decode(bytes: Buffer): Noted {
   }
 }
 
-/** Keys belong to whom they came from. */
+/** Keys are separate for each actor. */
 export function nameOf({ actor, key }: Origin): string {
   return `${actor}\n${key}`
 }

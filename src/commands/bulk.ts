@@ -12,20 +12,20 @@ import { type Accepted, checkName, isSingle } from './decide.ts'
 import { Deletions } from './deletions.ts'
 import type { Rules } from './rules.ts'
 
-/** The items that filters select, as they were at one position. */
+/** The ids of the items that match filters at one position. */
 export interface Selected {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
-  /** Whether the filters select an item that was written since. */
+  /** Whether an item that was written since matches. */
   readonly matches: (item: JsonObject) => Steps<boolean>
 }
 
-/** Finds the items of a collection that filters select; undefined when there is no such collection. */
+/** Finds the items of a collection that match filters; undefined if the collection does not exist. */
 export type Select = (command: DeleteItems) => Promise<Selected | undefined>
 
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 
-/** What a command makes of many items. */
+/** The result of deciding a command on many items. */
 export interface BulkDecision {
   readonly events: List<DomainEvent>
   readonly rejected: Rejected
@@ -33,7 +33,7 @@ export interface BulkDecision {
 
 const NONE: Rejected = new Map()
 
-/** `selected` is what the filters of DeleteItems select. */
+/** `selected` are the items that match the filters of DeleteItems. */
 export function* decideBulk(
   command: BulkCommand,
   accepted: Accepted,
@@ -55,13 +55,13 @@ export function* decideBulk(
   }
 }
 
-/** An item that was written since it was selected is deleted only if the filters still select it. */
+/** Deletes an item that was written since the selection only if it still matches. */
 function* deletingItems(
   { collection: name }: DeleteItems,
   accepted: Accepted,
   { position, ids, matches }: Selected,
 ): Steps<Deletions> {
-  // The rest is decided when nothing is being flushed.
+  // After this step, no event is being flushed.
   yield
   const collection = accepted.collection(name)
   if (!collection.exists) throw unknown(name)
@@ -84,7 +84,7 @@ function creatingCollection(name: string, accepted: Accepted): readonly DomainEv
 }
 
 function* removingCollection(name: string, accepted: Accepted): Steps<Deletions> {
-  // The items can be listed only when nothing is being flushed.
+  // The items can be listed only while no event is being flushed.
   yield
   const collection = accepted.collection(name)
   if (!collection.exists) throw unknown(name)

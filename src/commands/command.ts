@@ -2,7 +2,7 @@ import type { Fault, RefusalCode } from '../errors.ts'
 import type { PatchOperation } from '../json/json-patch.ts'
 import type { JsonObject } from '../json/value.ts'
 
-/** Entity tags that a conditional request names (RFC 9110 §13.1), `*` for any. */
+/** Entity tags of a conditional request (RFC 9110 §13.1), `*` for any. */
 export type Tags = '*' | readonly string[]
 
 export interface Conditions {
@@ -19,7 +19,7 @@ export type Patch =
   | { readonly type: 'merge'; readonly document: JsonObject }
   | { readonly type: 'operations'; readonly operations: readonly PatchOperation[] }
 
-/** What a client wants to happen: plain data, so that it can be sent to whoever decides. */
+/** A requested change. Plain data, so that it can be sent to the leader of a cluster. */
 export type Command =
   | { readonly type: 'CreateItem'; readonly collection: string; readonly item: JsonObject }
   | (OnItem & { readonly type: 'ReplaceItem'; readonly item: JsonObject })
@@ -33,24 +33,24 @@ export interface Rejection {
   readonly faults: readonly Fault[]
 }
 
-/** One item of a batch, or why what was sent is none. The line is that of a text of lines, the first being 1. */
+/** An item of a batch, or the reason why it is invalid. `line` is its line in a text, counting from 1. */
 export type BatchItem = { readonly line?: number } & ({ readonly item: JsonObject } | { readonly rejection: Rejection })
 
-/** What concerns many items or a collection as a whole. It is plain data, too. */
+/** A requested change of many items or of a whole collection. Plain data as well. */
 export type BulkCommand =
   | {
       readonly type: 'CreateItems'
       readonly collection: string
       readonly items: readonly BatchItem[]
-      /** Items that cannot be created are left out, instead of refusing them all. */
+      /** Invalid items are left out, instead of rejecting all of them. */
       readonly isLenient: boolean
     }
   | {
       readonly type: 'DeleteItems'
       readonly collection: string
-      /** The filters, as in the query of a URL. */
+      /** The filters, in the syntax of a URL query. */
       readonly filters: string
-      /** Finding the items may take so long; undefined: as long as it takes. */
+      /** Highest time for finding the items; undefined for no limit. */
       readonly seconds?: number
     }
   | { readonly type: 'CreateCollection'; readonly collection: string }

@@ -12,7 +12,7 @@ import type { Rules } from './rules.ts'
 
 export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>
 
-/** The rejected items of a batch by their index. */
+/** The rejected items of a batch by index. */
 export type Rejected = ReadonlyMap<number, Rejection>
 
 export interface CreatedItems {
@@ -22,11 +22,11 @@ export interface CreatedItems {
 
 type Created = Extract<DomainEvent, { readonly item: unknown }>
 
-/** Items, or characters of their texts, that are decided in one step. */
+/** Items, or characters of their texts, decided in one step. */
 const STEP_ITEMS = 64
 const STEP_CHARACTERS = 64 * 1024
 
-/** A batch is many CreateItem commands, each decided on what the ones before it made. */
+/** Decides a batch like many CreateItem commands, each on top of the previous ones. */
 export function* creatingItems(command: CreateItems, accepted: Accepted, rules: Rules): Steps<CreatedItems> {
   const { collection, items, isLenient } = command
   const batch = new Overlay((name) => accepted.collection(name), 0)
@@ -58,8 +58,8 @@ export function* creatingItems(command: CreateItems, accepted: Accepted, rules: 
 }
 
 /**
- * Which items of a batch were rejected when it was decided, from the events that it made then: they have the order of the
- * batch, so each item is either that of the next event or was rejected.
+ * Recomputes which items of a stored batch were rejected: its events have the order of the batch, so each item is
+ * either that of the next event or was rejected.
  */
 export function* rejectedBefore(
   { collection, items }: CreateItems,
@@ -99,14 +99,14 @@ function itemOf(one: BatchItem) {
   throw new Refusal(code, message, faults)
 }
 
-/** Faults of one item that are told: a batch has many items, and each may have a hundred. */
+/** Highest number of reported faults for one item: a batch has many items, and each may have a hundred. */
 const FAULTS = 10
 
 export function rejectionOf({ code, message, faults }: Refusal): Rejection {
   return { code, message, faults: faults.slice(0, FAULTS) }
 }
 
-/** The refusal of a whole batch because of one of its items. */
+/** The refusal of a whole batch because of one item. */
 export function refusalAt(index: number, { line }: BatchItem, { code, message, faults }: Rejection): Refusal {
   const where = line === undefined ? `The item ${index} of the list` : `Line ${line}`
   return new Refusal(

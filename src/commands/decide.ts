@@ -12,12 +12,12 @@ import type { Steps } from '../slices.ts'
 import type { Command, Conditions, Patch, Tags } from './command.ts'
 import type { Rules } from './rules.ts'
 
-/** The accepted state, of which a decision may ask. */
+/** The accepted state, which decisions may query. */
 export interface Accepted {
   collection(name: string): CollectionState
 }
 
-/** Every rule of an item lives here: given what is so, what may happen next? A decision about a short item takes no step. */
+/** All rules about items. Deciding about a short item takes no step. */
 export function* decide(command: Command, accepted: Accepted, rules: Rules): Steps<readonly DomainEvent[]> {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
@@ -75,7 +75,10 @@ function* createItem(
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
 }
 
-/** Creates an object only where there was one before, so that a mistyped address creates none. New ones come with the data file. */
+/**
+ * Creates an object only if one existed before, so that a mistyped address creates none. New objects come with the data
+ * file.
+ */
 function* createObject(collection: CollectionState, body: JsonObject, rules: Rules): Steps<readonly DomainEvent[]> {
   const { name } = collection
   if (collection.exists || !collection.isObject) throw missing(name, OBJECT_ID)
@@ -102,14 +105,14 @@ function newId(body: JsonObject, collection: CollectionState, rules: Rules): Ite
   return id
 }
 
-/** Text that spells an integer beyond HIGHEST_ID is not counted, but what it names is not to be named twice. */
+/** Text ids that spell an integer beyond HIGHEST_ID do not affect `nextId`, but must not be assigned again. */
 function nextId(collection: CollectionState): ItemId {
   let next = collection.nextId
   while (collection.get(keyOf(next))) next++
   return assignedId(next)
 }
 
-/** Refuses what JSON numbers can no longer tell apart. */
+/** Throws when integers are no longer exact. */
 export function assignedId(next: number): ItemId {
   if (Number.isSafeInteger(next)) return next
   throw new Refusal('Unprocessable', 'Every integer id up to 2^53 is used up.')
@@ -147,7 +150,7 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
   )
 }
 
-/** The item with its id as the service keeps it: where the body had it, else first. A single object has none. */
+/** The item with its id: at the position that the body has, otherwise first. A single object has no id. */
 export function* withId(body: JsonObject, id: ItemId): Steps<JsonObject> {
   if (id === OBJECT_ID || own(body, 'id') === id) return body
   const item: Record<string, JsonValue> = Object.hasOwn(body, 'id') ? {} : { id }
@@ -161,14 +164,14 @@ export function* withId(body: JsonObject, id: ItemId): Steps<JsonObject> {
   return item
 }
 
-/** Members that are copied in one step. */
+/** Members copied in one step. */
 const STEP_MEMBERS = 4096
 
 function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
   const item = yield* withId(body, id)
   const document = new Document(yield* stringifySteps(item))
   const bytes = Buffer.byteLength(document.text)
-  // A body of exactly the limit is accepted: the id that the server adds is not counted.
+  // The id that the server adds does not count towards the limit.
   const added = bytes > rules.itemBytes && id !== OBJECT_ID ? idBytes(item) : 0
   if (bytes - added > rules.itemBytes) {
     throw new Refusal(
@@ -194,7 +197,7 @@ function* applied(patch: Patch, { text }: Item, rules: Rules): Steps<JsonValue> 
   return yield* applyJsonPatch(text, patch.operations, limits)
 }
 
-/** Which event of the item this is, and which one came before it. */
+/** The revision of the item's next event, and the position of its previous event. */
 export function stamp(
   collection: string,
   id: ItemId,

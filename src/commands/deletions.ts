@@ -5,8 +5,8 @@ import { type List, LongList } from '../long-list.ts'
 import { stamp } from './decide.ts'
 
 /**
- * The deletions of many items, and the removal of their collection if that is wanted. An event is made when it is asked for:
- * what is kept takes 20 to 30 bytes for an item whose id is an integer.
+ * The deletions of many items, optionally followed by the removal of their collection. Events are created on access, so
+ * that an item with an integer id takes 20 to 30 bytes.
  */
 export class Deletions implements List<DomainEvent> {
   readonly #collection: string
@@ -29,7 +29,7 @@ export class Deletions implements List<DomainEvent> {
     this.#positions.push(position)
   }
 
-  /** The collection is removed after its items. */
+  /** Appends the removal of the collection. */
   removeCollection(): void {
     this.#isRemoval = true
   }

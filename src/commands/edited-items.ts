@@ -8,7 +8,7 @@ import type { Steps } from '../slices.ts'
 import { withId } from './decide.ts'
 import type { Rules } from './rules.ts'
 
-/** Refuses edited items of a file that do not satisfy their collection's schema. */
+/** Validates the edited items of a file against the schemas of their collections. */
 export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
   const mistakes = new FileMistakes()
   for (const [name, { edited }] of file) {
@@ -23,7 +23,7 @@ export function* checkEdited(file: FileContents, rules: Rules): Steps<void> {
 export function* checkSchema(rules: Rules, name: string, index: number, item: FileItem): Steps<void> {
   if (!rules.hasSchema(name)) return
   const value = yield* parsedItem(item)
-  // Whatever id it gets, that is an integer.
+  // The id that it will get is an integer.
   const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0) : value)
   if (!fault) return
   const place = pointer(item.id === OBJECT_ID ? [name] : [name, index]) + fault.pointer

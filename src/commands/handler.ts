@@ -15,20 +15,20 @@ import { type Restoration, restoring } from './restore.ts'
 import type { Rules } from './rules.ts'
 import { type Edit, Merge, type MergeConflict } from './take-in.ts'
 
-/** What came of a command on an item, durable and readable. */
+/** The result of a command on an item, durable and readable. */
 export interface Outcome {
-  /** Of the write's last event. */
+  /** Position of the write's last event. */
   readonly position: Position
   readonly event: ItemEvent
-  /** The item as it is after the event; undefined after a deletion. */
+  /** The item after the event; undefined after a deletion. */
   readonly item: Item | undefined
 }
 
-/** A hand edit of the data file that is merged in parts. */
+/** An edit of the data file that is merged in parts. */
 export interface EditMerging {
-  /** Makes one write of the items that are known to be edited. More are to follow. */
+  /** Writes the edited items found so far. More will follow. */
   part(): Promise<void>
-  /** Makes one write of all that is left: of most edits, the only one. */
+  /** Writes everything else. Most edits need only this write. */
   rest(): Promise<MergeOutcome>
 }
 
@@ -42,22 +42,21 @@ export interface MergeOutcome {
 }
 
 export interface RestoreOutcome {
-  /** Of the last event, or of the state that was looked at when there is none. */
+  /** Position of the last event, or of the compared state if there are no events. */
   readonly position: Position
-  /** Those appended, or that would be. */
+  /** The events that were, or would be, appended. */
   readonly events: List<DomainEvent>
 }
 
-/** What came of a command on many items. */
+/** The result of a command on many items. */
 export interface BulkOutcome {
-  /** Of the last event, or of the state that was looked at when there is none. */
+  /** Position of the last event, or of the compared state if there are no events. */
   readonly position: Position
-  /** Those appended, or that would be. */
+  /** The events that were, or would be, appended. */
   readonly events: List<DomainEvent>
   readonly rejected: Rejected
 }
 
-/** Nothing was answered before. */
 const NOTHING_ANSWERED: Pick<Answered, 'find'> = { find: () => undefined }
 
 export interface HandlerOptions {
@@ -66,9 +65,9 @@ export interface HandlerOptions {
   readonly durable: FindCollection
   readonly rules: Rules
   readonly now: () => Date
-  /** The requests whose writes are durable. */
+  /** Requests with durable writes. */
   readonly answered?: Pick<Answered, 'find'>
-  /** Without it, nothing is found to be deleted by filters. */
+  /** Finds items for deletions by filter; without it there are none. */
   readonly select?: Select
 }
 
@@ -78,8 +77,8 @@ interface InFlight {
 }
 
 /**
- * Decides commands, one after the other, against what was accepted, and answers when their events are durable
- * and readable. Any number of writes may be on their way at once; none waits for another's flush to be decided.
+ * Decides commands one after the other against the accepted state, and resolves when their events are durable and
+ * readable. Any number of writes may be in flight; deciding does not wait for their flushes.
  */
 export class CommandHandler {
   readonly #journal: Journal
@@ -92,7 +91,7 @@ export class CommandHandler {
   #overlay: Overlay
   #inFlight: InFlight[] = []
   readonly #slices = new Slices()
-  /** While something is decided in slices: until it may go on with the others. */
+  /** While a decision runs in steps: resolves when other commands may be decided. */
   #alone: Promise<void> | undefined
 
   constructor({
@@ -112,12 +111,12 @@ export class CommandHandler {
     this.#overlay = new Overlay(durable, journal.head)
   }
 
-  /** A write became durable, and the projections have it. */
+  /** Called when a write is durable and the projections have it. */
   settle(recorded: Recorded): void {
     const last = lastPosition(recorded)
     if (last <= this.#overlay.head) this.#overlay.settle(recorded.events, last)
     else {
-      // Another node decided it: nothing that this one may have accepted stands.
+      // Another node decided this write, so nothing that this node accepted is valid.
       this.#overlay = new Overlay(this.#durable, last)
       this.#inFlight = []
     }
@@ -131,7 +130,7 @@ export class CommandHandler {
     )
   }
 
-  /** Decides what concerns many items; all its events are one write. With `isDryRun` nothing is written. */
+  /** Decides a command on many items, whose events are one write. With `isDryRun` nothing is written. */
   bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
     if (isDryRun) return this.#writeBulk(command, origin, true)
     return this.#once(
@@ -141,7 +140,7 @@ export class CommandHandler {
     )
   }
 
-  /** A request with an Idempotency-Key is written once; a retry gets the outcome of the first request. */
+  /** Executes a request with an Idempotency-Key once; a retry gets the outcome of the first request. */
   #once<T>(origin: Origin, write: () => Promise<T>, again: (answered: AnsweredRequest) => Promise<T>): Promise<T> {
     if (origin.key === undefined) return write()
     const name = nameOf(origin)
@@ -157,7 +156,7 @@ export class CommandHandler {
     return outcome
   }
 
-  /** Begins to merge a hand edit of the data file. The origin's key is that of the last write; see docs/journal.md, J24. */
+  /** Begins to merge an edit of the data file. The origin's key is that of the last write; see docs/journal.md, J24. */
   merge(edit: Edit, origin: Origin): EditMerging {
     const merge = new Merge(edit, this.#rules)
     const writes: [Position, Position][] = []
@@ -184,7 +183,7 @@ export class CommandHandler {
     }
   }
 
-  /** Brings back what was; all its events are one write. With `isDryRun` nothing is written. */
+  /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
     const { outcome } = await this.#decideAlone(async () => {
       const { head } = this.#overlay
@@ -197,8 +196,8 @@ export class CommandHandler {
   }
 
   /**
-   * Decides in slices, on what is durable, while everybody else's decisions wait. So they do until a large write is durable:
-   * only the collections that the projections make of it beforehand can be asked at once.
+   * Decides in steps against durable state, while all other decisions wait. They wait until a large write is durable,
+   * because the overlay does not hold its events.
    */
   async #decideAlone<Outcome>(
     decision: () => Promise<{ readonly appended: Promise<Recorded> | undefined; readonly outcome: Outcome }>,
@@ -216,7 +215,7 @@ export class CommandHandler {
     try {
       await this.#inFlight.at(-1)?.appended.catch(() => {})
       const { appended, outcome } = await decision()
-      // What the overlay has accepted others may be decided on.
+      // Other commands may be decided on top of the overlay.
       if (this.#inFlight.length > 0) done()
       return { recorded: await appended, outcome }
     } finally {
@@ -243,7 +242,7 @@ export class CommandHandler {
     return { position: recorded ? lastPosition(recorded) : head, ...decided }
   }
 
-  /** Decides at once what is short, and alone what takes more than a step. Nothing is recorded where there are no events. */
+  /** Decides short commands synchronously, and others alone. Appends nothing if there are no events. */
   async #decideAndAppend<Decided>(
     begin: () => Steps<Decided>,
     eventsOf: (decided: Decided) => List<DomainEvent>,
@@ -257,7 +256,7 @@ export class CommandHandler {
     if (done) {
       const events = eventsOf(value)
       if (events.length > 0) return { head: basis, decided: value, recorded: await this.#append(events, origin) }
-      // What was decided may rest on writes that are being flushed.
+      // The decision may rest on writes that are being flushed.
       await this.#inFlight.at(-1)?.appended
       return { head: basis, decided: value, recorded: undefined }
     }
@@ -272,7 +271,7 @@ export class CommandHandler {
     return { ...outcome, recorded }
   }
 
-  /** Decides at once; a refusal that rests on something still being flushed is given after that flush. */
+  /** Decides synchronously. A refusal that rests on an event being flushed is returned after that flush. */
   #decided<T>(decision: () => T): T | Promise<never> {
     this.#overlay.takeReliance()
     try {
@@ -287,7 +286,7 @@ export class CommandHandler {
     }
   }
 
-  /** What was decided when `head` was the last event accepted. */
+  /** Appends events that were decided when `head` was the last accepted event. */
   #appendFrom(head: Position, events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
     if (isLarge(events) || head !== this.#overlay.head) {
       return this.#journal.append({ expected: head + 1, ...origin, events })
@@ -307,7 +306,7 @@ export class CommandHandler {
         if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
       },
       () => {
-        // All that was accepted above the failed write is refused with it, and decided anew by whoever asks again.
+        // Everything accepted after the failed write fails with it, and retries are decided anew.
         if (this.#overlay !== overlay) return
         this.#overlay = new Overlay(this.#durable, this.#journal.head)
         this.#inFlight = []
@@ -316,7 +315,7 @@ export class CommandHandler {
     return appended
   }
 
-  /** What a write of one command was. */
+  /** The outcome of a write by one command. */
   outcomeOf(recorded: Recorded): Outcome {
     const position = lastPosition(recorded)
     const event = recorded.events.at(-1)

@@ -2,10 +2,13 @@ import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 import { type List, LongList } from '../long-list.ts'
 
-/** Events that are read first; ten times as many whenever the write began before them. */
+/** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
 
-/** All events of the write that ends at a position. A write does not say where it began, so the journal is read backwards. */
+/**
+ * All events of the write that ends at a position. A write does not record where it began, so the journal is read
+ * backwards.
+ */
 export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Position): Promise<List<DomainEvent>> {
   for (let count = FIRST_READ; ; count *= 10) {
     const from = Math.max(1, position - count + 1)

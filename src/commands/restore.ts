@@ -8,12 +8,12 @@ import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
 import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './take-in.ts'
 
-/** A collection as it was; nothing that happens changes it. */
+/** A collection at an earlier position. It does not change. */
 export interface Former {
   items(): Iterable<Item>
 }
 
-/** What is to be as it was: whole collections, or one item. Undefined: there was none. */
+/** The state to restore: whole collections, or one item. Undefined: it did not exist. */
 export type Restoration =
   | { readonly type: 'collections'; readonly collections: ReadonlyMap<string, Former | undefined> }
   | {
@@ -23,7 +23,7 @@ export type Restoration =
       readonly item: Item | undefined
     }
 
-/** What comes back comes back byte for byte. */
+/** Restored items are equal byte for byte. */
 const AS_TEXT: Sameness = {
   isUnedited: (item, base) => item.text === base.text,
   // biome-ignore lint/correctness/useYield: texts are compared at once
@@ -32,13 +32,13 @@ const AS_TEXT: Sameness = {
   },
 }
 
-/** Undo is an edit like one by hand, made from the state that is accepted now: only what differs becomes events. */
+/** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */
 export function* restoring(restoration: Restoration, accepted: Accepted, rules: Rules): Steps<TakenIn> {
   const edit = yield* editOf(restoration, accepted)
   return yield* takingIn(edit, accepted, rules, AS_TEXT)
 }
 
-/** Of one item it is about that item alone, whatever there is beside it; one that comes back is the last. */
+/** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */
 function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
   const base = new Map<string, Before>()
   const file = new Map<string, FileItems>()

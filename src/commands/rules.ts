@@ -1,15 +1,15 @@
 import type { Fault } from '../errors.ts'
 import type { JsonObject } from '../json/value.ts'
 
-/** What the settings say about writes. */
+/** The settings that apply to writes. */
 export interface Rules {
   readonly upsertOnPut: boolean
   readonly clientIdsOnPost: boolean
   /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
   readonly patchOperations: number
-  /** Whether the collection has a JSON Schema, so that an item need not be parsed to be checked where it has none. */
+  /** Whether the collection has a JSON Schema; without one, items need not be parsed. */
   readonly hasSchema: (collection: string) => boolean
-  /** What the collection's JSON Schema finds wrong with an item. */
+  /** The errors of an item according to the collection's JSON Schema. */
   readonly faultsOf: (collection: string, item: JsonObject) => readonly Fault[]
 }

@@ -4,16 +4,22 @@ import addFormats from 'ajv-formats'
 import { type Fault, Refusal } from '../errors.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 
-/** Faults that a response lists for one item. */
+/** Highest number of reported faults of one item. */
 const MOST_FAULTS = 100
 /** Validation of an item with more values stops at the first fault, because each value may have one. */
 const MOST_VALUES = 10_000
-/** Values of one item that `uniqueItems` compares, which takes up to 20 ms; an array that goes beyond is not valid. */
+/**
+ * Highest number of values of one item that `uniqueItems` compares, which takes up to 20 ms; arrays beyond it are
+ * invalid.
+ */
 const MOST_COMPARED = 50_000
-/** Characters by format. The check of a url takes quadratic time, that of a regex compiles it; longer text is not valid. */
+/**
+ * Highest number of characters by format. Checking a url takes quadratic time, checking a regex compiles it; longer
+ * text is invalid.
+ */
 const MOST_CHARACTERS = { url: 2048, regex: 2048 } as const
 
-/** The faults of an item. */
+/** Returns the faults of an item. */
 type Check = (item: JsonObject) => readonly ErrorObject[]
 
 interface Compiled {
@@ -22,7 +28,7 @@ interface Compiled {
   readonly all: Check
 }
 
-/** Compiles the schemas (draft-07 where `$schema` says so, else 2020-12) of the named collections; refuses bad ones. */
+/** Compiles the schemas of collections (draft-07 if `$schema` says so, otherwise 2020-12); rejects invalid ones. */
 export function compileSchemas(
   schemas: Readonly<Record<string, JsonValue>>,
 ): (collection: string, item: JsonObject) => readonly Fault[] {
@@ -52,13 +58,13 @@ function faultsBy({ first, all }: Compiled, item: JsonObject): readonly Fault[] 
       message: error.message ?? `fails "${error.keyword}"`,
     }))
   } catch (error) {
-    // Comparing values (const), ajv calls the valueOf or toString that an object brings along.
+    // When comparing values (const), ajv calls the valueOf or toString of an object, which may be data.
     if (!(error instanceof TypeError)) throw error
     return [{ pointer: '', message: `cannot be compared: ${error.message}` }]
   }
 }
 
-/** The values in arrays and objects within a value; counts no further than beyond `most`. */
+/** Counts the values nested in a value; stops beyond `most`. */
 function countValues(value: JsonValue, most: number): number {
   let count = 0
   const waiting: JsonValue[] = [value]
@@ -73,7 +79,7 @@ function countValues(value: JsonValue, most: number): number {
 
 function compile(schema: JsonValue, allErrors: boolean): Check {
   if (!isObject(schema) && typeof schema !== 'boolean') throw new Error('a JSON Schema is an object or a boolean')
-  // Of its own: what every JavaScript object inherits, such as `toString`, is no member of an item.
+  // Own properties only: inherited ones, such as `toString`, are not members of an item.
   const options = { allErrors, strict: false, ownProperties: true }
   const isDraft7 = isObject(schema) && String(schema.$schema).includes('draft-07')
   const ajv = isDraft7 ? new Ajv(options) : new Ajv2020(options)
@@ -88,9 +94,9 @@ function compile(schema: JsonValue, allErrors: boolean): Check {
   }
 }
 
-/** ajv compares each element with each other. Returns what is to be called before each item. */
+/** ajv compares each element with each other. Returns a function to call before each item. */
 function replaceUniqueItems(ajv: Ajv): () => void {
-  // A schema is checked against that of schemas when it is compiled.
+  // No limit while schemas are compiled, which validates them against the meta-schema.
   let left = Number.POSITIVE_INFINITY
   const validate: SchemaValidateFunction = (isWanted: boolean, array: readonly JsonValue[]) => {
     if (!isWanted) return true
@@ -107,7 +113,7 @@ function replaceUniqueItems(ajv: Ajv): () => void {
   }
 }
 
-/** ajv compares a value with each of a long enumeration. */
+/** ajv compares a value with each one of a long enumeration. */
 function replaceEnum(ajv: Ajv): void {
   ajv.removeKeyword('enum')
   ajv.addKeyword({

@@ -21,13 +21,13 @@ export interface Before {
   items(): Iterable<Item>
 }
 
-/** A data file as somebody left it, and the state that it was edited from. */
+/** An edited data file, and the state from which the edit was made. */
 export interface Edit {
   readonly file: FileContents
   readonly base: ReadonlyMap<string, Before>
 }
 
-/** An item that the editor changed and that was written since, too. The edit won; the journal holds both. */
+/** An item that both the editor and another write changed. The edit won; the journal holds both. */
 export interface MergeConflict {
   readonly collection: string
   readonly id: ItemId
@@ -38,14 +38,14 @@ export interface TakenIn {
   readonly conflicts: readonly MergeConflict[]
 }
 
-/** Whether an item is as it was. */
+/** Compares items of an edit with those of its base. */
 export interface Sameness {
-  /** An item of the file, and that of the base. */
+  /** Quick check of an item in the file against that of the base. */
   readonly isUnedited: (item: FileItem, base: FileItem) => boolean
   readonly isSame: (a: FileItem, b: FileItem) => Steps<boolean>
 }
 
-/** To an editor the order of an item's members says nothing. */
+/** For edits, the order of an item's members does not matter. */
 const AS_EDITED: Sameness = {
   isUnedited: (item, base) => item.text === base.text,
   *isSame(a, b) {
@@ -53,7 +53,7 @@ const AS_EDITED: Sameness = {
   },
 }
 
-/** A three-way merge, in steps: only what the editor changed becomes events. */
+/** A three-way merge, in steps: only the editor's changes become events. */
 export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness = AS_EDITED): Steps<TakenIn> {
   const merge = new Merge(edit, rules, sameness)
   const events = yield* merge.rest(accepted)
@@ -61,8 +61,8 @@ export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness
 }
 
 /**
- * The same of an edit that comes in parts. Each part and the rest are decided by themselves, on what is accepted by then; the texts
- * of a part's items are not needed again.
+ * `takingIn` for an edit that arrives in parts. Each part and the rest are decided separately, on the state accepted by
+ * then; the texts of a part's items are not needed again.
  */
 export class Merge {
   readonly conflicts: MergeConflict[] = []
@@ -77,7 +77,7 @@ export class Merge {
     this.#sameness = sameness
   }
 
-  /** Events of the items that were found to be edited so far; others follow. */
+  /** Events of the edited items found so far; more may follow. */
   *part(accepted: Accepted): Steps<List<DomainEvent>> {
     const events = new LongList<DomainEvent>()
     for (const [name, items] of this.#edit.file) {
@@ -86,7 +86,7 @@ export class Merge {
     return events
   }
 
-  /** Events of the other edited items, of the items and collections that the editor removed, and of their order. */
+  /** Events of the other edited items, of removed items and collections, and of the order. */
   *rest(accepted: Accepted): Steps<List<DomainEvent>> {
     const { file, base } = this.#edit
     const events = new LongList<DomainEvent>()
@@ -119,15 +119,15 @@ class CollectionMerge {
   readonly #sameness: Sameness
   #events: LongList<DomainEvent> = new LongList()
   #ours: CollectionState | undefined
-  /** Whether it is there before the next event. */
+  /** Whether the collection exists before the next event. */
   #isThere = false
   /** Whether the file has a single object. */
   #isObject = false
-  /** Ids of items of the base that the file does not name, by what is short for their texts without the id. */
+  /** Ids of items of the base that the file does not name, by a digest of their texts without the id. */
   #unnamed: KeyMap<ItemId[]> | undefined
-  /** Whether an item without an id was found to be one of the base. */
+  /** Whether an item without an id was identified as one of the base. */
   #isNamedByBase = false
-  /** Below the ids that are given. */
+  /** Lower bound for newly assigned ids. */
   #nextId = 0
 
   constructor(base: Before | undefined, rules: Rules, sameness: Sameness, conflicts: MergeConflict[]) {
@@ -138,23 +138,23 @@ class CollectionMerge {
     this.#conflicts = conflicts
   }
 
-  /** The editor removed the collection, with all that is in it now. */
+  /** The editor removed the collection, with everything that is in it now. */
   *removed(ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     if (this.#isThere) yield* this.#remove()
   }
 
-  /** The items that are known to be edited; more may follow. */
+  /** Events of the edited items found so far; more may follow. */
   *part(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     yield* this.#changeKind(file)
-    // The file may be read on meanwhile.
+    // Reading the file may continue meanwhile.
     const edited = file.takeEdited()
     yield* this.#name(file, edited)
     yield* this.#items(edited)
   }
 
-  /** All that is left. */
+  /** Everything else. */
   *rest(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     const first = events.length
@@ -179,8 +179,8 @@ class CollectionMerge {
   }
 
   /**
-   * Removes a list of items in whose place the editor put a single object, or the reverse. Where others did that and the editor
-   * changed nothing, theirs stays.
+   * Removes a list of items that the editor replaced by a single object, or the reverse. If others made that change and
+   * the editor did not, theirs stays.
    */
   *#changeKind(file: FileItems): Steps<void> {
     this.#isObject = file.isObject
@@ -225,9 +225,9 @@ class CollectionMerge {
   }
 
   /**
-   * An item without an id that equals one which the file no longer names is that one: its id was left out, or the
-   * file is still as it was when the id was given. The others get the integers after the highest, the file's own
-   * counted in; never one that text names already.
+   * Assigns ids. An item without an id that equals one which the file no longer names is that one: the editor removed
+   * its id, or the file was saved before the id was assigned. The others get the integers after the highest one,
+   * including those in the file, except integers that exist as text.
    */
   *#name(file: FileItems, all: List<EditedItem>): Steps<void> {
     if (file.unnamed === 0) return
@@ -265,7 +265,7 @@ class CollectionMerge {
     return unnamed
   }
 
-  /** The first of the ids whose item has this text. */
+  /** Takes the first id whose item has this text. */
   *#takeNamed(unnamed: KeyMap<ItemId[]>, text: string): Steps<ItemId | undefined> {
     const ids = unnamed.get(shortOf(text)) ?? []
     for (const [at, id] of ids.entries()) {
@@ -295,7 +295,7 @@ class CollectionMerge {
     if (base && this.#sameness.isUnedited(item, base)) return
     const ours = this.#now.get(keyOf(id))
     const now = isItem(ours) ? ours : undefined
-    // An edited item is no longer the base's, so that it need not be compared with that again.
+    // An edited item differs from the base, so it need not be compared with the base again.
     if (now?.text !== base?.text && (yield* this.#isSame(now, item))) return
     yield* checkSchema(this.#rules, this.#now.name, index, item)
     if (!(yield* this.#isSame(now, base))) this.#conflict(id)
@@ -308,7 +308,7 @@ class CollectionMerge {
     this.#conflicts.push({ collection: this.#now.name, id })
   }
 
-  /** Whether the editor moved items, or put new ones elsewhere than at the end. */
+  /** Whether the editor moved items, or inserted new ones elsewhere than at the end. */
   *#isReordered(file: FileItems): Steps<boolean> {
     if (file.matched && !this.#isNamedByBase) return !file.matched.isInOrder
     let at = 0
@@ -319,7 +319,7 @@ class CollectionMerge {
     return false
   }
 
-  /** `first` is the collection's first event in this write. */
+  /** `first` is the index of the collection's first event in this write. */
   *#order(file: FileItems, first: number): Steps<void> {
     const deleted = new Keys()
     const created = new LongList<ItemId>()
@@ -329,7 +329,7 @@ class CollectionMerge {
       else if (event.type === 'ItemCreated') created.push(event.id)
       yield
     }
-    // Those that are there, in their order: those of the file with the ids that it gives them.
+    // The existing ids in order: those of the file, with assigned ones.
     const ids = new LongList<ItemId>()
     const present = new Keys()
     const add = (id: ItemId): void => {
@@ -362,7 +362,7 @@ class CollectionMerge {
   }
 }
 
-/** Texts are not held in memory: there may be very many. */
+/** Texts are not held in memory, since there may be very many. */
 function shortOf(text: string): string {
   return `${crc32(text)} ${text.length}`
 }
@@ -373,7 +373,6 @@ function* textWithoutId(item: FileItem): Steps<string> {
   return yield* stringifySteps(value)
 }
 
-/** Whether two ids have the same key. */
 function isSameId(a: ItemId, b: ItemId | undefined): boolean {
   return a === b || (b !== undefined && keyOf(a) === keyOf(b))
 }
