@@ -1,15 +1,15 @@
 import type { Schedule } from './data-file/writing.ts'
 
-/** What waiting needs: both arrive as arguments, so that a test can let years pass. */
+/** A clock and timer, passed as arguments so that tests can simulate years. */
 export interface Clock {
-  /** Milliseconds since some beginning, of a clock that nobody sets. */
+  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
   readonly schedule: Schedule
 }
 
-/** Changes that follow each other faster come together: less often than this the journal is not read. */
+/** Changes closer together than this arrive together, so that the journal is not read more often. */
 const SHORTEST_WAIT_MS = 10
-/** Timers take no more than 24 days. */
+/** Timers accept at most 24 days. */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 export const SPEEDS = { least: 1, most: 1000 } as const
@@ -19,8 +19,8 @@ export function isSpeed(speed: unknown): speed is number {
 }
 
 /**
- * Recorded time that passes again, so many times as fast, from its construction on. Due times are counted from there
- * and not from one to the next, so that being late does not add up.
+ * Replays recorded time from its construction on, at a given speed. Due times are computed from the start and not from
+ * one to the next, so delays do not add up.
  */
 export class Pace {
   readonly #clock: Clock
@@ -30,7 +30,7 @@ export class Pace {
   #isEnded = false
   #wake: (() => void) | undefined
 
-  /** @param originMs the recorded time that it begins with, in milliseconds since 1970 */
+  /** @param originMs The recorded time at the start, in milliseconds since 1970. */
   constructor(clock: Clock, originMs: number, speed: number) {
     this.#clock = clock
     this.#originMs = originMs
@@ -38,7 +38,7 @@ export class Pace {
     this.#began = clock.elapsedMs()
   }
 
-  /** The recorded time that has been reached, in milliseconds since 1970. */
+  /** The current recorded time, in milliseconds since 1970. */
   get ms(): number {
     return this.#originMs + (this.#clock.elapsedMs() - this.#began) * this.#speed
   }
@@ -47,7 +47,7 @@ export class Pace {
     return this.ms >= Date.parse(time)
   }
 
-  /** Resolves when the recorded time is due, or at the end. One waits at a time. */
+  /** Resolves when the recorded time is due, or at the end. Supports one waiter at a time. */
   async reach(time: string): Promise<void> {
     while (!this.#isEnded && !this.isDue(time)) {
       const waitMs = (Date.parse(time) - this.ms) / this.#speed
@@ -55,7 +55,7 @@ export class Pace {
     }
   }
 
-  /** Whoever waits, or would, waits no more. */
+  /** Ends current and later waits at once. */
   end(): void {
     this.#isEnded = true
     this.#wake?.()

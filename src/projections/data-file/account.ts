@@ -14,52 +14,53 @@ import {
 } from './state.ts'
 import type { TakenIn } from './taken-in.ts'
 
-/** What the file on disk is. */
+/** The state of the file on disk. */
 export interface FileState {
   readonly state: 'current' | 'behind' | 'merging' | 'edited' | 'invalid' | 'failing'
-  /** The state after which event the file shows. */
+  /** The position whose state the file shows. */
   readonly position: Position
   readonly detail?: string
 }
 
-/** How far the file is behind the journal, and until when. */
+/** How far the file is behind the journal, and when it will be written. */
 export interface Lag {
   readonly behind: { readonly events: number; readonly bytes: number }
-  /** When it is written: at an ISO 8601 time, or after so many further bytes of the journal. Null: when it is asked for. */
+  /** An ISO 8601 time, a number of further bytes of the journal, or null: only on request. */
   readonly nextWrite: { readonly at: string } | { readonly afterJournalBytes: number } | null
 }
 
 export type DataFileStatus = FileState & Lag
 
 /**
- * What is known of the file on disk: which contents are accounted for, from which state an edit of it was made,
- * and what stands in the way of writing it.
+ * Tracks the file on disk: which contents are known, from which state an edit was made, and what prevents writing it.
  */
 export class Account {
   readonly #files: Files
   readonly #path: string
   readonly #place: StatePlace
-  /** What was last read or written; undefined while there is no file. */
+  /** The content last read or written; undefined while there is no file. */
   content: Content | undefined
-  /** As the state file has it. */
+  /** The content of the state file. */
   state: DataFileState | undefined
-  /** The content on disk that is accounted for: written from the journal, or taken in. */
+  /** The known content on disk: written from the journal, or imported. */
   known: Mark | undefined
-  /** The last content on disk that was a state of the journal's; an edited file was edited from it. */
+  /** The last content on disk that was a state of the journal, from which an edit was made. */
   origin: Mark | undefined
-  /** The contents that the file has had, in order: an edit may have been made from any of them. */
+  /** The contents that the file had, in order; an edit may have been made from any of them. */
   shown: readonly Shown[] = []
   trouble: Pick<FileState, 'state' | 'detail'> | undefined
-  /** Whether the file is written in place, as it cannot be replaced; the state is with the journal then. */
+  /**
+   * Whether the file is written in place, as it cannot be replaced; the state file is in the journal's directory then.
+   */
   isInPlace = false
   isTorn = false
   #isKeptInPlace = false
-  /** The state that --accept-journal compares the file with: it goes before the origin. */
+  /** The state with which --accept-journal compares the file; takes precedence over `origin`. */
   base: HeldBase | undefined
-  /** The file has a merged edit, and is no state of the journal's. */
+  /** The file contains a merged edit, and is not a state of the journal. */
   isMerged = false
   readonly #takenIn: TakenIn
-  /** The last event of the edit that was merged last, whole. */
+  /** The last event of the edit that was completely merged last. */
   #mergedUntil: Position = 0
 
   constructor(files: Files, place: StatePlace, takenIn: TakenIn) {
@@ -69,33 +70,32 @@ export class Account {
     this.#takenIn = takenIn
   }
 
-  /** The file is not what the journal amounts to at any position. */
+  /** The file shows no state of the journal. */
   get isOff(): boolean {
     return this.isMerged || this.base !== undefined
   }
 
   /**
-   * Whether parts of an edit were merged, and not the rest. Then no content is known: whoever puts back what the file was before
-   * takes these parts back.
+   * Whether an edit was merged partly. Then no content is known: restoring the previous file reverts the merged parts.
    */
   get hasUnfinished(): boolean {
     const { last, until } = this.#takenIn
     return until > Math.max(last?.position ?? 0, this.state?.confirmed?.position ?? 0, this.#mergedUntil)
   }
 
-  /** An edit was merged, whole. */
+  /** An edit was completely merged. */
   merged(): void {
     this.#mergedUntil = this.#takenIn.until
   }
 
-  /** The file was written, or is what an exact edit made of it. */
+  /** The file was written, or an exact edit produced the current state. */
   settle(): void {
     this.base?.close()
     this.base = undefined
     this.isMerged = false
   }
 
-  /** The last event that the file shows; of a merged edit that was not written since, the last one before the edit. */
+  /** The last event that the file shows; after a merged edit that was not written yet, the last one before the edit. */
   get position(): Position {
     return (this.isOff ? this.origin : this.known)?.position ?? 0
   }
@@ -106,7 +106,7 @@ export class Account {
     return { state: shown < position || this.isOff ? 'behind' : 'current', position: shown }
   }
 
-  /** Reads what the state file says; to be called before the journal is replayed. */
+  /** Reads the state file. Call it before the journal is replayed. */
   async prepare(): Promise<void> {
     const kept = await readState(this.#files, this.#place)
     this.state = kept?.state
@@ -114,12 +114,14 @@ export class Account {
     this.isInPlace = this.#isKeptInPlace = kept?.isInPlace ?? false
   }
 
-  /** The file has another content, or had it when it was edited. */
+  /** Remembers a content that the file has or had. */
   show(position: Position, edits: Shown['edits'] = []): void {
     this.shown = remembered(this.shown, { position, edits })
   }
 
-  /** The content of the file on disk, when that is untouched since it was written and confirmed; else it must be read. */
+  /**
+   * The content of the file on disk if it is unchanged since it was written and confirmed; otherwise it must be read.
+   */
   async untouched(): Promise<Content | undefined> {
     const { hash, signature } = this.state?.confirmed ?? {}
     if (hash === undefined || signature === undefined) return undefined
@@ -127,17 +129,17 @@ export class Account {
     return stat?.signature === signature ? { hash, signature, size: stat.size } : undefined
   }
 
-  /** Finds out what the file is that a start has found, by its hash; undefined when there is none. */
+  /** Identifies the file found at the start by its hash; undefined if there is none. */
   async recognise(hash: string | undefined): Promise<void> {
     const taken = this.#takenIn.last
     const known = this.#written(hash, taken)
     this.origin = known && known !== taken ? known : await this.#editedFrom()
     if (this.origin) this.show(this.origin.position)
-    // What --accept-journal goes on with is compared, whatever it is.
+    // With --accept-journal the file is compared in any case.
     this.known = this.base || this.hasUnfinished ? undefined : known
   }
 
-  /** Whether it is the known content, or the one that was to be put in place when that failed half-way. */
+  /** Whether it is the known content, or the pending one after an interrupted replacement. */
   isAccountedFor(content: Content): boolean {
     const pending = this.state?.pending
     if (this.hasUnfinished) return false
@@ -159,7 +161,7 @@ export class Account {
     this.isTorn = true
   }
 
-  /** Whether somebody else may have written to the file, or removed it. */
+  /** Whether another program may have changed or removed the file. */
   async isTouched(): Promise<boolean> {
     const stat = await this.#files.stat(this.#path)
     return stat?.signature !== this.content?.signature
@@ -174,8 +176,8 @@ export class Account {
   }
 
   /**
-   * The mark of this content. An edit that was taken in, when the state file does not know of it because of a crash,
-   * came after what it knows: who brings that back has edited the file again.
+   * The mark of a content. If a crash lost an imported edit from the state file, that edit is newer than the contents
+   * in the state file: a file with one of these was edited again.
    */
   #written(hash: string | undefined, taken: Mark | undefined): Mark | undefined {
     const { confirmed, pending } = this.state ?? {}
@@ -185,7 +187,7 @@ export class Account {
     return [taken, pending].find((mark) => mark?.hash === hash && mark !== undefined && mark.position >= taken.position)
   }
 
-  /** A pending content was put in place unless it still waits under its temporary name. */
+  /** A pending content was put in place unless its temporary file still exists. */
   async #editedFrom(): Promise<Mark | undefined> {
     const { confirmed, pending } = this.state ?? {}
     if (!pending) return confirmed

@@ -7,11 +7,10 @@ import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNe
 import { indented } from '../../json/indented.ts'
 import { temporaryPath } from './state.ts'
 
-/** A content of the data file. */
 export interface Content {
   /** SHA-256. */
   readonly hash: string
-  /** Of the file as it was when it had this content. */
+  /** The signature of the file while it had this content. */
   readonly signature: string
   readonly size: number
 }
@@ -24,29 +23,29 @@ export interface ReadContent {
 
 export interface AdapterOptions {
   readonly files: Files
-  /** No symbolic link. */
+  /** Symbolic links are resolved. */
   readonly path: string
-  /** Called before each part of a new file is written; what it throws keeps the old file. */
+  /** Called before each part of a new file is written; throwing keeps the old file. */
   readonly beforePart: () => void
-  /** Called when the new content is durable under its temporary name; what it throws keeps the old file. */
+  /** Called when the new content is durable under its temporary name; throwing keeps the old file. */
   readonly beforeReplace: (hash: string) => Promise<void>
-  /** Called before the file is written in place; what it throws keeps the old content. */
+  /** Called before the file is written in place; throwing keeps the old content. */
   readonly beforeOverwrite: () => Promise<void>
   /** Called as soon as the new content is in place. */
   readonly replaced: (content: Content, isInPlace: boolean) => void
-  /** Called when writing in place failed half-way and left a beginning of the new content. */
+  /** Called when a write in place failed and left a beginning of the new content. */
   readonly torn: (content: Content) => void
-  /** Whether that is what is on disk. */
+  /** Whether such a beginning is on disk. */
   readonly isTorn: () => boolean
 }
 
-/** A rename fails with one of these where a file is mounted, or its directory cannot be written to. */
+/** Errors of a rename over a mounted file, or in a read-only directory. */
 const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
 
 /**
- * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and
- * whole: temporary file → fsync → rename → directory fsync; the file's mode is kept. A file that cannot be replaced is
- * written in place: truncate → fsync → bytes → fsync, and after a crash again.
+ * Reads and writes the data file for lowdb, whose own adapter neither syncs nor streams. A write is durable and atomic
+ * (temporary file → fsync → rename → directory fsync) and keeps the file's mode. A file that cannot be replaced is
+ * written in place (truncate → fsync → bytes → fsync), and again after a crash.
  */
 export class DataFileAdapter implements Adapter<Texts> {
   readonly #options: AdapterOptions
@@ -56,7 +55,7 @@ export class DataFileAdapter implements Adapter<Texts> {
     this.#options = options
   }
 
-  /** It is only ever written: what is read of the file is an edit, and that is another matter. */
+  /** Only writing goes through lowdb: reading the file means reading an edit. */
   async read(): Promise<null> {
     return null
   }
@@ -79,7 +78,7 @@ export class DataFileAdapter implements Adapter<Texts> {
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
     const hash = await writePicture(files, temporary, picture, before?.mode, beforePart)
-    // Looked at before the rename: afterwards the file might be somebody else's already.
+    // Must precede the rename: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
     await beforeReplace(hash)
     await files.rename(temporary, path)
@@ -94,7 +93,8 @@ export class DataFileAdapter implements Adapter<Texts> {
       if (isTorn()) {
         await empty(file)
         const found = await contentOf(files, path)
-        // No bytes are the beginning of any content: a crash may come before or after the next one is noted.
+        // An empty file is the beginning of any content, so a crash is recognized before and after the next one is
+        // recorded.
         if (found) torn(found)
       }
       await beforeOverwrite()
@@ -121,7 +121,7 @@ async function empty(file: OpenFile): Promise<void> {
   await file.sync()
 }
 
-/** Whether a file is what a crash may leave of a state that was written in place: its first bytes, some of them zero. */
+/** Whether a crash may have left this file when a state was written in place: its first bytes, some of them zero. */
 export async function isBeginningOf(files: Files, path: string, picture: Texts): Promise<boolean> {
   const file = await files.open(path, 'read')
   try {
@@ -153,21 +153,20 @@ export async function writePicture(
   return hash.digest('hex')
 }
 
-/** So often a file is read that others write to meanwhile. */
+/** How often to retry reading a file that changes while it is read. */
 const MOST_READINGS = 20
 
-/** Takes a file's bytes. */
+/** Consumes a file's bytes. */
 export interface Taker {
-  /** Where the next bytes are put; so many are left. */
+  /** Returns space for the next bytes; `left` bytes are left. */
   room(left: number): Buffer | Promise<Buffer>
-  /** So many were put there; none at the end of the file. */
+  /** Reports the number of bytes put there; 0 at the end of the file. */
   fed(bytes: number): void
 }
 
 /**
- * The file as it is when this resolves: looked at again after it was read, and read again when it is another one, by
- * another taker. Whoever takes its bytes takes them in pieces, as a large file would hold everybody, while it is hashed
- * and when it is given memory: V8 gives hundreds of megabytes with collections of garbage.
+ * Reads a file consistently: checks it after reading, and reads it again with another taker if it has changed. Bytes
+ * are passed in pieces, because hashing a large file, and allocating hundreds of megabytes, would block the event loop.
  */
 export async function contentOf(
   files: Files,
@@ -189,7 +188,7 @@ export function alwaysWritten(path: string): Refusal {
   return new Refusal('Unavailable', `The data file ${path} is being written to all the time; try again when it is not.`)
 }
 
-/** The same with all of its bytes, in pieces. */
+/** `contentOf` with all bytes, in pieces. */
 export async function readContent(files: Files, path: string): Promise<ReadContent | undefined> {
   let pieces: Buffer[] = []
   const content = await contentOf(files, path, () => {
@@ -217,18 +216,18 @@ function hashedOnly(): Taker {
   return { room: () => room, fed: () => {} }
 }
 
-/** Before it is opened: a pipe without a writer would never open. */
+/** Checked before opening: opening a pipe without a writer would block. */
 export function noFile(path: string): Refusal {
   const fault = { pointer: '', message: 'is a directory, a pipe or a device' }
   return new Refusal('Invalid', `The data file ${path} ${fault.message}. It must be a regular file.`, [fault])
 }
 
-/** Nobody but the operating system can help, and it may do so at any time. */
+/** Temporary: an operator may repair it at any time. */
 function unreadable(path: string, error: unknown): Refusal {
   return new Refusal('Unavailable', `The data file ${path} cannot be read: ${(error as Error).message}.`)
 }
 
-/** Undefined when it has gone meanwhile. */
+/** Undefined if the file has disappeared. */
 async function hashOf(files: Files, path: string, taker: Taker): Promise<string | undefined> {
   const hash = createHash('sha256')
   const file = await files.open(path, 'read').catch(async (error: unknown) => {
@@ -239,7 +238,7 @@ async function hashOf(files: Files, path: string, taker: Taker): Promise<string 
     const size = await file.size()
     for (let offset = 0; ; ) {
       const left = size - offset
-      // What comes meanwhile makes it another file: one that grows and grows is not read for ever.
+      // Bounded by the initial size, so that a growing file is not read for ever.
       const room = (await taker.room(left)).subarray(0, left)
       const bytes =
         left > 0 ? await file.read(room, offset).catch((error) => Promise.reject(unreadable(path, error))) : 0
@@ -269,12 +268,15 @@ function* hashing(
 
 const CHUNK_CHARACTERS = 64 * 1024
 
-/** A collection of so many items has one item a line: people no longer read all of it, and a third of the bytes would be blanks. */
+/**
+ * From this number of items on, each has a single line: people no longer read all of them, and a third of the bytes
+ * would be blanks.
+ */
 const MANY_ITEMS = 1000
 
 /**
- * The text of a data file, in pieces, as it may be longer than a string can be: as `JSON.stringify(…, null, 2)` makes it, but that
- * the items of a collection of many have a line each.
+ * The text of a data file in pieces, as it may exceed the longest string: the format of `JSON.stringify(…, null, 2)`,
+ * but with one line for each item of a large collection.
  */
 function* chunksOf(picture: Texts): Generator<Buffer> {
   let text = '{'

@@ -20,40 +20,43 @@ import { DATA_FILE_ACTOR } from './taken-in.ts'
 export interface SearchOptions {
   readonly journal: Pick<Journal, 'read'>
   readonly slices: Slices
-  /** Which items the edited file has, */
+  /** The items of the edited file. */
   readonly file: FileContents
-  /** and which of them differ from `base`. */
+  /** Those that differ from `base`. */
   readonly edited: EditedItems
-  /** The last content that the file had before it was edited. */
+  /** The last content of the file before the edit. */
   readonly base: Base
-  /** The contents that the file had, in order; `base` is the last one. */
+  /** Earlier contents of the file, in order; the last one is `base`. */
   readonly shown: readonly Shown[]
 }
 
-/** The position of an item's last event, 0 when it has none. */
+/** The position of an item's last event, 0 if it has none. */
 export type LastChange = (collection: string, key: string) => Position
 
-/** An item that the edit may have replaced without having seen what it replaced. */
+/** An item that the edit may have replaced without having seen its last version. */
 export interface Doubtful {
   readonly collection: string
   readonly id: ItemId
 }
 
 export interface Found {
-  /** The content that the edit was made from; undefined: the last one. */
+  /** The content from which the edit was made; undefined: the last one. */
   readonly origin: Shown | undefined
   readonly doubtful: readonly Doubtful[]
 }
 
-/** How an item differs from that of the edited file. */
+/** How an item differs from that in the edited file. */
 interface Difference {
-  /** How many of its members differ. */
+  /** Number of members that differ. */
   readonly members: number
-  /** In how many of them the file agrees with its last content: it cannot have been edited from anything before that. */
+  /**
+   * Number of differing members whose value the file has in common with its last content: the file cannot have been
+   * edited from an earlier version.
+   */
   readonly later: number
 }
 
-/** An item as it was from one event to the next. */
+/** An item from one event to the next. */
 interface Version extends Difference {
   /** Position of the event; 0 for the version before the first event that was read. */
   readonly at: Position
@@ -63,25 +66,25 @@ interface Version extends Difference {
 interface Touched {
   readonly collection: string
   readonly id: ItemId
-  /** In the order of their positions. */
+  /** In the order of positions. */
   readonly versions: Version[]
 }
 
-/** The most characters of edited items that are compared with former ones; the others only count. */
+/** Highest total length of edited items that are compared with earlier versions; further ones are only counted. */
 const MOST_COMPARED = 16 * 1024 * 1024
 
 /**
- * What an edit changed, gathered while the file is read. Only items with events since the oldest content tell the contents
- * apart: the texts of these are kept, the others are counted.
+ * The changes of an edit, collected while the file is read. Only items with events since the oldest content distinguish
+ * the contents: their texts are kept, others are counted.
  */
 export class EditedItems {
   readonly #lastChange: LastChange
   readonly #oldest: Position
-  /** By name, the text that the file has, undefined for none. */
+  /** By name, the text in the file; undefined for removed items. */
   readonly recent = new Map<string, string | undefined>()
-  /** The rest of the edit, the same for all contents. */
+  /** Differences that are the same for all contents. */
   others = 0
-  /** By collection, the texts of items without an id, with the number of their members. */
+  /** By collection: the texts of items without an id, with their number of members. */
   readonly unnamed = new Map<string, Map<string, number>>()
   #characters = 0
 
@@ -94,7 +97,7 @@ export class EditedItems {
     return this.#lastChange(collection, keyOf(id))
   }
 
-  /** The edited items that were read since the last call. */
+  /** Adds the edited items that were read since the last call. */
   *add(file: FileContents): Steps<void> {
     for (const [name, items] of file) {
       for (const { item } of items.edited) {
@@ -113,7 +116,7 @@ export class EditedItems {
     }
   }
 
-  /** The items that the file no longer has. */
+  /** Adds the items that the file no longer has. */
   *removed(file: FileContents, base: Base): Steps<void> {
     for (const [name, before] of base) {
       const items = file.get(name)
@@ -134,11 +137,11 @@ export class EditedItems {
 }
 
 /**
- * Finds the content that an edit was made from: the one that differs from the edited file in the fewest members of
- * items, of several the latest. An editor may have opened the file long before it was last written.
+ * Finds the content from which an edit was made: the one that differs from the edited file in the fewest members of
+ * items, and of several the latest. An editor may have opened the file long before it was last written.
  *
- * Only items with events since the oldest content tell the contents apart, so the journal is read from there on and no
- * state is folded. Where no edited item is among them, the last content is the nearest, and nothing is read.
+ * Only items with events since the oldest content distinguish the contents, so the journal is read from there on and no
+ * state is folded. If no edited item is among them, the last content is the nearest, and nothing is read.
  */
 export async function findOrigin(options: SearchOptions): Promise<Found> {
   const { shown, slices, edited, file, base } = options
@@ -208,10 +211,10 @@ async function touchedItems({
   return touched
 }
 
-/** Up to so many positions are read over to reach the next one that is wanted; beyond that the journal is sought in anew. */
+/** If the next wanted position is closer than this, reading continues; otherwise it starts anew there. */
 const NEAR = 1000
 
-/** The events at these positions, in order. A record is read once, however many of its events are wanted. */
+/** The events at these positions, in order. Each record is read once. */
 async function* eventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
@@ -234,9 +237,9 @@ async function* eventsAt(
 }
 
 /**
- * That an edit takes back what was last changed by hand does not tell that the file was opened before: who edits the file
- * knows that change. So whether or not a content has it, it is as near to the edited file. Nothing is forgiven where others
- * wrote since: that would be taken back, too.
+ * Reverting a change made by an earlier edit is no sign of an older content, because the editor knows that change. So
+ * contents with and without it count as equally near, unless others wrote since: reverting would undo their writes as
+ * well.
  */
 function forgive(versions: Version[]): void {
   const from = Math.max(
@@ -253,7 +256,7 @@ function textOf(event: ItemEvent): string | undefined {
   return 'item' in event ? event.item.text : undefined
 }
 
-/** Compares an item of the file (`now`), as it was when the file was last written, and as it was `then`. */
+/** Compares an item in the file (`now`) with its text when the file was last written, and with its text `then`. */
 function* differenceOf(
   now: string | undefined,
   last: string | undefined,
@@ -265,7 +268,7 @@ function* differenceOf(
   if (now === undefined) {
     if (thenItem && unnamed) {
       const { id: _, ...rest } = thenItem
-      // The file holds it without its id: that takes back that what has no id was counted as new.
+      // The file contains it without its id, so the item must not count as new.
       const members = unnamed.get(JSON.stringify(rest))
       if (members !== undefined) return { members: -members, later: 0 }
     }
@@ -299,11 +302,11 @@ function* nearest(shown: readonly Shown[], edited: EditedItems, touched: Readonl
   }
   let others = edited.others
   for (const name of edited.recent.keys()) if (!touched.has(name)) others++
-  // Nothing was edited in it: whoever puts back exactly what the file once was wants to have that.
+  // Without differences, somebody restored exactly an earlier content on purpose.
   if (others + membersIn(best) <= 0) best = last
   const origin = shown[best] as Shown
   const doubtful: Doubtful[] = []
-  // An edit that may as well have been made from an earlier content may not have seen what came in between.
+  // If the edit may also have been made from an earlier content, it may not have seen what came in between.
   const earliest = shown.findIndex(
     (_, index) => index === best || (mayBe(index) && membersIn(index) <= membersIn(best)),
   )
@@ -317,10 +320,10 @@ function* nearest(shown: readonly Shown[], edited: EditedItems, touched: Readonl
   return { origin: best === last ? undefined : origin, doubtful }
 }
 
-/** How each content differs from the edited file, but for what is the same for all. */
+/** How each content differs from the edited file, except for differences that all share. */
 function* totalsOf(shown: readonly Shown[], touched: ReadonlyMap<string, Touched>): Steps<Difference[]> {
   const positions = [...new Set(shown.map(({ position }) => position))].sort((a, b) => a - b)
-  /** By position, how much more than at the one before. */
+  /** For each position, the change relative to the one before. */
   const steps = positions.map(() => ({ members: 0, later: 0 }))
   const byHand: Touched[] = []
   for (const item of touched.values()) {
@@ -362,7 +365,7 @@ function versionIn(versions: readonly Version[], shown: Shown): Version {
   return versions.findLast(({ at }) => at === 0 || holds(shown, at)) as Version
 }
 
-/** How many of the ascending positions are below another. */
+/** Number of ascending positions below a limit. */
 function countBelow(ascending: readonly Position[], limit: Position): number {
   let low = 0
   let high = ascending.length
@@ -374,7 +377,7 @@ function countBelow(ascending: readonly Position[], limit: Position): number {
   return low
 }
 
-/** JSON, so that no two items share one. */
+/** Encoded as JSON, so that no two items share a name. */
 function nameOf(collection: string, id: ItemId): string {
   return JSON.stringify([collection, keyOf(id)])
 }

@@ -15,7 +15,10 @@ export interface BaseOptions {
   readonly past: Pick<Past, 'names' | 'collection'>
 }
 
-/** The state that a content of the data file shows. It is folded from the journal only where others wrote between merged edits. */
+/**
+ * The state that a content of the data file shows. It is folded from the journal only if other writes lie between
+ * merged edits.
+ */
 export async function baseAt(options: BaseOptions, shown: Shown): Promise<HeldBase> {
   const { views, journal, past } = options
   const position = lastOf(shown)

@@ -6,21 +6,21 @@ import type { Steps } from '../../slices.ts'
 import type { Past } from '../past.ts'
 import type { Base } from './reading.ts'
 
-/** What the data file needs once there is a journal. */
+/** The dependencies of the data file once the journal is open. */
 export interface Connection {
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'> & Sized
   readonly past: Pick<Past, 'names' | 'collection'>
-  /** Refuses edited items that do not satisfy their schema. */
+  /** Validates edited items against their schemas. */
   readonly check: (file: FileContents) => Steps<void>
-  /** Makes events of an edit; `hash` is that of the edited file. */
+  /** Turns an edit into events; `hash` is that of the edited file. */
   readonly merge: (edit: { readonly file: FileContents; readonly base: Base }, hash: string) => Merging
 }
 
 /** An edit that is merged in parts. */
 export interface Merging {
-  /** Makes one write of the items that are known to be edited, which are removed from the contents. More are to follow. */
+  /** Writes the edited items found so far, which are removed from the contents. More will follow. */
   part(): Promise<void>
-  /** Makes one write of all that is left. */
+  /** Writes everything else. */
   rest(): Promise<Merged>
 }
 
@@ -35,6 +35,6 @@ export interface Merged {
 }
 
 export interface TakenInEdit extends Omit<Merged, 'writes'> {
-  /** Position of the state that the edit was made from. */
+  /** Position of the base. */
   readonly basedOn: Position
 }

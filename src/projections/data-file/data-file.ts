@@ -18,36 +18,36 @@ import { type Schedule, Writing } from './writing.ts'
 
 export interface DataFileOptions {
   readonly files: Files
-  /** No symbolic link. */
+  /** Symbolic links are resolved. */
   readonly path: string
-  /** The journal's directory, where the state is kept while the file cannot be replaced. */
+  /** The journal's directory, which holds the state file while the data file cannot be replaced. */
   readonly journal: string
   readonly views: Views
   readonly log: Logger
-  /** Take in an edit as soon as the file changes. */
+  /** Import edits as soon as the file changes. */
   readonly eager: boolean
-  /** Edits are not merged, but for the first items. */
+  /** Do not merge edits, except for the first items. */
   readonly readOnly: boolean
-  /** Calls back once after so many milliseconds, unless it is cancelled; holds no process alive. */
+  /** Calls back once after a delay, unless cancelled; does not keep the process alive. */
   readonly schedule: Schedule
-  /** Milliseconds since some beginning, of a clock that nobody sets. */
+  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
   readonly now: () => Date
-  /** When it is written. */
+  /** When the file is written. */
   readonly settings: WriteSettings
-  /** The data file is believed against the journal: see docs/journal.md, "A journal that does not fit". */
+  /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
   readonly takenIn: TakenIn
-  /** The file as it was when the first items were checked. */
+  /** The file as read when the first items were checked. */
   readonly checked?: Read | undefined
 }
 
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
 const QUIET_MS = 200
-/** While the disk is full, a start looks at the file again after so many milliseconds. */
+/** Delay before a start retries while the disk is full. */
 const FULL_MS = 1000
 
-/** The data file: the first items, then a projection like any other, and a door for edits by hand. */
+/** The data file: the source of the first items, then a projection of the journal that people may edit. */
 export class DataFile {
   readonly #options: DataFileOptions
   readonly #account: Account
@@ -61,7 +61,7 @@ export class DataFile {
   #watcher: { close(): void } | undefined
   #closed = false
   #isEnding = false
-  /** Of a large file that is being merged. */
+  /** Progress of merging a large file. */
   #progress: { readonly bytes: number; readonly of: number } | undefined
   readonly #logProgress: ProgressLog
   #checked: Read | undefined
@@ -104,7 +104,7 @@ export class DataFile {
 
   get status(): DataFileStatus {
     const { position } = this.#options.views
-    // Until it is started, nothing is known of the journal.
+    // Nothing is known about the journal until the start.
     const lag = this.#connection ? this.#writing.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
     const state = this.#account.stateAt(position)
     if (!this.#progress) return { ...state, ...lag }
@@ -119,18 +119,18 @@ export class DataFile {
     this.#logProgress({ bytes, of }, 'the data file is being merged')
   }
 
-  /** Reads what the state file says; to be called before the journal is replayed. */
+  /** Reads the state file. Call it before the journal is replayed. */
   prepare(): Promise<void> {
     return this.#account.prepare()
   }
 
-  /** Takes in what was edited while nothing ran, and from now on keeps the file up to date. */
+  /** Imports edits made while no server ran, and from now on keeps the file up to date. */
   start(connection: Connection): Promise<void> {
     this.#connection = connection
     return this.#inTurn(() => this.#begin(connection.journal))
   }
 
-  /** While the disk is full, the file is left alone, and looked at again later. */
+  /** While the disk is full, leaves the file alone and retries later. */
   async #begin(journal: Connection['journal']): Promise<void> {
     const { log, schedule, path } = this.#options
     try {
@@ -153,7 +153,7 @@ export class DataFile {
     })
   }
 
-  /** Finds out what the file holds, merges an edit of it, and keeps it up to date from now on. */
+  /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
   async #settle(journal: Connection['journal']): Promise<void> {
     const { files, path, eager, readOnly, log, acceptJournal, views } = this.#options
     const account = this.#account
@@ -184,7 +184,7 @@ export class DataFile {
         log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
       }
     }
-    // A large file is written behind the answers.
+    // A large file is written in the background.
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
     if ((!content || account.isOff) && isSmall) await this.#writing.write()
     else this.#writing.soon(0)
@@ -192,7 +192,7 @@ export class DataFile {
     if (eager && !readOnly) this.#reloadSoon()
   }
 
-  /** Whether a crash has left a beginning of what was to be written in place. */
+  /** Whether a crash interrupted a write in place. */
   async #isTorn(): Promise<boolean> {
     const { files, path, views } = this.#options
     const pending = this.#account.state?.pending
@@ -206,12 +206,15 @@ export class DataFile {
     }
   }
 
-  /** The views have another write. */
+  /** The views have a new write. */
   changed(): void {
     this.#writing.changed()
   }
 
-  /** Takes in the file's edits, if there are any; refuses an invalid file as Unprocessable. */
+  /**
+   * Imports edits of the file.
+   * @throws {Refusal} `Unprocessable` when the file is invalid.
+   */
   reload(): Promise<TakenInEdit> {
     return this.#inTurn(async () => {
       const { files, path, views } = this.#options
@@ -232,7 +235,7 @@ export class DataFile {
     })
   }
 
-  /** Writes the file now, whatever the settings say; resolves with the position that it shows. */
+  /** Writes the file now, regardless of the settings; resolves with the position that it shows. */
   snapshot(): Promise<Position> {
     return this.#inTurn(async () => {
       await this.#writing.write(true)
@@ -245,14 +248,14 @@ export class DataFile {
     })
   }
 
-  /** The merge of an edit that is going on is given up, to be gone on with at the next start. */
+  /** Aborts a running merge, which the next start continues. */
   end(): void {
     this.#isEnding = true
   }
 
   /**
-   * Writes what is still to be written, unless that takes too long. Fails when it cannot be, unless for want of space or of
-   * its directory.
+   * Writes pending changes, unless that takes too long. Throws if writing fails for a reason other than a full disk or
+   * a missing directory.
    */
   async close(): Promise<void> {
     this.end()
@@ -294,7 +297,7 @@ export class DataFile {
       this.#progress = undefined
     }
     const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
-    // Where others wrote meanwhile, or items had no id, it is not the same that comes back.
+    // If others wrote meanwhile, or items had no id, the written file differs from the edited one.
     const isUnmixed = basis === (account.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
     const isExact = !account.isOff && isLast && hasAllIds && isUnmixed
     account.content = content
@@ -315,7 +318,7 @@ export class DataFile {
     return { basis, events, conflicts, basedOn }
   }
 
-  /** What was read of the first items, if the file is still the same. */
+  /** The result of reading the first items, if the file has not changed. */
   async #checkedBefore(): Promise<Read | undefined> {
     const checked = this.#checked
     this.#checked = undefined
@@ -342,7 +345,7 @@ export class DataFile {
     })
   }
 
-  /** Takes in the file once nothing has changed it for a while. */
+  /** Imports the file once it has not changed for a while. */
   #reloadSoon(): void {
     const { log, schedule } = this.#options
     this.#reloadTimer?.cancel()
@@ -364,7 +367,7 @@ function afterParts({ code, message, faults }: Refusal): Refusal {
   return new Refusal(code, `${message} Parts of the edit were merged before that. ${how}`, faults)
 }
 
-/** The conflicts, and what an edit may have replaced unseen, each once. */
+/** The conflicts and the doubtful items, each once. */
 function withDoubtful(conflicts: Merged['conflicts'], doubtful: readonly Doubtful[]): Merged['conflicts'] {
   const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
   return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]

@@ -17,14 +17,14 @@ import { isTakenIn, type TakenIn } from './taken-in.ts'
 
 export interface EditsOptions {
   readonly files: Files
-  /** No symbolic link. */
+  /** Symbolic links are resolved. */
   readonly path: string
   readonly views: Views
   readonly account: Account
   readonly slices: Slices
   readonly connection: () => Connection
   readonly takenIn: TakenIn
-  /** Told how many bytes of the file were read and compared, or merged. */
+  /** Reports how many bytes of the file were read and compared, or merged. */
   readonly progress: (bytes: number, of: number) => void
 }
 
@@ -34,24 +34,24 @@ const NOTHING_SHOWN: Shown = { position: 0, edits: [] }
 
 export interface MergedEdit extends Merged {
   readonly content: Content
-  /** The content that the file had when the editor opened it. */
+  /** The content of the file when the editor opened it. */
   readonly origin: Shown
   /** Whether that is the last content before the edit. */
   readonly isLast: boolean
-  /** Whether the file shows exactly the base with the edit: all items had ids. */
+  /** Whether all items had ids, so that the file shows exactly the base with the edit. */
   readonly hasAllIds: boolean
   readonly doubtful: readonly Doubtful[]
 }
 
 /** A file that was read once. */
 export interface Read {
-  /** What it holds; the edited items only where all of them have room in memory. */
+  /** The contents; with edited items only if all of them fit in memory. */
   readonly file: FileContents
   readonly content: Content
   readonly hasAllEdited: boolean
 }
 
-/** Finds out what the data file was edited from, and merges the edit. */
+/** Finds the base of an edited data file, and merges the edit. */
 export class Edits {
   readonly #options: EditsOptions
 
@@ -59,7 +59,7 @@ export class Edits {
     this.#options = options
   }
 
-  /** Merges the file as it is now. `read` is what it was read as already, as an edit of nothing. */
+  /** Merges the current file. `read` is an earlier reading with an empty base. */
   async merge(read?: Read): Promise<MergedEdit> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       try {
@@ -97,7 +97,7 @@ export class Edits {
     }
   }
 
-  /** The last content before the edit: a state of the journal, with any edit that was merged since. */
+  /** The last content before the edit: a state of the journal, plus any edit merged since. */
   async #last(): Promise<HeldBase> {
     const { account, takenIn } = this.#options
     if (account.base) return account.base
@@ -129,8 +129,8 @@ export class Edits {
   }
 
   /**
-   * Reads the file as it is now; `edited` gathers what tells what it was edited from. What is to be merged in parts is checked
-   * before the first of them; else it is checked when it is merged.
+   * Reads the current file; `edited` collects what identifies its base. An edit that is merged in parts is validated
+   * before the first part; others are validated when they are merged.
    */
   async #read(base: Base, edited: EditedItems | undefined): Promise<Read> {
     const { slices, connection } = this.#options
@@ -147,10 +147,10 @@ export class Edits {
     return { file, content, hasAllEdited }
   }
 
-  /** Finds out which items differ from a base; `part` merges those that were found so far. */
+  /** Compares the items with a base; `part` merges those found so far. */
   async #readAgain({ file, content }: Read, base: Base, part: () => Promise<void>): Promise<void> {
     for (const items of file.values()) items.takeEdited()
-    // While a part is on its way to the disk, the file is read on.
+    // Reading continues while a part is being written.
     let merging = Promise.resolve()
     const full = async (): Promise<void> => {
       await merging
@@ -179,10 +179,13 @@ export class Edits {
   }
 }
 
-/** Only of files that are not larger, a syntax error is searched for: they are held in memory for that. */
+/** Syntax errors are searched for only in files up to this size, since they are held in memory for that. */
 const MOST_SEARCHED_BYTES = 256 * 1024 * 1024
 
-/** Reads a data file to its end. One that is not valid fails with `Invalid` and the place. */
+/**
+ * Reads a data file to its end.
+ * @throws {Refusal} `Invalid` with the place, if the file is invalid.
+ */
 export async function readDataFile(
   files: Files,
   path: string,
@@ -206,7 +209,7 @@ export async function readDataFile(
   throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
 }
 
-/** What is wrong with the syntax of a file; undefined when nothing is, or the file is too large to be searched. */
+/** The syntax error of a file; undefined if there is none, or the file is too large to search. */
 async function whyMalformed(files: Files, path: string, slices: Slices, place: string): Promise<Refusal | undefined> {
   const size = (await files.stat(path))?.size ?? 0
   const found = size <= MOST_SEARCHED_BYTES ? await readContent(files, path) : undefined

@@ -9,15 +9,14 @@ import { FileChanged } from './reading.ts'
 import { adviceFor, findOrphan, renamedFile } from './renamed.ts'
 import { missingJournal, readState } from './state.ts'
 
-/** Refuses a journal that is gone although a data file was written from it. Touches nothing. */
+/** Throws if the journal is missing although a data file was written from it. Changes nothing. */
 export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
   const kept = await readState(files, { dataFile: path, journal })
   if (kept) throw missingJournal(path, kept.state)
 }
 
 /**
- * Refuses to begin a journal for a data file that was renamed and left its journal behind. Where that is only possible, the log says so.
- * Touches nothing.
+ * Throws if the data file was renamed without its journal. If that is only possible, logs a warning. Changes nothing.
  */
 export async function checkNotRenamed(
   files: Files,
@@ -31,7 +30,7 @@ export async function checkNotRenamed(
   if (orphan) log.warn(`${adviceFor(orphan, path, journal)}, after removing the new journal.`)
 }
 
-/** Reads the first items, and refuses those that are not valid. Touches nothing. `check` is called for all edited items, some at a time. */
+/** Reads and validates the first items. Changes nothing. `check` is called for all edited items, some at a time. */
 export async function checkFirstItems(
   files: Files,
   path: string,

@@ -16,59 +16,61 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
-/** Of each byte, whether it may be one of a number, `true`, `false` or `null`. */
+/** For each byte, whether it may belong to a number, `true`, `false` or `null`. */
 const IS_WORD = Uint8Array.from({ length: 256 }, (_, byte) => (/[\w.+-]/.test(String.fromCharCode(byte)) ? 1 : 0))
 
-/** Asked for where the bytes that there are end before what is gone through does. */
+/** Yielded when the scan needs further bytes. */
 export const MORE = 'more'
 
 export type Scanning<Result> = Generator<typeof MORE | undefined, Result>
 
-/** So many bytes it has at a time, unless a name is longer. */
+/** Size of the window, unless a name is longer. */
 const WINDOW_BYTES = 256 * 1024
 
-/** Bytes of an object that are passed in one step. */
+/** Bytes of an object scanned in one step. */
 const STEP_BYTES = 32 * 1024
 
 /** The state at the beginning of an object. */
 const NOTHING_CUT = {
-  /** Bytes that were looked at. */
+  /** Bytes scanned. */
   passed: 0,
-  /** Bytes without the blanks between tokens; they are moved together at the beginning. */
+  /** Bytes without blanks between tokens; these are moved together at the beginning. */
   size: 0,
-  /** All of them, combined by "or". */
+  /** All bytes, combined by "or". */
   all: 0,
-  /** Containers that it is in. */
+  /** Number of open containers. */
   depth: 0,
   isInString: false,
   isEscaped: false,
 }
 
 /**
- * Goes through the JSON of a data file without parsing it, however long it is: an object of arrays of objects. What
- * is wrong with it is thrown as Malformed, but for what is wrong within the objects, whose texts are only cut out.
+ * Scans the JSON of a data file of any length without parsing it: an object of arrays of objects. Throws Malformed for
+ * syntax errors outside of objects, whose texts are only extracted.
  *
- * It has a part of the file at a time. Whenever it asks for MORE, the next bytes are to be put into `room` and told of
- * with `fed`, no bytes at the end of the file.
+ * It holds a window of the file. When it yields MORE, put the next bytes into `room` and report them with `fed`; no
+ * bytes mean the end of the file.
  */
 export class JsonScan {
-  /** The tokens of a JSON Pointer to what it goes through, for whoever has to say where something is wrong. */
+  /** Tokens of a JSON Pointer to the current value, for error messages. */
   place: () => readonly (string | number)[] = () => []
-  /** The part of the file that it goes through now, and room for what follows. */
+  /** The current part of the file, and room for further bytes. */
   #window: Buffer = Buffer.allocUnsafeSlow(WINDOW_BYTES)
-  /** Where in the window the part ends. */
+  /** Where the part ends in the window. */
   #end = 0
-  /** Where in the window it stands. */
+  /** The current offset in the window. */
   #at = 0
   #isWhole = false
   #cut = { ...NOTHING_CUT }
-  /** The bytes of the last object as they are in the file, if it has no blanks between tokens; until it goes on. */
+  /**
+   * The bytes of the last object as in the file, if it has no blanks between tokens; valid until the scan continues.
+   */
   compact: Buffer | undefined
 
-  /** Where the next bytes belong. What was passed gives way to them. */
+  /** Space for the next bytes. Discards scanned ones. */
   room(): Buffer {
     const rest = this.#end - this.#at
-    // As much room again as is kept, so that what is long is not gone through once for each part of it.
+    // Doubles the window for long values, so that these are not scanned again for each part.
     const window = 2 * rest > this.#window.length ? Buffer.allocUnsafeSlow(2 * this.#window.length) : this.#window
     this.#window.copy(window, 0, this.#at, this.#end)
     this.#window = window
@@ -82,7 +84,7 @@ export class JsonScan {
     if (bytes === 0) this.#isWhole = true
   }
 
-  /** Up to the first byte that is no blank. */
+  /** Skips to the first byte that is not blank. */
   *begin(): Scanning<void> {
     while (this.#end < BYTE_ORDER_MARK.length && !this.#isWhole) yield MORE
     if (this.#window.subarray(0, Math.min(this.#end, BYTE_ORDER_MARK.length)).equals(BYTE_ORDER_MARK)) {
@@ -91,22 +93,22 @@ export class JsonScan {
     yield* this.#skipBlanks()
   }
 
-  /** The byte at which it stands, which is no blank; undefined at the end. */
+  /** The current byte, which is not blank; undefined at the end. */
   peek(): number | undefined {
     return this.#at < this.#end ? this.#window[this.#at] : undefined
   }
 
-  /** Whether there is another member of the object, the first being that of the object that begins here; it goes on to its name. */
+  /** Whether the object has another member (`isFirst`: the first of the object that begins here); moves to its name. */
   member(isFirst: boolean): Scanning<boolean> {
     return this.#next(isFirst, CLOSE_BRACE)
   }
 
-  /** Whether there is another element of the array, the first being that of the array that begins here; it goes on to it. */
+  /** Whether the array has another element (`isFirst`: the first of the array that begins here); moves to it. */
   element(isFirst: boolean): Scanning<boolean> {
     return this.#next(isFirst, CLOSE_BRACKET)
   }
 
-  /** The name of a member, up to its value. */
+  /** The name of a member; moves to its value. */
   *name(): Scanning<string> {
     let bytes = this.#cutName()
     while (!bytes) {
@@ -127,7 +129,7 @@ export class JsonScan {
     return name
   }
 
-  /** The text of the object that begins here, without the blanks between its tokens. */
+  /** The text of the object that begins here, without blanks between tokens. */
   *object(): Scanning<string> {
     this.#cut = { ...NOTHING_CUT }
     while (!this.#cutObject()) {
@@ -144,7 +146,7 @@ export class JsonScan {
     return text
   }
 
-  /** The text of so many bytes that begin here, if they have this crc32; else it stays where it is. */
+  /** The text of the next `bytes` bytes if they have this crc32; otherwise undefined, and nothing is consumed. */
   *known(bytes: number, checksum: number): Scanning<string | undefined> {
     while (this.#end - this.#at < bytes && !this.#isWhole) yield MORE
     const text = this.#window.subarray(this.#at, Math.min(this.#at + bytes, this.#end))
@@ -153,7 +155,7 @@ export class JsonScan {
     return text.toString()
   }
 
-  /** Passes the value that begins here, whatever it is and however long. */
+  /** Skips the value that begins here, of any type and length. */
   *skip(): Scanning<void> {
     const first = this.peek()
     if (first !== QUOTE && first !== OPEN_BRACE && first !== OPEN_BRACKET) yield* this.#skipWord()
@@ -168,7 +170,7 @@ export class JsonScan {
     yield* this.#skipBlanks()
   }
 
-  /** Nothing may follow. */
+  /** Checks that nothing follows. */
   end(): void {
     if (this.peek() !== undefined) throw new Malformed()
   }
@@ -193,7 +195,7 @@ export class JsonScan {
     yield* this.#skipBlanks()
   }
 
-  /** Passes a number, `true`, `false` or `null`. */
+  /** Skips a number, `true`, `false` or `null`. */
   *#skipWord(): Scanning<void> {
     if (!IS_WORD[this.peek() ?? SPACE]) throw new Malformed()
     for (;;) {
@@ -203,7 +205,7 @@ export class JsonScan {
     }
   }
 
-  /** Passes some of a text, an object or a list; true at its end. */
+  /** Skips a part of a text, an object or a list; true at its end. */
   #passInside(inside: { depth: number; isInString: boolean; isEscaped: boolean }): boolean {
     const stop = Math.min(this.#end, this.#at + STEP_BYTES)
     while (this.#at < stop) {
@@ -222,7 +224,7 @@ export class JsonScan {
     while (!this.#passBlanks() && !this.#isWhole) yield MORE
   }
 
-  /** False when the window ends before something else comes. */
+  /** False if the window ends before something else comes. */
   #passBlanks(): boolean {
     const bytes = this.#window
     for (; this.#at < this.#end; this.#at++) {
@@ -232,7 +234,7 @@ export class JsonScan {
     return false
   }
 
-  /** The name that begins here, quotation marks included, which is passed; undefined when it goes on beyond the window. */
+  /** Consumes the name that begins here, with its quotes; undefined if it continues beyond the window. */
   #cutName(): Buffer | undefined {
     const bytes = this.#window
     if (this.peek() !== QUOTE) return undefined
@@ -247,14 +249,14 @@ export class JsonScan {
     return undefined
   }
 
-  /** Looks at the bytes of an object up to its end. False when it is longer than a step or the window; the next call goes on. */
+  /** Scans an object up to its end. False if it is longer than a step or the window; the next call continues. */
   #cutObject(): boolean {
     const cut = this.#cut
     const bytes = this.#window
     const length = Math.min(this.#end, this.#at + cut.passed + STEP_BYTES)
     let { all, depth, isInString, isEscaped } = cut
     let at = this.#at + cut.passed
-    // Where the next byte belongs: behind `at` once there was a blank.
+    // Where the next byte is moved to: behind `at` once there was a blank.
     let to = this.#at + cut.size
     for (; at < length; at++) {
       const byte = bytes[at] as number
@@ -266,7 +268,7 @@ export class JsonScan {
       else if (byte === QUOTE) isInString = true
       else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++
       else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--
-      // What blanks keep apart must not become one word.
+      // Keeps one blank between words, which must not be joined.
       if (to < at && !isInString && IS_WORD[byte] && IS_WORD[bytes[to - 1] as number] && isBlank(bytes[at - 1]))
         bytes[to++] = SPACE
       if (to < at) bytes[to] = byte

@@ -5,7 +5,7 @@ const TOLD_MS = 5000
 
 export type ProgressLog = (facts: { readonly bytes: number; readonly of: number }, message: string) => void
 
-/** Logs how far something has come, every few seconds. */
+/** Logs progress every few seconds. */
 export function progressLog(log: Pick<Logger, 'info'>): ProgressLog {
   let toldMs = performance.now()
   return (facts, message) => {

@@ -20,21 +20,21 @@ import type { Slices, Steps } from '../../slices.ts'
 import type { Taker } from './adapter.ts'
 import { JsonScan, MORE, type Scanning } from './json-scan.ts'
 
-/** The items that a collection had in the state that a file was edited from. */
+/** The items of a collection in the base of a file. */
 export interface BaseCollection
   extends Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'> {
   items(): Iterable<Item>
 }
 
-/** The state that a file was edited from. */
+/** The state from which a file was edited. */
 export type Base = ReadonlyMap<string, BaseCollection>
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
 
-/** Bytes that are decoded in one step. */
+/** Bytes decoded in one step. */
 const CHUNK_BYTES = 32 * 1024
-/** The most characters of edited items in memory: an edit of more is merged in parts. */
+/** Highest total length of edited items in memory: a larger edit is merged in parts. */
 const PART_CHARACTERS = 4 * 1024 * 1024
 
 export interface FileReadingOptions {
@@ -42,16 +42,16 @@ export interface FileReadingOptions {
   readonly slices: Slices
   /** Called when the edited items exceed PART_CHARACTERS. It must take them from the contents. */
   readonly full: (contents: FileContents) => void | Promise<void>
-  /** What an earlier reading of the same content found: the ids are not held twice. */
+  /** The result of an earlier reading of the same content, so that ids are held only once. */
   readonly known?: FileContents
-  /** Told how many bytes of the file are left. */
+  /** Reports how many bytes of the file are left. */
   readonly progress?: (left: number) => void
 }
 
 /**
- * Reads a data file while its bytes come: a JSON object of arrays of objects and of single objects. Of an item that is as the base has it, whatever
- * the order of its members, only the id is kept; as almost all are, only their texts are compared. A file that is not valid fails with `Invalid`,
- * or with `Malformed` where it is not JSON.
+ * Parses a data file incrementally: a JSON object of arrays of objects and of single objects. For an item that equals
+ * the base, in any order of members, only the id is kept; since most do, their texts are compared without parsing.
+ * Throws `Invalid` for an invalid file, `Malformed` if it is not JSON.
  */
 export class FileReading implements Taker {
   readonly #options: FileReadingOptions
@@ -61,7 +61,7 @@ export class FileReading implements Taker {
   readonly #mistakes = new FileMistakes()
   #characters = 0
   #whole: FileContents | undefined
-  /** Whether items were removed from the contents. */
+  /** Whether items were taken from the contents. */
   wasFull = false
 
   constructor(options: FileReadingOptions) {
@@ -69,7 +69,7 @@ export class FileReading implements Taker {
     this.#reading = this.#read()
   }
 
-  /** Where the next bytes belong. */
+  /** Space for the next bytes. */
   async room(left: number): Promise<Buffer> {
     this.#options.progress?.(left)
     await this.#goOn()
@@ -80,14 +80,14 @@ export class FileReading implements Taker {
     this.#scan.fed(bytes)
   }
 
-  /** What the file holds, once its end was told of. */
+  /** The contents, after the end of the file was reported. */
   async contents(): Promise<FileContents> {
     await this.#goOn()
     if (!this.#whole) throw new Error('the file has not been read to its end')
     return this.#whole
   }
 
-  /** Where the reading stands, as a JSON Pointer. */
+  /** The current place as a JSON Pointer. */
   get place(): string {
     return pointer(this.#scan.place())
   }
@@ -136,7 +136,7 @@ export class FileReading implements Taker {
       const value = yield* this.#mistakes.catching(parseObject(text, name))
       if (!value) return
       const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value))
-      // Nothing of a file with a mistake is merged.
+      // A file with mistakes is not merged, so its edits are not recorded.
       if (!isSame && !this.#mistakes.any) this.#edit(items, 0, { id: OBJECT_ID, text: yield* stringifySteps(value) })
     }
     if (known) checkSame(known, 0, OBJECT_ID)
@@ -158,7 +158,7 @@ export class FileReading implements Taker {
     this.#contents.set(name, items)
     let index = 0
     scan.place = () => [name, index]
-    // Where the item stands in the base, unless something was put in, taken out or moved.
+    // Where the item is in the base, unless items were inserted, removed or moved.
     let place = base?.seek(0) ?? 0
     let matched = 0
     let last = -1
@@ -167,7 +167,7 @@ export class FileReading implements Taker {
     let isMixed = false
     for (let isFirst = true; yield* scan.element(isFirst); isFirst = false, index++) {
       if (scan.peek() !== OPEN_BRACE) {
-        // One mistake of a list of numbers is enough.
+        // One mistake for a list of numbers is enough.
         if (!isMixed) this.#mistakes.add(noItem(name, index, kindOf(scan.peek())))
         isMixed = true
         yield* scan.skip()
@@ -189,7 +189,7 @@ export class FileReading implements Taker {
         id = value ? (own(value, 'id') as ItemId | undefined) : known?.idAt(index)
         before = base && id !== undefined ? base.item(keyOf(id)) : undefined
         const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value ?? (yield* parseSteps(text))))
-        // Nothing of a file with a mistake is merged.
+        // A file with mistakes is not merged, so its edits are not recorded.
         if (!isSame && !this.#mistakes.any) {
           const item = { id, text: value ? yield* stringifySteps(value) : text }
           this.#edit(items, index, item)
@@ -215,7 +215,7 @@ export class FileReading implements Taker {
   }
 }
 
-/** The content of the file is another one than at the reading before. */
+/** The content of the file has changed since the previous reading. */
 export class FileChanged extends Error {}
 
 function checkSame(known: FileItems, index: number, id: ItemId | undefined): void {
@@ -228,7 +228,7 @@ function checkSame(known: FileItems, index: number, id: ItemId | undefined): voi
   throw new FileChanged()
 }
 
-/** Why the bytes of a file are no data file, in words, with the place. */
+/** Describes why bytes are not a data file, with the place. */
 export function* whyInvalid(pieces: readonly Buffer[], place: string): Steps<Refusal | undefined> {
   const why = yield* whyMalformed(pieces)
   if (why === undefined) return undefined
@@ -245,7 +245,7 @@ function* untilMore(reading: Scanning<FileContents>): Steps<FileContents | undef
   }
 }
 
-/** As JavaScript orders the members of an object. */
+/** The order in which JavaScript iterates over members. */
 function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
   const isIndex = (name: string): boolean => /^(0|[1-9]\d{0,9})$/.test(name) && Number(name) < 2 ** 32 - 1
   const names = [...contents.keys()]
@@ -254,7 +254,7 @@ function inOrder(contents: ReadonlyMap<string, FileItems>): FileContents {
   return new Map(all.map((name) => [name, contents.get(name) as FileItems]))
 }
 
-/** The UTF-8 or syntax error in words, with its place; undefined when there is none. */
+/** Describes the UTF-8 or syntax error with its place; undefined if there is none. */
 function* whyMalformed(pieces: readonly Buffer[]): Steps<string | undefined> {
   try {
     for (const _ of textOf(pieces)) yield
@@ -265,7 +265,7 @@ function* whyMalformed(pieces: readonly Buffer[]): Steps<string | undefined> {
   return where && `well-formed JSON: ${where}`
 }
 
-/** Fails at the first byte that is no UTF-8. */
+/** Throws at the first byte that is not UTF-8. */
 function* textOf(pieces: readonly Buffer[]): Generator<string, void> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   for (const piece of pieces) {

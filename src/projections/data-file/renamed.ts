@@ -3,16 +3,16 @@ import { journalExists } from '../../events/directory.ts'
 import { directoryOf, type Files } from '../../files/files.ts'
 import { readState } from './state.ts'
 
-/** A journal beside the data file whose own data file is gone. */
+/** A journal in the same directory whose own data file is missing. */
 export interface Orphan {
   readonly journal: string
-  /** The data file that it had. */
+  /** Its missing data file. */
   readonly dataFile: string
-  /** The data file of this start has the content that the gone one had. */
+  /** The data file of this start has the content of the missing one. */
   readonly isSame: boolean
 }
 
-/** Looks for the journal of a data file that was renamed; one of the same content is preferred. */
+/** Finds the journal of a data file that was renamed; prefers one with the same content. */
 export async function findOrphan(files: Files, path: string, hash: string | undefined): Promise<Orphan | undefined> {
   const directory = directoryOf(path)
   const names = await files.list(directory)
@@ -24,7 +24,7 @@ export async function findOrphan(files: Files, path: string, hash: string | unde
     }
     const [journal, dataFile] = [`${directory}/${name}`, `${directory}/${stem}.json`]
     if (!(await journalExists(files, journal))) continue
-    // Without its state it may be the journal of a file that has another name on purpose (--journal).
+    // Without its state file it may be the journal of a file with another name (--journal).
     const kept = await readState(files, { dataFile, journal }).catch(() => undefined)
     if (!kept) continue
     const { confirmed, pending } = kept.state
@@ -35,7 +35,7 @@ export async function findOrphan(files: Files, path: string, hash: string | unde
   return found
 }
 
-/** What to do about an orphaned journal, where a start of `path` would begin the journal `own`. */
+/** Advice for an orphaned journal, when a start of `path` would create the journal `own`. */
 export function adviceFor({ journal, dataFile }: Orphan, path: string, own: string): string {
   return (
     `The data file of the journal ${journal} is missing. If it is ${path} under a new name, rename the journal to ${own}, ` +

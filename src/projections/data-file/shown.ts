@@ -1,18 +1,18 @@
 import type { Position } from '../../events/event.ts'
 
-/** A content that the data file has had: the state right after an event, and of what came later some edits by hand. */
+/** A content that the data file had: the state right after an event, plus some later edits. */
 export interface Shown {
   readonly position: Position
-  /** The first and the last position of each. */
+  /** The first and the last position of each edit. */
   readonly edits: readonly (readonly [Position, Position])[]
 }
 
-/** Contents of the data file that are remembered. */
+/** Highest number of remembered contents. */
 const REMEMBERED = 1000
-/** An edit is looked for among contents that are at most so many events older than the last one. */
+/** The search for the base of an edit covers contents up to this number of events older than the last one. */
 const MOST_EVENTS = 100_000
 
-/** Whether a content shows what an event did. */
+/** Whether a content shows an event. */
 export function holds({ position, edits }: Shown, event: Position): boolean {
   return event <= position || edits.some(([first, last]) => first <= event && event <= last)
 }
@@ -22,7 +22,7 @@ export function lastOf({ position, edits }: Shown): Position {
   return edits.at(-1)?.[1] ?? position
 }
 
-/** With one more. When there are too many, every other one of the older half is forgotten, so that they reach far back. */
+/** Adds a content. If there are too many, drops every other one of the older half, so that they reach far back. */
 export function remembered(shown: readonly Shown[], one: Shown): readonly Shown[] {
   const last = shown.at(-1)
   if (last && last.position === one.position && lastOf(last) === lastOf(one)) return shown
@@ -31,13 +31,13 @@ export function remembered(shown: readonly Shown[], one: Shown): readonly Shown[
   return all.filter((_, index) => index >= REMEMBERED / 2 || index % 2 === 0)
 }
 
-/** Those that an edit of the file may have been made from. */
+/** The contents from which an edit of the file may have been made. */
 export function recent(shown: readonly Shown[]): readonly Shown[] {
   const last = shown.at(-1)
   return last ? shown.filter(({ position }) => position >= last.position - MOST_EVENTS) : []
 }
 
-/** As the state file has it: the position, then first and last position of each edit. */
+/** The format of the state file: the position, then the first and last position of each edit. */
 export function numbersOf({ position, edits }: Shown): readonly number[] {
   return [position, ...edits.flat()]
 }

@@ -3,30 +3,35 @@ import type { Position } from '../../events/event.ts'
 import { directoryOf, type Files, replace } from '../../files/files.ts'
 import { numbersOf, type Shown, shownOf } from './shown.ts'
 
-/** A content of the data file: the state after which event it shows, and its SHA-256. */
+/** A content of the data file: the position whose state it shows, and its SHA-256. */
 export interface Mark {
   readonly position: Position
   readonly hash: string
-  /** Of the file that was put in place with it: one that still has it need not be read to be known. */
+  /** The signature of the file with this content: a file that still has it need not be read. */
   readonly signature?: string
-  /** It is being written over the file that is there. The hash is not known yet; a crash leaves any beginning of it. */
+  /**
+   * Set while the file is being overwritten. The hash is not known yet; a crash leaves some beginning of the content.
+   */
   readonly inPlace?: true
 }
 
 /**
- * What the data file is known to hold, kept in a small file beside it. The pending content is noted before the
- * rename that puts it in place, so that at any moment the file is one of the two, or edited by hand.
+ * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
+ * rename, so that at any moment the file is either of the two, or edited.
  */
 export interface DataFileState {
-  /** The UUID of the journal that the file is a projection of. */
+  /** The UUID of the journal of which the file is a projection. */
   readonly journal: string
   readonly confirmed: Mark | undefined
   readonly pending: Mark | undefined
-  /** The contents that the file has had, in order. */
+  /** The contents that the file had, in order. */
   readonly shown: readonly Shown[]
 }
 
-/** Where the state is kept: beside the data file, or with the journal while the data file cannot be replaced by a rename. */
+/**
+ * Where the state is stored: beside the data file, or in the journal's directory while the data file cannot be
+ * replaced.
+ */
 export interface StatePlace {
   readonly dataFile: string
   readonly journal: string
@@ -42,12 +47,14 @@ function statePath(dataFile: string): string {
   return `${directory}/.${name}.recollect`
 }
 
-/** The new content is written here first. */
+/** Where a new content is written first. */
 export function temporaryPath(dataFile: string): string {
   return `${statePath(dataFile)}.new`
 }
 
-/** Whether it was kept with the journal, which then goes before one that is left beside the data file. */
+/**
+ * `isInPlace`: the state was stored in the journal's directory, which takes precedence over one beside the data file.
+ */
 export interface KeptState {
   readonly state: DataFileState
   readonly isInPlace: boolean
@@ -83,7 +90,7 @@ export async function writeState(
   await replace(files, statePathOf(place, isInPlace), Buffer.from(`${JSON.stringify(text)}\n`))
 }
 
-/** Removes the state that was kept with the journal, when it is beside the data file again. */
+/** Removes the state from the journal's directory once it is beside the data file again. */
 export async function forgetInPlace(files: Files, place: StatePlace): Promise<void> {
   await files.remove(statePathOf(place, true))
   await files.syncDirectory(place.journal)
@@ -94,7 +101,7 @@ interface StateText extends Pick<DataFileState, 'journal' | 'confirmed' | 'pendi
   readonly shown?: readonly (readonly number[])[]
 }
 
-/** Refuses a journal that is gone although the data file was written from it. */
+/** The error for a journal that is missing although the data file was written from it. */
 export function missingJournal(dataFile: string, state: DataFileState): JournalMismatch {
   return new JournalMismatch(
     `${dataFile} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
@@ -102,7 +109,7 @@ export function missingJournal(dataFile: string, state: DataFileState): JournalM
   )
 }
 
-/** A journal that is another one than the data file's, or has lost its end; undefined when it fits. */
+/** The error for a journal that is not the data file's, or has lost its end; undefined if it matches. */
 export function mismatchOf(
   dataFile: string,
   state: DataFileState,

@@ -5,14 +5,17 @@ import type { StoredProjection } from '../folding.ts'
 import type { Views } from '../views.ts'
 import type { Mark } from './state.ts'
 
-/** The actor of events that a hand edit became. Their `key` is the SHA-256 of the file that was merged; a `partKey` of it in writes that more may follow. */
+/**
+ * The actor of events from edits of the data file. Their `key` is the SHA-256 of the merged file, or a `partKey` of it
+ * in writes that more may follow.
+ */
 export const DATA_FILE_ACTOR = 'data-file'
 
 const TAKEN_IN = tableKey(TAG.takenIn, 0)
 
-/** Which edit of the data file was merged last. Kept in the store, so it must be there before the store is built. */
+/** The edit of the data file that was merged last. Stored, so it must be registered before the store is built. */
 export class TakenIn implements StoredProjection {
-  /** In a cluster every node has a data file of its own, whose edits have this as their request id. */
+  /** In a cluster every node has its own data file, whose edits have this as their request id. */
   readonly door: string | undefined
   readonly #views: Views
 
@@ -29,12 +32,12 @@ export class TakenIn implements StoredProjection {
     this.#views.store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
   }
 
-  /** The edit that was merged last, whole. */
+  /** The edit that was completely merged last. */
   get last(): Mark | undefined {
     return this.#stored?.taken
   }
 
-  /** The position of the last event of any edit, 0 for none: also of one of which only a part was merged. */
+  /** The position of the last event of any edit, also of one that was merged partly; 0 if there is none. */
   get until(): Position {
     return this.#stored?.until ?? 0
   }

@@ -14,21 +14,21 @@ export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
 
 export interface WritingOptions {
   readonly files: Files
-  /** No symbolic link. */
+  /** Symbolic links are resolved. */
   readonly path: string
   readonly views: Views
   readonly log: Logger
   readonly schedule: Schedule
-  /** Milliseconds since some beginning, of a clock that nobody sets. */
+  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
   readonly now: () => Date
   readonly settings: WriteSettings
   readonly account: Account
-  /** The journal that the file is a projection of. */
+  /** The journal of which the file is a projection. */
   readonly journal: () => Connection['journal']
-  /** Runs a piece of work when no other touches the file. */
+  /** Runs work while no other work uses the file. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>
-  /** An edit by hand was found: says whether it will be taken in without being asked for. */
+  /** Called when an edit is found; returns whether it will be imported automatically. */
   readonly edited: () => boolean
 }
 
@@ -36,12 +36,12 @@ const DEBOUNCE_MS = 200
 const RETRY_MS = 1000
 /** Writing takes at most a tenth of the time. */
 const REST_FACTOR = 9
-/** A clean stop takes at most so long for the file. */
+/** How long a clean stop may take for the file. */
 const STOP_MS = 5000
 
 /**
- * Keeps the file up to date with the views, in proportion to what changed. An edit that was not merged yet is never
- * overwritten.
+ * Keeps the file up to date, with writes in proportion to what changed. Never overwrites an edit that is not merged
+ * yet.
  */
 export class Writing {
   readonly #options: WritingOptions
@@ -50,24 +50,24 @@ export class Writing {
   readonly #budget = new WriteBudget()
   #timer: ReturnType<Schedule> | undefined
   #notBeforeMs = 0
-  /** When the file is written whatever the budget says. */
+  /** When the file is written regardless of the budget. */
   #deadline: { readonly timer: ReturnType<Schedule>; readonly at: string } | undefined
-  /** It is to be written whatever the budget says: the deadline has passed, or a write has failed. */
+  /** It must be written regardless of the budget: the deadline has passed, or a write has failed. */
   #isOverdue = false
-  /** How fast the file was last written. */
+  /** Speed of the last write. */
   #bytesPerMs: number | undefined
-  /** When a write that is not complete is given up; undefined until the server stops. */
+  /** When an incomplete write is aborted; undefined until the server stops. */
   #stopByMs: number | undefined
   /** There was no time to write it before the end. */
   isLeftBehind = false
-  /** The position of the snapshot that is being written, and when that began. */
+  /** The position of the snapshot being written, and when that write began. */
   #position: Position = 0
   #beganMs = 0
   #closed = false
-  /** Why it was not written when it last should have been. */
+  /** Why the last write failed. */
   failure: Error | undefined
   #isWriting = false
-  /** After how many milliseconds it is to be written again, as was said while it was being written. */
+  /** Delay in milliseconds of the next write, if requested during a write. */
   #again: number | undefined
 
   constructor(options: WritingOptions) {
@@ -80,7 +80,7 @@ export class Writing {
       beforePart: () => this.#checkTime(0),
       beforeReplace: (hash) => this.#beforeReplace({ position: this.#position, hash }),
       beforeOverwrite: () => {
-        // It takes as long as the new file that could not be put in place. Once begun, it is not given up.
+        // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
         this.#checkTime(options.elapsedMs() - this.#beganMs)
         if (!account.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
         account.isInPlace = true
@@ -102,16 +102,16 @@ export class Writing {
     return { behind: { events, bytes: events && this.#appended }, nextWrite: this.#nextWrite() }
   }
 
-  /** The views have another write. */
+  /** The views have a new write. */
   changed(): void {
     this.#setDeadline()
     this.soon()
   }
 
-  /** Writes the file after so many milliseconds if it is due then, or later when it was written just now. */
+  /** Writes the file after a delay if it is due then, or later if it has just been written. */
   soon(delayMs = DEBOUNCE_MS): void {
     if (this.#timer || this.#closed) return
-    // It does not know yet how long it has to rest after what it is doing.
+    // The rest time after the current write is not known yet.
     if (this.#isWriting) {
       this.#again = Math.max(delayMs, this.#again ?? 0)
       return
@@ -124,7 +124,7 @@ export class Writing {
     }, wait)
   }
 
-  /** Nothing is begun by itself any more, and a new file that is being written is given up when it takes too long. */
+  /** Starts no further writes, and aborts a new file that takes too long. */
   end(): void {
     this.#closed = true
     this.#timer?.cancel()
@@ -133,14 +133,12 @@ export class Writing {
     this.#stopByMs = this.#options.elapsedMs() + STOP_MS
   }
 
-  /** Writes what a clean stop is to leave, if there is time for it; to be called in turn. */
+  /** The write at a clean stop, if there is time. Call it in turn. */
   async finish(): Promise<void> {
     if (!this.isLeftBehind) await this.write(this.#options.settings.write !== 'never')
   }
 
-  /**
-   * Writes the file if that is due or demanded, unless it is up to date, edited or not valid; to be called in turn.
-   */
+  /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
   async write(isDemanded = false): Promise<void> {
     const { views, elapsedMs } = this.#options
     const account = this.#account
@@ -184,7 +182,7 @@ export class Writing {
     const picture = views.picture()
     const { position } = picture
     const [before, appended, isWithinBudget] = [account.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
-    // What comes from now on is not in it, and waits for the next time.
+    // Later changes are not in the snapshot and wait for the next write.
     this.#clearDeadline()
     this.#low.data = picture
     this.#position = position
@@ -208,7 +206,7 @@ export class Writing {
     this.#isOverdue = false
   }
 
-  /** Bytes that the journal has beyond what the file shows. */
+  /** Bytes of the journal that the file does not show. */
   get #appended(): number {
     return this.#options.journal().bytesAfter(this.#account.position)
   }
@@ -218,8 +216,8 @@ export class Writing {
   }
 
   /**
-   * After a merged edit the file is written whatever the settings say: an item that was added without an id would be
-   * added again by the next edit. So is what a crash has left of a write in place.
+   * After a merged edit the file is written regardless of the settings: otherwise an item that was added without an id
+   * would be added again by the next edit. The same holds for the remains of a write in place after a crash.
    */
   #isDue(isThere: boolean): boolean {
     const { isOff, isTorn } = this.#account
@@ -239,7 +237,7 @@ export class Writing {
     return settings.write === 'auto' ? { afterJournalBytes: this.#missingBytes } : null
   }
 
-  /** Begins to count how long the file is behind. */
+  /** Starts the time limit for being behind. */
   #setDeadline(): void {
     const { schedule, now, inTurn, settings } = this.#options
     if (settings.maxDelaySeconds === undefined || this.#deadline || this.#closed) return
@@ -257,7 +255,7 @@ export class Writing {
     this.#deadline = undefined
   }
 
-  /** How long the file takes to be written, as far as that is known. What is written in place cannot be tried. */
+  /** Estimated duration of writing the file. Writing in place cannot be aborted. */
   #expectedMs(): number {
     const { content, isInPlace, isTorn } = this.#account
     const size = content?.size ?? 0
@@ -265,7 +263,7 @@ export class Writing {
     return isInPlace && !isTorn && size >= SMALL_BYTES ? Number.POSITIVE_INFINITY : 0
   }
 
-  /** Fails when the server stops, and has not so much time left. */
+  /** Throws if the server is stopping and does not have this much time left. */
   #checkTime(neededMs: number): void {
     if (this.#stopByMs === undefined || this.#options.elapsedMs() + neededMs <= this.#stopByMs) return
     if (neededMs === 0) throw new LeftBehind(`writing it was given up after ${STOP_MS / 1000} seconds`)
@@ -281,7 +279,10 @@ export class Writing {
     await this.#forgetPending().catch((error) => this.#fails(error))
   }
 
-  /** Forgets and removes a new file that was not put in place. What is in place must be known first, also after a crash. */
+  /**
+   * Forgets and removes a new file that was not put in place. The file in place must be recognized first, also after a
+   * crash.
+   */
   async #forgetPending(): Promise<void> {
     const { origin, state, isTorn } = this.#account
     if (state?.pending && !isTorn) await this.#note(origin, undefined)
@@ -293,7 +294,10 @@ export class Writing {
     if (await files.stat(temporaryPath(path))) await files.remove(temporaryPath(path))
   }
 
-  /** Notes that the file is this state of the journal's. When that fails it is written again, which notes it, too. */
+  /**
+   * Records that the file shows this state of the journal. If that fails the file is written again, which records it as
+   * well.
+   */
   async confirm(mark: Mark): Promise<void> {
     this.#account.origin = mark
     this.#account.show(mark.position)
@@ -330,7 +334,7 @@ export class Writing {
     return isNoted && !isOff && known.position === this.#options.views.position
   }
 
-  /** The last look before the file gets another content; before that it is noted as pending. */
+  /** The last check before the file is replaced, after recording the pending content. */
   async #beforeReplace(pending: Mark): Promise<void> {
     await this.#note(this.#account.origin, pending)
     if (!(await this.#isEdited())) return
@@ -339,7 +343,7 @@ export class Writing {
     throw new EditedMeanwhile()
   }
 
-  /** Whether the file holds something that did not come from here and was not taken in yet. */
+  /** Whether the file has content that the server neither wrote nor imported. */
   async #isEdited(): Promise<boolean> {
     const { files, path, log, edited } = this.#options
     const account = this.#account
@@ -359,5 +363,5 @@ export class Writing {
 
 class EditedMeanwhile extends Error {}
 
-/** There is no time for it before the end of the process. */
+/** There is no time for the write before the process ends. */
 class LeftBehind extends Error {}
