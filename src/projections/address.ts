@@ -1,17 +1,16 @@
 import { OBJECT_ID } from '../events/event.ts'
 
-/** Where a collection is served. */
 export function collectionPath(collection: string): string {
   return `/api/${encodeSegment(collection)}`
 }
 
-/** Where an item is served, or a single object; `key` is its id as text. */
+/** The path of an item or a single object; `key` is its id as text. */
 export function itemPath(collection: string, key: string): string {
   if (key === OBJECT_ID) return collectionPath(collection)
   return `${collectionPath(collection)}/${encodeSegment(key)}`
 }
 
-/** RFC 3986 §3.3 lets these stand in a segment as they are; a MAC address stays readable. */
+/** Characters that RFC 3986 §3.3 allows in a segment, so that MAC addresses stay readable. */
 const READABLE: Readonly<Record<string, string>> = {
   '%3A': ':',
   '%40': '@',
@@ -21,7 +20,7 @@ const READABLE: Readonly<Record<string, string>> = {
   '%3D': '=',
 }
 
-/** Needs no escape; most names and ids are like this. */
+/** Most names and ids need no escapes. */
 const PLAIN = /^[\w-]+$/
 
 function encodeSegment(text: string): string {

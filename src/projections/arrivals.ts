@@ -1,14 +1,14 @@
-/** Wakes those who have read all that there is when there is more. */
+/** Wakes readers at the end of the journal when a new write arrives. */
 export class Arrivals {
   readonly #waiting = new Set<() => void>()
   #ended = false
 
-  /** Nothing more is to come: whoever waits, or would, is to stop. */
+  /** No further writes will arrive, so readers should stop. */
   get ended(): boolean {
     return this.#ended
   }
 
-  /** Resolves with the next arrival, at the end, or after so many milliseconds at the latest. */
+  /** Resolves with the next arrival, at the end, or after the timeout. */
   wait(atMostMs: number): Promise<void> {
     return new Promise((resolve) => {
       const wake = (): void => {

@@ -6,7 +6,7 @@ import type { Turns } from '../turns.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
 
-/** What `/events` can be asked for; all of it must hold. */
+/** Conditions on events, all of which must hold. */
 export interface Wanted {
   /** The first position. */
   readonly from: Position
@@ -22,15 +22,15 @@ export interface Wanted {
 
 export interface Source {
   readonly journal: Pick<Journal, 'head' | 'read'>
-  /** Undefined while it is being built: then the journal itself is gone through. */
+  /** Undefined while it is being built: then the journal is scanned. */
   readonly history: () => History | undefined
-  /** The searches of all requests read the journal in these turns. */
+  /** A semaphore that all searches share. */
   readonly turns: Turns
 }
 
-/** Searches that read the journal at a time. */
+/** Searches that read the journal at the same time. */
 export const SEARCHES_AT_ONCE = 2
-/** A search ends its turn after this time, or with this much found, and waits for the next one. */
+/** A turn ends after this time, or with this much found; the search then queues again. */
 const TURN_MS = 25
 const TURN_CHARACTERS = 256 * 1024
 /** Within a turn a search yields to the event loop this often. */
@@ -42,15 +42,15 @@ export interface Found {
   readonly recorded: Recorded
 }
 
-/** Who waits for a search, and how far it reads. */
+/** The client of a search, and its limit. */
 export interface Search extends Asker {
-  /** No more events than these are read; default: all. */
+  /** Highest number of events read; default: all. */
   readonly most?: number
 }
 
 /**
- * The events that are wanted, oldest first, up to a position. It reads nothing that need not be read. Between two turns it
- * holds what the last one found, and no file. Refuses when the client is gone.
+ * The matching events up to a position, oldest first. Uses the history to skip others. Between two turns it holds the
+ * results of the last one and no file. Throws when the client has disconnected.
  */
 export async function* search(source: Source, wanted: Wanted, head: Position, asker: Search): AsyncGenerator<Found> {
   let { most = Number.POSITIVE_INFINITY } = asker
@@ -63,7 +63,7 @@ export async function* search(source: Source, wanted: Wanted, head: Position, as
   }
 }
 
-/** Fails where a search from a position on would fail at once: before a stream has begun, the client can still be told. */
+/** Throws if a search from this position would fail at once, so that an error can be sent before a stream begins. */
 export async function checkReadable(
   { journal, turns }: Pick<Source, 'journal' | 'turns'>,
   from: Position,
@@ -74,7 +74,7 @@ export async function checkReadable(
   })
 }
 
-/** The events that one turn finds, and where the next turn continues; undefined at the end. */
+/** The events found in one turn, and where the next turn continues; undefined at the end. */
 async function searchForATurn(
   source: Source,
   wanted: Wanted,
@@ -102,14 +102,14 @@ async function searchForATurn(
   return { found, next: undefined }
 }
 
-/** Events that are read at a time, newest first. */
+/** Range of the number of events read at a time, newest first. */
 const STRETCH = { least: 64, most: 8192 }
-/** Of the items that are held at a time; of one that is longer, itself alone. */
+/** Highest total length of the items held at a time; a single longer one is possible. */
 const HELD_CHARACTERS = 2 ** 24
 
 /**
- * The same, newest first, down from a position. It is read in stretches, longer ones the less there is to find in
- * them. What is found in one is held as far as there is room; the older part is read again.
+ * `search` in descending order from a position. Reads stretches of events, longer ones the fewer match. Matches of a
+ * stretch are held as far as there is room; the older part is read again.
  */
 export async function* newestFirst(
   source: Source,
@@ -126,7 +126,7 @@ export async function* newestFirst(
     let characters = 0
     let left = from - 1
     for await (const { position, event, recorded } of search(source, { ...wanted, from }, to, asker)) {
-      // Not with the other events of its record.
+      // Without the other events of its record.
       found.push({ position, event, recorded: { ...recorded, events: [event] } })
       characters += lengthOf(event)
       while (characters > held && found.length > 1) {
@@ -147,8 +147,8 @@ function lengthOf(event: DomainEvent): number {
 }
 
 /**
- * Where the wanted time lies in the journal, as far as it is written: times never go back. Undefined `last`: what
- * comes may still be of that time.
+ * The range of positions of a time range, by binary search, since times never decrease. `last` is undefined if later
+ * events may belong to it.
  */
 export async function timeRange(
   { journal, turns }: Pick<Source, 'journal' | 'turns'>,
@@ -156,14 +156,14 @@ export async function timeRange(
 ): Promise<{ readonly first: Position; readonly last: Position | undefined }> {
   const { head } = journal
   const lastAt = (ms: number): Promise<Position> => turns.run(() => positionAt(journal, ms))
-  // Events are stamped to the millisecond.
+  // Times of events have milliseconds.
   const before = since && (since.micros > 0 ? since.ms : since.ms - 1)
   const first = before === undefined ? from : Math.max(from, (await lastAt(before)) + 1)
   const last = until && (await lastAt(until.ms))
   return { first, last: last !== undefined && last < head ? last : undefined }
 }
 
-/** An item's events are found by its history, a collection's lie between its first and its last. */
+/** Events of an item are found by its history; those of a collection lie between its first and its last. */
 async function* candidates(
   { journal, ...source }: Source,
   { from, collection, id }: Wanted,

@@ -7,21 +7,21 @@ import { TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
 import type { StoredIndexes } from './query/index/stored-indexes.ts'
 
-/** What else of the journal is kept in the store, written in the transactions that write the collections. */
+/** A projection that is stored in the same transactions as the collections. */
 export interface StoredProjection {
-  /** Each event, once. */
+  /** Called once for each event. */
   event?(event: DomainEvent, position: Position): void
-  /** Each write, when all of its events were told of. */
+  /** Called for each write after all its events. */
   write?(recorded: Recorded): void
 }
 
-/** How far the store is. */
+/** The progress of the store. */
 export interface StoredState {
-  /** Of the last event that is in the store; its write may have more. */
+  /** Position of the last stored event; its write may have more. */
   readonly applied: Position
-  /** Of the last event that readers see: the last one of a write. */
+  /** Position of the last event that readers see: the last one of a write. */
   readonly visible: Position
-  /** Of the last event that created or removed a collection. */
+  /** Position of the last event that created or removed a collection. */
   readonly names: Position
   /** The number of the next collection or table. */
   readonly next: number
@@ -31,19 +31,22 @@ export interface FoldingOptions {
   readonly store: Store
   readonly projections: readonly StoredProjection[]
   readonly indexes: StoredIndexes
-  /** Writes what is to be kept with the state, in its transaction. */
+  /** Stores additional data with the state, in its transaction. */
   readonly save: (state: StoredState) => void
   readonly wants?: ((event: DomainEvent) => boolean) | undefined
-  /** What was written is committed, and readers are to see it. */
+  /** Called after a commit to make changes visible. */
   readonly show: (drafts: Iterable<readonly [number, Draft]>) => void
 }
 
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 
-/** Of a transaction; an event weighs as much as its item has characters for each unit, and one more. About a millisecond's work. */
+/**
+ * Highest weight of a transaction, which takes about a millisecond. An event weighs one, plus one for each so many
+ * characters of its item.
+ */
 const MOST_WEIGHT = 640
 const CHARACTERS = 2048
-/** What an index of its collection adds. */
+/** Additional weight for each index of the collection. */
 const INDEX_WEIGHT = 4
 
 export function storedState(store: Store): StoredState {
@@ -51,22 +54,22 @@ export function storedState(store: Store): StoredState {
   return found ? (JSON.parse(found.toString('utf8', 0, found.length)) as StoredState) : BEGINNING
 }
 
-/** Puts what the journal's writes make of the collections into the store. */
+/** Applies the writes of the journal to the collections in the store. */
 export class Folding {
   readonly #options: FoldingOptions
-  /** As it was committed. */
+  /** The last committed state. */
   #state: StoredState
   #applied: Position = 0
   #visible: Position = 0
   #names: Position = 0
   #next = 0
   readonly #numbers = new Map<string, number>()
-  /** By the collections' numbers. */
+  /** By number of the collection. */
   readonly #drafts = new Map<number, Draft>()
-  /** Of those, what is to be shown. */
+  /** Drafts with changes that are not visible yet. */
   readonly #touched = new Map<number, Draft>()
   #pin: Pin | undefined
-  /** Of the last event that readers see. */
+  /** Position of the last event that readers see. */
   #shown: Position
 
   constructor(options: FoldingOptions) {
@@ -85,8 +88,8 @@ export class Folding {
   }
 
   /**
-   * Puts writes into the store, a transaction a step; readers see nothing of them before `show`. What the store has already
-   * is passed over, so that it can be begun anew after it failed. `isRead` says whether there are readers.
+   * Stores writes, one transaction per step; they become visible with `show`. Skips what the store already has, so that
+   * it can be repeated after a failure. `isRead`: there are readers.
    */
   *folding(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
     if (isRead && this.#weighsMuch(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
@@ -94,7 +97,7 @@ export class Folding {
     while (!this.#transaction(steps)) yield
   }
 
-  /** Readers see all that was put. */
+  /** Makes all stored writes visible. */
   show(): void {
     this.#shown = this.#state.visible
     this.#options.show(this.#touched)
@@ -104,7 +107,7 @@ export class Folding {
     this.#pin = undefined
   }
 
-  /** Whether it was the last one. */
+  /** Returns whether it was the last transaction. */
   #transaction(steps: Generator<number, void>): boolean {
     const { store, save, indexes } = this.#options
     let isDone = false
@@ -132,7 +135,7 @@ export class Folding {
     return isDone
   }
 
-  /** Each step puts little, and says how much. */
+  /** Each step makes a small change and yields its weight. */
   *#steps(batch: readonly Recorded[]): Generator<number, void> {
     const { projections, wants } = this.#options
     for (const recorded of batch) {
@@ -158,7 +161,7 @@ export class Folding {
     }
   }
 
-  /** From what was committed. */
+  /** Resets to the last committed state. */
   #beginAgain(): void {
     const { store } = this.#options
     const { applied, visible, names, next } = this.#state
@@ -183,7 +186,7 @@ export class Folding {
     let weight = 0
     for (const { events } of batch) {
       for (const event of events) {
-        // Of an order nobody knows how much there is to be moved.
+        // The size of a reordering is unknown.
         if (event.type === 'CollectionOrdered') return true
         weight += this.#weightOf(event, this.#drafts.get(this.#numbers.get(event.collection) ?? 0))
         if (weight > MOST_WEIGHT) return true

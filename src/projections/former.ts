@@ -14,24 +14,24 @@ import type { Reading } from './query/index/reading.ts'
 import { sorted } from './query/index/sorting.ts'
 import { indexedOf, keysAt, type StoredIndex } from './query/index/stored-index.ts'
 
-/** Items that may have changed since, and characters that they may have had: they are held in memory. */
+/** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
-/** Rows that are read in a step. */
+/** Rows read in one step. */
 const ROWS = 256
 export interface FormerOptions {
   readonly store: Store
   readonly journal: Pick<Journal, 'read'>
   readonly history: History
-  /** Those of the collection as it is now. */
+  /** The indexes of the present collection. */
   readonly indexes: readonly StoredIndex[]
-  /** Waited for from time to time; rejects when nobody asks any more. */
+  /** Awaited now and then; rejects when nobody waits for the result any more. */
   readonly rest: () => Promise<void>
 }
 
 /**
- * A collection as it was: what it is now without the items that came later, and with those that changed since as they were.
- * Whatever comes later leaves it as it is, until it is released.
+ * An earlier state of a collection: the present one without later items, and with the earlier versions of changed ones.
+ * Later events do not change it until it is released.
  */
 export class FormerCollection implements Reading, CollectionItems {
   readonly at: Position
@@ -39,17 +39,17 @@ export class FormerCollection implements Reading, CollectionItems {
   readonly exists = true
   readonly size: number
   readonly places: number
-  /** Of the items that are held in memory. */
+  /** Characters of the items held in memory. */
   readonly characters: number
   readonly indexes: readonly StoredIndex[]
   readonly #now: PinnedCollection
-  /** By their places, those that changed since. */
+  /** Earlier versions of changed items, by place. */
   readonly #changed: ReadonlyMap<number, Item>
-  /** The places of items that are no more, in order, */
+  /** Places of items deleted since, in order. */
   readonly #gone: readonly number[]
-  /** and how many items stood before each. */
+  /** For each of these places, the number of items before it. */
   #before: readonly number[] | undefined
-  /** The same places by the keys of the items. */
+  /** These places by the items' keys. */
   #goneByKey: Map<string, number> | undefined
   readonly #keys = new Map<StoredIndex, Keys>()
 
@@ -73,7 +73,7 @@ export class FormerCollection implements Reading, CollectionItems {
     for (const index of this.indexes) index.readers++
   }
 
-  /** The collection as it was right after an event; undefined when too much changed since, or its order did. */
+  /** The collection right after an event; undefined if too much has changed since, or its order has. */
   static async at(collection: Collection, at: Position, options: FormerOptions): Promise<FormerCollection | undefined> {
     if (at < collection.facts.ordered) return undefined
     const now = collection.held()
@@ -156,7 +156,7 @@ export class FormerCollection implements Reading, CollectionItems {
   }
 }
 
-/** Items get places as they come: how many there were. */
+/** The number of places at a position, as places are assigned in order. */
 function placesAt(now: PinnedCollection, at: Position): number {
   let low = 0
   let high = now.places
@@ -168,16 +168,16 @@ function placesAt(now: PinnedCollection, at: Position): number {
   return low
 }
 
-/** What changed since a position. */
+/** Changes since a position. */
 interface Since {
-  /** The items as they were then, by their places. */
+  /** Earlier versions of the changed items, by place. */
   readonly changed: ReadonlyMap<number, Item>
-  /** The places of those that are no more, in order. */
+  /** Places of items deleted since, in order. */
   readonly gone: readonly number[]
   readonly characters: number
 }
 
-/** Undefined when it is too much. */
+/** Undefined if there are too many. */
 async function changedSince(
   now: PinnedCollection,
   at: Position,
@@ -187,10 +187,10 @@ async function changedSince(
   const { name } = now
   const { table } = now.facts
   const gone: number[] = []
-  // By events of theirs, the places of those that changed.
+  // For each changed item, an event of it and its place.
   const from = new Map<Position, number>()
   const seen = new Set<number>()
-  // Rows only move up, as items change again.
+  // Rows move only to higher positions, when items change again.
   for (let start = at + 1, isLast = false; !isLast; ) {
     const key = Buffer.from(numberedKey(TAG.changed, table, start))
     const rows = store.rows(key, Buffer.from(numberedKey(TAG.changed, table, HIGHEST)), { limit: ROWS })
@@ -223,7 +223,7 @@ async function changedSince(
   return { changed, gone: gone.sort((a, b) => a - b), characters }
 }
 
-/** The position of the collection's last event up to another one. */
+/** The position of the collection's last event up to `at`. */
 function lastOf(
   now: PinnedCollection,
   at: Position,

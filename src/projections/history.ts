@@ -7,15 +7,18 @@ import type { Row } from '../store/store.ts'
 import type { StoredProjection } from './folding.ts'
 import type { Views } from './views.ts'
 
-/** Every so many events of an item the position of one is kept: at most so many are read to find any of them. */
+/**
+ * The store has every eighth position of an item's events, so that at most this many events are read to find any of
+ * them.
+ */
 export const STRIDE = 8
 
 const NOTHING = Buffer.alloc(0)
 const LIFE = { removed: Buffer.from([0]), created: Buffer.from([1]) }
 
 /**
- * Where in the journal each item's events are, and when each collection existed. An event names its item's event
- * before, so that a chain leads from an item's last event to its first; kept in the store are only steps along it.
+ * Finds the events of each item, and the lifetime of each collection. Each event names the item's previous event, which
+ * forms a chain; the store has only steps along it.
  */
 export class History implements StoredProjection {
   readonly #views: Views
@@ -39,13 +42,13 @@ export class History implements StoredProjection {
     return this.#lifeAt(collection, at)?.value.equals(LIFE.created) === true
   }
 
-  /** The position at which a collection was created or removed last, up to another one. */
+  /** The last position up to `at` at which a collection was created or removed. */
   lifeOf(collection: string, at: Position): Position | undefined {
     const life = this.#lifeAt(collection, at)
     return life && positionOf(life.key, life.key.length - POSITION_BYTES)
   }
 
-  /** The positions of a collection's first and last event; undefined when there never was such a collection. */
+  /** The positions of a collection's first and last event; undefined if it never existed. */
   reachOf(collection: string): { readonly first: Position; readonly last: Position } | undefined {
     const number = this.#views.numberOf(collection)
     const last = this.#views.any(collection)?.position
@@ -54,12 +57,12 @@ export class History implements StoredProjection {
     return life && { first: positionOf(life.key, life.key.length - POSITION_BYTES), last }
   }
 
-  /** The collections that ever had an item of this key. */
+  /** The collections that ever had an item with this key. */
   collectionsOf(key: string): readonly string[] {
     return this.#views.namesEver().filter((name) => this.#views.any(name)?.get(key))
   }
 
-  /** The events of an item that lie between two positions, both inclusive, in order, each with its own position. */
+  /** The events of an item between two positions, both inclusive, in order, each with its own position. */
   async *eventsOf(
     journal: Pick<Journal, 'read'>,
     collection: string,
@@ -80,7 +83,7 @@ export class History implements StoredProjection {
     }
   }
 
-  /** An item's last event that is not beyond a position. */
+  /** An item's last event up to a position. */
   async lastOf(
     journal: Pick<Journal, 'read'>,
     collection: string,
@@ -95,7 +98,10 @@ export class History implements StoredProjection {
     return undefined
   }
 
-  /** From where the last event up to a position is found by going back a few; `prior` is an event of the item, too. */
+  /**
+   * A position from which the last event up to `at` is reached by a few steps back; `prior` is also an event of the
+   * item.
+   */
   stepTo(collection: string, key: string, at: Position, prior: Position): Position {
     return prior <= at ? prior : (this.#stepFrom(collection, key, at) ?? prior)
   }
@@ -111,7 +117,7 @@ export class History implements StoredProjection {
     return life
   }
 
-  /** The first kept step along an item's chain from a position on; its last event is one. */
+  /** The first stored step of an item's chain at or after a position; the item's last event counts as one. */
   #stepFrom(collection: string, key: string, from: Position): Position | undefined {
     const number = this.#views.numberOf(collection)
     const last = this.#lastOf(collection, key)
@@ -137,19 +143,19 @@ function lifeKey(collection: number, position: Position): Buffer {
   return key
 }
 
-/** Positions nearer to each other than this are read together. */
+/** Positions closer than this are read together. */
 const GAP = 64
-/** The most positions that are read together, and characters of items: what lies behind is read in the next round. */
+/** Highest number of positions, and of characters of items, read together; the rest is read in the next round. */
 const MOST_TOGETHER = 2048
 const MOST_CHARACTERS = 1024 * 1024
-/** Reads of the journal at a time, as each waits for the disk, */
+/** Concurrent reads of the journal, each of which waits for the disk. */
 const READS_AT_ONCE = 8
-/** as long as they are of few positions together: what is decoded at a time blocks the event loop. */
+/** Highest number of positions of concurrent reads: decoding their events blocks the event loop. */
 const POSITIONS_AT_ONCE = 64
 
 /**
- * The last events up to a position of some items, of each of which an event is given from which it is found by going back.
- * The journal is read in its order, each part of it a few times at most, however many events one write has.
+ * The last events up to a position of several items, given for each item an event from which to follow its chain back.
+ * Reads the journal in order, each part of it a few times at most, however many events a write has.
  */
 export async function* lastEvents<Item>(
   journal: Pick<Journal, 'read'>,
@@ -175,7 +181,7 @@ export async function* lastEvents<Item>(
   }
 }
 
-/** Ascending positions in runs that are read together. */
+/** Groups ascending positions into runs that are read together. */
 function runsOf(positions: readonly Position[]): readonly (readonly Position[])[] {
   const runs: Position[][] = []
   for (const position of positions) {
@@ -201,7 +207,7 @@ function* readTogether(runs: readonly (readonly Position[])[]): Generator<readon
   if (together.length > 0) yield together
 }
 
-/** The events of items at ascending positions; not all of them where the items are long. */
+/** The events at ascending positions; not all of them if the items are long. */
 async function eventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
@@ -222,7 +228,7 @@ async function eventsAt(
   return found
 }
 
-/** The events of an item from one on backwards. */
+/** The events of an item, backwards from a position. */
 async function* chain(journal: Pick<Journal, 'read'>, from: Position): AsyncGenerator<Recorded> {
   for (let position = from; position > 0; ) {
     const found = await eventAt(journal, position)

@@ -6,19 +6,19 @@ import { readInstant } from '../json/instant.ts'
 type Source = Pick<Journal, 'head' | 'read'>
 
 export interface Moment {
-  /** Of the last event up to it. */
+  /** Position of the last event up to the moment. */
   readonly position: Position
-  /** Milliseconds since 1970: the instant, or when the event was recorded; when the first one was for a moment before it. */
+  /** The instant in milliseconds since 1970, or the time of the event; that of the first event for earlier moments. */
   readonly ms: number
 }
 
-/** The position that a text names, itself or by an instant; `what` is what the client calls it. */
+/** The position that a text names, directly or by an instant; `what` names the parameter in errors. */
 export async function parseMoment(text: string, what: string, journal: Source, now: () => Date): Promise<Position> {
   const named = await readText(text, what, journal, now)
   return 'position' in named ? named.position : positionAt(journal, named.ms)
 }
 
-/** The same, with its time. */
+/** `parseMoment` with the time. */
 export async function momentOf(text: string, what: string, journal: Source, now: () => Date): Promise<Moment> {
   const named = await readText(text, what, journal, now)
   const position = 'position' in named ? named.position : await positionAt(journal, named.ms)
@@ -48,12 +48,12 @@ async function readText(
   return { ms: instant.ms }
 }
 
-/** A clock that was set back is behind the last event, whose time is no future. */
+/** After the clock is set back, the last event is ahead of it; its time is not in the future. */
 async function lastTime(journal: Source): Promise<number> {
   return journal.head === 0 ? Number.NEGATIVE_INFINITY : timeAt(journal, journal.head)
 }
 
-/** The position of the last event up to an instant, in milliseconds since 1970; 0 when there is none. */
+/** The position of the last event up to an instant, in milliseconds since 1970; 0 if there is none. */
 export async function positionAt(journal: Source, ms: number): Promise<Position> {
   let low = 0
   let high = journal.head

@@ -2,12 +2,12 @@ import { type DomainEvent, type ItemId, isItemEvent, OBJECT_ID, type Position } 
 import type { Recorded } from '../events/journal.ts'
 import { collectionPath, itemPath } from './address.ts'
 
-/** What every connected client is told of an event; it then reads the path again. */
+/** The notification of an event to all clients, which may then read the path. */
 export interface Updated {
   readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly collection: string
-  /** As it is stored, number or text; null for an event of the collection as a whole. */
+  /** As stored, number or text; null for an event of a whole collection. */
   readonly itemId: ItemId | null
   readonly position: Position
 }

@@ -13,32 +13,32 @@ import type { History } from './history.ts'
 import { HeldReading, type Reading } from './query/index/reading.ts'
 import { Views } from './views.ts'
 
-/** What past states may take together: bytes on disk of those that were folded, */
+/** Highest total size on disk of cached folded states. */
 const KEPT_BYTES = 512 * 1024 * 1024
-/** and characters in memory of the others. The last one asked for is kept in any case. */
+/** Highest total number of characters in memory of other cached states. The last one used is always kept. */
 const KEPT_CHARACTERS = 32 * 1024 * 1024
-/** So many are kept, */
+/** Highest number of cached states. */
 const MOST_KEPT = 8
-/** for so long after they were last asked for: the store keeps what is replaced meanwhile. */
+/** How long a state is cached after its last use; the store keeps replaced rows meanwhile. */
 const KEPT_MS = 30_000
-/** and for so long at most, lest what is replaced is kept for ever: then it is made anew. */
+/** Highest age of a cached state, so that replaced rows are not kept for ever. */
 const MOST_MS = 300_000
-/** Of an item beside its text, about. */
+/** Approximate memory of an item besides its text. */
 const ITEM_BYTES = 120
-/** So many states are made at a time, as each reads the journal and holds what it has so far. */
+/** States computed at a time, since each reads the journal and holds its progress. */
 const MADE_AT_ONCE = 2
 
 const STAYING: Asker = { isGone: () => false }
 
-/** A past state, whole or being made. */
+/** A past state, complete or being computed. */
 interface Kept {
   readonly key: string
   readonly made: Promise<Made>
-  /** Those who wait for it. */
+  /** The requests that wait for it. */
   readonly askers: Asker[]
-  /** Of what past states may take. */
+  /** Its share of the limits. */
   share: number
-  /** Those who read it. */
+  /** Number of readers. */
   readers: number
   usedMs: number
   readonly begunMs: number
@@ -49,21 +49,22 @@ interface Made {
   readonly share: number
 }
 
-/** Items of a collection, of which some match. */
+/** The items of a collection that match. */
 interface Watched {
   readonly name: string
   readonly matches: (item: JsonObject) => Steps<boolean>
 }
 
 /**
- * What was. An item is read back from the journal, at a position that its history finds. A collection is what it is now
- * but for what changed since; where that is very much, or its order changed, it is folded again. Both are kept for a while.
+ * Reads the past. An item is read from the journal, at a position from its history. A collection is derived from the
+ * present and the changes since; if there are too many of them, or its order changed, it is folded again. States are
+ * cached for a while.
  */
 export class Past {
   readonly #journal: Pick<Journal, 'read'>
   readonly #views: Views
   readonly #history: History
-  /** The least recently asked first. */
+  /** The least recently used first. */
   readonly #kept = new Map<string, Kept>()
   readonly #turns = new Turns(MADE_AT_ONCE)
   readonly #slices = new Slices()
@@ -80,12 +81,12 @@ export class Past {
     return this.#history.existed(name, at)
   }
 
-  /** The collections' names as they were right after an event. */
+  /** The names of the collections right after an event. */
   names(at: Position): readonly string[] {
     return this.#views.namesEver().filter((name) => this.existed(name, at))
   }
 
-  /** The item as it was right after an event. */
+  /** The item right after an event. */
   async item(collection: string, key: string, at: Position): Promise<Item | undefined> {
     const now = this.#views.any(collection)?.get(key)
     if (!now || now.position <= at) return isItem(now) ? now : undefined
@@ -95,10 +96,13 @@ export class Past {
     return new Item(event.id, event.item, event.revision, position)
   }
 
-  /** The collection, which there was, as it was right after an event. It is to be released. Refuses when all who asked for it are gone. */
+  /**
+   * The state of a collection, which must have existed, right after an event. The caller must release it. Throws when
+   * all clients that wait for it have disconnected.
+   */
   async collection(name: string, at: Position, asker = STAYING): Promise<Reading> {
     const now = this.#views.any(name) as Collection
-    // Whatever comes after its last event, it is the same.
+    // After its last event, its state is the same at any position.
     const position = Math.min(at, now.position)
     const key = `${position} ${name}`
     const found = this.#kept.get(key)
@@ -122,8 +126,8 @@ export class Past {
   }
 
   /**
-   * Makes of a collection's items that match at one position, their ids by their keys, those that matched at an earlier
-   * one. It costs as much as has changed in between.
+   * Turns the ids of the matching items at one position into those at an earlier position. The cost is proportional to
+   * the changes in between.
    */
   async turnBack(ids: Map<string, ItemId>, now: Position, then: Position, { name, matches }: Watched): Promise<void> {
     const changed = new Map<string, Position>()
@@ -153,7 +157,7 @@ export class Past {
     const askers = [asker]
     const checkAsked = (): void => {
       if (!askers.every((one) => one.isGone())) return
-      // Whoever asks from now on begins anew.
+      // Later requests start again.
       this.#kept.delete(key)
       throw abandoned()
     }
@@ -164,7 +168,7 @@ export class Past {
     return { key, made, askers, share: 0, readers: 0, usedMs: 0, begunMs: performance.now() }
   }
 
-  /** `checkAsked` throws when it is to be given up. */
+  /** `checkAsked` throws when the computation must stop. */
   async #made(now: Collection, at: Position, checkAsked: () => void): Promise<Made> {
     const former = await FormerCollection.at(now, at, {
       store: this.#views.store,
@@ -188,7 +192,7 @@ export class Past {
     }
   }
 
-  /** From the journal, in a store of its own. */
+  /** Folded from the journal into a temporary store. */
   async #folded(name: string, at: Position, checkAsked: () => void): Promise<Made> {
     const past = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
     let bytes = 0
@@ -213,12 +217,12 @@ export class Past {
     this.#forget()
   }
 
-  /** One that is found by nobody any more; the last who reads it does this again. */
+  /** Releases a state that is no longer cached when its last reader ends. */
   #letGo({ readers, made }: Kept): void {
     if (readers === 0) void made.then(({ reading }) => reading.release())
   }
 
-  /** Those that nobody reads, of which there are too many, or which were not asked for of late. */
+  /** Drops unused states that are too many or too old. */
   #forget(): void {
     const last = [...this.#kept.values()].at(-1)
     let total = 0
@@ -241,7 +245,7 @@ export class Past {
   }
 }
 
-/** The same, of the position that was asked for, and with another release. */
+/** The reading with the requested position and another release. */
 function releasing(reading: Reading, at: Position, released: () => void): Reading {
   const { items, position, exists, indexes } = reading
   return { items, at, position, exists, indexes, keysOf: (index) => reading.keysOf(index), release: released }

@@ -4,16 +4,16 @@ import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 
-/** A record in an index: its position, and where it begins. */
+/** An indexed record: its position, and its offset. */
 const RECORD_BYTES = 2 * POSITION_BYTES
 
-/** A mark without its segments, and the last of these, without its index. */
+/** A mark with only its last segment, without the index. */
 interface Stored extends Omit<Mark, 'segments'>, Omit<MarkedSegment, 'index'> {
-  /** How many of the records in its index are stored. */
+  /** How many records of its index are stored. */
   readonly records: number
 }
 
-/** What the store knows of the journal at its own position, so that a start reads on from there. */
+/** The store's position in the journal with the data to continue reading from there. */
 export class StoredMark {
   readonly #store: Store
 
@@ -22,8 +22,8 @@ export class StoredMark {
   }
 
   /**
-   * In a transaction. What the store has of the segments already is not written again; it is asked for that each time, as
-   * the transaction before may have been given up.
+   * In a transaction. Segments that are stored already are not written again. The stored state is read each time, as
+   * the previous transaction may have been rolled back.
    */
   save({ segments, ...place }: Mark): void {
     const last = segments.at(-1) as MarkedSegment

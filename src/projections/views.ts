@@ -10,7 +10,7 @@ import { type Pin, Store } from '../store/store.ts'
 import { Folding, type StoredProjection, type StoredState } from './folding.ts'
 import { StoredIndexes } from './query/index/stored-indexes.ts'
 
-/** The collections as they were at one position, by name, whatever comes later, until it is closed. */
+/** A snapshot of the collections at one position, by name, until closed. */
 export class Picture extends Map<string, PinnedCollection> {
   readonly position: Position
   readonly #pin: Pin
@@ -27,13 +27,13 @@ export class Picture extends Map<string, PinnedCollection> {
   }
 }
 
-/** Releases the pin of a picture that was garbage-collected without close(). */
+/** Releases the pin of a snapshot that was garbage-collected without close(). */
 const forgotten = new FinalizationRegistry<Pin>((pin) => pin.release())
 
-/** While the disk is full, the store is tried again after so many milliseconds. */
+/** Delay before retrying while the disk is full. */
 const FULL_MS = 500
 
-/** Writes that are put into the store together while a journal is read. */
+/** Writes stored together while a journal is read. */
 const REPLAYED_TOGETHER = 256
 
 /** The collections as GET reads them: the fold of every durable event, in the store. */
@@ -42,7 +42,7 @@ export class Views {
   readonly indexes: StoredIndexes
   readonly #projections: StoredProjection[] = []
   readonly #folding: Folding
-  /** By number, in the order of their first creation, with those that are no more. */
+  /** By number, in the order of creation, including removed ones. */
   readonly #collections = new Map<number, Collection>()
   readonly #byName = new Map<string, Collection>()
   readonly #cache = new ItemCache()
@@ -52,7 +52,7 @@ export class Views {
   #isFull = false
   #isEnding = false
 
-  /** `wants` says which events are of interest; without it all are. */
+  /** `wants` selects events; by default all. */
   constructor(store: Store, wants?: (event: DomainEvent) => boolean) {
     this.store = store
     this.indexes = new StoredIndexes(store, () => this.applied)
@@ -74,7 +74,7 @@ export class Views {
     void this.#tidy(tables)
   }
 
-  /** Removes what a process left behind that ended while it wrote or read. */
+  /** Removes the remains of a process that ended while it wrote or read. */
   async #tidy(tables: ReadonlySet<number>): Promise<void> {
     const { next } = this.#folding.state
     this.store.sweepSoon()
@@ -84,47 +84,47 @@ export class Views {
     }
   }
 
-  /** The collections in a store of their own, which ends with the last who can look at them. */
+  /** Views in a temporary store, which disappears when it is garbage-collected. */
   static temporary(directory?: string, wants?: (event: DomainEvent) => boolean): Views {
     return new Views(Store.temporary(directory), wants)
   }
 
-  /** The number by which the store knows a collection; undefined when there never was one. */
+  /** The number of a collection in the store; undefined if it never existed. */
   numberOf(name: string): number | undefined {
     return this.#folding.numberOf(name)
   }
 
-  /** Of the last event that readers see. */
+  /** Position of the last event that readers see. */
   get position(): Position {
     return this.#shown.visible
   }
 
-  /** Of the last event that the store has; what readers see may be less while a large write is put into it. */
+  /** Position of the last event in the store; readers may be behind during a large write. */
   get applied(): Position {
     return this.#folding.state.applied
   }
 
-  /** Of the last event that created or removed a collection. */
+  /** Position of the last event that created or removed a collection. */
   get namesPosition(): Position {
     return this.#shown.names
   }
 
-  /** Whether the store waits for room on the disk. */
+  /** Whether the store waits for space on the disk. */
   get isFull(): boolean {
     return this.#isFull
   }
 
-  /** Also keeps this in the store, in the same transactions. */
+  /** Adds a projection that is stored in the same transactions. */
   keep(projection: StoredProjection): void {
     this.#projections.push(projection)
   }
 
-  /** Called in each transaction, to keep what belongs to the state that is committed. */
+  /** Sets a function that is called in each transaction, to store data that belongs to the state. */
   saveWith(save: (state: StoredState) => void): void {
     this.#saveMark = save
   }
 
-  /** Puts durable writes into the store, where readers see them from `show` on. What comes next must wait for the promise. */
+  /** Stores durable writes, which become visible with `show`. The next call must wait for the returned promise. */
   put(batch: readonly Recorded[]): void | Promise<void> {
     const folding = this.#folding.folding(batch, true)
     try {
@@ -136,31 +136,31 @@ export class Views {
     return this.#goOn(folding, batch, true)
   }
 
-  /** Readers see all that was put, at once. */
+  /** Makes all stored writes visible. */
   show(): void {
     this.#folding.show()
   }
 
-  /** Nothing waits for room on the disk any more. */
+  /** Stops waiting for space on the disk. */
   end(): void {
     this.#isEnding = true
     this.indexes.end()
   }
 
-  /** The same in one, for whoever has nobody else to tell. */
+  /** `put` and `show` in one call. */
   apply(batch: readonly Recorded[]): void | Promise<void> {
     const put = this.put(batch)
     if (put) return put.then(() => this.show())
     this.show()
   }
 
-  /** The same while there are no readers yet. */
+  /** Stores writes while there are no readers. */
   async build(batch: readonly Recorded[]): Promise<void> {
     await this.#goOn(this.#folding.folding(batch, false), batch, false)
     this.show()
   }
 
-  /** Does it again until there is room on the disk for it. */
+  /** Retries work until there is space on the disk. */
   async onceRoom(work: () => void | Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -174,7 +174,7 @@ export class Views {
     }
   }
 
-  /** The same of what a journal holds, some writes at a time; fails where there is no room. */
+  /** Stores the writes of a journal in batches; fails if there is no space. */
   async buildAll(writes: AsyncIterable<Recorded>): Promise<void> {
     let batch: Recorded[] = []
     const put = async (): Promise<void> => {
@@ -191,7 +191,7 @@ export class Views {
     this.show()
   }
 
-  /** The same, blocking the event loop; `replayed` is to be called after the last. */
+  /** Synchronous `build`, which blocks the event loop. Call `replayed` after the last write. */
   replay(recorded: Recorded): void {
     this.#replayed.push(recorded)
     if (this.#replayed.length >= REPLAYED_TOGETHER) this.replayed()
@@ -204,31 +204,31 @@ export class Views {
     this.show()
   }
 
-  /** The collections in the order of their first creation, with those that are no more. */
+  /** All collections in the order of creation, including removed ones. */
   ever(): Iterable<Collection> {
     return this.#collections.values()
   }
 
-  /** The collection, also when it was removed: its ids are remembered. */
+  /** The collection, also if it was removed: its ids are remembered. */
   readonly any = (name: string): Collection | undefined => this.#byName.get(name)
 
-  /** The collection, unless there is none or no longer. */
+  /** The collection, if it exists. */
   find(name: string): Collection | undefined {
     const collection = this.#byName.get(name)
     return collection?.exists ? collection : undefined
   }
 
-  /** In the order of their first creation. */
+  /** In the order of creation. */
   names(): string[] {
     return Array.from(this.#existing(), (collection) => collection.name)
   }
 
-  /** The same, with those that are no more. */
+  /** In the order of creation, including removed ones. */
   namesEver(): string[] {
     return Array.from(this.#collections.values(), ({ name }) => name)
   }
 
-  /** How many collections there are, and items in all of them. */
+  /** Numbers of existing collections and of their items. */
   counts(): { readonly collections: number; readonly items: number } {
     let collections = 0
     let items = 0
@@ -239,7 +239,7 @@ export class Views {
     return { collections, items }
   }
 
-  /** The collections of now; later events leave them as they are until the picture is closed. */
+  /** A snapshot of the collections, which later events do not change until it is closed. */
   picture(): Picture {
     const pin = this.store.pin(this.position)
     return new Picture(
@@ -258,13 +258,13 @@ export class Views {
     })
   }
 
-  /** The events are durable in the journal: they are shown as soon as there is room for them. */
+  /** The events are durable in the journal and become visible as soon as there is space for them. */
   async #putLater(batch: readonly Recorded[]): Promise<void> {
     await this.#fullDisk()
     await this.#goOn(this.#folding.folding(batch, true), batch, true)
   }
 
-  /** Waits until it is worth another attempt. */
+  /** Waits before the next attempt. */
   async #fullDisk(): Promise<void> {
     this.#isFull = true
     await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
@@ -292,7 +292,7 @@ export class Views {
     this.#byName.set(facts.name, collection)
   }
 
-  /** Items that stand elsewhere now are removed where they stood, when nobody reads there any more. */
+  /** Removes rows of a former order once nobody reads them. */
   #clearSoon(table: number): void {
     void this.#clear(table)
   }
@@ -317,7 +317,7 @@ export class Views {
   }
 }
 
-/** The collections as they were right after an event, and of what came later, up to another, only what `later` says. */
+/** The collections right after an event, plus those later events that `later` selects. */
 export async function collectionsAt(
   directory: string,
   journal: Pick<Journal, 'read'>,

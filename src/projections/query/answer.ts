@@ -6,11 +6,11 @@ import type { JsonObject } from '../../json/value.ts'
 import { stringifySteps } from '../../json/value-steps.ts'
 import type { Steps } from '../../slices.ts'
 
-/** Text that is too long to be made, counted or sent at once. */
+/** Text in pieces, too long to be created or sent at once. */
 export class LongText {
-  /** One after the other they are the text. */
+  /** The consecutive parts of the text. */
   readonly pieces: readonly string[]
-  /** Of the whole, in UTF-8. */
+  /** Length of the whole text in UTF-8. */
   readonly bytes: number
 
   constructor(pieces: readonly string[], bytes: number) {
@@ -22,20 +22,23 @@ export class LongText {
 export interface Answer {
   /** A JSON array. */
   readonly text: string | LongText
-  /** Items that match, on all pages. */
+  /** Number of matching items on all pages. */
   readonly total: number
 }
 
-/** Items after which others may have a turn. */
+/** Items processed in one step. */
 const STEP = 32
 
-/** Characters of a piece, about. */
+/** Approximate characters of a piece. */
 const PIECE = 2 ** 18
 
-/** Half of what the longest string can hold: whoever reads the answer has to. */
+/** Half of the longest string, since clients must be able to parse the response. */
 const MOST_CHARACTERS = 2 ** 28
 
-/** The text of a page. Refuses one that would be longer than `most` characters. */
+/**
+ * The text of a page.
+ * @throws {Refusal} when it would exceed the highest number of characters.
+ */
 export function* textOf(
   items: readonly Pick<Item, 'text'>[],
   fields: Selection | undefined,
@@ -45,10 +48,10 @@ export function* textOf(
   const pieces: string[] = []
   let bytes = 0
   let length = 1
-  // Joined once, and not put between brackets after that, it is one string and need not be copied when it is sent.
+  // Joined once, with its brackets, so that the string is flat and need not be copied when it is sent.
   let texts: string[] = []
   let before = '['
-  // Not by `entries()`, which makes an array of each.
+  // `entries()` would create an array for each item.
   for (let index = 0; index < items.length; index++) {
     const item = items[index] as Pick<Item, 'text'>
     if (index % STEP === STEP - 1) yield

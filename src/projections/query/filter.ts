@@ -5,7 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/v
 import type { Steps } from '../../slices.ts'
 import { readings } from './readings.ts'
 
-/** What `<field>_<op>` may be; `in` is `eq` with several values. */
+/** The suffixes of filters; `in` is `eq` with several values. */
 export const OPERATORS = [
   'eq',
   'ne',
@@ -27,23 +27,23 @@ export interface Filter {
   readonly operator: Exclude<Operator, 'in'>
   readonly wanted: readonly Wanted[]
   readonly keys: WantedKeys
-  /** Occurs in the JSON text of each item that matches; undefined where nothing is known of it. */
+  /** Matches the JSON text of each matching item; undefined if there is no such expression. */
   readonly trace: RegExp | undefined
 }
 
-/** A parameter's text, and what it says in each class: the class of the item's value decides which of them counts. */
+/** The text of a parameter, read as a value of each type; the type of the item's value decides which one counts. */
 interface Wanted {
   readonly text: string
   readonly readings: ReturnType<typeof readings>
 }
 
-/** The order keys of all readings, so that a long list of wanted values costs no more than a short one. */
+/** The order keys of all readings, so that many wanted values cost no more than a few. */
 interface WantedKeys {
   readonly all: ReadonlySet<string>
-  /** By rank; undefined where no text is a value of the class. */
+  /** By rank; undefined if no text is a value of that type. */
   readonly lowest: readonly (string | undefined)[]
   readonly highest: readonly (string | undefined)[]
-  /** The length of the longest one: what an item's value has beyond that makes no difference. */
+  /** The length of the longest key: the rest of an item's value makes no difference. */
   readonly most: number
 }
 
@@ -67,17 +67,20 @@ export function filterOf(path: Path, operator: Operator, values: readonly string
   }
 }
 
-/** Values of which a trace is made. */
+/** Highest number of values for a trace. */
 const MOST_TRACED = 16
-/** A longer text is searched for as long as it is parsed in steps. */
+/** Searching a longer text takes as long as parsing it in steps. */
 const MOST_SEARCHED = 4096
 
-/** What occurs in the text of each item that matches, as it is made by `JSON.stringify`; undefined where nothing is known of it. */
+/**
+ * An expression that matches the text of each matching item, as written by `JSON.stringify`; undefined if there is
+ * none.
+ */
 function traceOf(path: Path, operator: Operator, wanted: readonly Wanted[]): RegExp | undefined {
   if (wanted.length > MOST_TRACED) return undefined
   const values: string[] = []
   for (const { text, readings } of wanted) {
-    // Instants and containers are equal to others that are written in another way.
+    // Instants and containers can equal differently written values.
     if (readings[3] || readings[5] || readings[6]) return undefined
     const quoted = JSON.stringify(text)
     if (operator === 'eq' || operator === 'in') values.push(quoted, readings[2] ? String(Number(text)) : text)
@@ -95,7 +98,7 @@ function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }
 
-/** Whether the JSON text of an item shows that it does not match, so that it need not be parsed. */
+/** Whether the text of an item proves that it does not match, so that it need not be parsed. */
 export function isWithoutTrace(text: string, { filters }: Pick<Conditions, 'filters'>): boolean {
   if (text.length > MOST_SEARCHED) return false
   for (let index = 0; index < filters.length && index < FILTERS; index++) {
@@ -124,14 +127,14 @@ function keysOf(wanted: readonly Wanted[]): WantedKeys {
   return { all, lowest, highest, most }
 }
 
-/** Values of an item that are looked at in a step. */
+/** Values of an item checked in one step. */
 const STEP = 256
-/** Text of more characters is searched in steps. */
+/** Longer text is searched in steps. */
 const LONG_TEXT = 256
-/** Filters that are checked in a step. */
+/** Filters checked in one step. */
 const FILTERS = 8
 
-/** The conditions of a query: all filters must be met, and any of the folded texts must occur, if there are such. */
+/** The conditions of a query: all filters must match, and any of the folded texts must occur if there are any. */
 export interface Conditions {
   readonly filters: readonly Filter[]
   readonly mentioned: readonly string[]
@@ -159,7 +162,7 @@ function lacking(filter: Filter): boolean {
   return filter.operator === 'exists' && isWanted(false, filter)
 }
 
-/** Whether any value that the filter's path leads to meets it. */
+/** Whether any value at the filter's path matches. */
 function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
   const { path, operator } = filter
   let looked = 0
@@ -217,7 +220,7 @@ function compares(operator: Comparison, key: string, keys: WantedKeys): boolean 
   const rank = rankOfKey(key)
   const lowest = keys.lowest[rank]
   const highest = keys.highest[rank]
-  // Nothing of the value's class is wanted.
+  // No wanted value has this type.
   if (lowest === undefined || highest === undefined) return false
   return says[operator](key, { lowest, highest, all: keys.all })
 }

@@ -1,15 +1,15 @@
 import type { Position } from '../../events/event.ts'
 
-/** What a query of a collection was answered with. */
+/** A cached response to a query. */
 export interface KeptAnswer {
   readonly text: string
   readonly total: number
-  /** The header that leads to the other pages; undefined when there is no room for it. */
+  /** The `Link` header; undefined if it would be too long. */
   readonly link: string | undefined
 }
 
 interface Asked {
-  /** Of the collection. */
+  /** Position of the collection. */
   readonly position: Position
   /** How often the query was asked at this position. */
   readonly times: number
@@ -18,15 +18,15 @@ interface Asked {
   readonly bytes: number
 }
 
-/** A query is asked this often before its answer is cached. */
+/** A query is asked this often before its response is cached. */
 const OFTEN = 4
-/** Queries that are counted. */
+/** Highest number of counted queries. */
 const MOST_ASKED = 1000
 
 /**
- * A cache of answers to queries that are asked again and again while their collection does not change: a dashboard's, say.
- * Measured with 10,000 readings: 20 µs of processor time a request instead of 30 for a page of 20, 220 instead of 480 for one
- * of 512, 27 instead of 100 for a filter with a sort. What is asked now and then is not cached, as that costs more than it saves.
+ * A cache of responses to frequent queries of unchanged collections, such as those of dashboards. Measured with 10,000
+ * readings: 20 µs of processor time per request instead of 30 for a page of 20, 220 instead of 480 for one of 512, 27
+ * instead of 100 for a filter with a sort. Rare queries are not cached, as that costs more than it saves.
  */
 export class KeptAnswers {
   readonly #mostBytes: number
@@ -38,13 +38,13 @@ export class KeptAnswers {
     this.#mostBytes = bytes
   }
 
-  /** The answer of a collection that has not changed since. */
+  /** The cached response, if the collection has not changed. */
   find(address: string, position: Position): KeptAnswer | undefined {
     const asked = this.#asked.get(address)
     return asked?.position === position ? asked.answer : undefined
   }
 
-  /** Caches the answer when this query is asked often at this position. */
+  /** Caches a response when its query is asked often at this position. */
   note(address: string, position: Position, answer: KeptAnswer): void {
     const before = this.#asked.get(address)
     const times = before?.position === position ? before.times + 1 : 1
@@ -59,7 +59,7 @@ export class KeptAnswers {
   }
 }
 
-/** As if every character took two bytes. */
+/** Assumes two bytes per character. */
 function sizeOf(address: string, answer?: KeptAnswer): number {
   return 2 * (address.length + (answer?.text.length ?? 0) + (answer?.link?.length ?? 0)) + 200
 }

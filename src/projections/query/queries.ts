@@ -18,9 +18,9 @@ import type { Query } from './query.ts'
 import { ResultCursor } from './result-cursor.ts'
 
 export interface QueriesOptions {
-  /** Of the present. */
+  /** The views of the present. */
   readonly views: Pick<Views, 'any' | 'indexes'>
-  /** That all indexes together may take; 0: half of what the items of each collection take. */
+  /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number
   /** By name. */
   readonly collections?: Readonly<Record<string, CollectionOptions>>
@@ -28,13 +28,13 @@ export interface QueriesOptions {
 }
 
 export interface CollectionOptions {
-  /** The paths of each index that the collection is to have in any case. */
+  /** The paths of each index from the settings. */
   readonly indexes: readonly (readonly Path[])[]
   /** The field of the event time. */
   readonly time?: Path
 }
 
-/** What a query is answered from: a collection as it is when the work begins, or a reading of it, which the caller releases. */
+/** The queried data: a collection, which is pinned when the work begins, or a reading, which the caller releases. */
 export type QuerySource = Collection | Reading
 
 type State = Pick<Reading, 'at' | 'position' | 'exists'>
@@ -43,51 +43,51 @@ type Answering<Result> = (reading: Reading, lead: Lead | undefined) => Steps<Res
 export interface FoundAt extends Found, State {}
 export interface AnsweredAt extends Answer, State {}
 
-/** The items that filters select, as they were at one position. */
+/** The ids of the items that match filters at one position. */
 export interface Selection {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
-  /** Whether the filters select an item that was written since. */
+  /** Whether an item that was written since matches. */
   readonly matches: (item: JsonObject) => Steps<boolean>
 }
 
-/** A collection may have so many indexes. */
+/** Highest number of indexes of a collection. */
 const MOST_INDEXES = 16
-/** Combinations of paths that are remembered to have been asked for. */
+/** Highest number of remembered combinations of paths. */
 const REMEMBERED = 100
-/** An index is built when a combination of its paths is asked for so often. */
+/** An index is built when its combination of paths is queried this often. */
 const OFTEN = 2
-/** Bytes that a key takes beside its own, */
+/** Bytes of an entry besides its key. */
 const KEY_BYTES = 2
-/** and how full nodes are, about. */
+/** Estimated fill factor of nodes. */
 const FILLED = 0.8
-/** Bytes that the store takes for an item beside its text. */
+/** Bytes of an item in the store besides its text. */
 const ITEM_BYTES = 130
-/** Items that are looked at to guess how large an index will be. */
+/** Items read to estimate the size of an index. */
 const SAMPLE = 16
-/** The indexes of a collection may take so much, however small its items are. */
+/** The indexes of a collection may always take this size, however small its items are. */
 const LEAST_BYTES = 64 * 1024 * 1024
-/** After so many queries what was counted before them counts half. */
+/** After this number of queries, earlier counts are halved. */
 const HALF_LIFE = 10_000
 
 interface Asked {
   readonly paths: readonly Path[]
   times: number
-  /** When it was asked for so often, it is seen whether an index of them can be built. */
+  /** The count at which the building of an index is considered next. */
   next: number
 }
 
 /**
- * Answers queries, as of the position at which they came. What takes long is done in slices, and read at that position until
- * it is answered. An index that would help is built when it is wanted a second time.
+ * Answers queries as of the position at which they arrive. Long work is time-sliced and reads at that position until
+ * its end. A useful index is built when it is wanted a second time.
  */
 export class Queries {
   readonly #options: QueriesOptions
   readonly #slices: Slices
-  /** By collection and paths, the one that was asked for longest ago first. */
+  /** By collection and paths, the least recently used first. */
   readonly #asked = new Map<string, Asked>()
   #queries = 0
-  /** The tables of collections whose fixed indexes there are, or are being built. */
+  /** Tables of collections whose configured indexes exist or are being built. */
   readonly #fixed = new Map<string, number>()
 
   constructor(options: QueriesOptions) {
@@ -96,23 +96,22 @@ export class Queries {
     for (const name of Object.keys(options.collections ?? {})) this.#fix(options.views.any(name))
   }
 
-  /** The page that a query asks for, as text. Refuses when nobody waits for it any more. */
+  /** The requested page as text. Throws when the client has disconnected. */
   answer(source: QuerySource, query: Query, asker?: Asker): AnsweredAt | Promise<AnsweredAt> {
     return this.#slices.run(() => this.#answering(source, query), asker)
   }
 
-  /** What a query finds. */
   find(source: QuerySource, query: Query, asker?: Asker): FoundAt | Promise<FoundAt> {
     return this.#slices.run(() => this.#finding(source, query), asker)
   }
 
-  /** The collection as it is now, for a ResultCursor. It is to be released. */
+  /** Pins the current collection for a ResultCursor. The caller must release it. */
   hold(collection: Collection): HeldReading {
     this.#fix(collection)
     return new HeldReading(collection, this.#options.views.indexes.of(collection.facts.table))
   }
 
-  /** The items that filters select now. Refuses when it takes longer than the limit. */
+  /** The items that match now. Throws when it takes longer than the limit. */
   async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<Selection> {
     const reading = this.hold(collection)
     try {
@@ -123,7 +122,7 @@ export class Queries {
     }
   }
 
-  /** The field of the event time of a collection's items. */
+  /** The field of the event time of a collection. */
   timeOf(name: string): Path | undefined {
     const { collections = {} } = this.#options
     return Object.hasOwn(collections, name) ? collections[name]?.time : undefined
@@ -146,7 +145,7 @@ export class Queries {
     return yield* this.#led(source, query, (reading, lead) => finding(reading, query, lead))
   }
 
-  /** Makes an answer with the index that helps most; undefined where none helps. */
+  /** Creates an answer with the most helpful index, if any. */
   *#led<Result>(source: QuerySource, query: Query, answer: Answering<Result>): Steps<Result & State> {
     if (!(source instanceof Collection)) return yield* this.#ledIn(source, query, answer)
     const reading = this.hold(source)
@@ -157,7 +156,7 @@ export class Queries {
     }
   }
 
-  /** `now` is the collection, where its present is read: what queries of it ask for decides about its indexes. */
+  /** `now` is the collection if its present is read; only such queries influence its indexes. */
   *#ledIn<Result>(reading: Reading, query: Query, answer: Answering<Result>, now?: Collection): Steps<Result & State> {
     const { at, position, exists } = reading
     const accessPaths = yield* AccessPaths.of(query.grouping ? { ...query, sort: [] } : query)
@@ -166,7 +165,7 @@ export class Queries {
     return { ...(yield* answer(reading, lead)), at, position, exists }
   }
 
-  /** Takes note of the index that was used, and of the one that would have helped more. */
+  /** Counts the use of an index, and the demand for a better one. */
   #note(collection: Collection, accessPaths: AccessPaths, lead: Lead | undefined): void {
     this.#count()
     if (lead) lead.index.uses++
@@ -182,7 +181,7 @@ export class Queries {
     if (asked.times >= asked.next) this.#build(collection, asked)
   }
 
-  /** Builds the indexes that the settings want, one after the other. */
+  /** Builds the configured indexes, one after the other. */
   #fix(collection: Collection | undefined): void {
     const { collections = {}, views } = this.#options
     const wanted = collection && Object.hasOwn(collections, collection.name) && collections[collection.name]
@@ -202,7 +201,7 @@ export class Queries {
   #build(collection: Collection, asked: Asked): void {
     const { paths, times } = asked
     const of = this.#options.views.indexes.of(collection.facts.table)
-    // While one is built, others wait.
+    // Only one index of a collection is built at a time.
     if (of.some(({ isBuilt }) => !isBuilt) || of.some(({ name }) => name === nameOf(paths))) return
     const dropped = this.#roomFor(collection, paths, times)
     asked.next = dropped ? OFTEN : 2 * times
@@ -212,7 +211,7 @@ export class Queries {
     void indexes.build(collection.facts.table, collection.name, paths)
   }
 
-  /** The indexes that are to give way to another; undefined where there is no room for it, or it would not be of use. */
+  /** The indexes to drop for a new one; undefined if there is no room for it, or it would be useless. */
   #roomFor(collection: Collection, paths: readonly Path[], times: number): readonly StoredIndex[] | undefined {
     const { keyBytes, itemBytes, isOfUse } = sampled(collection, paths)
     if (!isOfUse) return undefined
@@ -225,7 +224,7 @@ export class Queries {
     const leastUsed = [...all].filter(({ isFixed }) => !isFixed).sort((a, b) => a.uses - b.uses)
     while (left < 0 || all.length - dropped.length >= MOST_INDEXES) {
       const index = leastUsed.shift()
-      // One that is asked for more often would soon take its place again.
+      // A more frequently used index would soon be built again.
       if (!index || index.uses >= times) return undefined
       dropped.push(index)
       left += index.bytes
@@ -263,7 +262,7 @@ function* idsOf(reading: Reading, conditions: Conditions): Steps<IdList> {
   }
 }
 
-/** What an index of these paths would take for each item, from some of them. */
+/** Estimates the size of an index per item from a sample. */
 function sampled(collection: Collection, paths: readonly Path[]) {
   let keyBytes = 0
   let itemBytes = 0

@@ -5,27 +5,27 @@ import { fold } from '../../json/text-search.ts'
 import { GROUPING, type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
 
-/** What a collection is asked for (docs/api.md, "Query"). Filters run first, then the sort, then the page, then the fields. */
+/** A parsed query (docs/api.md, "Query"). Filters apply first, then the sort, then the page, then the fields. */
 export interface Query {
   readonly filters: readonly Filter[]
-  /** Texts of which any must occur somewhere, folded. */
+  /** Case-folded texts, any of which must occur somewhere. */
   readonly mentioned: readonly string[]
   readonly sort: readonly Sort[]
   readonly page: Page
   /** Undefined: whole items. */
   readonly fields: Selection | undefined
-  /** Undefined: the items themselves. The sort and the page are then those of the rows. */
+  /** Undefined: items are requested. Otherwise sort and page apply to rows. */
   readonly grouping?: Grouping | undefined
-  /** Its other pages are asked for, too: they share the filters and the sort. */
+  /** Other pages with the same filters and sort are likely to be requested. */
   readonly isShared?: boolean
 }
 
 export interface Page {
   readonly offset: number
   readonly size: number
-  /** The most that a page may have. */
+  /** Highest number of items on a page. */
   readonly largest: number
-  /** The parameters in which the client counts; the links are written in them, too. */
+  /** The paging parameters of the request, which links use as well. */
   readonly family: Family
 }
 
@@ -45,7 +45,7 @@ const FAMILIES: readonly Family[] = [
 
 export const DEFAULT_PAGE_SIZE = 512
 
-/** Each costs an index; without one the items would be read while they are compared, which nobody could interrupt. */
+/** Limited because a sort reads items while comparing them, which cannot be interrupted. */
 const MAX_SORT_FIELDS = 16
 
 export interface QueryLimits {
@@ -53,24 +53,24 @@ export interface QueryLimits {
   readonly pageSize: number
 }
 
-/** What is known of the collection that a query asks. */
+/** Properties of the queried collection. */
 export interface QueryContext {
-  /** Where its items have their event time. */
+  /** The path of the event time. */
   readonly time?: Path | undefined
-  /** What `now` stands for in a filter of the event time, in milliseconds since 1970. */
+  /** The value of `now` in filters of the event time, in milliseconds since 1970. */
   readonly now?: number | undefined
 }
 
-/** `now`, `now-24h`, `now+15m`; in a query a plus may have become a space. */
+/** `now`, `now-24h`, `now+15m`; a plus sign may have become a space. */
 const RELATIVE = /^now(?:([-+ ])(\d{1,9})([smhdw]))?$/
 const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 
-/** Whether any of the parameters may say a time relative to now. */
+/** Whether any of the parameters may contain a time relative to now. */
 export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): boolean {
   return parameters.some(({ value }) => RELATIVE.test(value))
 }
 
-/** The instant that a filter of the event time asks for. */
+/** Resolves a time relative to now. */
 function absolute(text: string, now: number): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) return text
@@ -79,20 +79,20 @@ function absolute(text: string, now: number): string {
   return new Date(ms).toISOString()
 }
 
-/** The years 0 to 9999. */
+/** Covers the years 0 to 9999. */
 const MOST_MS = 62_000_000_000_000
 
-/** A parameter as it was sent, fit for a link, and what it says. */
+/** A parameter as sent, for links, and decoded. */
 export interface Parameter {
   readonly raw: string
   readonly name: string
   readonly value: string
 }
 
-/** What a URI may not hold, though Node lets it through; a link must hold it escaped. */
+/** Characters that URIs must not contain although Node accepts them; links must escape them. */
 const FORBIDDEN = /["<>\\^`{|}]/g
 
-/** Splits and decodes a query string, which has no `?`. */
+/** Splits and decodes a query string without its `?`. */
 export function parseParameters(search: string, limit: number): readonly Parameter[] {
   const escaped = search.replace(FORBIDDEN, encodeURIComponent)
   const pieces = escaped.split('&').filter((piece) => piece !== '')
@@ -116,15 +116,15 @@ function decode(text: string): string {
   }
 }
 
-/** Says of which moment a query is to be answered, not what. */
+/** Selects the moment, not the items. */
 export const AS_OF = 'asOf'
 
-/** Asks for the whole result instead of a page. */
+/** Requests the whole result instead of a page. */
 export const ALL = 'all'
 
 export const PAGING: ReadonlySet<string> = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 
-/** The parameters that do not say which items are wanted. */
+/** Parameters that do not filter items. */
 export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([...PAGING, ...GROUPING, 'sort', 'fields', AS_OF, ALL])
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {
@@ -165,7 +165,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
   }
 }
 
-/** Only the operators' names are suffixes: `data.acceleration_x` is a field. */
+/** Only the names of operators are suffixes: `data.acceleration_x` is a field. */
 function parseFilter(name: string, values: readonly string[], { time, now }: QueryContext): Filter {
   const underscore = name.lastIndexOf('_')
   const suffix = name.slice(underscore + 1)
@@ -219,8 +219,8 @@ export interface PageLink {
 }
 
 /**
- * The parameters that would bring another page, all others kept as they were sent. Before an offset that is smaller than
- * a page comes a page of only as many items, so that whoever walks back sees none twice.
+ * The parameters of the other pages; all others are kept as they were sent. Before an offset smaller than a page comes
+ * a page of only as many items, so that following `prev` shows no item twice.
  */
 export function pageLinks(parameters: readonly Parameter[], page: Page, total: number): readonly PageLink[] {
   const { family, size, offset } = page

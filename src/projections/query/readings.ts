@@ -6,7 +6,7 @@ import type { JsonValue } from '../../json/value.ts'
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** A filter's text as a value of each class, by rank; where it is none, it never matches. */
+/** A filter's text as a value of each type, by rank; undefined where it is not one. */
 export function readings(text: string): readonly (Ranked | undefined)[] {
   const instant = readInstant(text)
   const container = /^\s*[[{]/.test(text) ? readContainer(text) : undefined
@@ -28,6 +28,6 @@ function readContainer(text: string): Ranked | undefined {
   } catch {
     return undefined
   }
-  // What may not be stored is in no item; nesting without end would be more than the stack holds.
+  // Values that cannot be stored match nothing; unlimited nesting would overflow the stack.
   return violationOf(value) ? undefined : ranked(value)
 }

@@ -8,16 +8,16 @@ import type { Reading } from './index/reading.ts'
 import type { Ranked } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
 
-/** Places that are read from an index, */
+/** Places read at a time from an index. */
 const INDEX_PLACES = 4096
-/** that are gone through, */
+/** Places scanned at a time. */
 const SCANNED_PLACES = 1024
-/** or sorted at a time. */
+/** Places sorted at a time. */
 const SORTED_PLACES = 100_000
-/** Places that are gone through in one step. */
+/** Places scanned in one step. */
 const STEP = 256
 
-/** Which items are wanted, and in which order. */
+/** The conditions and order of a query. */
 export type Wanted = Pick<Query, 'filters' | 'mentioned' | 'sort'>
 
 const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
@@ -25,8 +25,8 @@ const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, 
 type Part = readonly number[]
 
 /**
- * All that a query finds in a reading, in the query's order, a part at a time. What is held between two parts does not grow
- * with the result, but for a bit for each item where an index leads to items in another order than theirs.
+ * The whole result of a query, in order, part by part. Memory between two parts does not grow with the result, except
+ * for one bit per item if an index returns items in another order.
  */
 export class ResultCursor {
   readonly #reading: Reading
@@ -40,8 +40,8 @@ export class ResultCursor {
   }
 
   /**
-   * The places of the next items, which may be none; undefined after the last. A generator that is not run to its end leaves
-   * the cursor where it is.
+   * The places of the next items, possibly none; undefined after the last. A generator that is not run to its end
+   * leaves the cursor unchanged.
    */
   *next(): Steps<Part | undefined> {
     this.#next ??= yield* this.#begin()
@@ -83,7 +83,7 @@ export class ResultCursor {
     }
   }
 
-  /** Each part takes a pass through all items that may match. */
+  /** Each part scans all items that may match. */
   #sorted(lead: Lead | undefined): () => Steps<Part | undefined> {
     const { items } = this.#reading
     const query = this.#query
@@ -96,7 +96,7 @@ export class ResultCursor {
     }
   }
 
-  /** Those of a set of places that match, else of all. */
+  /** The matching items of a set of places, or of all. */
   #scanned(places: PlaceSet | undefined): () => Steps<Part | undefined> {
     const { items } = this.#reading
     const query = this.#query

@@ -4,14 +4,14 @@ import type { Steps } from '../../slices.ts'
 import { type Conditions, passing } from './filter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
 
-/** The part of a query that says which items it concerns: the filters, without sort, page or fields. */
+/** The part of a query that selects items: filters without sort, page and fields. */
 export interface Watch extends Conditions {
   readonly concerns: (item: JsonObject) => Steps<boolean>
 }
 
 const LIMITS = { parameters: 100, pageSize: 1 }
 
-/** Reads the filters of a subscription: a query string, or an object of parameters. */
+/** Parses the filters of a subscription: a query string, or an object of parameters. */
 export function parseWatch(query: unknown): Watch {
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
   const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
@@ -24,7 +24,7 @@ export function parseWatch(query: unknown): Watch {
   }
 }
 
-/** The query for the items that are concerned, at most so many. */
+/** A query for the first `size` matching items. */
 export function queryOf({ filters, mentioned }: Watch, size: number): Query {
   const { page } = parseQuery([], LIMITS)
   return { filters, mentioned, sort: [], page: { ...page, offset: 0, size }, fields: undefined }

@@ -5,20 +5,20 @@ import type { Steps } from '../../../slices.ts'
 import type { Aggregate } from './aggregation.ts'
 import type { Scalar } from './scalars.ts'
 
-/** Takes the values of a group one after the other, and knows the result. */
+/** Accumulates the values of a group. */
 export interface Accumulator {
-  /** `time` is the event time of the item, 0 where the collection has none, and `place` where it stands. */
+  /** `time` is the event time of the item, 0 if the collection has none, and `place` its place. */
   add(value: Scalar, time: number, place: number): void
-  /** Null when there was nothing to take. */
+  /** Null without values. */
   result(): Steps<JsonValue>
 }
 
-/** 32 MiB of numbers for percentiles, */
+/** 32 MiB of numbers for percentiles. */
 const MOST_VALUES = 4 * 1024 * 1024
-/** and as much text. */
+/** 32 MiB of text. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
 
-/** What one answer may hold in memory. */
+/** The memory that one response may use. */
 export class Budget {
   #values = MOST_VALUES
   #characters = MOST_CHARACTERS
@@ -27,7 +27,7 @@ export class Budget {
     if (--this.#values < 0) throw tooMuch('values for exact percentiles')
   }
 
-  /** Fewer than none are given back. */
+  /** A negative number returns characters. */
   takeCharacters(characters: number): void {
     this.#characters -= characters
     if (this.#characters < 0) throw tooMuch('long texts')
@@ -81,7 +81,7 @@ class Count implements Accumulator {
   }
 }
 
-/** Of numbers; other values are left out. Neumaier's summation: the order of the values does not matter. */
+/** Sums numbers and ignores other values. Uses Neumaier's summation, so that the order of values hardly matters. */
 class Sum implements Accumulator {
   readonly #isMean: boolean
   #sum = 0
@@ -108,7 +108,7 @@ class Sum implements Accumulator {
   }
 }
 
-/** The least or greatest number; where there is none, the least or greatest text in the order of queries. */
+/** The lowest or highest number; without numbers, the lowest or highest text in the order of queries. */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
   readonly #budget: Budget
@@ -142,7 +142,7 @@ class Extreme implements Accumulator {
 
 const MOST_KEY = 1024
 
-/** The value of the earliest or latest item; of two with one time, of that which stands first or last. */
+/** The value of the earliest or latest item; of two with the same time, that of the first or last place. */
 class ByTime implements Accumulator {
   readonly #sign: 1 | -1
   readonly #budget: Budget
@@ -170,7 +170,7 @@ class ByTime implements Accumulator {
   }
 }
 
-/** Exact, between two numbers by linear interpolation. */
+/** Exact, with linear interpolation between two numbers. */
 class Percentile implements Accumulator {
   readonly #percent: number
   readonly #budget: Budget
@@ -203,10 +203,10 @@ class Percentile implements Accumulator {
   }
 }
 
-/** Numbers that are sorted or merged in one step. */
+/** Numbers sorted or merged in one step. */
 const CHUNK = 4096
 
-/** Sorts chunks, and merges two sorted runs at a time, so that millions of numbers block nobody. */
+/** A merge sort in steps, since sorting millions of numbers would block the event loop. */
 function* sortedNumbers(values: Float64Array): Steps<Float64Array> {
   for (let start = 0; start < values.length; start += CHUNK) {
     values.subarray(start, start + CHUNK).sort()

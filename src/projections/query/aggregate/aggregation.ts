@@ -3,28 +3,28 @@ import { formatPath, type Path, parsePath, splitList } from '../../../json/paths
 import type { Parameter } from '../query.ts'
 import { parseWindow, type Window } from './window.ts'
 
-/** Functions of a field, beside percentiles (`p50`, `p99.9`). */
+/** Functions of a field, besides percentiles (`p50`, `p99.9`). */
 export const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last'] as const
 export type FunctionName = (typeof FUNCTIONS)[number] | 'count' | 'percentile'
 
-/** One column of the answer, for example `avg(data.temperature)`. */
+/** One column of the result, for example `avg(data.temperature)`. */
 export interface Aggregate {
-  /** As it was asked for: the name of the column. */
+  /** The name of the column, as requested. */
   readonly name: string
   readonly function: FunctionName
   /** Undefined for `count`. */
   readonly path: Path | undefined
-  /** Of a percentile: from 0 to 100. */
+  /** For percentiles: from 0 to 100. */
   readonly percent: number
 }
 
 export const FILLS = ['none', 'null', 'previous'] as const
 export type Fill = (typeof FILLS)[number]
 
-/** Asks for a row of each group of items. */
+/** Requests one row for each group of items. */
 export interface Aggregation {
   readonly kind: 'rows'
-  /** Where the items have their event time. */
+  /** The path of the event time. */
   readonly time: Path | undefined
   readonly aggregates: readonly Aggregate[]
   readonly groupBy: readonly Path[]
@@ -32,13 +32,13 @@ export interface Aggregation {
   readonly fill: Fill
 }
 
-/** A question about groups of items: rows, the values of a field, or the newest item of each group by event time. */
+/** A query for groups of items: rows, the values of a field, or the newest item of each group by event time. */
 export type Grouping =
   | Aggregation
   | { readonly kind: 'distinct'; readonly path: Path }
   | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
 
-/** Parameters that make a query one about groups; a field of such a name is asked for by `<name>_eq`. */
+/** Parameters of queries for groups; use `<name>_eq` for fields with such names. */
 export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy'] as const
 
 const MOST_AGGREGATES = 32
@@ -46,7 +46,7 @@ const MOST_GROUPS = 8
 const POSSIBLE =
   'count, avg(field), sum(field), min(field), max(field), first(field), last(field), p50(field), p95(field)'
 
-/** The groups that parameters ask for, undefined if they ask for items; `time` is where the items have their event time. */
+/** The requested groups, undefined if items are requested; `time` is the path of the event time. */
 export function parseGrouping(parameters: readonly Parameter[], time: Path | undefined): Grouping | undefined {
   const given = new Map<string, string>()
   for (const { name, value } of parameters) {
@@ -130,7 +130,7 @@ function parseAggregate(text: string): Aggregate {
   }
 }
 
-/** The columns that name the group of a row. */
+/** The columns that identify the group of a row. */
 export function groupNames({ groupBy }: Aggregation): readonly string[] {
   return groupBy.map(formatPath)
 }

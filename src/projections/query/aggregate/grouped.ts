@@ -14,10 +14,10 @@ import type { Aggregation, Grouping } from './aggregation.ts'
 import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
 
-/** Items of a page that are read in a step. */
+/** Items of a page read in one step. */
 const STEP = 16
 
-/** Answers a query about groups: of all pages together there are no more rows than a page may have. */
+/** Answers a query for groups, which must have at most as many rows in total as a page may have. */
 export function* groupedAnswer(
   reading: Reading,
   query: Query,
@@ -42,7 +42,7 @@ export function* groupedAnswer(
   return { text: yield* textOf(texts, undefined), total: found.length }
 }
 
-/** A row of each value that a field has. */
+/** One row for each value of a field. */
 function ofValues(path: Path): Aggregation {
   return { kind: 'rows', time: undefined, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
@@ -58,7 +58,7 @@ function* itemsAnswer({ items }: Reading, { page, fields, sort }: Query, places:
   return { text: yield* textOf(found, fields), total: places.length }
 }
 
-/** By the columns that the sort names. */
+/** Sorts by columns. */
 function* sortedRows(rows: JsonObject[], sort: readonly Sort[]): Steps<readonly JsonObject[]> {
   const [first] = rows
   if (sort.length === 0 || !first) return rows

@@ -11,7 +11,7 @@ interface Newest {
   place: number
 }
 
-/** Finds the newest item of each group by event time; of two with one time, the one that stands last. */
+/** Finds the newest item of each group by event time; of two with the same time, the last one in the collection. */
 export class NewestItems {
   readonly #path: Path
   readonly #time: Path

@@ -7,9 +7,9 @@ import { type Aggregation, groupNames } from './aggregation.ts'
 import { eventTime } from './event-time.ts'
 import { firstScalar, type Scalar, scalarsAt } from './scalars.ts'
 
-/** Groups or windows that are handled in a step. */
+/** Groups or windows processed in one step. */
 const STEP = 256
-/** Of a longer text no more counts when groups are sorted. */
+/** Highest number of characters of a text that affect the order of groups. */
 const MOST_KEY = 1024
 
 export interface RowsOptions {
@@ -19,11 +19,11 @@ export interface RowsOptions {
 
 interface Group {
   readonly values: readonly Scalar[]
-  /** By the beginning of the window; without windows there is one, 0. */
+  /** By the beginning of the window; a single entry 0 without windows. */
   readonly windows: Map<number, readonly Accumulator[]>
 }
 
-/** Puts items into groups and windows, and makes a row of each. */
+/** Assigns items to groups and windows, and creates a row for each. */
 export class Rows {
   readonly #options: RowsOptions
   readonly #budget = new Budget()
@@ -38,7 +38,7 @@ export class Rows {
     const { aggregation } = this.#options
     const { time } = aggregation
     const at = time && eventTime(item, time)
-    // Nobody knows in which window it belongs.
+    // An item without event time is in no window.
     if (aggregation.window && at === undefined) return
     const accumulators = this.#accumulators(this.#groupOf(item), aggregation.window?.start(at as number) ?? 0)
     for (const [index, { path }] of aggregation.aggregates.entries()) {
@@ -52,7 +52,7 @@ export class Rows {
     }
   }
 
-  /** In the order of their groups, and of time. */
+  /** In the order of groups, then of time. */
   *rows(): Steps<JsonObject[]> {
     const { aggregation } = this.#options
     const groups = [...this.#groups.values()].map((group) => ({
@@ -114,7 +114,7 @@ export class Rows {
     return row
   }
 
-  /** The first and the last window of any group. */
+  /** The first and the last window of all groups. */
   #range(): readonly [number, number] | undefined {
     let first = Number.POSITIVE_INFINITY
     let last = Number.NEGATIVE_INFINITY

@@ -1,11 +1,11 @@
 import { DateTime, IANAZone } from 'luxon'
 import { Refusal } from '../../../errors.ts'
 
-/** Divides time into windows that follow each other. Instants are milliseconds since 1970. */
+/** Divides time into consecutive windows. Instants are milliseconds since 1970. */
 export interface Window {
-  /** The beginning of the window that an instant is in. */
+  /** The beginning of the window of an instant. */
   start(ms: number): number
-  /** The beginning of the window after the one that begins at `start`. */
+  /** The beginning of the next window. */
   next(start: number): number
   /** The beginning of a window as ISO 8601, with the offset of the time zone. */
   text(start: number): string
@@ -15,8 +15,8 @@ const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_0
 type Unit = keyof typeof UNITS
 
 /**
- * Reads `15m`, `1h` or `1d`. Windows of days and weeks begin at midnight (of Mondays) in the time zone, also where a day has 23 or 25
- * hours. Shorter ones begin at whole multiples since midnight.
+ * Parses `15m`, `1h` or `1d`. Windows of days and weeks begin at midnight (of Mondays) in the time zone, also on days
+ * of 23 or 25 hours. Shorter ones begin at whole multiples since midnight.
  */
 export function parseWindow(text: string, zone = 'UTC'): Window {
   const [, digits = '', unit = ''] = /^([1-9]\d{0,5})([smhdw])$/.exec(text) ?? []
@@ -44,7 +44,7 @@ export function parseWindow(text: string, zone = 'UTC'): Window {
 const FIRST_MONDAY = 4
 const MONDAY = FIRST_MONDAY * UNITS.d
 
-/** Windows of one length in UTC. */
+/** Windows of fixed length in UTC. */
 class FixedWindow implements Window {
   readonly #ms: number
   readonly #first: number
@@ -99,7 +99,7 @@ class ZonedWindow implements Window {
   }
 
   next(start: number): number {
-    // Where the clock was set back or ahead, the next window may begin earlier or later.
+    // After a change of the clock the next window may begin earlier or later.
     const end = start + this.#ms
     const next = this.start(end)
     return next > start ? next : end
@@ -115,7 +115,7 @@ class DayWindow implements Window {
   readonly #days: number
   readonly #firstDay: number
   readonly #zone: IANAZone
-  /** The window that was found last: most instants are in the same one. */
+  /** The last window found, since most instants are in the same one. */
   #known = { start: 0, end: 0 }
 
   constructor(days: number, firstDay: number, zone: IANAZone) {
@@ -141,7 +141,7 @@ class DayWindow implements Window {
     return iso(start, this.#zone)
   }
 
-  /** When a day begins, by its number since 1970-01-01. */
+  /** The beginning of a day, by its number since 1970-01-01. */
   #midnight(day: number): number {
     const date = new Date(day * UNITS.d)
     const parts = { year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate() }

@@ -6,54 +6,54 @@ import type { Query } from '../query.ts'
 import { common, END, type Range, rangesOf } from './ranges.ts'
 import { KIND, MISSING, MOST_PATHS, mostPart } from './tuples.ts'
 
-/** Keys of an index from one on and below another, as latin1. */
+/** Keys of an index from `from` to before `to`, as latin1. */
 export interface KeyRange {
   readonly from: string
   readonly to: string
 }
 
-/** How an index helps to answer a query. */
+/** How an index helps with a query. */
 export interface Access {
-  /** Where the keys of what meets the filters are, among those of the kind `single`; in order. */
+  /** The ranges of matching keys of the kind `single`, in order. */
   readonly single: readonly KeyRange[]
-  /** The same among the kinds `several` and `unknown`: each of the items is to be looked at itself. */
+  /** The same for the kinds `several` and `unknown`, whose items must be read. */
   readonly others: readonly KeyRange[]
-  /** Whether a `single` key in the ranges says that its item matches. */
+  /** Whether a `single` key in the ranges proves that its item matches. */
   readonly isExact: boolean
-  /** What all keys of a range begin with, behind the kind: what the filters fix. One for each range. */
+  /** For each range, the common prefix of its keys after the kind, which the filters fix. */
   readonly prefixes: readonly string[]
-  /** How keys that begin alike must be read to be in the query's order; undefined where they are not in it. */
+  /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
   readonly order: Order | undefined
 }
 
 export interface Order {
-  /** The sorts that the keys follow behind what is fixed; none: the collection's order. */
+  /** The sorts that the keys follow after the prefix; empty for the collection's order. */
   readonly sort: readonly Sort[]
   readonly descending: boolean
-  /** Sorts by what the filters fix are left out: of items with several values there that is not all. */
+  /** Sorts by paths that the filters fix are left out. That is not sufficient for items with several values there. */
   readonly leavesOut: boolean
 }
 
-/** More ranges than that are not made of several filters. */
+/** Combining several filters stops at this number of ranges. */
 const MOST_RANGES = 256
 
 /** How many filters are processed between two yields. */
 const STEP = 16
 
-/** What the filters say of one path. */
+/** The filters on one path. */
 interface OfPath {
   readonly ranges: readonly Range[]
-  /** What the first of them says alone: several values of an item may meet several filters. */
+  /** The ranges of the first filter alone: different values of an item may match different filters. */
   readonly ofOne: readonly Range[]
   readonly isExact: boolean
   readonly isFixed: boolean
 }
 
-/** How indexes can lead to what a query asks for: its filters by their paths' names, as far as an order helps, and its sorts. */
+/** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
 export class AccessPaths {
   readonly sort: readonly Sort[]
   readonly #paths = new Map<string, OfPath & { readonly path: Path }>()
-  /** How many filters there are in all, a search for texts being one. */
+  /** Number of filters in total, counting a text search as one. */
   readonly #filters: number
   #usable = 0
 
@@ -72,7 +72,7 @@ export class AccessPaths {
     return paths
   }
 
-  /** How an index of these paths helps; undefined when it does not. */
+  /** How an index of these paths helps; undefined if it does not. */
   by(paths: readonly Path[]): Access | undefined {
     let ranges: Range[] = [{ from: '', to: END, isPoint: true }]
     let others = ranges
@@ -116,7 +116,7 @@ export class AccessPaths {
     }
   }
 
-  /** The paths of the index that would help most; none where none would help. */
+  /** The paths of the most helpful index; empty if none would help. */
   get ideal(): readonly Path[] {
     const fixed: Path[] = []
     let ranged: Path | undefined
@@ -168,7 +168,10 @@ export class AccessPaths {
   }
 }
 
-/** Whether all go down; undefined where keys cannot be in the order: of several paths what is missing would stand first. */
+/**
+ * True for descending sorts, false for ascending ones; undefined for mixed or several descending ones, since missing
+ * values would come first.
+ */
 function directionOf(sort: readonly Sort[]): boolean | undefined {
   if (sort.every(({ descending }) => !descending)) return false
   return sort.length === 1 ? true : undefined
@@ -180,13 +183,13 @@ function product(before: readonly Range[], ranges: readonly Range[]): Range[] {
   )
 }
 
-/** The ranges of keys that were cut: what is longer is only known to lie near. */
+/** The range for truncated keys: longer keys are only known to be near. */
 function cutAfter({ from, to, isPoint }: Range, most: number): Range {
   if (from.length <= most && to.length <= most + 1) return { from, to, isPoint }
   return { from: from.slice(0, most), to: to.slice(0, most) + END, isPoint: false }
 }
 
-/** A range, divided into the keys that have a value behind a prefix and those that do not. */
+/** Splits a range into the keys with a value after a prefix, and those without. */
 export function dividedAtMissing({ from, to }: KeyRange, prefix: string): readonly [KeyRange, KeyRange] {
   const missing = prefix + MISSING
   const middle = from > missing ? from : to < missing ? to : missing

@@ -9,33 +9,36 @@ import type { Store } from '../../../store/store.ts'
 import { sorted } from './sorting.ts'
 import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
 
-/** Keys that are sorted before they are put in, */
+/** Keys sorted before they are inserted. */
 const RUN_KEYS = 50_000
-/** and what they may take, in characters. */
+/** Highest total length of these keys, in characters. */
 const RUN_CHARACTERS = 8 * 1024 * 1024
-/** A transaction, and what is done between two turns of the event loop, takes no longer, about. */
+/** Approximate duration of a transaction, and of a step between two turns of the event loop. */
 const STEP_MS = 4
-/** How long the build rests after each step: the shortest timer, or as long as the step while the event loop is busy with requests. */
+/**
+ * How long the build rests after each step: the shortest timer, or as long as the step while the event loop is busy
+ * with requests.
+ */
 const REST_MS = 1
 const BUSY_REST_MS = STEP_MS
 /** The event loop is busy when other work takes more than this part of a rest. */
 const BUSY = 0.25
-/** While the disk is full, it is tried again after so many milliseconds. */
+/** Delay before retrying while the disk is full. */
 const FULL_MS = 500
 /**
- * Fills an index, a run of places after the other: their items are read, their keys sorted and then put in. What changes of
- * a run meanwhile is noted, and put right at its end; what lies behind it will be read later.
+ * Fills an index, one run of places after the other: reads their items, sorts their keys and inserts them. Changes
+ * within a run are recorded and applied at its end; later places are read later.
  */
 export class IndexBuild {
   readonly #store: Store
   readonly #index: StoredIndex
   readonly #table: Table
-  /** The position of what is being put into the store. */
+  /** The position of the events being stored. */
   readonly #applied: () => Position
-  /** The run's places, from the first on and below the second. */
+  /** The places of the run: from `#from` to before `#to`. */
   #from = 0
   #to = 0
-  /** Of places of the run whose items changed after they were read: the keys that they had. */
+  /** For places of the run whose items changed after they were read: their previous keys. */
   readonly #changed = new Map<number, readonly string[]>()
   #isRunPut = true
   isEnded = false
@@ -48,12 +51,14 @@ export class IndexBuild {
     index.building = this
   }
 
-  /** Places that were read. */
+  /** Number of places read. */
   get read(): number {
     return this.#to
   }
 
-  /** Whether the keys of the item at a place are in the index. If they are still to be put in, they are noted: the item is another one now. */
+  /**
+   * Whether the keys of the item at a place are in the index. If they are still to be inserted, the change is recorded.
+   */
   wasPut(place: number, before: readonly string[]): boolean {
     if (place >= this.#to) return false
     if (place < this.#from) return true
@@ -63,7 +68,7 @@ export class IndexBuild {
     return false
   }
 
-  /** Resolves when the index is complete, or it was ended. */
+  /** Resolves when the index is complete or the build was ended. */
   async run(): Promise<void> {
     const { tree } = this.#index
     await this.#transaction(() => {
@@ -91,7 +96,7 @@ export class IndexBuild {
     }
   }
 
-  /** Puts right what changed meanwhile. Whether the index is complete then. */
+  /** Applies the recorded changes. Returns whether the index is complete. */
   async #settle(): Promise<boolean> {
     let isComplete = false
     while (!this.isEnded) {
@@ -145,7 +150,7 @@ export class IndexBuild {
       try {
         this.#store.transaction(() => {
           work()
-          // Nobody reads it yet.
+          // There are no readers yet.
           tree.save(this.#applied(), false)
         })
         tree.committed()
@@ -171,7 +176,10 @@ export class IndexBuild {
   }
 }
 
-/** Leaves half of the time to requests while there are any; else the build would take nine tenths of it, as wrk showed. */
+/**
+ * Leaves half of the time to requests while there are any; otherwise the build would take nine tenths of it, as
+ * measured with wrk.
+ */
 async function rest(): Promise<void> {
   const before = performance.eventLoopUtilization()
   await sleep(REST_MS)

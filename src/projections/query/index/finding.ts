@@ -9,18 +9,18 @@ import { bytesOf, type Lead } from './plan.ts'
 import type { Reading } from './reading.ts'
 import { comparing, Firsts, type Ranked, rankedOf } from './sort-keys.ts'
 
-/** What a query found: its page, and how many match on all pages. */
+/** The result of a query: its page, and the number of matches on all pages. */
 export interface Found {
   readonly items: readonly Item[]
   readonly total: number
 }
 
-/** Keys that are gone through in a step. */
+/** Keys processed in one step. */
 const STEP = 256
-/** Items of a page that are read in a step. */
+/** Items of a page read in one step. */
 const READ = 16
 
-/** What a query finds, by an index where there is one that helps. */
+/** Executes a query, with an index if one helps. */
 export function* finding(reading: Reading, query: Query, lead: Lead | undefined): Steps<Found> {
   const { places, total } = yield* placesOf(reading, query, lead)
   const items: Item[] = []
@@ -48,7 +48,7 @@ function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): St
   return { places, total }
 }
 
-/** Tells of each item that meets the conditions of a query, in any order. */
+/** Visits each item that meets the conditions, in any order. */
 export function* matches(
   { items }: Reading,
   query: Query,
@@ -66,7 +66,7 @@ export function* matches(
   }
 }
 
-/** Without filters and sorts: the items in their order. */
+/** Without filters and sorts: the items in order. */
 function* asTheyStand(items: CollectionItems, { offset, size }: Query['page']): Steps<Places> {
   const places: number[] = []
   for (
@@ -80,10 +80,10 @@ function* asTheyStand(items: CollectionItems, { offset, size }: Query['page']): 
   return { places, total: items.size }
 }
 
-/** Where an item may match. */
+/** The place of an item that may match. */
 export interface Candidate {
   readonly place: number
-  /** Whether it does for certain. */
+  /** Whether it certainly matches. */
   readonly matches: boolean
 }
 
@@ -113,7 +113,7 @@ export function* candidatesOf(
   }
 }
 
-/** The page of those that match, in the query's order; the candidates are gone through as often as there is not room for all. */
+/** The page of matching items in the query's order. Candidates are scanned several times if not all fit in memory. */
 function* first(
   candidates: () => Generator<Candidate | undefined>,
   items: CollectionItems,
@@ -135,11 +135,11 @@ function* first(
 
 interface Following {
   readonly found: readonly Ranked[]
-  /** How many match, wherever they stand. */
+  /** Number of matches in total. */
   readonly total: number
 }
 
-/** The items that match and follow one of them in the query's order: so many at most, and no more than there is room for. */
+/** The matching items after a given one in the query's order, up to a limit of number and memory. */
 export function* following(
   candidates: Iterable<Candidate | undefined>,
   items: CollectionItems,
@@ -172,7 +172,7 @@ export function* following(
   return { found: yield* firsts.take(), total }
 }
 
-/** A set of places, a bit for each. */
+/** A bitmap of places. */
 export class PlaceSet {
   readonly #bits: Uint32Array
 
@@ -180,7 +180,7 @@ export class PlaceSet {
     this.#bits = new Uint32Array(Math.ceil(places / 32))
   }
 
-  /** False when it was there. */
+  /** False if it was already present. */
   add(place: number): boolean {
     const at = place >>> 5
     const bit = 1 << (place & 31)
@@ -189,7 +189,7 @@ export class PlaceSet {
     return (bits & bit) === 0
   }
 
-  /** The first place from one on that is in the set; undefined when there is none. */
+  /** The first place at or after `place` in the set; undefined if there is none. */
   from(place: number): number | undefined {
     for (let at = place >>> 5; at < this.#bits.length; at++) {
       const left = at === place >>> 5 ? -1 << (place & 31) : -1

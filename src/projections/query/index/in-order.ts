@@ -9,10 +9,12 @@ import { END } from './ranges.ts'
 import { comparing, type Ranked, rankedOf } from './sort-keys.ts'
 import { KIND, MISSING, placeKey } from './tuples.ts'
 
-/** Keys of one tuple that are gone through backwards to find the first of them; of more its number is looked up. */
+/** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */
 const MANY = 64
 
-/** The page where the keys of an index are in the query's order; the few items that they do not place are put among them. */
+/**
+ * The page of a query whose order is that of the index keys; the few items that the index does not order are merged.
+ */
 export function* inOrder(items: CollectionItems, query: Query, lead: Lead): Steps<Places> {
   const { offset, size } = query.page
   const order = lead.access.order as Order
@@ -21,7 +23,7 @@ export function* inOrder(items: CollectionItems, query: Query, lead: Lead): Step
   const listed = runs.reduce((sum, run) => sum + run.size, 0)
   const total = listed + others.length
   const places: number[] = []
-  // Each of the others has a number on all pages: as many keys are before it, and others.
+  // Each of the others has a rank among all results: the keys before it, plus earlier others.
   let passed = 0
   while (passed < others.length && (others[passed] as Placed).before + passed < offset) passed++
   let at = offset - passed
@@ -41,12 +43,12 @@ export function* inOrder(items: CollectionItems, query: Query, lead: Lead): Step
   return { places, total }
 }
 
-/** Keys that are to be read in one direction. */
+/** Keys to be read in one direction. */
 interface Run extends Pick<Counted, 'before' | 'size'> {
   readonly descending: boolean
 }
 
-/** In the order in which they are to be read: what has no value comes last, and as it stands. */
+/** The runs in reading order: items without a value come last, in the collection's order. */
 function* runsOf({ tree, single }: Lead, { descending }: Order): Steps<Run[]> {
   if (!descending) return single.map(({ before, size }) => ({ before, size, descending }))
   const values: Run[] = []
@@ -60,7 +62,7 @@ function* runsOf({ tree, single }: Lead, { descending }: Order): Steps<Run[]> {
   return [...values.reverse(), ...missing]
 }
 
-/** Adds so many places of the runs, from one number on. */
+/** Appends `count` places of the runs, starting at rank `from`. */
 function* placesIn(tree: Keys, runs: readonly Run[], from: number, count: number, places: number[]): Steps<void> {
   const end = places.length + count
   let passed = 0
@@ -83,7 +85,7 @@ function* take(cursor: KeyCursor, count: number, places: number[]): Steps<void> 
 
 const STEP = 256
 
-/** Downwards, but those of one tuple in the collection's order. */
+/** Descending, but within one tuple in the collection's order. */
 function* takeDown(
   tree: Keys,
   before: number,
@@ -98,7 +100,7 @@ function* takeDown(
   const above = start > 0 ? cursor.key : undefined
   cursor.previous()
   if (above && cursor.hasTupleOf(above)) {
-    // Keys of one tuple stand on both sides of where the page begins.
+    // The page begins within the keys of one tuple.
     const first = yield* tree.rank(tupleOf(above))
     const next = yield* tree.rank(aboveTuple(tupleOf(above)))
     const from = first + start - (before + size - next)
@@ -132,13 +134,13 @@ function aboveTuple(tuple: Buffer): Buffer {
   return Buffer.concat([tuple, Buffer.from(END, 'latin1')])
 }
 
-/** An item that an index does not place, with the number of keys that come before it. */
+/** An item that the index does not order, with the number of keys before it. */
 interface Placed {
   readonly place: number
   readonly before: number
 }
 
-/** Of the items that are to be looked at those that match, in the query's order. */
+/** Those of the items to be read individually that match, in the query's order. */
 function* placedOthers(items: CollectionItems, query: Query, lead: Lead, runs: readonly Run[]): Steps<Placed[]> {
   const { tree, access } = lead
   const seen = new Set<number>()
@@ -166,7 +168,7 @@ function* placedOthers(items: CollectionItems, query: Query, lead: Lead, runs: r
   return placed
 }
 
-/** How many keys of the runs come before an item. */
+/** The number of keys of the runs before an item. */
 function* keysBefore({ keys, place }: Ranked, { tree, single }: Lead, runs: readonly Run[]): Steps<number> {
   const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
   const lower = yield* tree.rank(bytesOf(tuple))
@@ -177,13 +179,13 @@ function* keysBefore({ keys, place }: Ranked, { tree, single }: Lead, runs: read
     const end = before + size
     if (descending && keys[0] === MISSING) count += size
     else if (!descending) count += within(own, before, end)
-    // Those of higher tuples, and of its own those before it.
+    // Keys of higher tuples, and those of its own tuple before it.
     else count += end - before - within(higher, before, end) + within(own, before, end) - within(lower, before, end)
   }
   return count
 }
 
-/** How many of the keys from one number on and below another come before a third. */
+/** The number of keys in a rank range that come before a rank. */
 function within(rank: number, from: number, to: number): number {
   return Math.min(Math.max(rank, from), to) - from
 }

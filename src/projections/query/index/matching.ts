@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import { type Conditions, isWithoutTrace, passing } from '../filter.ts'
 
-/** Where the items of a page stand, in its order. */
+/** The places of a page's items, in order. */
 export interface Places {
   readonly places: readonly number[]
   readonly total: number
@@ -20,7 +20,7 @@ const ITEM_CHARACTERS = 100
 export class Matching {
   readonly #items: CollectionItems
   readonly #conditions: Conditions
-  /** Read since the last yield. */
+  /** Characters read since the last yield. */
   #characters = 0
 
   constructor(items: CollectionItems, conditions: Conditions) {
@@ -28,7 +28,9 @@ export class Matching {
     this.#conditions = conditions
   }
 
-  /** The value of the item at a place; undefined if it does not match. `isKnownTo`: it matches, so nothing is checked. */
+  /**
+   * The value of the item at a place; undefined if it does not match. `isKnownTo`: it matches, so nothing is checked.
+   */
   *valueAt(place: number, isKnownTo = false): Steps<JsonObject | undefined> {
     const { text } = this.#items.uncachedAt(place) as Item
     this.#characters += ITEM_CHARACTERS + text.length

@@ -5,30 +5,30 @@ import type { Reading } from './reading.ts'
 import type { StoredIndex } from './stored-index.ts'
 import { KIND } from './tuples.ts'
 
-/** So few items are looked at one by one, whatever there is to check or sort by. */
+/** This many items may be read individually, regardless of filters and sorts. */
 export const FEW = 200
-/** So many items that an index does not place are looked at one by one, and put among the others. */
+/** This many items that the index does not order are read individually and merged. */
 const FEW_OTHERS = 1000
 
-/** Before all keys of items that an index places. */
+/** The prefix of keys of items that the index orders. */
 const SINGLE = Buffer.from([KIND.single])
 
-/** Where an index has what a query asks for. */
+/** The result of planning: an index and its relevant keys. */
 export interface Lead {
   readonly index: StoredIndex
   readonly tree: Keys
   readonly access: Access
-  /** Those of the access that are not empty. */
+  /** The ranges of the access that are not empty. */
   readonly single: readonly Counted[]
-  /** Keys of items that must be looked at. */
+  /** Number of keys whose items must be read. */
   readonly others: number
-  /** All keys together. */
+  /** Total number of keys. */
   readonly size: number
-  /** Whether the page is where its keys are, but for a few items that belong among them. */
+  /** Whether the page consists of consecutive keys, apart from a few items to be merged. */
   readonly isInOrder: boolean
 }
 
-/** A range, and how many keys are before it and in it. */
+/** A range, with the number of keys before it and in it. */
 export interface Counted {
   readonly range: KeyRange
   readonly prefix: string
@@ -36,7 +36,7 @@ export interface Counted {
   readonly size: number
 }
 
-/** The index that leaves the least to be looked at; undefined when all items may as well be gone through. */
+/** The index with the fewest items to read; undefined if scanning all items is as good. */
 export function* leadOf(reading: Reading, accessPaths: AccessPaths): Steps<Lead | undefined> {
   let best: Lead | undefined
   for (const index of reading.indexes) {

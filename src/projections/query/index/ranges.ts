@@ -3,29 +3,31 @@ import { isWellFormed } from '../../../json/value.ts'
 import type { Filter } from '../filter.ts'
 import { MISSING } from './tuples.ts'
 
-/** Order keys from one on and below another. */
+/** Order keys from `from` to before `to`. */
 export interface Range {
   readonly from: string
   readonly to: string
-  /** All of them are one key. */
+  /** The range contains a single key. */
   readonly isPoint: boolean
 }
 
-/** What an index has to say to a filter. */
+/** The result of applying a filter to an index. */
 export interface Ranges {
-  /** In order, none reaching into another. */
+  /** In order and disjoint. */
   readonly ranges: readonly Range[]
-  /** False when what has a value in them may still fail. */
+  /** False if items with a value in the ranges may still fail the filter. */
   readonly isExact: boolean
 }
 
-/** Above all that may follow an order key, or a part of one: keys of an index go on with other order keys, or a place. */
+/**
+ * Above all bytes that may follow an order key or a part of one: index keys continue with other order keys, or a place.
+ */
 export const END = '\xff'
 
 const INSTANT = 3
 const TEXT = 4
 
-/** The ranges of the values that meet a filter; undefined when no order helps to find them. */
+/** The ranges of values that match a filter; undefined if order keys do not help. */
 export function rangesOf(filter: Filter): Ranges | undefined {
   switch (filter.operator) {
     case 'contains':
@@ -55,7 +57,7 @@ function point(key: string): Range {
   return { from: key, to: above(key), isPoint: true }
 }
 
-/** Above all that begins with a key, and below all higher keys. */
+/** Above all keys with this prefix, and below all higher keys. */
 function above(key: string): string {
   return key + END
 }
@@ -72,7 +74,7 @@ function readingsOf({ wanted }: Filter): readonly RankedKey[] {
   )
 }
 
-/** All order keys of a rank begin with it. */
+/** The prefix of all order keys of a rank. */
 function firstOf(rank: number): string {
   return String.fromCharCode(rank + 1)
 }
@@ -90,7 +92,7 @@ function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'
   }
 }
 
-/** The ranges of all values that differ from the wanted ones, of the ranks that these have. */
+/** The ranges of all values other than the wanted ones, within their ranks. */
 function differing(wanted: readonly RankedKey[]): readonly Range[] {
   const keys: string[][] = []
   for (const { rank, key } of wanted) {
@@ -106,11 +108,14 @@ function differing(wanted: readonly RankedKey[]): readonly Range[] {
   })
 }
 
-/** Of a text that is an instant its spelling is not known to an index; half of a surrogate pair begins nothing in order. */
+/**
+ * Undefined for text that may be an instant, whose spelling the index does not hold, and for half of a surrogate pair,
+ * which is no prefix in key order.
+ */
 function beginning({ wanted }: Filter): Ranges | undefined {
   if (!wanted.every(({ text }) => isWellFormed(text))) return undefined
   const texts = wanted.map(({ text }) => {
-    // As text that goes on: without the end that its key has.
+    // The key without its terminator, as a prefix.
     const from = keyOfRanked({ rank: TEXT, value: text }).slice(0, -1)
     return { from, to: from + END, isPoint: false }
   })
@@ -133,7 +138,7 @@ function united(ranges: readonly Range[]): Range[] {
   return apart
 }
 
-/** What lies in ranges of both. */
+/** The intersection of ranges. */
 export function common(left: readonly Range[], right: readonly Range[]): Range[] {
   const both: Range[] = []
   for (let l = 0, r = 0; l < left.length && r < right.length; ) {

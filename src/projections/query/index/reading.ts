@@ -10,21 +10,21 @@ import type { Steps } from '../../../slices.ts'
 import type { Keys } from '../../../store/tree.ts'
 import type { StoredIndex } from './stored-index.ts'
 
-/** A collection as it was at one position, with the indexes that tell what there was then, until it is released. */
+/** A collection at one position, with usable indexes, until released. */
 export interface Reading {
   readonly items: CollectionItems
-  /** A position right after which the collection was like this. */
+  /** A position at which the collection had this state. */
   readonly at: Position
-  /** Of the last event of the collection up to then. */
+  /** Position of the collection's last event up to then. */
   readonly position: Position
   readonly exists: boolean
   readonly indexes: readonly StoredIndex[]
-  /** The keys that one of the indexes had. */
+  /** The keys of an index at that position. */
   keysOf(index: StoredIndex): Steps<Keys>
   release(): void
 }
 
-/** All items of a reading, in their order. */
+/** All items of a reading in order. */
 export function itemsOf({ items }: Reading): Generator<Item> {
   return itemsIn(items)
 }

@@ -5,13 +5,13 @@ import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import { MISSING } from './tuples.ts'
 
-/** Of a value that is longer no more is compared. In units of its order key, which has about as many as the JSON. */
+/** Highest number of units of an order key that are compared. An order key is about as long as the JSON. */
 const MOST_UNITS = 65_536
 
-/** What an item is sorted by, and where it stands. */
+/** The sort keys and the place of an item. */
 export interface Ranked {
   readonly place: number
-  /** The order key of what each of the sorts finds first. */
+  /** For each sort, the order key of the first value at its path. */
   readonly keys: readonly string[]
 }
 
@@ -29,7 +29,7 @@ function* firstKey(item: JsonObject, path: Path): Steps<string> {
   return MISSING
 }
 
-/** The order in which items are answered: by the sorts, what has no value last, then as they stand. */
+/** The order of results: by the sorts, items without a value last, then by place. */
 export function comparing(sort: readonly Sort[]): (a: Ranked, b: Ranked) => number {
   return (a, b) => {
     for (let index = 0; index < sort.length; index++) {
@@ -43,23 +43,20 @@ export function comparing(sort: readonly Sort[]): (a: Ranked, b: Ranked) => numb
   }
 }
 
-/** Of an item beside its keys, in units. */
+/** Memory of an item besides its keys, in units. */
 const OVERHEAD = 100
-/** What a part of the answer may take, in units. */
+/** Highest memory for a part of the result, in units. */
 const MOST_HELD = 16 * 1024 * 1024
-/** Between two steps. */
+/** Items processed in one step. */
 const STEP = 256
 
-/**
- * The first items in an order, so many of them and no more than there is room for, of all that are told of: a heap, of
- * which the last of those is the root.
- */
+/** Keeps the first items in an order, limited by number and memory: a heap with the last of them as its root. */
 export class Firsts {
   readonly #compare: (a: Ranked, b: Ranked) => number
   readonly #most: number
   readonly #heap: Ranked[] = []
   #units = 0
-  /** Whether there are more than it holds. */
+  /** Whether some items did not fit. */
   #isCut = false
 
   constructor(most: number, compare: (a: Ranked, b: Ranked) => number) {
@@ -79,7 +76,7 @@ export class Firsts {
     }
   }
 
-  /** In order. They are taken out. */
+  /** Removes and returns all, in order. */
   *take(): Steps<Ranked[]> {
     const found = new Array<Ranked>(this.#heap.length)
     for (let index = found.length - 1; index >= 0; index--) {

@@ -1,9 +1,9 @@
 import type { Steps } from '../../../slices.ts'
 
-/** Keys that are sorted at once. */
+/** Keys sorted in one step. */
 const CHUNK = 512
 
-/** By comparing: short runs first, then twice as long ones from two each. */
+/** A merge sort in steps. */
 export function* sorted(keys: readonly string[]): Steps<readonly string[]> {
   let from = [...keys]
   for (let start = 0; start < keys.length; start += CHUNK) {

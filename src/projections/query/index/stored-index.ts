@@ -7,33 +7,33 @@ import type { Store } from '../../../store/store.ts'
 import type { StoredTree } from '../../../store/stored-tree.ts'
 import { keysOf, LONG_ITEM } from './tuples.ts'
 
-/** Bytes of a node on disk, about. */
+/** Approximate bytes of a node on disk. */
 const NODE_BYTES = 4096
 
-/** What the store keeps of an index beside its keys. */
+/** The stored properties of an index. */
 export interface IndexFacts {
   readonly collection: string
   readonly paths: readonly Path[]
-  /** Readers at an earlier position do without it; undefined while it is built. */
+  /** The index is complete from this position on; undefined while it is being built. */
   readonly since: Position | undefined
 }
 
-/** An index as others may see it. */
+/** The public properties of an index. */
 export interface IndexStatus {
   readonly collection: string
-  /** Dotted; several with commas between them. */
+  /** Dotted; several separated by commas. */
   readonly path: string
   readonly entries: number
-  /** On disk, about. */
+  /** Approximate size on disk. */
   readonly bytes: number
   readonly uses: number
-  /** Undefined when it is built; before that, how much of it is. */
+  /** Undefined if it is complete; otherwise the progress. */
   readonly built?: number | undefined
 }
 
-/** What an index may know of an item. */
+/** The part of an item that an index uses. */
 export interface Indexed {
-  /** Undefined when the item is too long to be parsed where it is written. */
+  /** Undefined if the item is too long to be parsed while it is written. */
   readonly value: JsonObject | undefined
 }
 
@@ -41,7 +41,7 @@ export function indexedOf(item: Item | undefined): Indexed | undefined {
   return item && { value: item.text.length > LONG_ITEM ? undefined : item.value }
 }
 
-/** The keys of what stands at a place; none where nothing does. */
+/** The keys of the item at a place; none if there is no item. */
 export function keysAt(indexed: Indexed | undefined, paths: readonly Path[], place: number): readonly string[] {
   return indexed ? keysOf(indexed.value, paths, place) : []
 }
@@ -55,13 +55,13 @@ export class StoredIndex {
   readonly tree: StoredTree
   readonly #store: Store
   #since: Position | undefined
-  /** How often it was used of late. */
+  /** Recent uses. */
   uses = 0
-  /** Queries that read it. */
+  /** Number of queries that are reading it. */
   readers = 0
-  /** The settings want it. */
+  /** It is configured in the settings. */
   isFixed = false
-  /** While it is built: how many places were read, and whether the keys of the item at a place are in it. */
+  /** While it is built: the number of places read, and whether the keys of the item at a place were inserted. */
   building: { readonly read: number; wasPut(place: number, before: readonly string[]): boolean } | undefined
 
   constructor(store: Store, table: number, tree: StoredTree, { collection, paths, since }: IndexFacts) {
@@ -92,7 +92,7 @@ export class StoredIndex {
     return { collection, path: name, entries: this.tree.size, bytes, uses, built: building?.read }
   }
 
-  /** Another item is at a place, or none. In the transaction that puts it there. */
+  /** The item at a place was replaced or removed. In the same transaction. */
   changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
     const old = keysAt(before, this.paths, place)
     if (this.building && !this.building.wasPut(place, old)) return
@@ -109,13 +109,13 @@ export class StoredIndex {
     for (const key of keys) if (!wasHad(key)) this.tree.insert(Buffer.from(key, 'latin1'))
   }
 
-  /** Writes what it is; `since` when it is complete. In a transaction. */
+  /** Stores the properties; with `since` when the index is complete. In a transaction. */
   saveFacts(since: Position | undefined): void {
     const facts: IndexFacts = { collection: this.collection, paths: this.paths, since }
     this.#store.set(numberedKey(TAG.index, this.table, this.tree.number), Buffer.from(JSON.stringify(facts)))
   }
 
-  /** It is complete from a position on. */
+  /** Marks the index as complete from a position on. */
   isCompleteSince(position: Position): void {
     this.#since = position
     this.building = undefined

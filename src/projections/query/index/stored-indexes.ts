@@ -9,22 +9,22 @@ import { NodeCache, StoredTree } from '../../../store/stored-tree.ts'
 import { IndexBuild } from './build.ts'
 import { type IndexFacts, indexedOf, nameOf, StoredIndex } from './stored-index.ts'
 
-/** Until nobody reads an index that is to be removed, it is looked so often. */
+/** How often to check whether an index to be removed is still being read. */
 const READERS_MS = 100
 
-/** The indexes that the store has, kept up in the transactions that change what they are of. */
+/** The indexes in the store, updated in the transactions that change their items. */
 export class StoredIndexes implements TableObserver {
   readonly #store: Store
   readonly #cache = new NodeCache()
   readonly #byTable = new Map<number, StoredIndex[]>()
   readonly #builds = new Map<StoredIndex, { readonly build: IndexBuild; readonly done: Promise<void> }>()
   #next = 1
-  /** Above the numbers of all trees that were there when it was opened. */
+  /** Above the numbers of all trees that existed at the start. */
   readonly #first: number
   readonly #applied: () => Position
   #isEnded = false
 
-  /** What was not complete is begun anew when it is asked for again. `applied` is the position of the last event in the store. */
+  /** Incomplete indexes are built again when needed. `applied` is the position of the last event in the store. */
   constructor(store: Store, applied: () => Position) {
     this.#store = store
     this.#applied = applied
@@ -54,7 +54,7 @@ export class StoredIndexes implements TableObserver {
   }
 
   changed(table: number, place: number, before: Item | undefined, after: Item | undefined): void {
-    // Parsed once for all of them.
+    // Parsed once for all indexes.
     const [old, now] = [indexedOf(before), indexedOf(after)]
     for (const index of this.of(table)) index.changed(place, old, now)
   }
@@ -71,7 +71,7 @@ export class StoredIndexes implements TableObserver {
     for (const { tree } of this.all) tree.abandon()
   }
 
-  /** Begins to build an index of a table, behind the answers. Resolves when it is complete, or given up. */
+  /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
   build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
     const known = this.of(table).find(({ name }) => name === nameOf(paths))
     if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
@@ -84,7 +84,7 @@ export class StoredIndexes implements TableObserver {
     return done
   }
 
-  /** Nobody finds it from now on; what it has in the store is removed behind the answers. */
+  /** Makes an index unavailable, and removes its rows in the background. */
   async drop(index: StoredIndex): Promise<void> {
     const left = this.of(index.table).filter((one) => one !== index)
     if (left.length > 0) this.#byTable.set(index.table, left)
@@ -104,7 +104,7 @@ export class StoredIndexes implements TableObserver {
     for (const index of this.of(table)) await this.drop(index)
   }
 
-  /** Removes what indexes left behind that are no more, those of tables that are no more, and those that were not complete. */
+  /** Removes incomplete indexes, and the remains of indexes and tables that no longer exist. */
   async tidy(tables: ReadonlySet<number>): Promise<void> {
     const known = new Set(this.all.map(({ tree }) => tree.number))
     for (const index of this.all) if (!tables.has(index.table) || !index.isBuilt) await this.drop(index)
@@ -116,7 +116,7 @@ export class StoredIndexes implements TableObserver {
     }
   }
 
-  /** Nothing is built any more. */
+  /** Stops all builds. */
   end(): void {
     this.#isEnded = true
     for (const { build } of this.#builds.values()) build.isEnded = true

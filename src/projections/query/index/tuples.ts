@@ -16,25 +16,28 @@ import { MOST_KEY_BYTES } from '../../../store/tree-writer.ts'
 export const KIND = { unknown: 0, several: 1, single: 2 } as const
 export type Kind = (typeof KIND)[keyof typeof KIND]
 
-/** The order key of what is not there: above those of all values. */
+/** The order key of a missing value, above those of all values. */
 export const MISSING = '\x08'
 
-/** An index is of so many paths at most. */
+/** Highest number of paths of an index. */
 export const MOST_PATHS = 4
 
-/** Of a longer item an index knows nothing: nobody is held by parsing it where it is written. In characters. */
+/**
+ * The values of a longer item are not indexed, since parsing it during a write would block the event loop. In
+ * characters.
+ */
 export const LONG_ITEM = 32 * 1024
-/** Tuples of one item, */
+/** Highest number of tuples of one item. */
 const MOST_TUPLES = 1000
-/** and values that are looked at to find them. */
+/** Highest number of values visited to find them. */
 const MOST_LOOKED_AT = 16_384
 
-/** The parts of a tuple of so many paths are cut after so many bytes. */
+/** The length to which the parts of a tuple are cut. */
 export function mostPart(paths: number): number {
   return Math.floor((MOST_KEY_BYTES - POSITION_BYTES - 1) / paths)
 }
 
-/** The keys of an item that stands at a place, as latin1. */
+/** The keys of an item at a place, as latin1. */
 export function keysOf(item: JsonObject | undefined, paths: readonly Path[], place: number): readonly string[] {
   const end = placeKey(place)
   const tuples = item && tuplesOf(item, paths)
@@ -55,7 +58,7 @@ interface Tuples {
   readonly of: readonly string[]
 }
 
-/** Undefined when there are too many. */
+/** Undefined if there are too many. */
 function tuplesOf(item: JsonObject, paths: readonly Path[]): Tuples | undefined {
   const most = mostPart(paths.length)
   let kind: Kind = KIND.single
@@ -75,7 +78,7 @@ function tuplesOf(item: JsonObject, paths: readonly Path[]): Tuples | undefined 
   return { kind, of: kind === KIND.single ? tuples : [...new Set(tuples)] }
 }
 
-/** The order keys of all that a path leads to; each may be cut somewhere after `most`. Undefined when there are too many. */
+/** The order keys of all values at a path, which may be cut after `most`. Undefined if there are too many. */
 function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
   const plain = plainAt(item, path)
   if (plain !== MANY) return [plain === undefined ? MISSING : keyOf(plain, most)]
@@ -87,11 +90,11 @@ function partsOf(item: JsonObject, path: Path, most: number): string[] | undefin
       if (looked > MOST_LOOKED_AT) return undefined
     } else if (parts.push(keyOf(value, most)) > MOST_TUPLES) return undefined
   }
-  // An array may lead nowhere.
+  // An empty array has no values.
   return parts.length > 0 ? parts : [MISSING]
 }
 
-/** Items that are not long have no value that takes long. */
+/** Items below LONG_ITEM have no value that takes long. */
 function keyOf(value: JsonValue, most: number): string {
   return atOnce(orderKey(value, most + 1))
 }
