@@ -42,10 +42,7 @@ interface RowsOptions {
  * one writer.
  */
 export class Store {
-  /**
-   * Undefined while the disk has no room for a new file: then the store is empty, and each transaction tries to open
-   * it.
-   */
+  /** Undefined while the disk has no room for a new file: the store is empty, and each transaction tries to open it. */
   #db: Lmdb | undefined
   readonly #open: () => Lmdb
   readonly #room: Room
@@ -112,10 +109,7 @@ export class Store {
     return store
   }
 
-  /**
-   * The value of a versioned row at a position; undefined if it did not exist. The bytes are valid until the next call
-   * only.
-   */
+  /** The value of a versioned row at a position; undefined if it did not exist. Only valid until the next call. */
   read(key: Buffer, at: Position): Buffer | undefined {
     const found = this.newest(key)
     if (found === undefined) return undefined
@@ -159,9 +153,7 @@ export class Store {
     }
   }
 
-  /**
-   * Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop, so it must be short.
-   */
+  /** Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop. */
   transaction<Result>(work: () => Result): Result {
     try {
       this.#hasRemoved = false
