@@ -10,7 +10,7 @@ import { stringifySteps } from '../json/value-steps.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
-import { type KeptAnswer, KeptAnswers } from '../projections/query/kept-answers.ts'
+import { AnswerCache, type CachedAnswer } from '../projections/query/answer-cache.ts'
 import type { AnsweredAt, Queries, QuerySource } from '../projections/query/queries.ts'
 import {
   mayBeRelative,
@@ -57,7 +57,7 @@ const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
 /** POST has a route as well: its 409 explains what objects support instead. */
 const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
 /** Size of the cache of responses to frequent queries. */
-const KEPT_BYTES = 8 * 1024 * 1024
+const CACHED_BYTES = 32 * 1024 * 1024
 
 /** `/api`: the collections and their items. */
 export function apiResources({
@@ -70,7 +70,7 @@ export function apiResources({
   bodies,
   limits,
 }: ItemsOptions): readonly ApiResource[] {
-  const answers = new KeptAnswers(KEPT_BYTES)
+  const answers = new AnswerCache(CACHED_BYTES)
   const slices = new Slices()
   const batches = new Batches({ handler, slices, ...bodies })
   const exports = new Exports({ queries, askerOf, tagAt, linkOf })
@@ -327,7 +327,7 @@ function* textAt(whole: string, segments: readonly string[]): Steps<string | und
 
 type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
 
-type Page = Omit<KeptAnswer, 'text'> & Pick<Answer, 'text'>
+type Page = Omit<CachedAnswer, 'text'> & Pick<Answer, 'text'>
 
 function replyPage(reply: Reply, { text, total, link }: Page): void {
   reply.set('X-Total-Count', String(total))
