@@ -67,20 +67,20 @@ export class BasedResponse extends BodyAwareResponse {
     if (this.basePath !== '') {
       for (const name of ['Location', 'Link']) {
         const value = this.getHeader(name)
-        if (typeof value === 'string') this.setHeader(name, this.#below(name, value))
+        if (typeof value === 'string') this.setHeader(name, below(this.basePath, name, value))
       }
       const [headers] = rest
       if (Array.isArray(headers)) {
-        rest[0] = headers.map((value, at) => (at % 2 === 1 ? this.#below(headers[at - 1], value) : value))
+        rest[0] = headers.map((value, at) => (at % 2 === 1 ? below(this.basePath, headers[at - 1], value) : value))
       }
     }
     return super.writeHead(status, ...rest)
   }
+}
 
-  #below(name: string, value: string): string {
-    if (name === 'Location') return value.startsWith('/') ? this.basePath + value : value
-    return name === 'Link' ? value.replace(/(^|, )<\//g, `$1<${this.basePath}/`) : value
-  }
+function below(basePath: string, name: string, value: string): string {
+  if (name === 'Location') return value.startsWith('/') ? basePath + value : value
+  return name === 'Link' ? value.replace(/(^|, )<\//g, `$1<${basePath}/`) : value
 }
 
 /** The path as the client sent it to the proxy. */

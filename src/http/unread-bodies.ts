@@ -12,21 +12,21 @@ export class BodyAwareResponse extends ServerResponse<IncomingMessage> {
   override writeHead(status: number, ...rest: unknown[]): this {
     const { req } = this
     // Otherwise the body was read, or there is none.
-    if (!req.complete || (req.readableDidRead && !req.readableEnded)) this.#leaveBody(req)
+    if (!req.complete || (req.readableDidRead && !req.readableEnded)) leaveBody(this, req)
     return super.writeHead(status, rest[0] as string, rest[1] as [])
   }
+}
 
-  #leaveBody(request: IncomingMessage): void {
-    if (!request.complete && !(lengthOf(request) <= DISCARDED_BYTES)) {
-      this.shouldKeepAlive = false
-      lingerAtEnd(request.socket)
-    }
-    this.once('finish', () => {
-      // A reader may have stopped in between.
-      request.unpipe()
-      request.resume()
-    })
+function leaveBody(response: ServerResponse, request: IncomingMessage): void {
+  if (!request.complete && !(lengthOf(request) <= DISCARDED_BYTES)) {
+    response.shouldKeepAlive = false
+    lingerAtEnd(request.socket)
   }
+  response.once('finish', () => {
+    // A reader may have stopped in between.
+    request.unpipe()
+    request.resume()
+  })
 }
 
 /** The length of the body according to the headers; infinite if unknown. */
