@@ -18,6 +18,7 @@ export type RefusalCode =
   | 'OutcomeUnknown'
   | 'Lagging'
   | 'DiskFull'
+  | 'Simulated'
 
 /** One thing that is wrong inside a body: a JSON Pointer (RFC 6901) and a sentence. */
 export interface Fault {

@@ -16,6 +16,7 @@ import { apiResources } from './http/items.ts'
 import { onceBuilt } from './http/once-built.ts'
 import { readable } from './http/read-only.ts'
 import { observing, RequestTimes } from './http/request-times.ts'
+import { simulating, simulationWarnings } from './http/simulation.ts'
 import { destroyStalled } from './http/stalls.ts'
 import { waitingForPosition } from './http/waiting.ts'
 import { checkAddresses, listen } from './listening.ts'
@@ -96,7 +97,11 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, engine.readOnly !== undefined),
       surroundings,
     )
-    const warnings = [...warningsOf(settings, readOnly !== undefined), ...(engine.warnings ?? [])]
+    const warnings = [
+      ...warningsOf(settings, readOnly !== undefined),
+      ...simulationWarnings(settings.simulation),
+      ...(engine.warnings ?? []),
+    ]
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
     const requests = new RequestTimes()
@@ -105,7 +110,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const all = apiResources({ views, past, queries, handler, journal, now, bodies, limits: query })
     const position = () => views.position
     const building = () => engine.building?.()
-    const api = waitingForPosition(onceBuilt(readOnly === undefined ? all : readable(all), building), {
+    const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
+    const api = waitingForPosition(onceBuilt(offered, building), {
       position,
       arrivals,
       seconds: limits.waitSeconds,

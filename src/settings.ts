@@ -1,5 +1,6 @@
 import { TrustedProxies } from './access/addresses.ts'
 import { isOwnPath, parseBasePath } from './http/base-path.ts'
+import type { SimulationSettings } from './http/simulation.ts'
 import { isObject, type JsonValue } from './json/value.ts'
 import type { WriteSettings } from './projections/data-file/write-budget.ts'
 import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
@@ -47,6 +48,7 @@ export interface Settings {
   readonly compactAt: { readonly from: number; readonly until: number } | undefined
   /** The journal is in a stream; undefined: it is in the directory. */
   readonly cluster: ClusterSettings | undefined
+  readonly simulation: SimulationSettings
   readonly log: Section<'Log'>
   /** The settings that differ from their defaults, as a log may show them: without secrets. */
   readonly nonDefaults: Readonly<Record<string, unknown>>
@@ -120,6 +122,13 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
   checkHosts(hosts, mistakes)
   const limits = sectionOf('Limits')
   checkProxies(limits.trustedProxies, mistakes)
+  const simulation = {
+    delay: sectionOf('Simulate.Delay'),
+    error: sectionOf('Simulate.Error'),
+    seed: get('Simulate.Seed'),
+  }
+  if (simulation.delay.minMs > simulation.delay.maxMs)
+    mistakes.push('Simulate.Delay.MinMs must not be more than Simulate.Delay.MaxMs.')
   const cluster =
     get('Journal.Type') === 'jetstream'
       ? clusterOf(
@@ -159,6 +168,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
     segmentBytes: get('Journal.SegmentBytes'),
     compressAfter: get('Journal.Compress'),
     cluster,
+    simulation,
     log: sectionOf('Log'),
     nonDefaults: nonDefaultsOf(values, schemas),
   })
@@ -186,9 +196,9 @@ function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[
   return { values, schemas }
 }
 
-/** `Limits.PageSize` is `pageSize` of its section. */
+/** `Limits.PageSize` is `pageSize` of its section, `Simulate.Delay.MinMs` is `minMs` of `Simulate.Delay`. */
 function memberOf(name: KeyName): string {
-  const member = name.slice(name.indexOf('.') + 1)
+  const member = name.slice(name.lastIndexOf('.') + 1)
   return member.charAt(0).toLowerCase() + member.slice(1)
 }
 

@@ -75,6 +75,20 @@ test('a base path is read without its last slash; what is none, or begins as a p
   }
 })
 
+test('a simulation has methods, an order of its bounds and a probability up to 1', () => {
+  const { delay, error, seed } = settings().simulation
+  assert.deepEqual([delay.enabled, error.enabled, seed], [false, false, 1])
+  assert.deepEqual(settings({ argv: ['--Simulate.Delay.Methods', 'GET,PUT'] }).simulation.delay.methods, ['GET', 'PUT'])
+  const file = (Simulate: object): Given => ({ files: { '/work/appsettings.json': { Simulate } } })
+  assert.equal(settings(file({ Error: { Probability: 0.25 } })).simulation.error.probability, 0.25)
+  assert.equal(settings({ argv: ['--Simulate.Error.Probability=1'] }).simulation.error.probability, 1)
+  mistakes(file({ Error: { Probability: 50 } }), /Simulate\.Error\.Probability must be a number from 0 to 1, not 50/)
+  mistakes({ argv: ['--Simulate.Error.Probability=often'] }, /a number from 0 to 1/)
+  mistakes({ argv: ['--Simulate.Error.Methods=get'] }, /a list of GET, POST, PUT, PATCH and DELETE, not "get"/)
+  mistakes(file({ Delay: { MinMs: 9000 } }), /Simulate\.Delay\.MinMs must not be more than Simulate\.Delay\.MaxMs/)
+  mistakes(file({ Delay: { MaxMs: 30_001 } }), /Simulate\.Delay\.MaxMs must be an integer from 0 to 30000/)
+})
+
 const inFile = (key: string, value: unknown) => {
   const [section = '', name = ''] = key.split('.')
   return { [section]: { [name]: value } }

@@ -30,6 +30,7 @@ export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
   Lagging: { status: 503, title: 'That position is not here yet' },
   OutcomeUnknown: { status: 504, title: 'It is not known whether this was stored' },
   DiskFull: { status: 507, title: 'The disk is full' },
+  Simulated: { status: 500, title: 'A simulated error' },
 }
 
 /** A problem document (RFC 9457) with its headers. */

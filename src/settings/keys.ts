@@ -7,7 +7,9 @@ import {
   hours,
   integer,
   type Key,
+  methods,
   objects,
+  probability,
   secondsOrOff,
   secret,
   text,
@@ -15,6 +17,9 @@ import {
 } from './kinds.ts'
 import { mostSimilar } from './similar.ts'
 
+/** Longer than this, a body that is not read yet could exceed Limits.RequestSeconds. */
+const MOST_DELAY_MS = 30_000
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 const SECONDS_A_WEEK = 7 * 24 * 60 * 60
 
 /**
@@ -62,6 +67,14 @@ export const KEYS = {
     '',
     'the directory of files that are served beside the packaged pages; when empty, wwwroot in the working directory',
   ),
+  'Simulate.Delay.Enabled': boolean('requests below /api are answered late'),
+  'Simulate.Delay.Methods': methods(METHODS, 'the methods of requests that are delayed; HEAD is delayed as GET is'),
+  'Simulate.Delay.MinMs': integer(500, 0, 'milliseconds that a request is delayed at least', MOST_DELAY_MS),
+  'Simulate.Delay.MaxMs': integer(5000, 0, 'milliseconds that a request is delayed at most', MOST_DELAY_MS),
+  'Simulate.Error.Enabled': boolean('requests below /api fail with 500 at random'),
+  'Simulate.Error.Methods': methods(METHODS.slice(1), 'the methods of requests that fail; HEAD fails as GET does'),
+  'Simulate.Error.Probability': probability(0.5, 'the share of these requests that fails, from 0 to 1'),
+  'Simulate.Seed': integer(1, 0, 'with the same seed, the same requests are delayed as long and fail', 2 ** 32 - 1),
   'Limits.BodyBytes': integer(1024 * 1024, 1, 'bytes of a request body, and of an item without its id'),
   'Limits.BatchBytes': integer(10 * 1024 * 1024, 1, 'bytes of a batch of items, also after decompression'),
   'Limits.BatchItems': integer(10_000, 1, 'items of a batch'),

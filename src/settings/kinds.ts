@@ -78,6 +78,31 @@ export function texts<Default extends readonly string[] | undefined>(
   }
 }
 
+/** HTTP methods, in capital letters. */
+export function methods(initial: readonly string[], text: string): Key<readonly string[]> {
+  return {
+    ...texts(initial, text),
+    expects: 'a list of GET, POST, PUT, PATCH and DELETE',
+    read: (value, isText) => {
+      const list = texts(initial, text).read(value, isText)
+      return list?.every((one) => ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].includes(one)) ? list : undefined
+    },
+  }
+}
+
+export function probability(initial: number, text: string): Key<number> {
+  return {
+    type: 'number',
+    default: initial,
+    text,
+    expects: 'a number from 0 to 1',
+    read: (value, isText) => {
+      const read = isText && typeof value === 'string' && /^[\d.]+$/.test(value) ? Number(value) : value
+      return typeof read === 'number' && read >= 0 && read <= 1 ? read : undefined
+    },
+  }
+}
+
 export function text(initial: string, text: string, shownDefault?: string): Key<string> {
   return {
     type: 'text',

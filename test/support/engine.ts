@@ -59,6 +59,11 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   compressAfter: 'off',
   compactAt: undefined,
   cluster: undefined,
+  simulation: {
+    delay: { enabled: false, methods: [], minMs: 0, maxMs: 0 },
+    error: { enabled: false, methods: [], probability: 0 },
+    seed: 1,
+  },
   log: { level: 'silent', format: 'json' },
   nonDefaults: {},
 }

@@ -1,0 +1,74 @@
+import { setTimeout } from 'node:timers/promises'
+import { Refusal } from '../errors.ts'
+import type { ApiResource, ApiRoute } from './api.ts'
+
+export interface SimulationSettings {
+  readonly delay: {
+    readonly enabled: boolean
+    readonly methods: readonly string[]
+    readonly minMs: number
+    readonly maxMs: number
+  }
+  readonly error: {
+    readonly enabled: boolean
+    readonly methods: readonly string[]
+    /** From 0 to 1. */
+    readonly probability: number
+  }
+  readonly seed: number
+}
+
+/** The same resources, which answer late and fail as the settings say. */
+export function simulating(
+  resources: readonly ApiResource[],
+  { delay, error, seed }: SimulationSettings,
+): readonly ApiResource[] {
+  if (!delay.enabled && !error.enabled) return resources
+  const random = randomFrom(seed)
+  const late =
+    (route: ApiRoute): ApiRoute =>
+    async (request, reply) => {
+      const method = request.method === 'HEAD' ? 'GET' : request.method
+      // Both are drawn before it waits, so that the outcome depends on the order of the requests alone.
+      const waitMs = delay.minMs + Math.floor(random() * (delay.maxMs - delay.minMs + 1))
+      const isFailed = random() < error.probability
+      if (delay.enabled && delay.methods.includes(method)) await setTimeout(waitMs, undefined, { ref: false })
+      if (error.enabled && error.methods.includes(method) && isFailed) {
+        throw new Refusal('Simulated', 'This error is simulated (Simulate.Error). Nothing was changed.')
+      }
+      return route(request, reply)
+    }
+  return resources.map(({ routes, ...resource }) => ({
+    ...resource,
+    routes: Object.fromEntries(
+      Object.entries(routes).map(([method, route]) => [method, late(route)]),
+    ) as ApiResource['routes'],
+  }))
+}
+
+/** What the log and admins are told of it. */
+export function simulationWarnings({ delay, error, seed }: SimulationSettings): readonly string[] {
+  const warnings: string[] = []
+  const add = (what: string, methods: readonly string[]): void => {
+    warnings.push(`SIMULATION: ${what} of the ${methods.join(', ')} requests below /api. Not for production.`)
+  }
+  if (delay.enabled) add(`Simulate.Delay adds ${delay.minMs} to ${delay.maxMs} ms to each`, delay.methods)
+  if (error.enabled) {
+    add(
+      `Simulate.Error answers 500 with probability ${error.probability} (Simulate.Seed ${seed}) to each`,
+      error.methods,
+    )
+  }
+  return warnings
+}
+
+/** Pseudo-random numbers from 0 to 1 without 1 (mulberry32): the same for the same seed. */
+function randomFrom(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { send, sendJson } from '../support/requests.ts'
+import { startHere } from '../support/service.ts'
+
+const DATA = { things: [{ id: 1, n: 0 }], profile: { n: 0 } }
+const FAILING = ['--Simulate.Error.Enabled', 'true', '--Simulate.Error.Probability']
+
+test('a simulated error is 500 with a code of its own, and nothing is changed', async (t) => {
+  const { url, log } = await startHere(t, { data: DATA, flags: [...FAILING, '1'] })
+  for (const [method, path] of [
+    ['POST', '/api/things'],
+    ['PUT', '/api/things/1'],
+    ['PATCH', '/api/profile'],
+    ['DELETE', '/api/things'],
+  ] as const) {
+    const reply = await sendJson(url, method, path, { n: 1 })
+    assert.equal(reply.status, 500, `${method} ${path}`)
+    assert.equal(reply.json<{ type: string }>().type, 'urn:recollect:problem:Simulated')
+  }
+  // The page of another origin takes the way through Koa.
+  const page = await send(url, 'DELETE', '/api/things/1', { headers: { Origin: 'http://localhost:3000' } })
+  assert.deepEqual([page.status, page.headers['access-control-allow-origin']], [500, 'http://localhost:3000'])
+  assert.deepEqual((await send(url, 'GET', '/api/things')).json(), DATA.things)
+  assert.ok(log.some((line) => /"level":40.*SIMULATION: Simulate\.Error answers 500 with probability 1 /.test(line)))
+  assert.match((await send(url, 'GET', '/health')).text, /SIMULATION/)
+  assert.equal((await send(url, 'POST', '/admin/snapshot')).status, 200)
+})
+
+test('with the same seed the same requests fail', async (t) => {
+  const outcomes = async (seed: string): Promise<string> => {
+    const { url } = await startHere(t, { data: DATA, flags: [...FAILING, '0.5', '--Simulate.Seed', seed] })
+    const statuses: number[] = []
+    for (let n = 0; n < 40; n++) statuses.push((await sendJson(url, 'PATCH', '/api/things/1', { n })).status)
+    return statuses.join()
+  }
+  const first = await outcomes('7')
+  assert.equal(await outcomes('7'), first)
+  assert.notEqual(await outcomes('8'), first)
+  assert.deepEqual([...new Set(first.split(','))].sort(), ['204', '500'])
+})
+
+test('a delay is at least as long as the settings say, and of the methods that they name', async (t) => {
+  const delay = ['--Simulate.Delay.Enabled=true', '--Simulate.Delay.MinMs=150', '--Simulate.Delay.MaxMs=160']
+  const { url } = await startHere(t, { data: DATA, flags: [...delay, '--Simulate.Delay.Methods=GET'] })
+  for (const method of ['GET', 'HEAD']) {
+    const began = performance.now()
+    assert.equal((await send(url, method, '/api/things/1')).status, 200)
+    assert.ok(performance.now() - began >= 149, method)
+  }
+  assert.equal((await send(url, 'DELETE', '/api/things/1')).status, 204)
+})
+
+test('nothing is simulated unless the settings ask for it', async (t) => {
+  const { url, log } = await startHere(t, { data: DATA, flags: ['--Simulate.Error.Probability', '1'] })
+  assert.equal((await sendJson(url, 'PUT', '/api/things/1', { n: 1 })).status, 204)
+  assert.ok(!log.some((line) => line.includes('SIMULATION')))
+})
