@@ -1,8 +1,10 @@
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
+import { InnerValue } from './inner-value.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { type Deleted, type DeleteOptions, deleted, Query } from './query.ts'
-import { type Method, positionOf, type Requests, segment } from './requests.ts'
+import { positionOf, type Requests, segment } from './requests.ts'
+import { asked, type Patch, type PatchOperation, type WriteOptions, type Written, write, written } from './writes.ts'
 
 /** An item with its metadata. */
 export interface Read<T> {
@@ -12,23 +14,8 @@ export interface Read<T> {
   readonly etag: string
 }
 
-export interface Written {
-  /** Position of the event. */
-  readonly position: number
-  /** Tag of the item after the write; undefined after a deletion. */
-  readonly etag: string | undefined
-}
-
 export interface Created extends Written {
   readonly id: string | number
-}
-
-export interface WriteOptions {
-  /** Writes only if the item still has this tag; otherwise a `Problem` with status 412 is thrown. */
-  readonly ifMatch?: string
-  /** A write that is sent again with the same key is executed once. */
-  readonly idempotencyKey?: string
-  readonly signal?: AbortSignal
 }
 
 export type CreateOptions = Pick<WriteOptions, 'idempotencyKey' | 'signal'>
@@ -147,18 +134,22 @@ export class Item<T extends object> {
   /**
    * Replaces the item. If it does not exist, the server creates it (setting `Api.UpsertOnPut`) or responds with 404.
    */
-  replace(item: T, options: WriteOptions = {}): Promise<Written> {
-    return this.#write('PUT', item, options)
+  async replace(item: T, options: WriteOptions = {}): Promise<Written> {
+    return write(this.#requests, 'PUT', this.path, item, options)
   }
 
   /** Applies a merge patch (RFC 7396) or a JSON Patch (RFC 6902). */
-  patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
-    const type = Array.isArray(patch) ? 'application/json-patch+json' : 'application/merge-patch+json'
-    return this.#write('PATCH', patch, options, { 'Content-Type': type })
+  async patch(patch: Patch<T> | readonly PatchOperation[], options: WriteOptions = {}): Promise<Written> {
+    return write(this.#requests, 'PATCH', this.path, patch, options)
   }
 
-  delete(options: WriteOptions = {}): Promise<Written> {
-    return this.#write('DELETE', undefined, options)
+  async delete(options: WriteOptions = {}): Promise<Written> {
+    return write(this.#requests, 'DELETE', this.path, undefined, options)
+  }
+
+  /** A value inside the item: segments are names of members, and of an array the `id` of an element or its index. */
+  at<V = unknown>(...segments: readonly [string | number, ...(string | number)[]]): InnerValue<V> {
+    return new InnerValue<V>(this.#requests, [this.path, ...segments.map((one) => segment(String(one)))].join('/'))
   }
 
   /** All events of the item, oldest first, including deletions. */
@@ -169,37 +160,4 @@ export class Item<T extends object> {
   protected get path(): string {
     return `/api/${segment(this.collection)}/${segment(String(this.id))}`
   }
-
-  async #write(method: Method, body: unknown, options: WriteOptions, headers = {}): Promise<Written> {
-    const { signal, headers: conditions } = asked(options)
-    const response = await this.#requests.send(method, this.path, {
-      headers: { ...headers, ...conditions },
-      ...(body !== undefined && { body }),
-      ...(signal && { signal }),
-    })
-    return written(response)
-  }
-}
-
-/** A merge patch: `null` removes a member, objects are merged, other values replace. */
-export type Patch<T> = {
-  readonly [name in keyof T]?: (T[name] extends object ? Patch<T[name]> | T[name] : T[name]) | null
-}
-
-export interface PatchOperation {
-  readonly op: 'add' | 'remove' | 'replace' | 'move' | 'copy' | 'test'
-  readonly path: string
-  readonly from?: string
-  readonly value?: unknown
-}
-
-function asked({ ifMatch, idempotencyKey, signal }: WriteOptions) {
-  return {
-    headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
-    ...(signal && { signal }),
-  }
-}
-
-function written(response: Response): Written {
-  return { position: positionOf(response), etag: response.headers.get('ETag') ?? undefined }
 }

@@ -7,15 +7,12 @@ export {
   type CreatedEach,
   type CreateOptions,
   Item,
-  type Patch,
-  type PatchOperation,
   type Read,
-  type WriteOptions,
-  type Written,
 } from './collection.ts'
 export type { ConnectionState, StateChange, Updated } from './connection.ts'
 export type { Credentials } from './credentials.ts'
 export type { EventsFilter, RecordedEvent } from './events.ts'
+export { InnerValue } from './inner-value.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem } from './problem.ts'
@@ -38,3 +35,4 @@ export {
   type RestoreRequest,
 } from './recollect.ts'
 export { SingleObject } from './single-object.ts'
+export type { Patch, PatchOperation, WriteOptions, Written } from './writes.ts'

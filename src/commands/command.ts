@@ -1,6 +1,6 @@
 import type { Fault, RefusalCode } from '../errors.ts'
 import type { PatchOperation } from '../json/json-patch.ts'
-import type { JsonObject } from '../json/value.ts'
+import type { JsonObject, JsonValue } from '../json/value.ts'
 
 /** Entity tags of a conditional request (RFC 9110 §13.1), `*` for any. */
 export type Tags = '*' | readonly string[]
@@ -16,6 +16,8 @@ interface OnItem extends Conditions {
 }
 
 export type Patch =
+  /** Another value in place of the one that there is. */
+  | { readonly type: 'value'; readonly value: JsonValue }
   | { readonly type: 'merge'; readonly document: JsonObject }
   | { readonly type: 'operations'; readonly operations: readonly PatchOperation[] }
 
@@ -23,7 +25,12 @@ export type Patch =
 export type Command =
   | { readonly type: 'CreateItem'; readonly collection: string; readonly item: JsonObject }
   | (OnItem & { readonly type: 'ReplaceItem'; readonly item: JsonObject })
-  | (OnItem & { readonly type: 'PatchItem'; readonly patch: Patch })
+  | (OnItem & {
+      readonly type: 'PatchItem'
+      readonly patch: Patch
+      /** Segments of a URL that name the value within the item which is patched; undefined: the item. */
+      readonly inside?: readonly string[]
+    })
   | (OnItem & { readonly type: 'DeleteItem' })
 
 /** Why an item of a batch is not created. */

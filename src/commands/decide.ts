@@ -3,13 +3,16 @@ import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf }
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
-import { applyJsonPatch } from '../json/json-patch.ts'
+import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
 import { parseSteps } from '../json/parse-steps.ts'
+import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import type { Steps } from '../slices.ts'
-import type { Command, Conditions, Patch, Tags } from './command.ts'
+import type { Command, Patch } from './command.ts'
+import { checkConditions } from './conditions.ts'
+import { InnerValue } from './inner-value.ts'
 import type { Rules } from './rules.ts'
 
 /** The accepted state, which decisions may query. */
@@ -28,7 +31,7 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
     }
     case 'ReplaceItem': {
       const before = collection.get(command.key)
-      checkConditions(command, before)
+      checkConditions(command, tagsOf(before))
       if (!isItem(before)) {
         if (command.key === OBJECT_ID) return yield* createObject(collection, command.item, rules)
         if (collection.isObject) throw isSingle(collection.name)
@@ -42,9 +45,11 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
     }
     case 'PatchItem': {
       const before = collection.get(command.key)
-      checkConditions(command, before)
+      const inner = isItem(before) && command.inside && (yield* InnerValue.of(before.text, command.inside))
+      checkConditions(command, inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
-      const patched = yield* applied(command.patch, before, rules)
+      const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
+      const patched = yield* inner ? inner.patched(command.patch, limits) : applied(command.patch, before, limits)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into something else than an object.')
       if (before.id !== OBJECT_ID) checkSameId(own(patched, 'id') ?? null, before, 'the patch')
@@ -53,7 +58,7 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
     }
     case 'DeleteItem': {
       const before = collection.get(command.key)
-      checkConditions(command, before)
+      checkConditions(command, tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const type = before.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
       return [{ type, ...stamp(collection.name, before.id, before) }]
@@ -191,10 +196,14 @@ function idBytes({ id }: JsonObject): number {
   return Buffer.byteLength(`"id":${JSON.stringify(id)},`)
 }
 
-function* applied(patch: Patch, { text }: Item, rules: Rules): Steps<JsonValue> {
+function* applied(patch: Patch, { text }: Item, limits: PatchLimits): Steps<JsonValue> {
+  if (patch.type === 'value') return patch.value
   if (patch.type === 'merge') return yield* mergePatch(yield* parseSteps(text), patch.document)
-  const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
   return yield* applyJsonPatch(text, patch.operations, limits)
+}
+
+function tagsOf(before: Item | Gone | undefined): readonly string[] {
+  return isItem(before) ? [before.tag] : []
 }
 
 /** The revision of the item's next event, and the position of its previous event. */
@@ -209,23 +218,4 @@ export function stamp(
 function missing(collection: string, key: string): Refusal {
   if (key === OBJECT_ID) return new Refusal('NotFound', `There is no single object ${JSON.stringify(collection)}.`)
   return new Refusal('NotFound', `There is no item ${JSON.stringify(key)} in "${collection}".`)
-}
-
-/** RFC 9110 §13.1: If-Match compares strongly, If-None-Match weakly; a missing item matches nothing, not even `*`. */
-function checkConditions({ ifMatch, ifNoneMatch }: Conditions, before: Item | Gone | undefined): void {
-  if (ifMatch === undefined && ifNoneMatch === undefined) return
-  const tag = isItem(before) ? before.tag : undefined
-  if (ifMatch !== undefined && !matches(ifMatch, tag, false)) {
-    const why = tag === undefined ? 'the item does not exist' : `the item's entity tag is ${tag} now`
-    throw new Refusal('PreconditionFailed', `If-Match does not match: ${why}.`)
-  }
-  if (ifNoneMatch !== undefined && matches(ifNoneMatch, tag, true)) {
-    throw new Refusal('PreconditionFailed', `If-None-Match matches: the item's entity tag is ${tag}.`)
-  }
-}
-
-export function matches(tags: Tags, tag: string | undefined, weakly: boolean): boolean {
-  if (tag === undefined) return false
-  if (tags === '*') return true
-  return tags.some((candidate) => candidate === tag || (weakly && candidate === `W/${tag}`))
 }

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import accepts from 'accepts'
 import type { Principal } from '../access/access.ts'
 import type { Tags } from '../commands/command.ts'
-import { matches } from '../commands/decide.ts'
+import { matches } from '../commands/conditions.ts'
 import type { Position } from '../events/event.ts'
 import type { LongText } from '../projections/query/answer.ts'
 

@@ -3,10 +3,7 @@ import type { CommandHandler, Outcome } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
 import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import { parseSteps } from '../json/parse-steps.ts'
-import { valueAt } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
-import { stringifySteps } from '../json/value-steps.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Answer } from '../projections/query/answer.ts'
@@ -22,7 +19,7 @@ import {
 } from '../projections/query/query.ts'
 import { tookTooLong } from '../projections/query/too-long.ts'
 import type { Views } from '../projections/views.ts'
-import { type Asker, Slices, type Steps } from '../slices.ts'
+import { type Asker, Slices } from '../slices.ts'
 import { type ApiRequest, type ApiResource, type Method, parseTags, type Reply } from './api.ts'
 import { asksForPast, parseAsOf, timeOfAsOf } from './as-of.ts'
 import { Batches, type BatchesOptions } from './batches.ts'
@@ -30,6 +27,7 @@ import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody }
 import { createCollection, deleteItems } from './collections.ts'
 import { Exports, exportOf, type TaggedQuery } from './export.ts'
 import { formOf } from './formats/forms.ts'
+import { textAt, writeInside } from './inner-values.ts'
 import {
   apiSegments,
   type HttpQueryLimits,
@@ -129,15 +127,15 @@ export function apiResources({
         reflect(reply, undefined)
         answerItem(request, reply, itemNow(name, key))
       },
-      PUT: replaceItem,
-      PATCH: patchItem,
+      PUT: (request, reply) => (isObject(request.path) ? writeInner(request, reply) : replaceItem(request, reply)),
+      PATCH: (request, reply) => (isObject(request.path) ? writeInner(request, reply) : patchItem(request, reply)),
       DELETE: deleteItem,
     },
   }
 
   const inside: ApiResource = {
     path: '/api/:collection/:id/*rest',
-    routes: { GET: readValue },
+    routes: { GET: readValue, PUT: writeInner, PATCH: writeInner },
   }
 
   /** At the path of a collection, a single object is written like an item. */
@@ -176,6 +174,10 @@ export function apiResources({
     const body = await readBody(request, PATCH_TYPES, slices)
     const patch = await slices.run(() => parseAnyPatch(body), request)
     await write(request, reply, body, { type: 'PatchItem', ...target(request), patch })
+  }
+
+  function writeInner(request: ApiRequest, reply: Reply): Promise<void> {
+    return writeInside(request, reply, { handler, slices, isObject: isObject(request.path) })
   }
 
   function deleteItem(request: ApiRequest, reply: Reply): Promise<void> {
@@ -317,12 +319,6 @@ export function apiResources({
     reply.position = outcome.position
     answerWith(outcome, request, reply)
   }
-}
-
-/** The text of the nested value that the URL's further segments name; undefined if it does not exist. */
-function* textAt(whole: string, segments: readonly string[]): Steps<string | undefined> {
-  const found = valueAt(yield* parseSteps(whole), segments)
-  return found === undefined ? undefined : yield* stringifySteps(found)
 }
 
 type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>

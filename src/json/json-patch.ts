@@ -127,7 +127,7 @@ const STEP_OPERATIONS = 8
 const STEP_CHARACTERS = 32 * 1024
 
 /** Nesting depth of JSON text. */
-function nestingOf(json: string): number {
+export function nestingOf(json: string): number {
   let depth = 0
   let deepest = 0
   for (let at = 0; at < json.length; at++) {

@@ -15,21 +15,30 @@ export function arrayIndex(token: string): number | undefined {
  * or else the one at that index.
  */
 export function valueAt(value: JsonValue, segments: readonly string[]): JsonValue | undefined {
-  let current: JsonValue | undefined = value
-  for (const segment of segments) {
-    if (isArray(current)) current = elementOf(current, segment)
-    else if (isObject(current)) current = own(current, segment)
-    else return undefined
-  }
-  return current
+  return pathTo(value, segments)?.value
 }
 
-function elementOf(array: readonly JsonValue[], segment: string): JsonValue | undefined {
-  const named = array.find((element) => {
+/** The same with the tokens that lead to it: those of array elements are indexes. */
+export function pathTo(
+  value: JsonValue,
+  segments: readonly string[],
+): { readonly value: JsonValue; readonly path: readonly string[] } | undefined {
+  let current: JsonValue | undefined = value
+  const path: string[] = []
+  for (const segment of segments) {
+    const token: string = isArray(current) ? String(indexOf(current, segment)) : segment
+    if (isArray(current)) current = current[Number(token)]
+    else if (isObject(current)) current = own(current, token)
+    else return undefined
+    path.push(token)
+  }
+  return current === undefined ? undefined : { value: current, path }
+}
+
+function indexOf(array: readonly JsonValue[], segment: string): number | undefined {
+  const named = array.findIndex((element) => {
     const id = isObject(element) ? own(element, 'id') : undefined
     return (typeof id === 'string' || typeof id === 'number') && String(id) === segment
   })
-  if (named !== undefined) return named
-  const index = arrayIndex(segment)
-  return index === undefined ? undefined : array[index]
+  return named >= 0 ? named : arrayIndex(segment)
 }

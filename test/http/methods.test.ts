@@ -31,11 +31,11 @@ const RESOURCES: readonly Resource[] = [
   { path: '/api/things/1', allow: 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', get: 200 },
   { path: '/api/things/missing', allow: 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', get: 404 },
   { path: '/api/unknown/1', allow: 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', get: 400 },
-  { path: '/api/things/1/name', allow: 'GET, HEAD, OPTIONS', get: 200 },
-  { path: '/api/things/1/list/5/deep/er', allow: 'GET, HEAD, OPTIONS', get: 200 },
-  { path: '/api/things/1/nothing/here', allow: 'GET, HEAD, OPTIONS', get: 404 },
-  { path: '/api/things/missing/name', allow: 'GET, HEAD, OPTIONS', get: 400 },
-  { path: '/api/unknown/1/name', allow: 'GET, HEAD, OPTIONS', get: 400 },
+  { path: '/api/things/1/name', allow: 'GET, HEAD, PUT, PATCH, OPTIONS', get: 200 },
+  { path: '/api/things/1/list/5/deep/er', allow: 'GET, HEAD, PUT, PATCH, OPTIONS', get: 200 },
+  { path: '/api/things/1/nothing/here', allow: 'GET, HEAD, PUT, PATCH, OPTIONS', get: 404 },
+  { path: '/api/things/missing/name', allow: 'GET, HEAD, PUT, PATCH, OPTIONS', get: 400 },
+  { path: '/api/unknown/1/name', allow: 'GET, HEAD, PUT, PATCH, OPTIONS', get: 400 },
 ]
 
 for (const { path, allow, get } of RESOURCES) {

@@ -84,13 +84,13 @@ test('after DELETE there is none, until PUT creates it again', async () => {
   assert.equal((await get('/api/deleted')).headers.etag, created.headers.etag)
 })
 
-test('POST is 409, and so is an item in it; a list of items and an unknown name have no PATCH, and no PUT with a body', async () => {
+test('POST is 409, and what is not inside it 404; a list of items and an unknown name have no PATCH, and no PUT with a body', async () => {
   for (const path of ['/api/read', '/api/read/']) {
     const reply = await sendJson(url, 'POST', path, { n: 1 })
     assert.equal(reply.status, 409)
     assert.match(reply.text, /single object/)
   }
-  assert.equal((await put('/api/read/x', { n: 1 })).status, 409)
+  assert.equal((await put('/api/read/x', { n: 1 })).status, 404)
   assert.equal((await send(url, 'DELETE', '/api/read/x')).status, 404)
   for (const path of ['/api/posts', '/api/unknown', '/api/%E0%A4']) {
     const reply = await sendJson(url, 'PATCH', path, { n: 1 })

@@ -2,7 +2,8 @@ import { type CollectionState, isItem } from '../../src/collections/collection.t
 import { Item } from '../../src/collections/item.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { Command } from '../../src/commands/command.ts'
-import { decide, matches } from '../../src/commands/decide.ts'
+import { matches } from '../../src/commands/conditions.ts'
+import { decide } from '../../src/commands/decide.ts'
 import type { Outcome } from '../../src/commands/handler.ts'
 import type { Engine } from '../../src/engine.ts'
 import { Refusal } from '../../src/errors.ts'
@@ -118,8 +119,8 @@ class FaultyDoors implements Doors {
   #compare({ key, ifMatch, ifNoneMatch }: Exclude<Command, { type: 'CreateItem' }>, collection: CollectionState): void {
     const item = collection.get(key)
     const tag = isItem(item) ? item.tag : undefined
-    const isMet = ifMatch === undefined || matches(ifMatch, tag, false)
-    if (!isMet || (ifNoneMatch !== undefined && matches(ifNoneMatch, tag, true))) {
+    const isMet = ifMatch === undefined || (tag !== undefined && matches(ifMatch, tag, false))
+    if (!isMet || (ifNoneMatch !== undefined && tag !== undefined && matches(ifNoneMatch, tag, true))) {
       throw new Refusal('PreconditionFailed', 'The durable item differs.')
     }
   }

@@ -202,5 +202,23 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
       },
       problems: [400, 404, 503],
     },
+    PUT: inside(replace({}), {
+      summary: 'Replace a value inside an item',
+      description:
+        'With any JSON value. If-Match may be the entity tag of the value or of the item. What is not there is a 404: a PATCH of the object around it adds a member.',
+    }),
+    PATCH: inside(patch({}), { summary: 'Change parts of a value inside an item' }),
   },
 })
+
+function inside(operation: Operation, changes: Partial<Operation>): Operation {
+  const { 200: whole, 204: done } = operation.responses
+  return {
+    ...operation,
+    ...changes,
+    responses: {
+      ...(whole && { 200: { ...whole, description: 'With `Prefer: return=representation`: the value as it is now.' } }),
+      ...(done && { 204: done }),
+    },
+  }
+}

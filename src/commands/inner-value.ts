@@ -1,0 +1,71 @@
+import { Refusal } from '../errors.ts'
+import { applyJsonPatch, nestingOf, type PatchLimits } from '../json/json-patch.ts'
+import { mergePatch } from '../json/merge-patch.ts'
+import { MAX_NESTING, parseSteps } from '../json/parse-steps.ts'
+import { pathTo } from '../json/pointer.ts'
+import { isArray, type JsonValue, put } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import type { Steps } from '../slices.ts'
+import type { Patch } from './command.ts'
+
+/** A value inside an item, by the segments of a URL after the item's. */
+export class InnerValue {
+  /** As `JSON.stringify` makes it. */
+  readonly text: string
+  readonly #document: JsonValue
+  readonly #whole: string
+  readonly #path: readonly string[]
+
+  private constructor(document: JsonValue, whole: string, path: readonly string[], text: string) {
+    this.#document = document
+    this.#whole = whole
+    this.#path = path
+    this.text = text
+  }
+
+  /** @throws {Refusal} `NotFound` when the item has nothing there. */
+  static *of(whole: string, segments: readonly string[]): Steps<InnerValue> {
+    const document = yield* parseSteps(whole)
+    const found = pathTo(document, segments)
+    if (!found) {
+      throw new Refusal(
+        'NotFound',
+        `The item has nothing at ${segments.join('/')}. A PATCH of the object around it adds a member.`,
+      )
+    }
+    return new InnerValue(document, whole, found.path, yield* stringifySteps(found.value))
+  }
+
+  /** The whole item with this value patched. */
+  *patched(patch: Patch, limits: PatchLimits): Steps<JsonValue> {
+    switch (patch.type) {
+      case 'value':
+        return yield* this.#with(patch.value)
+      case 'merge':
+        return yield* this.#with(yield* mergePatch(yield* parseSteps(this.text), patch.document))
+      case 'operations': {
+        const inside = (path: readonly string[]) => [...this.#path, ...path]
+        const operations = patch.operations.map((operation) => ({
+          ...operation,
+          path: inside(operation.path),
+          ...('from' in operation && { from: inside(operation.from) }),
+        }))
+        return yield* applyJsonPatch(this.#whole, operations, limits)
+      }
+      default:
+        return patch satisfies never
+    }
+  }
+
+  *#with(value: JsonValue): Steps<JsonValue> {
+    if (this.#path.length + nestingOf(yield* stringifySteps(value)) > MAX_NESTING) {
+      throw new Refusal('Unprocessable', `The item would be nested deeper than ${MAX_NESTING}.`)
+    }
+    const last = this.#path.at(-1) as string
+    let parent = this.#document
+    for (const name of this.#path.slice(0, -1)) parent = (parent as Record<string, JsonValue>)[name] as JsonValue
+    if (isArray(parent)) (parent as JsonValue[])[Number(last)] = value
+    else put(parent as Record<string, JsonValue>, last, value)
+    return this.#document
+  }
+}

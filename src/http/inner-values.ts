@@ -1,0 +1,52 @@
+import type { CommandHandler } from '../commands/handler.ts'
+import { OBJECT_ID } from '../events/event.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import { valueAt } from '../json/pointer.ts'
+import { tagOf } from '../json/tag.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import type { Slices, Steps } from '../slices.ts'
+import { type ApiRequest, parseTags, type Reply } from './api.ts'
+import { JSON_TYPE, PATCH_TYPES, parseAnyPatch, readBody } from './bodies.ts'
+import { apiSegments, originOf, refuseUnheeded, wantsRepresentation } from './requests.ts'
+
+interface Writing {
+  readonly handler: Pick<CommandHandler, 'handle'>
+  readonly slices: Slices
+  /** Whether the path is that of a single object, of which all further segments are inside. */
+  readonly isObject: boolean
+}
+
+/** PUT and PATCH of a value inside an item or a single object: one event of the item. */
+export async function writeInside(request: ApiRequest, reply: Reply, writing: Writing): Promise<void> {
+  const { handler, slices, isObject } = writing
+  const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
+  const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
+  const isPatch = request.method === 'PATCH'
+  const body = await readBody(request, isPatch ? PATCH_TYPES : [JSON_TYPE], slices)
+  const patch = isPatch
+    ? await slices.run(() => parseAnyPatch(body), request)
+    : ({ type: 'value', value: body.json } as const)
+  refuseUnheeded(request)
+  const { headers } = request
+  const conditions = { ifMatch: parseTags(headers['if-match']), ifNoneMatch: parseTags(headers['if-none-match']) }
+  const { position, item } = await handler.handle(
+    { type: 'PatchItem', collection, key, inside, patch, ...conditions },
+    originOf(request, body.bytes),
+  )
+  reply.position = position
+  // A JSON Patch may remove the value.
+  const text = item && (await slices.run(() => textAt(item.text, inside), request))
+  if (text !== undefined) reply.set('ETag', tagOf(text))
+  if (text === undefined || !wantsRepresentation(headers)) {
+    reply.status = 204
+    return
+  }
+  reply.set('Preference-Applied', 'return=representation')
+  reply.json(text)
+}
+
+/** The text of what a URL's further segments name within a value; undefined when there is nothing. */
+export function* textAt(whole: string, segments: readonly string[]): Steps<string | undefined> {
+  const found = valueAt(yield* parseSteps(whole), segments)
+  return found === undefined ? undefined : yield* stringifySteps(found)
+}

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { connect } from '../../src/client/index.ts'
+import { send, sendJson } from '../support/requests.ts'
+import { startHere } from '../support/service.ts'
+
+const COMPANY = {
+  id: 1,
+  name: 'ACME',
+  employees: [
+    { id: 7, name: 'Ann', address: { city: 'Oulu' } },
+    { id: 9, name: 'Bob', address: { city: 'Espoo' } },
+  ],
+  tags: ['a', 'b'],
+}
+const DATA = { companies: [COMPANY, { id: 2, name: 'Box' }], profile: { theme: 'dark', window: { width: 80 } } }
+const PATCH = { 'Content-Type': 'application/json-patch+json' }
+
+const start = async (t: Parameters<typeof startHere>[0]) => (await startHere(t, { data: DATA })).url
+const item = async (url: string) => (await send(url, 'GET', '/api/companies/1')).json<typeof COMPANY>()
+
+test('PUT inside an item puts another value there, in one event of the item', async (t) => {
+  const url = await start(t)
+  const before = Number((await send(url, 'GET', '/api')).headers['journal-position'])
+  const reply = await sendJson(url, 'PUT', '/api/companies/1/employees/9/address/city', 'Turku')
+  assert.equal(reply.status, 204)
+  assert.equal(Number(reply.headers['journal-position']), before + 1)
+  const employees = [COMPANY.employees[0], { id: 9, name: 'Bob', address: { city: 'Turku' } }]
+  assert.deepEqual(await item(url), { ...COMPANY, employees })
+  const event = (await send(url, 'GET', `/events/${before + 1}`)).json<{ type: string; id: number }>()
+  assert.deepEqual([event.type, event.id], ['ItemPatched', 1])
+  for (const value of [null, false, 7, ['x'], { a: 1 }]) {
+    assert.equal((await sendJson(url, 'PUT', '/api/companies/1/tags/0', value)).status, 204)
+    assert.deepEqual((await send(url, 'GET', '/api/companies/1/tags/0')).json(), value)
+  }
+})
+
+test('PATCH inside an item takes a merge patch and a JSON Patch, whose pointers begin at the value', async (t) => {
+  const url = await start(t)
+  assert.equal((await sendJson(url, 'PATCH', '/api/companies/1/employees/7', { name: null, age: 40 })).status, 204)
+  assert.deepEqual((await item(url)).employees[0], { id: 7, address: { city: 'Oulu' }, age: 40 })
+  const operations = [
+    { op: 'test', path: '/address/city', value: 'Oulu' },
+    { op: 'move', from: '/address/city', path: '/town' },
+  ]
+  assert.equal((await sendJson(url, 'PATCH', '/api/companies/1/employees/7', operations, PATCH)).status, 204)
+  assert.deepEqual((await item(url)).employees[0], { id: 7, address: {}, age: 40, town: 'Oulu' })
+  const failed = await sendJson(url, 'PATCH', '/api/companies/1/employees/7', operations, PATCH)
+  assert.equal(failed.status, 422)
+  const removal = [{ op: 'remove', path: '' }]
+  assert.equal((await sendJson(url, 'PATCH', '/api/companies/1/tags/0', removal, PATCH)).status, 204)
+  assert.deepEqual((await item(url)).tags, ['b'])
+})
+
+test('a single object is written inside as an item is', async (t) => {
+  const url = await start(t)
+  assert.equal((await sendJson(url, 'PUT', '/api/profile/window/width', 120)).status, 204)
+  assert.equal((await sendJson(url, 'PATCH', '/api/profile/window', { height: 40 })).status, 204)
+  assert.equal((await sendJson(url, 'PUT', '/api/profile/theme', 'light')).status, 204)
+  const now = { theme: 'light', window: { width: 120, height: 40 } }
+  assert.deepEqual((await send(url, 'GET', '/api/profile')).json(), now)
+  assert.equal((await sendJson(url, 'PUT', '/api/profile/colour', 'red')).status, 404)
+})
+
+test('what is not there is 404, another id 409, and what makes no item 422', async (t) => {
+  const url = await start(t)
+  const status = async (method: string, path: string, body: unknown) => (await sendJson(url, method, path, body)).status
+  for (const method of ['PUT', 'PATCH']) {
+    assert.equal(await status(method, '/api/companies/1/address', { a: 1 }), 404)
+    assert.equal(await status(method, '/api/companies/1/name/x', { a: 1 }), 404)
+    assert.equal(await status(method, '/api/companies/1/tags/2', { a: 1 }), 404)
+    assert.equal(await status(method, '/api/companies/3/name', { a: 1 }), 404)
+    assert.equal(await status(method, '/api/nothing/3/name', { a: 1 }), 404)
+  }
+  for (const name of ['constructor', '__proto__', 'toString', 'length'])
+    assert.equal(await status('PUT', `/api/companies/1/${name}`, 1), 404, name)
+  assert.equal(await status('PUT', '/api/companies/1/tags/length', 1), 404)
+  assert.equal(await status('PUT', '/api/companies/1/id', 5), 409)
+  assert.equal(await status('PUT', '/api/companies/1/id', null), 409)
+  assert.equal(await status('PUT', '/api/companies/1/id', 1), 204)
+  const deep = JSON.parse(`${'['.repeat(99)}${']'.repeat(99)}`) as unknown
+  assert.equal(await status('PUT', '/api/companies/1/name', deep), 204)
+  assert.equal(await status('PUT', '/api/companies/1/employees/7/name', deep), 422)
+  assert.equal((await send(url, 'PUT', '/api/companies/1/tags')).status, 400)
+  assert.equal((await send(url, 'DELETE', '/api/companies/1/tags')).status, 405)
+  assert.equal((await send(url, 'OPTIONS', '/api/companies/1/tags')).headers.allow, 'GET, HEAD, PUT, PATCH, OPTIONS')
+})
+
+test('If-Match takes the tag of the value or of the item, and the answer has the tag of the value', async (t) => {
+  const url = await start(t)
+  const path = '/api/companies/1/tags'
+  const put = (value: unknown, headers: Record<string, string>) => sendJson(url, 'PUT', path, value, headers)
+  const tagOf = async (where: string) => String((await send(url, 'GET', where)).headers.etag)
+  const [ofItem, ofValue] = [await tagOf('/api/companies/1'), await tagOf(path)]
+  const first = await put(['c'], { 'If-Match': ofItem })
+  assert.equal(first.status, 204)
+  assert.equal(first.headers.etag, await tagOf(path))
+  assert.equal((await put(['d'], { 'If-Match': ofItem })).status, 412)
+  assert.equal((await put(['d'], { 'If-Match': ofValue })).status, 412)
+  assert.equal((await put(['d'], { 'If-None-Match': '*' })).status, 412)
+  const second = await put(['d'], { 'If-Match': String(first.headers.etag), Prefer: 'return=representation' })
+  assert.deepEqual(
+    [second.status, second.json(), second.headers['preference-applied']],
+    [200, ['d'], 'return=representation'],
+  )
+  const sent = { 'Idempotency-Key': 'once', 'If-Match': String(second.headers.etag) }
+  const once = await put(['e'], sent)
+  const again = await put(['e'], sent)
+  assert.deepEqual([once.status, again.status], [204, 204])
+  assert.equal(again.headers['journal-position'], once.headers['journal-position'])
+})
+
+test('the client reads and writes inside an item and a single object', async (t) => {
+  const url = await start(t)
+  const client = connect(url)
+  t.after(() => client.close())
+  const city = client.collection<typeof COMPANY>('companies').item(1).at<string>('employees', 9, 'address', 'city')
+  const read = await city.get()
+  assert.equal(read.value, 'Espoo')
+  const written = await city.replace('Vaasa', { ifMatch: read.etag })
+  assert.equal(written.etag, (await city.get()).etag)
+  await assert.rejects(city.replace('Kemi', { ifMatch: read.etag }), { status: 412 })
+  const window = client.object<typeof DATA.profile>('profile').at<{ width: number; height?: number }>('window')
+  await window.patch({ height: 4 })
+  await window.patch([{ op: 'remove', path: '/width' }])
+  assert.deepEqual((await window.get()).value, { height: 4 })
+})
