@@ -107,7 +107,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const requests = new RequestTimes()
     const { bodyBytes, batchBytes, batchItems } = limits
     const bodies = { bodyBytes, batchBytes, batchItems }
-    const all = apiResources({ views, past, queries, handler, journal, now, bodies, limits: query })
+    const { useResultObject } = settings.api
+    const all = apiResources({ views, past, queries, handler, journal, now, bodies, limits: query, useResultObject })
     const position = () => views.position
     const building = () => engine.building?.()
     const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
@@ -152,6 +153,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         swaggerAssets,
         schemes: gate.access?.schemes ?? [],
         isReadOnly: readOnly !== undefined,
+        useResultObject,
         streams: new FileStreams(descriptors.files),
       },
       metrics: metricsOf({

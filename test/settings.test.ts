@@ -49,6 +49,7 @@ function mistakes(given: Given, ...patterns: readonly RegExp[]): void {
 /** Settings with a default, another value as text, and where they are found. */
 const KEYS: readonly [string, boolean | number, string, (settings: Settings) => unknown][] = [
   ['Common.EagerDataReload', false, 'true', ({ common }) => common.eagerDataReload],
+  ['Api.UseResultObject', false, 'true', ({ api }) => api.useResultObject],
   ['Api.UpsertOnPut', false, 'true', ({ api }) => api.upsertOnPut],
   ['Api.ClientIdsOnPost', false, 'true', ({ api }) => api.clientIdsOnPost],
   ['Limits.BatchBytes', 10 * 1024 * 1024, '4096', ({ limits }) => limits.batchBytes],
@@ -315,7 +316,10 @@ test('a value of the wrong type is a mistake that says what was expected', () =>
 test('unknown keys and sections of the file are mistakes that name what there is', () => {
   const file = (content: unknown): Given => ({ files: { '/work/appsettings.json': content } })
   mistakes(file({ Api: { UpsertOnPost: true } }), /Api\.UpsertOnPost; did you mean Api\.UpsertOnPut\?/)
-  mistakes(file({ Api: { Colour: true } }), /Api\.Colour; there are Api\.ReadOnly, Api\.UpsertOnPut, .*Api\.Schemas/)
+  mistakes(
+    file({ Api: { Colour: true } }),
+    /Api\.Colour; there are Api\.ReadOnly, Api\.UseResultObject, Api\.UpsertOnPut, .*Api\.Schemas/,
+  )
   mistakes(file({ api: { UpsertOnPut: true } }), /"api".*Api/)
   mistakes(file({ Api: { upsertOnPut: true } }), /Api\.upsertOnPut/)
   mistakes(file({ Api: true }), /Api/)

@@ -257,8 +257,10 @@ export class Query<T extends object> {
     options: { readonly signal?: AbortSignal },
   ): Promise<Page<T>> {
     const response = await this.#ask(paging, options)
+    const body = (await response.json()) as T[] | { readonly results: T[] }
     return {
-      items: (await response.json()) as T[],
+      // With Api.UseResultObject a page is an object.
+      items: Array.isArray(body) ? body : body.results,
       total: Number(response.headers.get('X-Total-Count')),
       position: positionOf(response),
       etag: response.headers.get('ETag') ?? undefined,

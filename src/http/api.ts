@@ -25,6 +25,8 @@ export class ApiRequest {
   /** As sent, without the query. */
   readonly path: string
   readonly querystring: string
+  /** Below which clients see the server: empty, or a path without a slash at its end. */
+  readonly base: string
   readonly principal: Principal
   readonly requestId: string
   /** Reads the body, decompressed, up to `Limits.BodyBytes`. */
@@ -36,6 +38,7 @@ export class ApiRequest {
     this.incoming = incoming
     this.path = parts.path
     this.querystring = parts.querystring
+    this.base = parts.base
     this.principal = parts.principal
     this.requestId = parts.requestId
     this.bytes = parts.bytes
@@ -74,7 +77,7 @@ export class ApiRequest {
   }
 }
 
-type RequestParts = 'path' | 'querystring' | 'principal' | 'requestId' | 'bytes'
+type RequestParts = 'path' | 'querystring' | 'base' | 'principal' | 'requestId' | 'bytes'
 
 /** A response. If a route throws, the headers that it has set are sent with the problem. */
 export class Reply {

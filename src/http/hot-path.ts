@@ -51,7 +51,8 @@ export function hotPath(options: HotPathOptions): Front {
     const requestId = requestIdOf(headers, newId)
     const querystring = end < 0 ? '' : url.slice(end + 1)
     const bytes = () => gatherBody(request, { bytes: bodyBytes, listBytes: bodyBytes })
-    const asked = new ApiRequest(request, { path, querystring, principal, requestId, bytes })
+    const base = publicPath(response, '')
+    const asked = new ApiRequest(request, { path, querystring, base, principal, requestId, bytes })
     const reply = new Reply(['X-Request-Id', requestId, ...common])
     const failed = (error: unknown): void => {
       if (!isClientGone(error)) log.error({ err: error, requestId, method }, 'a response failed')

@@ -6,17 +6,9 @@ import type { Journal } from '../events/journal.ts'
 import { tagOf } from '../json/tag.ts'
 import { collectionPath, itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
-import type { Answer } from '../projections/query/answer.ts'
-import { AnswerCache, type CachedAnswer } from '../projections/query/answer-cache.ts'
+import { AnswerCache } from '../projections/query/answer-cache.ts'
 import type { AnsweredAt, Queries, QuerySource } from '../projections/query/queries.ts'
-import {
-  mayBeRelative,
-  type PageLink,
-  type Parameter,
-  pageLinks,
-  parseQuery,
-  type Query,
-} from '../projections/query/query.ts'
+import { mayBeRelative, type Parameter, parseQuery } from '../projections/query/query.ts'
 import { tookTooLong } from '../projections/query/too-long.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices } from '../slices.ts'
@@ -28,6 +20,7 @@ import { createCollection, deleteItems } from './collections.ts'
 import { Exports, exportOf, type TaggedQuery } from './export.ts'
 import { formOf } from './formats/forms.ts'
 import { textAt, writeInside } from './inner-values.ts'
+import { linkOf, replyPage, resultObject } from './pages.ts'
 import {
   apiSegments,
   type HttpQueryLimits,
@@ -47,10 +40,10 @@ export interface ItemsOptions {
   readonly now: () => Date
   readonly bodies: Pick<BatchesOptions, 'bodyBytes' | 'batchBytes' | 'batchItems'>
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
+  /** A page of a collection is an object as FakeServer's. */
+  readonly useResultObject: boolean
 }
 
-/** Clients accept headers of 16 KiB in total. */
-const LINK_BYTES = 8 * 1024
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
 /** POST has a route as well: its 409 explains what objects support instead. */
 const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
@@ -67,6 +60,7 @@ export function apiResources({
   now,
   bodies,
   limits,
+  useResultObject,
 }: ItemsOptions): readonly ApiResource[] {
   const answers = new AnswerCache(CACHED_BYTES)
   const slices = new Slices()
@@ -92,7 +86,7 @@ export function apiResources({
         const form = formOf(request)
         reply.vary('Accept')
         const present = views.find(name)
-        const cached = form === 'json' && present && answers.find(request.url, present.position)
+        const cached = form === 'json' && present && answers.find(request.base + request.url, present.position)
         if (cached) {
           reflect(reply, undefined)
           if (!reply.isNotModified(request, tagAt(present.position))) replyPage(reply, cached)
@@ -260,11 +254,13 @@ export function apiResources({
         throw unknownCollection(name)
       }
       if (isTagged) reply.set('ETag', tagAt(position))
-      const page = { text, total, link: linkOf(name, parameters, query, total) }
-      replyPage(reply, page)
+      const path = request.base + collectionPath(name)
+      const body = useResultObject ? resultObject({ text, total }, path, parameters, query) : text
+      const page = { total, link: linkOf(name, parameters, query, total) }
+      replyPage(reply, { ...page, text: body })
       // Long pages are not cached.
-      if (isTagged && source === views.find(name) && typeof text === 'string') {
-        answers.note(request.url, position, { ...page, text })
+      if (isTagged && source === views.find(name) && typeof body === 'string') {
+        answers.note(request.base + request.url, position, { ...page, text: body })
       }
     }
     const answer = queries.answer(source, query, askerOf(request))
@@ -322,28 +318,6 @@ export function apiResources({
 }
 
 type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
-
-type Page = Omit<CachedAnswer, 'text'> & Pick<Answer, 'text'>
-
-function replyPage(reply: Reply, { text, total, link }: Page): void {
-  reply.set('X-Total-Count', String(total))
-  if (link !== undefined) reply.set('Link', link)
-  reply.json(text)
-}
-
-function linkOf(name: string, parameters: readonly Parameter[], { page }: Query, total: number): string | undefined {
-  return linkHeader(collectionPath(name), pageLinks(parameters, page, total))
-}
-
-/** Links repeat the query: for a very long one only the next page fits, or none. */
-function linkHeader(path: string, links: readonly PageLink[]): string | undefined {
-  const linksOf = (wanted: typeof links): string =>
-    wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
-  const all = linksOf(links)
-  if (all.length <= LINK_BYTES) return all
-  const next = linksOf(links.filter(({ relation }) => relation === 'next'))
-  return next !== '' && next.length <= LINK_BYTES ? next : undefined
-}
 
 function unknownCollection(name: string): Refusal {
   return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)

@@ -8,6 +8,7 @@ import { securedComponents, securedPaths, tokenPaths } from './openapi/access.ts
 import { headers, ref, responses, schemas } from './openapi/components.ts'
 import { itemPaths, namesPath, objectPaths, valuePath } from './openapi/item-paths.ts'
 import { parameters } from './openapi/parameters.ts'
+import { withResultObjects } from './openapi/result-object.ts'
 import { schemaOf } from './openapi/schema-of.ts'
 import { servicePaths } from './openapi/service-paths.ts'
 
@@ -17,6 +18,8 @@ export interface OpenApiOptions {
   /** The authentication schemes; none if authentication is off. */
   readonly schemes: readonly Scheme[]
   readonly isReadOnly?: boolean
+  /** As `Api.UseResultObject` says. */
+  readonly useResultObject?: boolean
 }
 
 /**
@@ -87,8 +90,12 @@ export class OpenApi {
 }
 
 /** Creates the document in OpenAPI 3.1. */
-function* describing({ version, views, schemes, isReadOnly = false }: OpenApiOptions): Steps<string> {
-  const served = (paths: JsonObject): JsonObject => securedPaths(isReadOnly ? readable(paths) : paths, schemes)
+function* describing(options: OpenApiOptions): Steps<string> {
+  const { version, views, schemes, isReadOnly = false, useResultObject = false } = options
+  const served = (all: JsonObject): JsonObject => {
+    const paths = useResultObject ? withResultObjects(all) : all
+    return securedPaths(isReadOnly ? readable(paths) : paths, schemes)
+  }
   const tags: JsonObject[] = []
   const paths: string[] = []
   const itemSchemas: string[] = []

@@ -4,6 +4,7 @@ import type { Context, Middleware } from 'koa'
 import type { Principal } from '../access/access.ts'
 import { Refusal } from '../errors.ts'
 import { ApiRequest, type ApiResource, type Method, Reply } from './api.ts'
+import { publicPath } from './base-path.ts'
 import { PATCH_TYPES } from './bodies.ts'
 import { principalOf } from './guard.ts'
 import { bodyOf } from './koa-body.ts'
@@ -24,6 +25,7 @@ export function apiResource(router: Router, { path, routes, methodsAt }: ApiReso
       const request = new ApiRequest(ctx.req, {
         path: ctx.path,
         querystring: ctx.querystring,
+        base: publicPath(ctx.res, ''),
         principal: principalOf(ctx) as Principal,
         requestId: ctx.state.requestId as string,
         bytes: async () => {

@@ -40,6 +40,7 @@ export const KEYS = {
     SECONDS_A_WEEK,
   ),
   'Api.ReadOnly': boolean('refuse all writes and merge no edits of the data file, as --read-only does'),
+  'Api.UseResultObject': boolean('a page of a collection is an object with results, link and count'),
   'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
   'Api.ClientIdsOnPost': boolean('POST keeps the id that the client sends'),
   'Authentication.Enabled': boolean('requests need credentials'),

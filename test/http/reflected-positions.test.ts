@@ -44,7 +44,17 @@ function served(slices = new Slices()) {
   }
   const past = new Past(journal, views, history)
   const queries = new Queries({ views, bytes: 2 ** 20, slices })
-  const resources = apiResources({ views, handler, past, queries, journal, now, bodies: BODIES, limits: LIMITS })
+  const resources = apiResources({
+    views,
+    handler,
+    past,
+    queries,
+    journal,
+    now,
+    bodies: BODIES,
+    limits: LIMITS,
+    useResultObject: false,
+  })
   const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)
     await resource?.routes.GET?.(apiRequest(path, querystring, headers), reply)

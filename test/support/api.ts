@@ -8,6 +8,7 @@ export function apiRequest(path: string, querystring = '', headers: IncomingHttp
   return new ApiRequest(request as IncomingMessage, {
     path,
     querystring,
+    base: '',
     principal: { actor: 'ada', role: 'admin' },
     requestId: 'r',
     bytes: () => Promise.reject(new Error('there is no body')),

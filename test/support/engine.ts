@@ -17,7 +17,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   urls: [],
   common: { eagerDataReload: false },
   dataFile: { write: 'auto', maxDelaySeconds: undefined },
-  api: { readOnly: false, upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
+  api: { readOnly: false, useResultObject: false, upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
   authentication: {
     enabled: false,
     schemes: [],

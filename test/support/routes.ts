@@ -61,6 +61,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
         now,
         bodies,
         limits,
+        useResultObject: false,
       }),
       ...eventResources({
         journal,

@@ -217,13 +217,16 @@ class Server extends EventTarget {
 async function answerOf(response) {
   const { status, headers } = response
   const isJson = /json/.test(headers.get('Content-Type') ?? '')
+  const isList = headers.has('X-Total-Count')
+  const body = isJson && status !== 304 ? await response.json().catch(() => undefined) : undefined
   return {
     status,
     headers,
-    body: isJson && status !== 304 ? await response.json().catch(() => undefined) : undefined,
+    // With Api.UseResultObject a page of a list is an object.
+    body: isList && body && !Array.isArray(body) ? body.results : body,
     position: Number(headers.get('Journal-Position')),
     total: Number(headers.get('X-Total-Count')),
-    isList: headers.has('X-Total-Count'),
+    isList,
     next: /<[^>?]*(\?[^>]*)>; rel="next"/.exec(headers.get('Link') ?? '')?.[1],
   }
 }

@@ -1,0 +1,54 @@
+import { collectionPath } from '../projections/address.ts'
+import { type Answer, LongText } from '../projections/query/answer.ts'
+import type { CachedAnswer } from '../projections/query/answer-cache.ts'
+import { type PageLink, type Parameter, pageLinks, type Query } from '../projections/query/query.ts'
+import type { Reply } from './api.ts'
+
+/** Clients accept headers of 16 KiB in total. */
+const LINK_BYTES = 8 * 1024
+
+export type Page = Omit<CachedAnswer, 'text'> & Pick<Answer, 'text'>
+
+export function replyPage(reply: Reply, { text, total, link }: Page): void {
+  reply.set('X-Total-Count', String(total))
+  if (link !== undefined) reply.set('Link', link)
+  reply.json(text)
+}
+
+export function linkOf(
+  name: string,
+  parameters: readonly Parameter[],
+  { page }: Query,
+  total: number,
+): string | undefined {
+  return linkHeader(collectionPath(name), pageLinks(parameters, page, total))
+}
+
+/** Links repeat the query: for a very long one only the next page fits, or none. */
+function linkHeader(path: string, links: readonly PageLink[]): string | undefined {
+  const linksOf = (wanted: typeof links): string =>
+    wanted.map(({ relation, search }) => `<${path}?${search}>; rel="${relation}"`).join(', ')
+  const all = linksOf(links)
+  if (all.length <= LINK_BYTES) return all
+  const next = linksOf(links.filter(({ relation }) => relation === 'next'))
+  return next !== '' && next.length <= LINK_BYTES ? next : undefined
+}
+
+/** FakeServer's object around a page (`Api.UseResultObject`). `path` is the collection's as clients see it. */
+export function resultObject(
+  { text, total }: Answer,
+  path: string,
+  parameters: readonly Parameter[],
+  { page }: Query,
+): string | LongText {
+  const searches = new Map(pageLinks(parameters, page, total).map(({ relation, search }) => [relation, search]))
+  const to = (relation: PageLink['relation']): string =>
+    searches.has(relation) ? `${path}?${searches.get(relation)}` : ''
+  const { family, offset, size } = page
+  const link = { Prev: to('prev'), Next: to('next'), First: to('first'), Last: to('last') }
+  const start = family.pages ? Math.floor(offset / size) + 1 : offset
+  const rest = JSON.stringify({ link, count: total, [family.start]: start, [family.size]: size })
+  const [before, after] = ['{"results":', `,${rest.slice(1)}`]
+  if (typeof text === 'string') return before + text + after
+  return new LongText([before, ...text.pieces, after], text.bytes + before.length + Buffer.byteLength(after))
+}
