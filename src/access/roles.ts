@@ -24,6 +24,8 @@ interface Surface {
  * items.
  */
 const SURFACES: readonly Surface[] = [
+  // A POST replaces all collections.
+  { path: /^\/api\/?$/i, safe: 'reader', unsafe: 'admin' },
   { path: /^\/api(\/|$)/i, safe: 'reader', unsafe: 'writer' },
   { path: /^\/events(\/|$)/i, safe: 'reader', unsafe: 'reader' },
   { path: /^\/metrics(\/|$)/i, safe: 'reader', unsafe: 'reader' },

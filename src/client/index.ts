@@ -31,6 +31,7 @@ export {
   connect,
   type Health,
   Recollect,
+  type Replaced,
   type Restored,
   type RestoreRequest,
 } from './recollect.ts'

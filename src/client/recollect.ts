@@ -40,6 +40,16 @@ export interface Restored {
   readonly changes: readonly { readonly type: string; readonly collection: string; readonly id?: string | number }[]
 }
 
+export interface Replaced {
+  readonly position: number
+  readonly dryRun: boolean
+  readonly events: number
+  /** Items and single objects. */
+  readonly created: number
+  readonly replaced: number
+  readonly deleted: number
+}
+
 /** A client of one server. Opens its connection on first use. */
 export class Recollect {
   readonly url: string
@@ -121,6 +131,15 @@ export class Recollect {
   async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
     const body = { ...request, to: typeof to === 'number' ? to : momentOf(to) }
     return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Promise<Restored>
+  }
+
+  /** Puts lists of items and single objects, by their names, in place of all that there are, which takes the role admin. */
+  async replaceAll(
+    data: Readonly<Record<string, object>>,
+    { dryRun = false }: { readonly dryRun?: boolean } = {},
+  ): Promise<Replaced> {
+    const response = await this.#requests.send('POST', dryRun ? '/api?dryRun=true' : '/api', { body: data })
+    return response.json() as Promise<Replaced>
   }
 
   /** Closes the connection and every live list, and aborts pending requests. */

@@ -1,4 +1,5 @@
 import { Item } from '../collections/item.ts'
+import type { FileItem } from '../collections/snapshot.ts'
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { BulkOutcome, CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
 import type { Former, Restoration } from '../commands/restore.ts'
@@ -6,7 +7,8 @@ import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
-import { isArray, type JsonObject } from '../json/value.ts'
+import { parseText } from '../json/parse-text.ts'
+import { isArray, type JsonObject, own } from '../json/value.ts'
 import { type List, LongList } from '../long-list.ts'
 import { diskFull } from './cluster-journal.ts'
 import type { Exchange } from './exchange.ts'
@@ -198,11 +200,14 @@ function restorationOf(text: RestorationText): Restoration {
 function formerText(former: Former): FormerText {
   const items = Array.from(former.items())
   const [first] = items
-  return first?.id === OBJECT_ID ? first.value : items.map(({ value }) => value)
+  const values = items.map(({ text }) => parseText(text) as JsonObject)
+  return first?.id === OBJECT_ID ? (values[0] as JsonObject) : values
 }
 
-function itemsOf(former: FormerText): readonly Item[] {
-  return isArray(former) ? former.map((value) => itemOf(value as JsonObject)) : [itemOf(former, OBJECT_ID)]
+function itemsOf(former: FormerText): readonly FileItem[] {
+  const single = (value: JsonObject): FileItem => ({ id: OBJECT_ID, text: JSON.stringify(value) })
+  if (!isArray(former)) return [single(former)]
+  return former.map((value) => ({ id: own(value, 'id') as ItemId | undefined, text: JSON.stringify(value) }))
 }
 
 function itemOf(value: JsonObject, key?: string): Item {

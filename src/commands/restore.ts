@@ -1,6 +1,6 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
-import type { Item } from '../collections/item.ts'
-import { FileItems } from '../collections/snapshot.ts'
+import { type Item, keyOf } from '../collections/item.ts'
+import { type FileItem, FileItems } from '../collections/snapshot.ts'
 import { Refusal } from '../errors.ts'
 import { OBJECT_ID } from '../events/event.ts'
 import type { Steps } from '../slices.ts'
@@ -8,9 +8,9 @@ import type { Accepted } from './decide.ts'
 import type { Rules } from './rules.ts'
 import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './take-in.ts'
 
-/** A collection at an earlier position. It does not change. */
+/** The items that a collection is to have. They do not change. Items without an id get one. */
 export interface Former {
-  items(): Iterable<Item>
+  items(): Iterable<FileItem>
 }
 
 /** The state to restore: whole collections, or one item. Undefined: it did not exist. */
@@ -72,10 +72,11 @@ function itemOf(collection: CollectionState, key: string): Item | undefined {
   return isItem(found) ? found : undefined
 }
 
-function* fileItems(all: Iterable<Item>, before: Before): Steps<FileItems> {
+function* fileItems(all: Iterable<FileItem>, before: Before): Steps<FileItems> {
   const items = new FileItems()
   for (const item of all) {
-    if (before.item(item.key)?.text !== item.text) items.edit(items.length, item)
+    const now = item.id === undefined ? undefined : before.item(keyOf(item.id))
+    if (now?.text !== item.text) items.edit(items.length, item)
     items.add(item.id)
     yield
   }

@@ -23,7 +23,7 @@ export interface DeletionOptions {
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
-const DRY_RUN = 'dryRun'
+export const DRY_RUN = 'dryRun'
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
 /** Comparison operators. */
@@ -83,11 +83,10 @@ export async function deleteItems(
 
 function parseDeletion(parameters: readonly Parameter[]) {
   const filters: Parameter[] = []
-  const dryRun: string[] = []
   for (const parameter of parameters) {
-    const { name, value } = parameter
-    if (name === DRY_RUN) dryRun.push(value)
-    else if (WITHOUT_FILTERS.has(name) || FOREIGN.includes(name)) {
+    const { name } = parameter
+    if (name === DRY_RUN) continue
+    if (WITHOUT_FILTERS.has(name) || FOREIGN.includes(name)) {
       const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q and dryRun'
       throw new Refusal(
         'Invalid',
@@ -95,10 +94,15 @@ function parseDeletion(parameters: readonly Parameter[]) {
       )
     } else filters.push(parameter)
   }
-  if (dryRun.length > 1 || !['true', 'false'].includes(dryRun[0] ?? 'false')) {
+  return { filters, isDryRun: parseDryRun(parameters) }
+}
+
+export function parseDryRun(parameters: readonly Parameter[]): boolean {
+  const given = parameters.filter(({ name }) => name === DRY_RUN).map(({ value }) => value)
+  if (given.length > 1 || !['true', 'false'].includes(given[0] ?? 'false')) {
     throw new Refusal('Invalid', 'The parameter dryRun must be true or false, once.')
   }
-  return { filters, isDryRun: dryRun[0] === 'true' }
+  return given[0] === 'true'
 }
 
 /** Compared as text, nearly all times are less than `now-30d`: DELETE would delete far more than intended. */
@@ -113,7 +117,7 @@ function checkFilters({ filters }: Query): void {
 }
 
 /** Entity tags of collections do not cover items written since, so conditions are rejected. */
-function refuseConditions({ headers }: ApiRequest): void {
+export function refuseConditions({ headers }: ApiRequest): void {
   for (const name of ['if-match', 'if-none-match'] as const) {
     if (headers[name] === undefined) continue
     throw new Refusal(

@@ -21,6 +21,7 @@ import { Exports, exportOf, type TaggedQuery } from './export.ts'
 import { formOf } from './formats/forms.ts'
 import { textAt, writeInside } from './inner-values.ts'
 import { linkOf, replyPage, resultObject } from './pages.ts'
+import { replaceAll } from './replacement.ts'
 import {
   apiSegments,
   type HttpQueryLimits,
@@ -33,7 +34,7 @@ import { allowOf, notAllowed } from './resource.ts'
 
 export interface ItemsOptions {
   readonly views: Views
-  readonly handler: Pick<CommandHandler, 'handle' | 'bulk'>
+  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
   readonly past: Past
   readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
@@ -75,6 +76,8 @@ export function apiResources({
         const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
         if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
       },
+      POST: (request, reply) =>
+        replaceAll(request, reply, { handler, views, slices, limits, batchBytes: bodies.batchBytes }),
     },
   }
 

@@ -22,8 +22,8 @@ interface Resource {
 }
 
 const RESOURCES: readonly Resource[] = [
-  { path: '/api', allow: 'GET, HEAD, OPTIONS', get: 200 },
-  { path: '/api/', allow: 'GET, HEAD, OPTIONS', get: 200 },
+  { path: '/api', allow: 'GET, HEAD, POST, OPTIONS', get: 200 },
+  { path: '/api/', allow: 'GET, HEAD, POST, OPTIONS', get: 200 },
   { path: '/api/things', allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS', get: 200 },
   { path: '/api/things/', allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS', get: 200 },
   { path: '/api/empty', allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS', get: 200 },

@@ -40,6 +40,7 @@ function served(slices = new Slices()) {
   write()
   const handler = {
     bulk: () => Promise.reject(new Error('nothing is written')),
+    restore: () => Promise.reject(new Error('nothing is restored')),
     handle: () => Promise.reject(new Error('nothing is written here')),
   }
   const past = new Past(journal, views, history)

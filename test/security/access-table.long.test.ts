@@ -41,7 +41,7 @@ const READ = { safe: 'reader', unsafe: 'reader' } as const
 const ADMIN = { safe: 'admin', unsafe: 'admin' } as const
 
 const TABLE: readonly Row[] = [
-  { route: '/api', path: '/api', ...ITEMS, get: 200, others: {} },
+  { route: '/api', path: '/api', safe: 'reader', unsafe: 'admin', get: 200, others: { POST: 400 } },
   { route: '/api/:collection', path: '/api/sensors', ...ITEMS, get: 200, others: { POST: 400, PUT: 400, DELETE: 400 } },
   {
     route: '/api/:collection',

@@ -27,6 +27,18 @@ export const bulkSchemas = {
       },
     },
   },
+  Replaced: {
+    type: 'object',
+    required: ['position', 'dryRun', 'events', 'created', 'replaced', 'deleted'],
+    properties: {
+      position: { type: 'integer', minimum: 0 },
+      dryRun: { type: 'boolean' },
+      events: { type: 'integer', minimum: 0 },
+      created: { type: 'integer', minimum: 0, description: 'Items and single objects.' },
+      replaced: { type: 'integer', minimum: 0 },
+      deleted: { type: 'integer', minimum: 0 },
+    },
+  },
   Deleted: {
     type: 'object',
     required: ['deleted', 'dryRun', 'ids'],

@@ -184,6 +184,20 @@ export const namesPath = pathItem('/api', {
       },
       problems: [400, 503],
     },
+    POST: {
+      summary: 'Replace everything',
+      description:
+        'The body is a data file: lists of items and single objects by their names. They take the place of all that there are, in one write, which `/admin/restore` can undo.',
+      parameters: ['dryRun'],
+      requestBody: {
+        required: true,
+        content: content({ type: 'object', additionalProperties: { type: ['array', 'object'] } }, JSON_TYPE),
+      },
+      responses: {
+        200: { description: 'What was changed, or would be.', content: content(ref('schemas', 'Replaced'), JSON_TYPE) },
+      },
+      problems: [400, 413, 415, 422, 503, 504, 507],
+    },
   },
 })
 

@@ -60,7 +60,7 @@ export const parameters = {
   offset: query('offset', 'How many items to pass over. With `limit`.', fromZero),
   limit: query('limit', 'How many items to answer with.', fromOne),
   all: query('all', '`true`: the whole result as a stream, instead of a page.', { type: 'boolean' }),
-  dryRun: query('dryRun', '`true`: only say what would be deleted.', { type: 'boolean' }),
+  dryRun: query('dryRun', '`true`: only say what would be deleted or replaced.', { type: 'boolean' }),
   fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
   aggregate: list(
     'aggregate',

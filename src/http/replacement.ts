@@ -1,0 +1,69 @@
+import type { CommandHandler } from '../commands/handler.ts'
+import type { Former } from '../commands/restore.ts'
+import { Refusal } from '../errors.ts'
+import type { DomainEvent } from '../events/event.ts'
+import { contentsOfBody } from '../projections/data-file/body.ts'
+import type { Views } from '../projections/views.ts'
+import type { Slices, Steps } from '../slices.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import { gatherBody } from './batch-body.ts'
+import { JSON_TYPE, readBytes } from './bodies.ts'
+import { DRY_RUN, parseDryRun, refuseConditions } from './collections.ts'
+import { type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+
+export interface ReplacementOptions {
+  readonly handler: Pick<CommandHandler, 'restore'>
+  readonly views: Pick<Views, 'names'>
+  readonly slices: Slices
+  readonly limits: HttpQueryLimits
+  /** Bytes of the body. */
+  readonly batchBytes: number
+}
+
+const NO_BODY = new Uint8Array()
+/** Events that are counted in one step. */
+const STEP_EVENTS = 4096
+
+/** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
+export async function replaceAll(request: ApiRequest, reply: Reply, options: ReplacementOptions): Promise<void> {
+  const { handler, views, slices, limits, batchBytes } = options
+  refuseConditions(request)
+  refuseUnheeded(request)
+  const parameters = parametersOf(request, limits)
+  const other = parameters.find(({ name }) => name !== DRY_RUN)
+  if (other) throw new Refusal('Invalid', `A POST of all collections takes no parameter ${other.name}, only dryRun.`)
+  const isDryRun = parseDryRun(parameters)
+  const source = {
+    headers: request.headers,
+    bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
+  }
+  const { bytes } = await readBytes(source, [JSON_TYPE])
+  const file = await contentsOfBody(bytes as Buffer, slices)
+  const collections = new Map<string, Former | undefined>(views.names().map((name) => [name, undefined]))
+  for (const [name, { edited }] of file) {
+    const items = Array.from(edited, ({ item }) => item)
+    collections.set(name, { items: () => items })
+  }
+  const { actor, requestId } = originOf(request, NO_BODY)
+  const { position, events } = await handler.restore(
+    { type: 'collections', collections },
+    { actor, requestId },
+    isDryRun,
+  )
+  reply.position = position
+  const counts = await slices.run(() => countsOf(events))
+  reply.json(JSON.stringify({ position, dryRun: isDryRun, events: events.length, ...counts }))
+}
+
+/** Items and single objects. */
+function* countsOf(events: Iterable<DomainEvent>): Steps<Readonly<Record<string, number>>> {
+  const counts = { created: 0, replaced: 0, deleted: 0 }
+  let seen = 0
+  for (const { type } of events) {
+    if (++seen % STEP_EVENTS === 0) yield
+    if (type === 'ItemCreated' || type === 'ObjectCreated') counts.created++
+    else if (type === 'ItemReplaced') counts.replaced++
+    else if (type === 'ItemDeleted' || type === 'ObjectDeleted') counts.deleted++
+  }
+  return counts
+}
