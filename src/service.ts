@@ -85,7 +85,15 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     // Which fields there are is not for everybody.
     const [building] = queries.list().flatMap(({ built }) => built ?? [])
     const indexing = building !== undefined && { indexing: Math.round(building * 1000) / 1000 }
-    return { status, position: views.position, uptime, version, ...parts, ...indexing }
+    return {
+      status,
+      position: views.position,
+      uptime,
+      version,
+      readOnly: readOnly !== undefined,
+      ...parts,
+      ...indexing,
+    }
   }
   const { limits, cors } = settings
   const descriptors = shareDescriptors(surroundings.descriptors)

@@ -34,3 +34,29 @@ test('the page to try the API shows its operations, without an error or a reques
   await page.locator('.opblock').first().waitFor()
   assert.deepEqual([errors, outside], [[], []])
 })
+
+test('on a read-only server the pages say so, and offer nothing that writes', { skip: withoutBrowser }, async (t) => {
+  const mac = 'E1:09:5C:D2:77:40'
+  for (const [flags, count] of [
+    [[], 1],
+    [['--read-only', '--Api.UseResultObject', 'true'], 0],
+  ] as const) {
+    const server = await startServer(t, { data: SAMPLE, flags })
+    const { page, errors } = await openPage(t, `${server.url}/?collection=sensors&item=${encodeURIComponent(mac)}`)
+    await page.locator('#state[data-state=live]').waitFor()
+    await page.locator('#item .value').waitFor()
+    await page.locator('#table').getByRole('link', { name: mac }).waitFor()
+    for (const name of ['New item', 'Edit', 'Delete'])
+      assert.equal(await page.getByRole('button', { name, exact: true }).count(), count, name)
+    assert.equal(await page.locator('#who').textContent(), count === 0 ? 'read-only' : '')
+
+    await page.goto(`${server.url}/journal.html?event=37`)
+    await page.getByText('37 events').first().waitFor()
+    await page.getByText('Writes').waitFor()
+    await page.locator('#event h2').waitFor()
+    for (const name of ['Verify the journal', 'Back to this…'])
+      assert.equal(await page.getByRole('button', { name }).count(), count, name)
+    assert.equal(await page.getByText('refused, read-only').count(), 1 - count)
+    assert.deepEqual(errors, [])
+  }
+})

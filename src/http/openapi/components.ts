@@ -81,6 +81,7 @@ export const schemas = {
       position: { ...position, description: 'Of the last event that is served.' },
       uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
       version: text,
+      readOnly: { type: 'boolean', description: 'Nothing can be written to it.' },
       journal: { type: 'object' },
       cluster: { type: 'object', description: 'Of a node of a cluster: its role, its lag and the other nodes.' },
       dataFile: ref('schemas', 'DataFile'),

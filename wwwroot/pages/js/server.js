@@ -46,6 +46,8 @@ class Server extends EventTarget {
   /** Changes that were made while there was no connection, the last time there was none.
    * @type {number | undefined} */
   caughtUp
+  /** Nothing can be written to the server, whoever one is. */
+  isReadOnly = false
   #isOpen = false
   #wasLive = false
 
@@ -58,7 +60,7 @@ class Server extends EventTarget {
 
   /** @param {string} role */
   may(role) {
-    return this.access.role !== null && ROLES.indexOf(this.access.role) >= ROLES.indexOf(role)
+    return !this.isReadOnly && this.access.role !== null && ROLES.indexOf(this.access.role) >= ROLES.indexOf(role)
   }
 
   /**
@@ -189,6 +191,7 @@ class Server extends EventTarget {
   async #lookWho() {
     const { body } = await this.ask('/health')
     this.access = body.access
+    this.isReadOnly = body.readOnly === true
     if (body.journal.id !== this.journal) this.head = 0
     this.journal = body.journal.id
     this.#know(body.position)

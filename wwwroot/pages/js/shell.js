@@ -74,7 +74,8 @@ function drawAccount() {
   const { schemes, actor, role } = server.access
   const button = find('account')
   button.hidden = schemes.length === 0
-  setText(find('who'), schemes.length === 0 || actor === null ? '' : `${actor} (${role})`)
+  const who = schemes.length === 0 || actor === null ? [] : [`${actor} (${role})`]
+  setText(find('who'), [...who, ...(server.isReadOnly ? ['read-only'] : [])].join(', '))
   setText(button, actor === null ? 'Sign in' : 'Sign out')
 }
 
