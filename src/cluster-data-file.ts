@@ -86,6 +86,7 @@ export class ClusterDataFile {
       const file = new DataFile({
         files,
         path: this.#path,
+        idField: settings.dataStore.idField,
         journal: settings.journal,
         views,
         log,

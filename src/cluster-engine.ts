@@ -17,6 +17,7 @@ import { checkEdited } from './commands/edited-items.ts'
 import { compressing, type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
 import { lockDirectory } from './events/directory.ts'
 import { Projected } from './projected.ts'
+import { checkIdField } from './projections/id-field.ts'
 import { textOf } from './settings/urls.ts'
 import type { ClusterSettings, Settings } from './settings.ts'
 
@@ -99,6 +100,7 @@ export async function openClusterEngine(
       failed,
     })
     const clusterHandler = new ClusterHandler({
+      idField: rules.idField,
       local: handler,
       reload: () => dataFile.reload(),
       snapshot: () => dataFile.snapshot(),
@@ -113,6 +115,7 @@ export async function openClusterEngine(
     let isStarted = false
     const start = async (): Promise<void> => {
       await projected.catchUp(journal)
+      checkIdField(views, rules.idField)
       projected.begin()
       await journal.begin()
       await journal.caughtUp()

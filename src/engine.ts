@@ -24,6 +24,7 @@ import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from './pro
 import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
 import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
+import { checkIdField } from './projections/id-field.ts'
 import type { Past } from './projections/past.ts'
 import type { Queries } from './projections/query/queries.ts'
 import type { Views } from './projections/views.ts'
@@ -120,7 +121,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
   let checked: Read | undefined
   if (!(await journalExists(files, settings.journal))) {
     if (!settings.acceptJournal) await checkNoJournalIsMissing(files, path, settings.journal)
-    checked = await checkFirstItems(files, path, log, (file) => checkEdited(file, rules))
+    checked = await checkFirstItems(files, path, settings.dataStore.idField, log, (file) => checkEdited(file, rules))
     if (!settings.acceptJournal) await checkNotRenamed(files, path, settings.journal, log, checked?.content.hash)
   }
   const lock = await lockDirectory(files, settings.journal)
@@ -132,6 +133,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     const dataFile = new DataFile({
       files,
       path,
+      idField: rules.idField,
       journal: settings.journal,
       views,
       log,
@@ -166,6 +168,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     const caughtUp = projected.catchUp(journal)
     const begin = async (): Promise<void> => {
       await caughtUp
+      checkIdField(views, rules.idField)
       await dataFile.start({
         journal,
         past,
@@ -245,10 +248,11 @@ export function compressing(
 }
 
 /** Without schemas, what compiles them is not loaded. */
-export async function rulesOf({ api, limits }: Settings): Promise<Rules> {
+export async function rulesOf({ api, dataStore, limits }: Settings): Promise<Rules> {
   const { schemas } = api
   const hasSchemas = Object.keys(schemas).length > 0
   return {
+    idField: dataStore.idField,
     upsertOnPut: api.upsertOnPut,
     clientIdsOnPost: api.clientIdsOnPost,
     itemBytes: limits.bodyBytes,

@@ -91,6 +91,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       uptime,
       version,
       readOnly: readOnly !== undefined,
+      idField: settings.dataStore.idField,
       ...parts,
       ...indexing,
     }
@@ -116,7 +117,19 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const { bodyBytes, batchBytes, batchItems } = limits
     const bodies = { bodyBytes, batchBytes, batchItems }
     const { useResultObject } = settings.api
-    const all = apiResources({ views, past, queries, handler, journal, now, bodies, limits: query, useResultObject })
+    const { idField } = settings.dataStore
+    const all = apiResources({
+      views,
+      past,
+      queries,
+      handler,
+      journal,
+      now,
+      bodies,
+      limits: query,
+      useResultObject,
+      idField,
+    })
     const position = () => views.position
     const building = () => engine.building?.()
     const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
@@ -162,6 +175,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         schemes: gate.access?.schemes ?? [],
         isReadOnly: readOnly !== undefined,
         useResultObject,
+        idField,
         streams: new FileStreams(descriptors.files),
       },
       metrics: metricsOf({

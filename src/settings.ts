@@ -21,6 +21,7 @@ export interface Settings {
   readonly acceptJournal: boolean
   readonly urls: readonly Address[]
   readonly common: Section<'Common'>
+  readonly dataStore: Section<'DataStore'>
   readonly dataFile: WriteSettings
   readonly api: Section<'Api'> & {
     /** JSON Schemas by collection. */
@@ -155,6 +156,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
     acceptJournal: flags.has('accept-journal'),
     urls,
     common: sectionOf('Common'),
+    dataStore: sectionOf('DataStore'),
     dataFile,
     api: { ...sectionOf('Api'), schemas: Object.fromEntries(schemas) },
     authentication,

@@ -76,6 +76,16 @@ test('a base path is read without its last slash; what is none, or begins as a p
   }
 })
 
+test('the field of the id is a plain name', () => {
+  assert.equal(settings().dataStore.idField, 'id')
+  assert.equal(settings({ argv: ['--DataStore.IdField', '_id'] }).dataStore.idField, '_id')
+  const files = { '/work/appsettings.json': { DataStore: { IdField: 'key' } } }
+  assert.equal(settings({ files }).dataStore.idField, 'key')
+  for (const wrong of ['a.b', 'a b', '1a', '__proto__', 'ä', 'x'.repeat(65)])
+    mistakes({ argv: [`--DataStore.IdField=${wrong}`] }, /DataStore\.IdField must be a name of 1 to 64 letters/)
+  mistakes({ argv: ['verify', '--id-field', 'a.b'] }, /--id-field must be a name/)
+})
+
 test('a simulation has methods, an order of its bounds and a probability up to 1', () => {
   const { delay, error, seed } = settings().simulation
   assert.deepEqual([delay.enabled, error.enabled, seed], [false, false, 1])

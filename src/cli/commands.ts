@@ -55,6 +55,7 @@ export const COMMANDS = {
       ...PLACES,
       json: { text: 'print the result as JSON' },
       store: { text: 'compare the store, too; the server must have ended' },
+      'id-field': { value: '<name>', text: 'the field of the id, as DataStore.IdField', default: 'id' },
       ...HELP,
     },
     takesFile: true,

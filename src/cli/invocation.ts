@@ -1,5 +1,6 @@
 import type { Replay } from '../replay-engine.ts'
 import { type Flags, parseFlags } from '../settings/flags.ts'
+import { KEYS } from '../settings/keys.ts'
 import { mostSimilar } from '../settings/similar.ts'
 import {
   BadSettings,
@@ -24,6 +25,7 @@ export type CliCommand =
       readonly type: 'verify'
       readonly file: string
       readonly journal: string
+      readonly idField: string
       readonly json: boolean
       /** Compare the store with the journal as well. */
       readonly store: boolean
@@ -90,11 +92,15 @@ export function parseInvocation(surroundings: InvocationSurroundings): Invocatio
   const journal = absolute(flags.text('journal') ?? journalOf(file))
   const out = absolute(flags.text('out') ?? '')
   switch (name) {
-    case 'verify':
+    case 'verify': {
+      const idField = KEYS['DataStore.IdField'].read(flags.text('id-field') ?? 'id', true)
+      if (idField === undefined)
+        throw new BadSettings([`The flag --id-field must be ${KEYS['DataStore.IdField'].expects}.`])
       return {
         type: 'command',
-        command: { type: name, file, journal, json: flags.has('json'), store: flags.has('store') },
+        command: { type: name, file, journal, idField, json: flags.has('json'), store: flags.has('store') },
       }
+    }
     case 'compact':
       return { type: 'command', command: { type: name, journal } }
     case 'replay':

@@ -23,7 +23,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
       return 0
     }
     case 'verify': {
-      const found = await verify(files, command.journal, command.file, progress)
+      const found = await verify(files, command, progress)
       const differences = command.store && found.ok ? await compareStore(files, command.journal, progress) : []
       const isSame = differences.length === 0
       const verified = { ...found, ok: found.ok && isSame, problems: [...found.problems, ...differences] }

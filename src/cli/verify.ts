@@ -24,14 +24,26 @@ export interface Verified {
   readonly problems: readonly string[]
 }
 
+/** What is verified. */
+export interface Verification {
+  readonly journal: string
+  /** The data file. */
+  readonly file: string
+  readonly idField: string
+}
+
 /**
  * Verifies frames, checksums, positions, the chain and segment headers, and compares the data file with the folded
  * state.
  */
-export async function verify(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
+export async function verify(
+  files: Files,
+  { journal, file, idField }: Verification,
+  progress: Progress,
+): Promise<Verified> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await verifyOnce(files, journal, file, progress)
+      return await verifyOnce(files, { journal, file, idField }, progress)
     } catch (error) {
       if (!(error instanceof FileChanged) || attempt === MOST_ATTEMPTS) throw error
     }
@@ -41,7 +53,11 @@ export async function verify(files: Files, journal: string, file: string, progre
 /** How often to retry when a running server replaces the data file meanwhile. */
 const MOST_ATTEMPTS = 20
 
-async function verifyOnce(files: Files, journal: string, file: string, progress: Progress): Promise<Verified> {
+async function verifyOnce(
+  files: Files,
+  { journal, file, idField }: Verification,
+  progress: Progress,
+): Promise<Verified> {
   let known: Known
   let folded: Awaited<ReturnType<typeof fold>>
   try {
@@ -66,12 +82,12 @@ async function verifyOnce(files: Files, journal: string, file: string, progress:
     }
     if (known.hash === undefined) return 'missing'
     if (known.position === undefined) {
-      const why = await whyInvalid(files, file)
+      const why = await whyInvalid(files, { journal, file, idField })
       if (why === undefined) return 'edited'
       problems.push(`${file} is no data file: ${why}`)
       return 'invalid'
     }
-    if (!(await shows(files, file, known.hash, folded.views.picture()))) {
+    if (!(await shows(files, { journal, file, idField }, known.hash, folded.views.picture()))) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
     }
@@ -113,8 +129,8 @@ async function knownContent(files: Files, file: string, journal: string): Promis
 }
 
 /** Whether a data file has the same collections with the same items in the same order. */
-async function shows(files: Files, file: string, hash: string, collections: Base): Promise<boolean> {
-  const { file: contents, content } = await read(files, file, collections)
+async function shows(files: Files, { file, idField }: Verification, hash: string, collections: Base): Promise<boolean> {
+  const { file: contents, content } = await read(files, { file, idField }, collections)
   if (content.hash !== hash) throw new FileChanged('The data file is replaced again and again.')
   if (contents.size !== collections.size) return false
   for (const [name, { edited, matched }] of contents) {
@@ -123,9 +139,9 @@ async function shows(files: Files, file: string, hash: string, collections: Base
   return true
 }
 
-async function whyInvalid(files: Files, file: string): Promise<string | undefined> {
+async function whyInvalid(files: Files, { file, idField }: Verification): Promise<string | undefined> {
   try {
-    await read(files, file, new Map())
+    await read(files, { file, idField }, new Map())
     return undefined
   } catch (error) {
     if (error instanceof Refusal) return error.message
@@ -134,12 +150,16 @@ async function whyInvalid(files: Files, file: string): Promise<string | undefine
 }
 
 /** Compares the file with a base. One differing item is enough, so the others are dropped. */
-function read(files: Files, file: string, base: Base): ReturnType<typeof readDataFile> {
+function read(
+  files: Files,
+  { file, idField }: Pick<Verification, 'file' | 'idField'>,
+  base: Base,
+): ReturnType<typeof readDataFile> {
   const full = (contents: FileContents): void => {
     for (const items of contents.values()) {
       const [first] = items.takeEdited()
       if (first) items.edit(first.index, first.item)
     }
   }
-  return readDataFile(files, file, { base, slices: new Slices(), full })
+  return readDataFile(files, file, { base, idField, slices: new Slices(), full })
 }

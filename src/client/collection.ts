@@ -54,8 +54,8 @@ export class Collection<T extends object> extends Query<T> {
   async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
     const path = `/api/${segment(this.collection)}`
     const response = await this.server.requests.send('POST', path, { body: item, ...asked(options) })
-    const { id } = (await response.json()) as { id: ItemId }
-    return { id, ...written(response) }
+    const answered = (await response.json()) as Readonly<Record<string, ItemId>>
+    return { id: answered[this.server.idField] as ItemId, ...written(response) }
   }
 
   /** Creates all items in one write, or none: the `Problem` names the rejected item. */

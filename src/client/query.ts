@@ -46,6 +46,8 @@ export interface Server {
   readonly requests: Requests
   /** Opened on first use. */
   readonly connection: Connection
+  /** The field of an item that is its id. */
+  readonly idField: string
 }
 
 const FORMATS = { csv: 'text/csv', ndjson: 'application/x-ndjson', json: 'application/json' } as const
@@ -238,7 +240,7 @@ export class Query<T extends object> {
       window: page && { from: (page.number - 1) * page.size, to: page.number * page.size },
       select: selection && ((item) => atOnce(select(item, selection))),
       replay,
-      idOf: ({ id }) => id as string | number,
+      idOf: (item) => item[this.server.idField] as string | number,
       readAll: async (position, signal) => {
         const all = new Query<JsonObject>(this.server, this.collection, { ...EVERYTHING, where: this.#parts.where })
         const items: JsonObject[] = []

@@ -11,6 +11,8 @@ import { SingleObject } from './single-object.ts'
 export interface ConnectOptions extends Credentials {
   /** Default: `omit` if the client has credentials, otherwise `same-origin`. */
   readonly browserCredentials?: BrowserCredentials
+  /** The field of an item that is its id, as the server's `DataStore.IdField`; default: `id`. */
+  readonly idField?: string
 }
 
 export interface Health {
@@ -57,12 +59,12 @@ export class Recollect {
   readonly #connection: Connection
   readonly #server: Server
 
-  constructor(url: string, { browserCredentials, ...credentials }: ConnectOptions) {
+  constructor(url: string, { browserCredentials, idField = 'id', ...credentials }: ConnectOptions) {
     const { origin, pathname } = new URL(url)
     this.url = origin + pathname.replace(/\/+$/, '')
     this.#requests = new Requests(this.url, credentials, browserCredentials)
     this.#connection = new Connection(this.url, () => this.#requests.credentials, browserCredentials === 'include')
-    this.#server = { requests: this.#requests, connection: this.#connection }
+    this.#server = { requests: this.#requests, connection: this.#connection, idField }
   }
 
   collection<T extends object = Record<string, unknown>>(name: string): Collection<T> {

@@ -25,6 +25,8 @@ export interface TakenIn {
 }
 
 export interface ClusterHandlerOptions {
+  /** The member of an item that is its id. */
+  readonly idField: string
   /** Decides commands while this node is the leader. */
   readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'outcomeOf'>
   /** Imports this node's data file. */
@@ -119,7 +121,7 @@ export class ClusterHandler {
   }
 
   async #answer(question: Question): Promise<Answer> {
-    const { local, reload, snapshot } = this.#options
+    const { local, reload, snapshot, idField } = this.#options
     switch (question.type) {
       case 'handle': {
         const { position } = await local.handle(question.command, question.origin)
@@ -130,7 +132,11 @@ export class ClusterHandler {
         return { type: 'bulk-stored', position, events: events.length, rejected: [...rejected] }
       }
       case 'restore': {
-        const { position, events } = await local.restore(restorationOf(question.restoration), question.origin, false)
+        const { position, events } = await local.restore(
+          restorationOf(question.restoration, idField),
+          question.origin,
+          false,
+        )
         return { type: 'stored', position, events: events.length }
       }
       case 'reload': {
@@ -186,12 +192,12 @@ function textOf(restoration: Restoration): RestorationText {
   }
 }
 
-function restorationOf(text: RestorationText): Restoration {
-  if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item, text.key) : undefined }
+function restorationOf(text: RestorationText, idField: string): Restoration {
+  if (text.type === 'item') return { ...text, item: text.item ? itemOf(text.item, text.key, idField) : undefined }
   return {
     type: 'collections',
     collections: new Map(
-      text.collections.map(([name, former]) => [name, former ? { items: () => itemsOf(former) } : undefined]),
+      text.collections.map(([name, former]) => [name, former ? { items: () => itemsOf(former, idField) } : undefined]),
     ),
   }
 }
@@ -204,12 +210,12 @@ function formerText(former: Former): FormerText {
   return first?.id === OBJECT_ID ? (values[0] as JsonObject) : values
 }
 
-function itemsOf(former: FormerText): readonly FileItem[] {
+function itemsOf(former: FormerText, idField: string): readonly FileItem[] {
   const single = (value: JsonObject): FileItem => ({ id: OBJECT_ID, text: JSON.stringify(value) })
   if (!isArray(former)) return [single(former)]
-  return former.map((value) => ({ id: own(value, 'id') as ItemId | undefined, text: JSON.stringify(value) }))
+  return former.map((value) => ({ id: own(value, idField) as ItemId | undefined, text: JSON.stringify(value) }))
 }
 
-function itemOf(value: JsonObject, key?: string): Item {
-  return new Item(key === OBJECT_ID ? OBJECT_ID : (value.id as ItemId), Document.of(value), 0, 0)
+function itemOf(value: JsonObject, key: string, idField: string): Item {
+  return new Item(key === OBJECT_ID ? OBJECT_ID : (value[idField] as ItemId), Document.of(value), 0, 0)
 }

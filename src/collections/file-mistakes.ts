@@ -88,7 +88,7 @@ export function noItem(collection: string, index: number, kind: string): Fault {
   return { pointer: pointer([collection, index]), message }
 }
 
-export function sameIdTwice(collection: string, index: number, key: string): Fault {
+export function sameIdTwice(collection: string, index: number, key: string, idField: string): Fault {
   const message = `another item has the id ${JSON.stringify(key)} too: change one of them, or remove it to have one assigned`
-  return { pointer: pointer([collection, index, 'id']), message }
+  return { pointer: pointer([collection, index, idField]), message }
 }

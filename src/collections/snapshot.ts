@@ -159,17 +159,18 @@ export function* parseObject(text: string, name: string): Steps<JsonObject> {
 }
 
 /**
- * Parses an item, which may lack its `id`.
+ * Parses an item, which may lack its id.
  * @throws {Refusal} with the place, if it is not a valid item.
  * @throws {Malformed}
  */
-export function* parseItem(text: string, collection: string, index: number): Steps<JsonObject> {
+export function* parseItem(text: string, collection: string, index: number, idField: string): Steps<JsonObject> {
   const item = yield* parsedAt(text, [collection, index])
   if (!isObject(item)) throw new Error('what begins with a brace is an object')
-  const id = own(item, 'id')
+  const id = own(item, idField)
   // POST may have assigned ids beyond the highest one that clients may choose.
   const badId = id === undefined ? undefined : faultOfId(id, Number.MAX_SAFE_INTEGER)
-  if (badId) throw invalid(pointer([collection, index, 'id']), `${badId}: change it, or remove it to have one assigned`)
+  if (badId)
+    throw invalid(pointer([collection, index, idField]), `${badId}: change it, or remove it to have one assigned`)
   return item
 }
 

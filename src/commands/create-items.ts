@@ -75,9 +75,9 @@ export function* rejectedBefore(
     yield
     const event = created.at(next)
     if (event && 'item' in one) {
-      const wanted = rules.clientIdsOnPost ? own(one.item, 'id') : undefined
+      const wanted = rules.clientIdsOnPost ? own(one.item, rules.idField) : undefined
       const isId = wanted === undefined || keyOf(wanted as string) === keyOf(event.id)
-      if (isId && (yield* stringifySteps(yield* withId(one.item, event.id))) === event.item.text) {
+      if (isId && (yield* stringifySteps(yield* withId(one.item, event.id, rules))) === event.item.text) {
         next++
         continue
       }

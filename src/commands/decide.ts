@@ -6,6 +6,7 @@ import { Document } from '../json/document.ts'
 import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
 import { parseSteps } from '../json/parse-steps.ts'
+import { pointer } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
@@ -36,23 +37,24 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
         if (command.key === OBJECT_ID) return yield* createObject(collection, command.item, rules)
         if (collection.isObject) throw isSingle(collection.name)
         if (!rules.upsertOnPut) throw missing(command.collection, command.key)
-        const id = upsertedId(command.item, command.key, collection)
+        const id = upsertedId(command.item, command.key, collection, rules)
         return yield* createItem(collection, id, command.item, rules)
       }
-      if (before.id !== OBJECT_ID) checkSameId(own(command.item, 'id'), before, 'the body')
+      if (before.id !== OBJECT_ID) checkSameId(own(command.item, rules.idField), before, 'the body')
       const item = yield* checked(command.item, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
     case 'PatchItem': {
       const before = collection.get(command.key)
-      const inner = isItem(before) && command.inside && (yield* InnerValue.of(before.text, command.inside))
+      const inner =
+        isItem(before) && command.inside && (yield* InnerValue.of(before.text, command.inside, rules.idField))
       checkConditions(command, inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
       const patched = yield* inner ? inner.patched(command.patch, limits) : applied(command.patch, before, limits)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into something else than an object.')
-      if (before.id !== OBJECT_ID) checkSameId(own(patched, 'id') ?? null, before, 'the patch')
+      if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
       const item = yield* checked(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
     }
@@ -101,9 +103,9 @@ export function isSingle(name: string): Refusal {
 }
 
 function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
-  const wanted = own(body, 'id')
+  const wanted = own(body, rules.idField)
   if (!rules.clientIdsOnPost || wanted === undefined) return nextId(collection)
-  const id = acceptableId(wanted)
+  const id = acceptableId(wanted, rules)
   if (isItem(collection.get(keyOf(id)))) {
     throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
   }
@@ -123,20 +125,22 @@ export function assignedId(next: number): ItemId {
   throw new Refusal('Unprocessable', 'Every integer id up to 2^53 is used up.')
 }
 
-function upsertedId(body: JsonObject, key: string, collection: CollectionState): ItemId {
-  const own_ = own(body, 'id')
+function upsertedId(body: JsonObject, key: string, collection: CollectionState, rules: Rules): ItemId {
+  const own_ = own(body, rules.idField)
   if (own_ !== undefined) {
     if (!names(own_, key)) throw differs('the body', own_, key)
-    return acceptableId(own_)
+    return acceptableId(own_, rules)
   }
-  if (collection.textIds > 0 || !/^(0|[1-9]\d*)$/.test(key)) return acceptableId(key)
-  return canonicalInteger(key) ?? acceptableId(Number(key))
+  if (collection.textIds > 0 || !/^(0|[1-9]\d*)$/.test(key)) return acceptableId(key, rules)
+  return canonicalInteger(key) ?? acceptableId(Number(key), rules)
 }
 
-function acceptableId(id: JsonValue): ItemId {
+function acceptableId(id: JsonValue, { idField }: Rules): ItemId {
   const fault = faultOfId(id)
   if (fault)
-    throw new Refusal('Unprocessable', `The id is not acceptable: ${fault}.`, [{ pointer: '/id', message: fault }])
+    throw new Refusal('Unprocessable', `The id is not acceptable: ${fault}.`, [
+      { pointer: pointer([idField]), message: fault },
+    ])
   return id as ItemId
 }
 
@@ -156,14 +160,14 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
 }
 
 /** The item with its id: at the position that the body has, otherwise first. A single object has no id. */
-export function* withId(body: JsonObject, id: ItemId): Steps<JsonObject> {
-  if (id === OBJECT_ID || own(body, 'id') === id) return body
-  const item: Record<string, JsonValue> = Object.hasOwn(body, 'id') ? {} : { id }
+export function* withId(body: JsonObject, id: ItemId, { idField }: Rules): Steps<JsonObject> {
+  if (id === OBJECT_ID || own(body, idField) === id) return body
+  const item: Record<string, JsonValue> = Object.hasOwn(body, idField) ? {} : { [idField]: id }
   const names = Object.keys(body)
   if (names.length > STEP_MEMBERS) yield
   let members = 0
   for (const name of names) {
-    item[name] = name === 'id' ? id : (body[name] as JsonValue)
+    item[name] = name === idField ? id : (body[name] as JsonValue)
     if (++members % STEP_MEMBERS === 0) yield
   }
   return item
@@ -173,11 +177,11 @@ export function* withId(body: JsonObject, id: ItemId): Steps<JsonObject> {
 const STEP_MEMBERS = 4096
 
 function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
-  const item = yield* withId(body, id)
+  const item = yield* withId(body, id, rules)
   const document = new Document(yield* stringifySteps(item))
   const bytes = Buffer.byteLength(document.text)
   // The id that the server adds does not count towards the limit.
-  const added = bytes > rules.itemBytes && id !== OBJECT_ID ? idBytes(item) : 0
+  const added = bytes > rules.itemBytes && id !== OBJECT_ID ? idBytes(item, rules) : 0
   if (bytes - added > rules.itemBytes) {
     throw new Refusal(
       'Unprocessable',
@@ -191,9 +195,9 @@ function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules
   return document
 }
 
-/** UTF-8 bytes of the member `id` and a comma. */
-function idBytes({ id }: JsonObject): number {
-  return Buffer.byteLength(`"id":${JSON.stringify(id)},`)
+/** UTF-8 bytes of the member with the id and a comma. */
+function idBytes(item: JsonObject, { idField }: Rules): number {
+  return Buffer.byteLength(`${JSON.stringify(idField)}:${JSON.stringify(item[idField])},`)
 }
 
 function* applied(patch: Patch, { text }: Item, limits: PatchLimits): Steps<JsonValue> {

@@ -24,7 +24,7 @@ export function* checkSchema(rules: Rules, name: string, index: number, item: Fi
   if (!rules.hasSchema(name)) return
   const value = yield* parsedItem(item)
   // The id that it will get is an integer.
-  const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0) : value)
+  const [fault] = rules.faultsOf(name, item.id === undefined ? yield* withId(value, 0, rules) : value)
   if (!fault) return
   const place = pointer(item.id === OBJECT_ID ? [name] : [name, index]) + fault.pointer
   throw invalid(place, `does not satisfy the collection's schema: ${fault.message}`)

@@ -24,9 +24,9 @@ export class InnerValue {
   }
 
   /** @throws {Refusal} `NotFound` when the item has nothing there. */
-  static *of(whole: string, segments: readonly string[]): Steps<InnerValue> {
+  static *of(whole: string, segments: readonly string[], idField: string): Steps<InnerValue> {
     const document = yield* parseSteps(whole)
-    const found = pathTo(document, segments)
+    const found = pathTo(document, segments, idField)
     if (!found) {
       throw new Refusal(
         'NotFound',

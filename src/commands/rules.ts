@@ -3,6 +3,8 @@ import type { JsonObject } from '../json/value.ts'
 
 /** The settings that apply to writes. */
 export interface Rules {
+  /** The member of an item that is its id. */
+  readonly idField: string
   readonly upsertOnPut: boolean
   readonly clientIdsOnPost: boolean
   /** UTF-8 bytes of an item without its id. */

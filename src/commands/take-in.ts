@@ -244,7 +244,7 @@ class CollectionMerge {
         id = assignedId(this.#nextId++)
       }
       file.name(index, id)
-      const named = { id, text: yield* stringifySteps(yield* withId(yield* parsedItem(item), id)) }
+      const named = { id, text: yield* stringifySteps(yield* withId(yield* parsedItem(item), id, this.#rules)) }
       const base = this.#base.item(keyOf(id))
       edited.item = base && (yield* this.#isSame(base, named)) ? base : named
     }
@@ -256,7 +256,7 @@ class CollectionMerge {
     for (const item of file.matched?.isAll ? [] : this.#base.items()) {
       yield
       if (file.indexOf(item.id) !== undefined) continue
-      const short = shortOf(yield* textWithoutId(item))
+      const short = shortOf(yield* textWithoutId(item, this.#rules))
       const ids = unnamed.get(short)
       if (ids) ids.push(item.id)
       else unnamed.set(short, [item.id])
@@ -270,7 +270,7 @@ class CollectionMerge {
     const ids = unnamed.get(shortOf(text)) ?? []
     for (const [at, id] of ids.entries()) {
       const item = this.#base.item(keyOf(id))
-      if (!item || (yield* textWithoutId(item)) !== text) continue
+      if (!item || (yield* textWithoutId(item, this.#rules)) !== text) continue
       ids.splice(at, 1)
       return id
     }
@@ -367,9 +367,9 @@ function shortOf(text: string): string {
   return `${crc32(text)} ${text.length}`
 }
 
-function* textWithoutId(item: FileItem): Steps<string> {
+function* textWithoutId(item: FileItem, { idField }: Rules): Steps<string> {
   const value: Record<string, JsonValue> = yield* parsedItem(item)
-  delete value.id
+  delete value[idField]
   return yield* stringifySteps(value)
 }
 

@@ -14,11 +14,12 @@ interface Writing {
   readonly slices: Slices
   /** Whether the path is that of a single object, of which all further segments are inside. */
   readonly isObject: boolean
+  readonly idField: string
 }
 
 /** PUT and PATCH of a value inside an item or a single object: one event of the item. */
 export async function writeInside(request: ApiRequest, reply: Reply, writing: Writing): Promise<void> {
-  const { handler, slices, isObject } = writing
+  const { handler, slices, isObject, idField } = writing
   const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
   const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]
   const isPatch = request.method === 'PATCH'
@@ -35,7 +36,7 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: Wr
   )
   reply.position = position
   // A JSON Patch may remove the value.
-  const text = item && (await slices.run(() => textAt(item.text, inside), request))
+  const text = item && (await slices.run(() => textAt(item.text, inside, idField), request))
   if (text !== undefined) reply.set('ETag', tagOf(text))
   if (text === undefined || !wantsRepresentation(headers)) {
     reply.status = 204
@@ -46,7 +47,7 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: Wr
 }
 
 /** The text of what a URL's further segments name within a value; undefined when there is nothing. */
-export function* textAt(whole: string, segments: readonly string[]): Steps<string | undefined> {
-  const found = valueAt(yield* parseSteps(whole), segments)
+export function* textAt(whole: string, segments: readonly string[], idField: string): Steps<string | undefined> {
+  const found = valueAt(yield* parseSteps(whole), segments, idField)
   return found === undefined ? undefined : yield* stringifySteps(found)
 }

@@ -43,6 +43,7 @@ export interface ItemsOptions {
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
   /** A page of a collection is an object as FakeServer's. */
   readonly useResultObject: boolean
+  readonly idField: string
 }
 
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
@@ -62,6 +63,7 @@ export function apiResources({
   bodies,
   limits,
   useResultObject,
+  idField,
 }: ItemsOptions): readonly ApiResource[] {
   const answers = new AnswerCache(CACHED_BYTES)
   const slices = new Slices()
@@ -77,7 +79,7 @@ export function apiResources({
         if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
       },
       POST: (request, reply) =>
-        replaceAll(request, reply, { handler, views, slices, limits, batchBytes: bodies.batchBytes }),
+        replaceAll(request, reply, { handler, views, slices, idField, limits, batchBytes: bodies.batchBytes }),
     },
   }
 
@@ -174,7 +176,7 @@ export function apiResources({
   }
 
   function writeInner(request: ApiRequest, reply: Reply): Promise<void> {
-    return writeInside(request, reply, { handler, slices, isObject: isObject(request.path) })
+    return writeInside(request, reply, { handler, slices, isObject: isObject(request.path), idField })
   }
 
   function deleteItem(request: ApiRequest, reply: Reply): Promise<void> {
@@ -307,7 +309,7 @@ export function apiResources({
     const missing = rest.length > 0 ? 'UnknownParent' : 'NotFound'
     const whole = object ?? (at === undefined ? itemNow(name, key, missing) : await itemThen(at, name, key, missing))
     if (rest.length === 0) return answerItem(request, reply, whole)
-    const text = await slices.run(() => textAt(whole.text, rest), request)
+    const text = await slices.run(() => textAt(whole.text, rest, idField), request)
     if (text === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
     if (!reply.isNotModified(request, tagOf(text))) reply.json(text)
   }
@@ -316,7 +318,7 @@ export function apiResources({
     refuseUnheeded(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes ?? new Uint8Array()))
     reply.position = outcome.position
-    answerWith(outcome, request, reply)
+    answerWith(outcome, request, reply, idField)
   }
 }
 
@@ -346,7 +348,7 @@ function target({ path, headers }: ApiRequest) {
   }
 }
 
-function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Reply): void {
+function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Reply, idField: string): void {
   if (!item) {
     reply.status = 204
     return
@@ -358,6 +360,6 @@ function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Re
   if (isWanted) reply.set('Preference-Applied', 'return=representation')
   // A created single object has no id to return.
   if (isWanted || (created && item.id === OBJECT_ID)) reply.json(item.text, created ? 201 : 200)
-  else if (created) reply.json(JSON.stringify({ id: item.id }), 201)
+  else if (created) reply.json(JSON.stringify({ [idField]: item.id }), 201)
   else reply.status = 204
 }

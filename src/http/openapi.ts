@@ -5,7 +5,7 @@ import { collectionPath } from '../projections/address.ts'
 import type { Views } from '../projections/views.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { securedComponents, securedPaths, tokenPaths } from './openapi/access.ts'
-import { headers, ref, responses, schemas } from './openapi/components.ts'
+import { headers, itemSchemasWith, ref, responses, schemas } from './openapi/components.ts'
 import { itemPaths, namesPath, objectPaths, valuePath } from './openapi/item-paths.ts'
 import { parameters } from './openapi/parameters.ts'
 import { withResultObjects } from './openapi/result-object.ts'
@@ -20,6 +20,8 @@ export interface OpenApiOptions {
   readonly isReadOnly?: boolean
   /** As `Api.UseResultObject` says. */
   readonly useResultObject?: boolean
+  /** As `DataStore.IdField` says. */
+  readonly idField?: string
 }
 
 /**
@@ -91,7 +93,7 @@ export class OpenApi {
 
 /** Creates the document in OpenAPI 3.1. */
 function* describing(options: OpenApiOptions): Steps<string> {
-  const { version, views, schemes, isReadOnly = false, useResultObject = false } = options
+  const { version, views, schemes, isReadOnly = false, useResultObject = false, idField = 'id' } = options
   const served = (all: JsonObject): JsonObject => {
     const paths = useResultObject ? withResultObjects(all) : all
     return securedPaths(isReadOnly ? readable(paths) : paths, schemes)
@@ -110,7 +112,7 @@ function* describing(options: OpenApiOptions): Steps<string> {
   paths.push(members(served(GENERIC)))
   // A replay server cannot be written to, but issues tokens.
   if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
-  itemSchemas.push(members(schemas))
+  itemSchemas.push(members({ ...schemas, ...itemSchemasWith(idField) }))
   const info = { title: 'Recollect', version, description: DESCRIPTION }
   const components = { headers, parameters, ...securedComponents({ responses }, schemes) }
   return `{${[

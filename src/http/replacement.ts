@@ -15,6 +15,7 @@ export interface ReplacementOptions {
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Pick<Views, 'names'>
   readonly slices: Slices
+  readonly idField: string
   readonly limits: HttpQueryLimits
   /** Bytes of the body. */
   readonly batchBytes: number
@@ -26,7 +27,7 @@ const STEP_EVENTS = 4096
 
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
 export async function replaceAll(request: ApiRequest, reply: Reply, options: ReplacementOptions): Promise<void> {
-  const { handler, views, slices, limits, batchBytes } = options
+  const { handler, views, slices, idField, limits, batchBytes } = options
   refuseConditions(request)
   refuseUnheeded(request)
   const parameters = parametersOf(request, limits)
@@ -38,7 +39,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Rep
     bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
-  const file = await contentsOfBody(bytes as Buffer, slices)
+  const file = await contentsOfBody(bytes as Buffer, idField, slices)
   const collections = new Map<string, Former | undefined>(views.names().map((name) => [name, undefined]))
   for (const [name, { edited }] of file) {
     const items = Array.from(edited, ({ item }) => item)

@@ -11,22 +11,23 @@ export function arrayIndex(token: string): number | undefined {
 }
 
 /**
- * The nested value that the remaining segments of a URL name. In an array a segment selects the element with that `id`,
+ * The nested value that the remaining segments of a URL name. In an array a segment selects the element with that id,
  * or else the one at that index.
  */
-export function valueAt(value: JsonValue, segments: readonly string[]): JsonValue | undefined {
-  return pathTo(value, segments)?.value
+export function valueAt(value: JsonValue, segments: readonly string[], idField: string): JsonValue | undefined {
+  return pathTo(value, segments, idField)?.value
 }
 
 /** The same with the tokens that lead to it: those of array elements are indexes. */
 export function pathTo(
   value: JsonValue,
   segments: readonly string[],
+  idField: string,
 ): { readonly value: JsonValue; readonly path: readonly string[] } | undefined {
   let current: JsonValue | undefined = value
   const path: string[] = []
   for (const segment of segments) {
-    const token: string = isArray(current) ? String(indexOf(current, segment)) : segment
+    const token: string = isArray(current) ? String(indexOf(current, segment, idField)) : segment
     if (isArray(current)) current = current[Number(token)]
     else if (isObject(current)) current = own(current, token)
     else return undefined
@@ -35,9 +36,9 @@ export function pathTo(
   return current === undefined ? undefined : { value: current, path }
 }
 
-function indexOf(array: readonly JsonValue[], segment: string): number | undefined {
+function indexOf(array: readonly JsonValue[], segment: string, idField: string): number | undefined {
   const named = array.findIndex((element) => {
-    const id = isObject(element) ? own(element, 'id') : undefined
+    const id = isObject(element) ? own(element, idField) : undefined
     return (typeof id === 'string' || typeof id === 'number') && String(id) === segment
   })
   return named >= 0 ? named : arrayIndex(segment)

@@ -4,6 +4,7 @@ import {
   boolean,
   choice,
   collections,
+  fieldName,
   hours,
   integer,
   type Key,
@@ -28,6 +29,10 @@ const SECONDS_A_WEEK = 7 * 24 * 60 * 60
  */
 export const KEYS = {
   'Common.EagerDataReload': boolean('merge edits of the data file as soon as it changes, as --watch does'),
+  'DataStore.IdField': fieldName(
+    'id',
+    'the field of an item that is its id, in the data file and everywhere else; a journal stays with the one that it began with',
+  ),
   'DataFile.Write': choice<WriteSettings['write']>(
     'auto',
     ['auto', 'stop', 'never'],

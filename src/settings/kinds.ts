@@ -114,6 +114,20 @@ export function text(initial: string, text: string, shownDefault?: string): Key<
   }
 }
 
+/** The name of a field that stands for itself in paths, filters and URLs. */
+export function fieldName(initial: string, text: string): Key<string> {
+  return {
+    type: 'text',
+    default: initial,
+    text,
+    expects: 'a name of 1 to 64 letters, digits, _, -, $ or @ that begins with no digit',
+    read: (value) => {
+      const isName = typeof value === 'string' && /^[A-Za-z_$@][\w$@-]{0,63}$/.test(value) && value !== '__proto__'
+      return isName ? value : undefined
+    },
+  }
+}
+
 export function secret(text: string): Key<string | undefined> {
   return {
     type: 'text',

@@ -60,3 +60,20 @@ test('on a read-only server the pages say so, and offer nothing that writes', { 
     assert.deepEqual(errors, [])
   }
 })
+
+test('the pages know items by the field that is their id', { skip: withoutBrowser }, async (t) => {
+  const sensors = [
+    { key: 'one', mac: 'A1', timestamp: '2026-11-20T12:00:00' },
+    { key: 'two', mac: 'B2' },
+  ]
+  const server = await startServer(t, { data: { sensors }, flags: ['--DataStore.IdField', 'key'] })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=sensors`)
+  await page.locator('#table').getByRole('link', { name: 'one' }).click()
+  await page.locator('#item h2').getByText('one').waitFor()
+  await page.goto(`${server.url}/sensors.html`)
+  await page.getByText('2 sensors').first().waitFor()
+  await page.locator('#state[data-state=live]').waitFor()
+  await server.fetch('/api/sensors/two', { method: 'DELETE' })
+  await page.getByText('1 sensor').first().waitFor()
+  assert.deepEqual(errors, [])
+})

@@ -55,6 +55,7 @@ function served(slices = new Slices()) {
     bodies: BODIES,
     limits: LIMITS,
     useResultObject: false,
+    idField: 'id',
   })
   const ask = async (path: string, querystring: string, headers: ApiRequest['headers'] = {}, reply = new Reply()) => {
     const resource = resources.find((one) => one.path.split('/').length === path.split('/').length)

@@ -18,19 +18,19 @@ test('an array index has one spelling', () => {
 
 test('a path inside an item takes an element by its id before it takes one by its index', () => {
   const item = { list: [{ id: 1, name: 'b' }, { id: '0', name: 'a' }, 'third'] }
-  assert.deepEqual(valueAt(item, ['list', '0', 'name']), 'a')
-  assert.deepEqual(valueAt(item, ['list', '1', 'name']), 'b')
-  assert.deepEqual(valueAt(item, ['list', '2']), 'third')
-  assert.equal(valueAt(item, ['list', '3']), undefined)
-  assert.equal(valueAt(item, ['list', '01']), undefined)
-  assert.deepEqual(valueAt(item, []), item)
+  assert.deepEqual(valueAt(item, ['list', '0', 'name'], 'id'), 'a')
+  assert.deepEqual(valueAt(item, ['list', '1', 'name'], 'id'), 'b')
+  assert.deepEqual(valueAt(item, ['list', '2'], 'id'), 'third')
+  assert.equal(valueAt(item, ['list', '3'], 'id'), undefined)
+  assert.equal(valueAt(item, ['list', '01'], 'id'), undefined)
+  assert.deepEqual(valueAt(item, [], 'id'), item)
 })
 
 test('a path inside an item sees nothing that is merely inherited', () => {
   for (const path of ['toString', '__proto__', 'constructor', 'hasOwnProperty']) {
-    assert.equal(valueAt({ a: { b: 1 } }, [path]), undefined, path)
-    assert.equal(valueAt({ a: { b: 1 } }, ['a', path]), undefined, path)
+    assert.equal(valueAt({ a: { b: 1 } }, [path], 'id'), undefined, path)
+    assert.equal(valueAt({ a: { b: 1 } }, ['a', path], 'id'), undefined, path)
   }
-  assert.equal(valueAt({ list: [1], text: 'abc' }, ['list', 'length']), undefined)
-  assert.equal(valueAt({ list: [1], text: 'abc' }, ['text', '0']), undefined)
+  assert.equal(valueAt({ list: [1], text: 'abc' }, ['list', 'length'], 'id'), undefined)
+  assert.equal(valueAt({ list: [1], text: 'abc' }, ['text', '0'], 'id'), undefined)
 })

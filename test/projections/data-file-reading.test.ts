@@ -20,7 +20,7 @@ const keepAll = (): never => assert.fail('more is edited than is held in memory'
 async function read(text: string | Buffer, base = NOTHING): Promise<FileContents> {
   const disk = new SimulatedDisk()
   disk.put(FILE, Buffer.from(text))
-  return (await readDataFile(disk.files(), FILE, { base, slices: SLICES, full: keepAll })).file
+  return (await readDataFile(disk.files(), FILE, { base, idField: 'id', slices: SLICES, full: keepAll })).file
 }
 
 /** The texts of all items. */
@@ -117,7 +117,7 @@ function cutUp(bytes: Buffer, random: Random, most: number): Buffer[] {
 
 /** What is read of pieces that come one after the other. */
 async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<FileContents> {
-  const reading = new FileReading({ base, slices: SLICES, full: keepAll })
+  const reading = new FileReading({ base, idField: 'id', slices: SLICES, full: keepAll })
   let left = pieces.reduce((sum, { length }) => sum + length, 0)
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
@@ -253,6 +253,7 @@ test('of a file that is edited a lot only some items are in memory at a time, an
   let calls = 0
   const { file } = await readDataFile(disk.files(), FILE, {
     base: NOTHING,
+    idField: 'id',
     slices: SLICES,
     full: (contents) => {
       calls++
@@ -405,7 +406,7 @@ test('a long item is read in many steps, and so is the file when it is malformed
       // Time passes with each look at it, so that each step is a slice.
       () => 10 * steps++,
     )
-    await readDataFile(disk.files(), FILE, { base: NOTHING, slices, full: keepAll }).catch((error) => {
+    await readDataFile(disk.files(), FILE, { base: NOTHING, idField: 'id', slices, full: keepAll }).catch((error) => {
       assert.ok(error instanceof Refusal, String(error))
     })
     assert.ok(steps > (passes * text.length) / 40_000, `${steps} steps`)

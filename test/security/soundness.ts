@@ -62,6 +62,6 @@ export async function assertSound({ url, file, failures = [] }: Attacked): Promi
   const out = (text: string) => {
     said += text
   }
-  const command = { type: 'verify', file, journal: journalOf(file), json: false, store: false } as const
+  const command = { type: 'verify', file, journal: journalOf(file), idField: 'id', json: false, store: false } as const
   assert.equal(await run(command, nodeFiles, { out, progress: undefined }), 0, said)
 }

@@ -10,6 +10,7 @@ import { atOnce } from '../../src/slices.ts'
 import { viewsOf, type WithId } from './collections.ts'
 
 export const RULES: Rules = {
+  idField: 'id',
   upsertOnPut: false,
   clientIdsOnPost: false,
   itemBytes: 1024 * 1024,

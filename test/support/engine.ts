@@ -16,6 +16,7 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   acceptJournal: false,
   urls: [],
   common: { eagerDataReload: false },
+  dataStore: { idField: 'id' },
   dataFile: { write: 'auto', maxDelaySeconds: undefined },
   api: { readOnly: false, useResultObject: false, upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
   authentication: {

@@ -29,6 +29,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const past = new Past(journal, views, history)
   const rules = {
+    idField: 'id',
     upsertOnPut: false,
     clientIdsOnPost: false,
     itemBytes: 1,
@@ -62,6 +63,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
         bodies,
         limits,
         useResultObject: false,
+        idField: 'id',
       }),
       ...eventResources({
         journal,

@@ -34,14 +34,22 @@ const OF_ITEM = {
   prior: { ...position, description: "The position of the item's previous event, 0 for none." },
 }
 
+/** The schemas in which items have their id. */
+export function itemSchemasWith(idField: string) {
+  const description = 'By whose text the item is found in the path. It never changes.'
+  return {
+    Item: {
+      type: 'object',
+      description: `A JSON object; all but the \`${idField}\` is free.`,
+      properties: { [idField]: { ...id, description } },
+      examples: [{ [idField]: 1, name: 'Ada' }],
+    },
+    Created: object({ [idField]: id }),
+  }
+}
+
 export const schemas = {
-  Item: {
-    type: 'object',
-    description: 'A JSON object; all but the `id` is free.',
-    properties: { id: { ...id, description: 'By whose text the item is found in the path. It never changes.' } },
-    examples: [{ id: 1, name: 'Ada' }],
-  },
-  Created: object({ id }),
+  ...itemSchemasWith('id'),
   ...bulkSchemas,
   MergePatch: {
     type: 'object',
@@ -82,6 +90,7 @@ export const schemas = {
       uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
       version: text,
       readOnly: { type: 'boolean', description: 'Nothing can be written to it.' },
+      idField: { ...text, description: 'The field of an item that is its id.' },
       journal: { type: 'object' },
       cluster: { type: 'object', description: 'Of a node of a cluster: its role, its lag and the other nodes.' },
       dataFile: ref('schemas', 'DataFile'),

@@ -5,8 +5,8 @@ import type { Slices } from '../../slices.ts'
 import { FileReading, whyInvalid } from './reading.ts'
 
 /** Reads what a client sent in the form of a data file. All of its items are among the edited ones. Fails with `Invalid` as a file does. */
-export async function contentsOfBody(bytes: Buffer, slices: Slices): Promise<FileContents> {
-  const reading = new FileReading({ base: new Map(), slices, full: () => {} })
+export async function contentsOfBody(bytes: Buffer, idField: string, slices: Slices): Promise<FileContents> {
+  const reading = new FileReading({ base: new Map(), idField, slices, full: () => {} })
   try {
     for (let at = 0; at <= bytes.length; ) {
       const room = await reading.room(bytes.length - at)

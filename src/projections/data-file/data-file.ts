@@ -20,6 +20,8 @@ export interface DataFileOptions {
   readonly files: Files
   /** Symbolic links are resolved. */
   readonly path: string
+  /** The member of an item that is its id. */
+  readonly idField: string
   /** The journal's directory, which holds the state file while the data file cannot be replaced. */
   readonly journal: string
   readonly views: Views
@@ -68,12 +70,13 @@ export class DataFile {
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, journal, views, log, schedule, elapsedMs, now, settings, takenIn } = options
+    const { files, path, idField, journal, views, log, schedule, elapsedMs, now, settings, takenIn } = options
     const eager = options.eager && !options.readOnly
     this.#account = new Account(files, { dataFile: path, journal }, takenIn)
     this.#edits = new Edits({
       files,
       path,
+      idField,
       views,
       account: this.#account,
       slices: this.#slices,

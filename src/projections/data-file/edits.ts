@@ -19,6 +19,7 @@ export interface EditsOptions {
   readonly files: Files
   /** Symbolic links are resolved. */
   readonly path: string
+  readonly idField: string
   readonly views: Views
   readonly account: Account
   readonly slices: Slices
@@ -167,10 +168,11 @@ export class Edits {
     full: (contents: FileContents) => Promise<void>,
     known?: FileContents,
   ): Promise<Pick<Read, 'file' | 'content'>> {
-    const { files, path, slices, progress } = this.#options
+    const { files, path, idField, slices, progress } = this.#options
     const size = (await files.stat(path))?.size ?? 0
     return readDataFile(files, path, {
       base,
+      idField,
       slices,
       full,
       ...(known && { known }),

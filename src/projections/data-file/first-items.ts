@@ -34,6 +34,7 @@ export async function checkNotRenamed(
 export async function checkFirstItems(
   files: Files,
   path: string,
+  idField: string,
   log: Pick<Logger, 'info'>,
   check: (file: FileContents) => Steps<void>,
 ): Promise<Read | undefined> {
@@ -46,6 +47,7 @@ export async function checkFirstItems(
     try {
       const read = await readDataFile(files, path, {
         base: new Map(),
+        idField,
         slices,
         progress: (left) =>
           logProgress({ bytes: stat.size - left, of: stat.size }, 'the first items are being checked'),

@@ -39,6 +39,8 @@ const PART_CHARACTERS = 4 * 1024 * 1024
 
 export interface FileReadingOptions {
   readonly base: Base
+  /** The member of an item that is its id. */
+  readonly idField: string
   readonly slices: Slices
   /** Called when the edited items exceed PART_CHARACTERS. It must take them from the contents. */
   readonly full: (contents: FileContents) => void | Promise<void>
@@ -151,6 +153,7 @@ export class FileReading implements Taker {
 
   *#items(name: string): Scanning<void> {
     const scan = this.#scan
+    const { idField } = this.#options
     const whole = this.#options.base.get(name)
     const base = whole && !holdsObject(whole) ? whole : undefined
     const known = this.#options.known?.get(name)
@@ -181,12 +184,13 @@ export class FileReading implements Taker {
       let id: ItemId | undefined
       if (before?.text === text) id = before.id
       else {
-        const value = checked === undefined ? yield* this.#mistakes.catching(parseItem(text, name, index)) : undefined
+        const value =
+          checked === undefined ? yield* this.#mistakes.catching(parseItem(text, name, index, idField)) : undefined
         if (checked === undefined && !value) {
           yield
           continue
         }
-        id = value ? (own(value, 'id') as ItemId | undefined) : known?.idAt(index)
+        id = value ? (own(value, idField) as ItemId | undefined) : known?.idAt(index)
         before = base && id !== undefined ? base.item(keyOf(id)) : undefined
         const isSame = before && (yield* equalSteps(yield* parseSteps(before.text), value ?? (yield* parseSteps(text))))
         // A file with mistakes is not merged, so its edits are not recorded.
@@ -206,7 +210,7 @@ export class FileReading implements Taker {
       if (known) checkSame(known, index, id)
       else {
         if (id === undefined || items.indexOf(id) === undefined) items.add(id)
-        else this.#mistakes.add(sameIdTwice(name, index, keyOf(id)))
+        else this.#mistakes.add(sameIdTwice(name, index, keyOf(id), idField))
       }
       yield
     }

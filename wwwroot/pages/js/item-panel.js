@@ -224,7 +224,7 @@ export function itemPanel(place, { onClose, onMade }) {
         const { body } = await send(method, type, json.text)
         isEditing = false
         shownAt = ''
-        if (key === undefined) onMade(String(body.id))
+        if (key === undefined) onMade(String(body[server.idField]))
         else await show(collection, key)
       } catch (error) {
         problem.textContent = whyNot(error)
@@ -237,7 +237,7 @@ export function itemPanel(place, { onClose, onMade }) {
   async function remove() {
     const path = pathOf(collection, key ?? '')
     const name = title()
-    const what = { collection, ...(key !== '' && { id: item.id }) }
+    const what = { collection, ...(key !== '' && { id: item[server.idField] }) }
     try {
       const { position } = await server.ask(path, { method: 'DELETE', headers: { 'If-Match': etag } })
       onClose()

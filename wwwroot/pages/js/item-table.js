@@ -4,6 +4,7 @@ import { el, flash, setText } from './dom.js'
 import { kindOf, short } from './format.js'
 import { classOf } from './json-view.js'
 import { escaped } from './query.js'
+import { server } from './server.js'
 
 const COLUMNS = 40
 /** Fields of an item that may become columns. */
@@ -75,7 +76,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
     /** @type {Map<string, Row>} */
     const next = new Map()
     items.forEach((item, index) => {
-      const key = String(item.id)
+      const key = String(item[server.idField])
       const values = /** @type {Map<string, unknown>} */ (flat[index])
       if (values.size >= FIELDS) addColumns(values, item, columns)
       const known = rows.get(key)
@@ -125,13 +126,13 @@ export function itemTable({ onSort, onPick, addressOf }) {
     element.dataset.key = key
     const cells = new Map()
     for (const name of columns) {
-      const cell = el(name === 'id' ? 'th' : 'td', name === 'id' ? { scope: 'row' } : null)
+      const cell = el(name === server.idField ? 'th' : 'td', name === server.idField ? { scope: 'row' } : null)
       cell.classList.add('fades')
       cells.set(name, cell)
       element.append(cell)
     }
     const link = el('a', { href: addressOf(key) })
-    cells.get('id')?.append(link)
+    cells.get(server.idField)?.append(link)
     return { element, cells, values: new Map(), link }
   }
 
@@ -144,7 +145,7 @@ export function itemTable({ onSort, onPick, addressOf }) {
   function showCell(row, name, value, isChange) {
     const cell = /** @type {HTMLTableCellElement} */ (row.cells.get(name))
     const text = short(value, CHARACTERS)
-    if (name === 'id') {
+    if (name === server.idField) {
       if (row.link) setText(row.link, text === '' ? '""' : text)
       return
     }
@@ -192,7 +193,7 @@ function addColumns(values, item, columns) {
  * @param {readonly string[]} before
  */
 function columnsOf(items, before) {
-  const columns = before.length > 0 ? [...before] : ['id']
+  const columns = before.length > 0 ? [...before] : [server.idField]
   const known = new Set(columns)
   for (const item of items) {
     let place = 0

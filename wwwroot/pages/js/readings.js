@@ -45,7 +45,7 @@ export function readings({ mac, key, from, at, onMore, signal }) {
   }
 
   async function hasReadings() {
-    const query = new URLSearchParams({ mac, pageSize: '1', fields: 'id', ...asOf })
+    const query = new URLSearchParams({ mac, pageSize: '1', fields: server.idField, ...asOf })
     const { total } = await server.ask(`${pathOf('sensordatas')}?${query}`, { method: 'HEAD' })
     return total > 0
   }
@@ -104,7 +104,10 @@ export function readings({ mac, key, from, at, onMore, signal }) {
     for (const { item, time } of found.reverse()) if (item) add(item, Date.parse(time))
     onMore()
     if (at !== undefined) return
-    const live = server.client.collection('sensors').where({ id: key }).live()
+    const live = server.client
+      .collection('sensors')
+      .where({ [server.idField]: key })
+      .live()
     if (signal.aborted) return live.close()
     list = live
     let isFirst = true

@@ -2,6 +2,7 @@
 import { el, flash, setText } from './dom.js'
 import { age, instant, short } from './format.js'
 import { measured } from './readings.js'
+import { server } from './server.js'
 
 const MAIN = 'temperature'
 /** A sensor that is silent for longer is marked. */
@@ -42,7 +43,7 @@ export function sensorTile(key, onPick) {
   function show(item, isChange) {
     tile.item = item
     time = instant(item.timestamp)
-    setText(name, short(item.mac ?? item.id, 80) || '""')
+    setText(name, short(item.mac ?? item[server.idField], 80) || '""')
     const all = Object.entries(measured(item))
     const first = all.find(([field]) => field === MAIN) ?? all.find(([, value]) => typeof value === 'number')
     fillMain(first)

@@ -99,7 +99,7 @@ function follow() {
   live.onChange(({ entered, updated, left, wasReset }) => {
     if (isFirst || wasReset) showItems(live.items, false)
     else {
-      for (const { id } of left) remove(String(id))
+      for (const item of left) remove(String(item[server.idField]))
       for (const item of entered) showItem(item, true)
       for (const { item } of updated) showItem(item, true)
       summary()
@@ -130,7 +130,7 @@ function clear() {
  * @param {boolean} isChange
  */
 function showItems(items, isChange) {
-  const keys = new Set(items.map(({ id }) => String(id)))
+  const keys = new Set(items.map((item) => String(item[server.idField])))
   for (const key of [...tiles.keys()]) if (!keys.has(key)) remove(key)
   for (const item of items) showItem(item, isChange)
   summary()
@@ -141,7 +141,7 @@ function showItems(items, isChange) {
  * @param {boolean} isChange
  */
 function showItem(item, isChange) {
-  const key = String(item.id)
+  const key = String(item[server.idField])
   let tile = tiles.get(key)
   if (!tile) {
     tile = sensorTile(key, (picked) => go({ sensor: picked }))

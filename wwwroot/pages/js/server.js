@@ -48,12 +48,15 @@ class Server extends EventTarget {
   caughtUp
   /** Nothing can be written to the server, whoever one is. */
   isReadOnly = false
+  /** The field of an item that is its id. */
+  idField = 'id'
   #isOpen = false
   #wasLive = false
 
   /** Opens the connection. */
   async start() {
     await this.#lookWho().catch(() => {})
+    this.client = connect(base, { ...authOf(session.credentials), idField: this.idField })
     if (this.access.role === null && this.access.schemes.length > 0) this.#is('refused')
     else this.#connect()
   }
@@ -192,6 +195,7 @@ class Server extends EventTarget {
     const { body } = await this.ask('/health')
     this.access = body.access
     this.isReadOnly = body.readOnly === true
+    this.idField = body.idField
     if (body.journal.id !== this.journal) this.head = 0
     this.journal = body.journal.id
     this.#know(body.position)
