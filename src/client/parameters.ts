@@ -2,31 +2,40 @@ import { problem } from './problem.ts'
 
 export type FilterValue = string | number | boolean | null | Date
 
-type Operator = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains' | 'startswith' | 'endswith' | 'exists'
-
 /**
  * A field of an item, or a dotted path into it, also through arrays. A dot or comma in a name is escaped by a
  * backslash.
  */
-export type Field<T> = Paths<T, Levels> & string
+export type Field<T> = Paths<T>[0]
+
+/** The paths of an item, each with the type of its value. */
+type Paths<T> = PathsTo<T, Levels>
 
 /** One element for each level of a path that is type-checked. Deeper levels accept any text. */
 type Levels = [1, 1, 1, 1, 1]
 
-type Paths<T, Left extends readonly unknown[]> = string extends keyof T
-  ? string
-  : Left extends readonly [unknown, ...infer Fewer]
-    ? { [K in keyof T & string]-?: Escaped<K> | `${Escaped<K>}.${Below<T[K], Fewer>}` }[keyof T & string]
-    : string
+type Untyped = readonly [path: string, value: unknown]
 
-/** The rest of a path behind a field of type V and a dot: any text if V is unknown. */
+type PathsTo<T, Left extends readonly unknown[]> = string extends keyof T
+  ? Untyped
+  : Left extends readonly [unknown, ...infer Fewer]
+    ? {
+        [K in keyof T & string]-?: readonly [path: Escaped<K>, value: T[K]] | Prefixed<Escaped<K>, Below<T[K], Fewer>>
+      }[keyof T & string]
+    : Untyped
+
+/** The paths behind a field of type V and a dot: any text if V is unknown. */
 type Below<V, Left extends readonly unknown[]> = unknown extends V
-  ? string
+  ? Untyped
   : V extends readonly (infer Element)[]
     ? Below<Element, Left>
     : V extends object
-      ? Paths<V, Left>
+      ? PathsTo<V, Left>
       : never
+
+type Prefixed<Name extends string, Path> = Path extends readonly [infer Rest extends string, infer V]
+  ? readonly [path: `${Name}.${Rest}`, value: string extends Rest ? unknown : V]
+  : never
 
 type Escaped<Name extends string> = Name extends `${infer Before}${'.' | ','}${infer After}`
   ? Name extends `${Before}.${After}`
@@ -34,10 +43,35 @@ type Escaped<Name extends string> = Name extends `${infer Before}${'.' | ','}${i
     : `${Before}\\,${Escaped<After>}`
   : Name
 
+/** The values that a field of type V may be compared with; an array is compared by its elements. */
+type Compared<V> = unknown extends V
+  ? FilterValue
+  : V extends readonly (infer Element)[]
+    ? Compared<Element>
+    : V extends string
+      ? V | Date
+      : V extends number | boolean
+        ? V
+        : never
+
+type OneOrMore<V> = V | readonly V[] | undefined
+
 /** Filters by field, or by `<field>_<operator>`. Of several values any may match; for `ne`, none may. */
-export type Where<T> = {
-  readonly [name in Field<T> | `${Field<T>}_${Operator}`]?: FilterValue | readonly FilterValue[] | undefined
-}
+export type Where<T> =
+  string extends Field<T>
+    ? { readonly [name: string]: OneOrMore<FilterValue> }
+    : {
+        readonly [P in Paths<T> as P[0] | `${P[0]}_${'eq' | 'ne'}`]?: OneOrMore<Compared<P[1]> | null>
+      } & {
+        readonly [P in Paths<T> as `${P[0]}_${'gt' | 'gte' | 'lt' | 'lte'}`]?: OneOrMore<Compared<P[1]>>
+      } & {
+        /** Text may be a list of values with commas between them. */
+        readonly [P in Paths<T> as `${P[0]}_in`]?: OneOrMore<Compared<P[1]> | string | null>
+      } & {
+        readonly [P in Paths<T> as `${P[0]}_${'contains' | 'startswith' | 'endswith'}`]?: OneOrMore<string>
+      } & {
+        readonly [P in Paths<T> as `${P[0]}_exists`]?: OneOrMore<boolean>
+      }
 
 /** Query parameters that are not filters: a field with such a name is sent with `_eq`. */
 const RESERVED = [

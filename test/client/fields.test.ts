@@ -89,3 +89,38 @@ test('a path that the type of the items does not have is an error of the compile
   ]
   assert.equal(queries.length, 10)
 })
+
+test('a value that a field cannot have is an error of the compiler', () => {
+  const all = connect('http://localhost').collection<Reading>('readings')
+  const queries = [
+    // @ts-expect-error: a temperature is a number
+    all.where({ 'data.temperature_gt': 'warm' }),
+    // @ts-expect-error: neither is one of these
+    all.where({ 'data.temperature': [20, 'warm'] }),
+    // @ts-expect-error: nor in an array
+    all.where({ 'axes.n_lte': true }),
+    // @ts-expect-error: a mac is text
+    all.where({ mac: 7 }),
+    // @ts-expect-error: null is before and after nothing
+    all.where({ mac_lt: null }),
+    // @ts-expect-error: part of a text is text
+    all.where({ mac_contains: 7 }),
+    // @ts-expect-error: it exists or does not
+    all.where({ 'data.temperature_exists': 'yes' }),
+    // @ts-expect-error: an object is compared by its members
+    all.where({ 'data.place': 'cellar' }),
+  ]
+  assert.equal(queries.length, 8)
+})
+
+test('a value that a field can have is accepted, as is any where the type is not known', () => {
+  const all = connect('http://localhost').collection<Reading>('readings')
+  const any = connect('http://localhost').collection('readings')
+  const queries = [
+    all.where({ 'data.temperature_gt': 20, 'data.temperature_ne': [21, 22], mac_gte: new Date(0) }),
+    all.where({ 'data.place': null, 'data.place.room_in': 'cellar,attic', 'axes.n': [1, 2], id_in: [1, 2] }),
+    all.where({ 'notes.deep_gt': 'x', 'labels.any_exists': true, notes: 5, tree: undefined }),
+    any.where({ 'data.temperature_gt': 'warm', anything: null }),
+  ]
+  assert.equal(queries.length, 4)
+})
