@@ -19,6 +19,7 @@ import { observing, RequestTimes } from './http/request-times.ts'
 import { simulating, simulationWarnings } from './http/simulation.ts'
 import { destroyStalled } from './http/stalls.ts'
 import { waitingForPosition } from './http/waiting.ts'
+import { formatPath } from './json/paths.ts'
 import { checkAddresses, listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
 import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
@@ -156,6 +157,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       admin: {
         health,
         schemes: gate.access?.schemes ?? [],
+        eventTime: eventTimes(settings.collections),
         warnings,
         building,
         reload: () => engine.reload(),
@@ -263,4 +265,11 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     await engine.close()
     throw error
   }
+}
+
+/** The field of the event time of each collection that has one. */
+function eventTimes(collections: Settings['collections']): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, formatPath(time)]] : [])),
+  )
 }

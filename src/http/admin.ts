@@ -32,6 +32,8 @@ export interface AdminOptions {
   readonly health: () => Health
   /** The active authentication schemes; none if authentication is off. */
   readonly schemes: readonly string[]
+  /** The field of the event time of each collection that has one. */
+  readonly eventTime: Readonly<Record<string, string>>
   /** Warnings about settings, shown to admins only. */
   readonly warnings: readonly string[]
   readonly building: () => Building
@@ -48,7 +50,7 @@ export interface AdminOptions {
 }
 
 export function adminRoutes(options: AdminOptions): Router {
-  const { health, schemes, warnings, building, reload, snapshot, verify } = options
+  const { health, schemes, eventTime, warnings, building, reload, snapshot, verify } = options
   const { handler, views, past, journal, now, bodyBytes } = options
   const router = new Router({ sensitive: true })
   const slices = new Slices()
@@ -58,7 +60,8 @@ export function adminRoutes(options: AdminOptions): Router {
       const state = health()
       ctx.set('Cache-Control', 'no-store')
       const who = principalOf(ctx)
-      const told = { ...state, access: { schemes, actor: who?.actor ?? null, role: who?.role ?? null } }
+      const access = { schemes, actor: who?.actor ?? null, role: who?.role ?? null }
+      const told = { ...state, ...(who && { eventTime }), access }
       const text = who?.role === 'admin' ? JSON.stringify({ ...told, warnings }) : JSON.stringify(told, withoutDetails)
       sendJson(ctx, text, state.status === 'unavailable' ? 503 : 200)
     },

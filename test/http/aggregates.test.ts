@@ -18,6 +18,12 @@ const READINGS = Array.from({ length: 48 }, (_, id) => ({
 }))
 const FLAGS = ['--Collections', JSON.stringify({ readings: { Indexes: ['mac,timestamp'], Time: 'timestamp' } })]
 
+test('/health says which field is the event time', async (t) => {
+  const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS, rooms: [] } })
+  const health = (await (await server.fetch('/health')).json()) as { eventTime: unknown }
+  assert.deepEqual(health.eventTime, { readings: 'timestamp' })
+})
+
 test('a dashboard asks for averages by sensor and window, now and as they were', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
   const search = 'aggregate=count,avg(data.temperature)&groupBy=mac&window=12h&mac=a'

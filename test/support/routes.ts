@@ -81,6 +81,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
     admin: {
       health: () => ({ status: 'ok' }),
       schemes: [],
+      eventTime: {},
       warnings: [],
       building: () => undefined,
       reload,

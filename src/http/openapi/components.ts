@@ -96,6 +96,11 @@ export const schemas = {
       dataFile: ref('schemas', 'DataFile'),
       store: { type: 'object' },
       replay: { type: 'object', description: 'Of a server that plays what was recorded.' },
+      eventTime: {
+        type: 'object',
+        additionalProperties: text,
+        description: 'By collection, the field of the event time (`Collections.<name>.Time`); not shown to strangers.',
+      },
       access: object({
         schemes: { type: 'array', items: { enum: ['token', 'basic', 'apikey'] }, description: 'None: it is off.' },
         actor: { type: ['string', 'null'], description: 'Who asks; null for a stranger.' },
