@@ -19,10 +19,10 @@ const PICTURES = [
     name: 'collections',
     path: '/?collection=sensordatas&query=data.temperature_gt%3D22%26sort%3D-timestamp&item=5952',
   },
-  { name: 'sensors', path: `/sensors.html?sensor=${MAC}&span=24h` },
+  { name: 'sensors', path: `/sensors.html?sensor=${MAC}&range=24h` },
   { name: 'journal', path: '/journal.html', event: true, colorScheme: 'dark', height: 720 },
   { name: 'past', path: '/sensors.html', isPast: true },
-  { name: 'phone', path: `/sensors.html?sensor=${MAC}&span=24h`, colorScheme: 'dark', width: 390, height: 800 },
+  { name: 'phone', path: `/sensors.html?sensor=${MAC}&range=24h`, colorScheme: 'dark', width: 390, height: 800 },
 ]
 
 const directory = mkdtempSync(join(tmpdir(), 'recollect-pictures-'))
@@ -46,7 +46,10 @@ async function start() {
   const apiKeys = Object.entries(KEYS).map(([Name, [Key, Role]]) => ({ Name, Key, Role }))
   writeFileSync(
     settings,
-    JSON.stringify({ Authentication: { Enabled: true, AuthenticationType: 'apikey', ApiKeys: apiKeys } }),
+    JSON.stringify({
+      Authentication: { Enabled: true, AuthenticationType: 'apikey', ApiKeys: apiKeys },
+      Collections: { sensordatas: { Time: 'timestamp' } },
+    }),
   )
   const flags = ['--file', file, '--settings', settings, '--urls', 'http://127.0.0.1:0']
   const child = spawn(process.execPath, [join(root, 'dist', 'main.js'), ...flags], {
@@ -145,7 +148,7 @@ async function take(browser, { name, path, event, isPast, colorScheme = 'light',
   await page.addInitScript(`sessionStorage.setItem('recollect.session /', ${JSON.stringify(session)})`)
   const position = Number((await ask('miranda', 'GET', '/api')).headers.get('Journal-Position'))
   const [edit] = await (await ask('miranda', 'GET', '/events?collection=rooms&type=ItemPatched')).json()
-  const more = event ? `?event=${edit.position}` : isPast ? `?sensor=${MAC}&span=24h&at=${position - 30}` : ''
+  const more = event ? `?event=${edit.position}` : isPast ? `?sensor=${MAC}&range=24h&at=${position - 30}` : ''
   await page.goto(server.url + path + more)
   await page.locator('#state[data-state=live]').waitFor()
   await page.waitForTimeout(2500)

@@ -140,8 +140,7 @@ export class Query<T extends object> {
   }
 
   async get(options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
-    const { number, size } = this.#parts.page ?? {}
-    return this.#read({ ...(size !== undefined && { page: number, pageSize: size }) }, options)
+    return this.#read(this.#paging(), options)
   }
 
   /** One row for each group of the matching items, with a column for each aggregate. */
@@ -149,9 +148,8 @@ export class Query<T extends object> {
     aggregates: readonly Aggregate<T>[],
     { signal, groupBy = [], ...windows }: AggregateOptions<T> = {},
   ): Promise<Page<JsonObject>> {
-    const { number, size } = this.#parts.page ?? {}
     const asked = {
-      ...(size !== undefined && { page: number, pageSize: size }),
+      ...this.#paging(),
       ...(groupBy.length > 0 && { groupBy: groupBy.join(',') }),
       ...windows,
     }
@@ -161,12 +159,12 @@ export class Query<T extends object> {
 
   /** The distinct values of a field, in order. */
   async distinct(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<readonly JsonValue[]> {
-    return (await this.#read({ distinct: field }, options)).items as unknown as readonly JsonValue[]
+    return (await this.#read({ ...this.#paging(), distinct: field }, options)).items as unknown as readonly JsonValue[]
   }
 
   /** The newest item for each value of a field, by event time. */
   newestBy(field: Field<T>, options: { readonly signal?: AbortSignal } = {}): Promise<Page<T>> {
-    return this.#read({ newestBy: field }, options)
+    return this.#read({ ...this.#paging(), newestBy: field }, options)
   }
 
   /** All matching items, read page by page. All pages reflect the same position. */
@@ -248,6 +246,11 @@ export class Query<T extends object> {
         return items
       },
     })
+  }
+
+  #paging(): Readonly<Record<string, number>> {
+    const { page } = this.#parts
+    return page ? { page: page.number, pageSize: page.size } : {}
   }
 
   #filters(): URLSearchParams {

@@ -6,6 +6,7 @@ import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/
 import { json, startServer } from '../support/server.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
+const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
 const SAMPLE = twoHoursAgo(JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8')))
 const MAC = 'F4:A5:74:89:16:57'
 const options = { skip: withoutBrowser, timeout: 120_000 }
@@ -40,12 +41,18 @@ for (const { name, ...look } of LOOKS) {
     const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`, look)
     await live(page)
     await page.getByText('5 sensors').waitFor()
-    await page.locator(main(MAC, '19.75')).waitFor()
+    await page.getByText('6 readings').waitFor()
+    assert.equal(await page.locator('figure').first().isVisible(), true, 'a chart before anything was chosen')
+    const search = page.getByRole('searchbox', { name: 'Search sensors' })
+    await search.fill('dc:25:ef')
+    await page.getByText('1 of 5 sensors').waitFor()
     assert.deepEqual(await page.locator(`${tile('DC:25:EF:B0:3A:11')} dl > div`).allTextContents(), [
       'humidity42.5',
       'pressure1013.1',
       'battery3005',
     ])
+    await search.fill(MAC)
+    await page.locator(main(MAC, '19.75')).waitFor()
     assert.deepEqual(await barriers(page), [])
     assert.equal(await overhang(page), 0)
 
@@ -103,7 +110,7 @@ test('where no readings are kept, the history of the item is the series', option
   assert.deepEqual(errors, [])
 })
 
-test('the value under the pointer is that of the reading, however many there are', options, async (t) => {
+test('of many readings the averages are shown, with the least and the greatest of each time', options, async (t) => {
   const COUNT = 30_000
   const began = Date.now() - COUNT * 1000
   const readings = Array.from({ length: COUNT }, (_, id) => ({
@@ -113,25 +120,27 @@ test('the value under the pointer is that of the reading, however many there are
   // Nothing came for a while.
   const kept = readings.filter(({ id }) => id < 10_000 || id > 15_000)
   const last = { ...readings.at(-1), id: MAC }
-  const server = await startServer(t, { data: { sensors: [last], sensordatas: kept } })
-  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&span=all`)
-  await page.getByText('24,999 readings', { exact: true }).waitFor()
-  const plot = page.locator('.u-over').first()
+  const server = await startServer(t, { data: { sensors: [last], sensordatas: kept }, flags: TIME })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&range=all`)
+  await page.getByText('24,999 readings, averages', { exact: true }).waitFor()
+  const plot = page.locator('.u-over').nth(1)
   const box = await plot.boundingBox()
   assert.ok(box)
   for (const part of [0.1, 0.25, 0.8]) {
     await page.mouse.move(box.x + box.width * part, box.y + 20)
     await page.getByText('At the pointer:').waitFor()
-    const [span] = await value(page, 'temperature').locator('strong').allTextContents()
-    const id = Number(span) * 8
-    assert.ok(kept.some((one) => one.id === id))
-    assert.ok(Math.abs(id / COUNT - part) < 0.01, `${id} at ${part}`)
+    const average = Number(await value(page, 'temperature').locator('strong').textContent()) * 8
+    assert.ok(Math.abs(average / COUNT - part) < 0.01, `${average} at ${part}`)
+    const [least = 0, greatest = 0] = ((await value(page, 'temperature').locator('.quiet').textContent()) ?? '')
+      .split(' to ')
+      .map((text) => Number(text) * 8)
+    assert.ok(least < average && average < greatest, `${average} of ${least} to ${greatest}`)
   }
   // A gap is drawn as one: in its middle no line crosses.
   const inked = await page.evaluate(`(() => {
-    const canvas = document.querySelector('.u-wrap canvas')
+    const canvas = document.querySelector('.charts canvas')
     const { width, height } = canvas
-    const plot = document.querySelector('.u-over')
+    const plot = document.querySelector('.charts .u-over')
     const scale = width / canvas.clientWidth
     const left = plot.offsetLeft * scale, wide = plot.clientWidth * scale
     const inkAt = (part) => {
@@ -159,7 +168,7 @@ test('a moment of the past has the tiles and the readings that there were', opti
     at.push(Number(answer.headers.get('Journal-Position')))
   }
   await server.fetch('/api/sensors/NEW', json('PUT', reading('NEW', 1)))
-  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&span=24h`)
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}&range=24h`)
   await page.locator(main(MAC, '3')).waitFor()
   await page.getByText('9 readings').waitFor()
   const slider = page.getByRole('slider', { name: 'Moment' })
@@ -217,5 +226,147 @@ test('where there are no sensors the page says what would be one, and shows it w
   await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
   await page.locator(main(MAC, '21')).waitFor()
   assert.ok(await page.locator('#empty').isHidden())
+  assert.deepEqual(errors, [])
+})
+
+/** So many sensors, each with a reading an hour ago and one now. */
+function fleet(count: number, itemOf: (index: number, latest: ReturnType<typeof reading>) => unknown) {
+  const name = (index: number): string => `S${String(index).padStart(4, '0')}`
+  const at = (ms: number): string => new Date(Date.now() - ms).toISOString().slice(0, -1)
+  const sensordatas = Array.from({ length: 2 * count }, (_, id) => ({
+    ...reading(name(id >> 1), (id >> 1) + (id % 2), at(id % 2 === 0 ? 3_600_000 : 0)),
+    id,
+  }))
+  const latest = sensordatas.filter(({ id }) => id % 2 === 1)
+  return { sensors: latest.map((one, index) => itemOf(index, { ...one, id: one.mac })), sensordatas }
+}
+
+test('of 5,000 sensors those in view are in the document, and only their days are read', options, async (t) => {
+  const server = await startServer(t, { data: fleet(5000, (_, latest) => latest), flags: TIME })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
+  const days: string[] = []
+  page.on('request', (request) => {
+    if (request.url().includes('window=30m')) days.push(request.url())
+  })
+  await page.getByText('5,000 sensors').waitFor()
+  await page.locator(main('S0000', '1')).waitFor()
+  await page.locator(`${tile('S0000')} .spark canvas`).waitFor()
+  const nodes = async () => Number(await page.evaluate('document.querySelectorAll("*").length'))
+  assert.ok((await nodes()) <= 2500, `${await nodes()} nodes`)
+  await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
+  await page.locator(main('S4999', '5000')).waitFor()
+  await page.locator(`${tile('S4999')} .spark canvas`).waitFor()
+  assert.ok((await nodes()) <= 2500, `${await nodes()} nodes`)
+  assert.equal(await page.locator(tile('S0000')).count(), 0)
+  assert.ok(days.length < 100, `${days.length} days were read`)
+  assert.equal(await page.locator(tile('S4999')).getAttribute('aria-posinset'), '5000')
+
+  await page.getByLabel('Sort').selectOption('Highest first')
+  await page.evaluate('scrollTo(0, 0)')
+  await page.locator(`#tiles > li:first-child h2:text-is("S4999")`).waitFor()
+  await page.getByRole('searchbox').fill('s123')
+  await page.getByText('10 of 5,000 sensors').waitFor()
+  await page.reload()
+  await page.getByText('10 of 5,000 sensors').waitFor()
+  assert.equal(await page.locator('#tiles h2').first().textContent(), 'S1239')
+  assert.deepEqual(errors, [])
+})
+
+test('names and units are those of the items; a low battery and a silent sensor are marked', options, async (t) => {
+  const units = { temperature: '°C', battery: '%' }
+  const about = (mac: string, name: string) => ({ id: mac, mac, name, units })
+  const old = new Date(Date.now() - 3_600_000).toISOString()
+  const sensordatas = [
+    { ...reading('A', 20), data: { temperature: 20, battery: 11 } },
+    { ...reading('B', 30, old), data: { temperature: 30, battery: 90 } },
+    { ...reading('C', 40) },
+  ].map((one, id) => ({ ...one, id }))
+  const sensors = [about('A', 'Kitchen'), about('B', 'Cellar')]
+  const server = await startServer(t, { data: { sensors, sensordatas }, flags: TIME })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=A`)
+  await page.getByText('3 sensors, 1 silent, 1 with a low battery').waitFor()
+  assert.deepEqual(await page.locator('#tiles h2').allTextContents(), ['C', 'Cellar', 'Kitchen'])
+  assert.deepEqual(await page.locator(`${tile('Kitchen')} .main > *`).allTextContents(), ['20', '°C', 'temperature'])
+  assert.equal(await page.locator(`${tile('Kitchen')} .badge`).isVisible(), true)
+  assert.equal(await page.locator(`${tile('Cellar')} .badge`).isVisible(), false)
+  assert.equal(await page.locator(`${tile('Cellar')} .silent`).count(), 1)
+  await value(page, 'temperature').getByText('20 °C').waitFor()
+
+  await server.fetch('/api/sensordatas', json('POST', reading('A', 21.5)))
+  await server.fetch('/api/sensordatas', json('POST', reading('D', 50)))
+  await page.locator(main('Kitchen', '21.5')).waitFor()
+  await page.locator(main('D', '50')).waitFor()
+  await value(page, 'temperature').getByText('21.5 °C').waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('on a phone a tap on a tile brings its chart into view, and the cross leads back', options, async (t) => {
+  const server = await startServer(t, { data: fleet(60, (_, latest) => latest), flags: TIME })
+  const phone = { viewport: { width: 390, height: 800 }, hasTouch: true, reducedMotion: 'reduce' } as const
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html`, phone)
+  await page.getByText('60 sensors').waitFor()
+  await page.evaluate('scrollTo(0, 4000)')
+  const far = page.locator(`${tile('S0020')} a`)
+  await far.waitFor()
+  await far.scrollIntoViewIfNeeded()
+  const before = await page.evaluate('scrollY')
+  await far.tap()
+  await value(page, 'temperature').getByText('21').waitFor()
+  await page.locator('#chosen:text-is("S0020")').waitFor()
+  const plot = await page.locator('.charts canvas').first().boundingBox()
+  assert.ok(plot && plot.y > 0 && plot.y + plot.height < 800, JSON.stringify(plot))
+  await page.getByRole('button', { name: 'Back to all sensors' }).tap()
+  await far.waitFor()
+  assert.equal(await page.evaluate('scrollY'), before)
+  assert.deepEqual(errors, [])
+})
+
+test('few readings are joined by a line, however far apart they are', options, async (t) => {
+  const at = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString()
+  const sensordatas = [20, 3, 2.9, 2.8, 0].map((days, id) => ({ ...reading(MAC, 20, at(days)), id }))
+  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[4], id: MAC }], sensordatas }, flags: TIME })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?range=30d`)
+  await page.getByText('5 readings').waitFor()
+  const inked = await page.evaluate(`(() => {
+    const canvas = document.querySelector('.charts canvas')
+    const plot = document.querySelector('.charts .u-over')
+    const scale = canvas.width / canvas.clientWidth
+    // Ten days ago nothing was measured.
+    const x = Math.round((plot.offsetLeft + plot.clientWidth * 2 / 3) * scale)
+    const { data } = canvas.getContext('2d').getImageData(x, 0, 1, canvas.height)
+    const wanted = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()
+    const rgb = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16))
+    for (let at = 0; at < data.length; at += 4) {
+      if (rgb.every((part, index) => Math.abs(data[at + index] - part) < 20) && data[at + 3] > 200) return true
+    }
+    return false
+  })()`)
+  assert.equal(inked, true)
+  assert.deepEqual(errors, [])
+})
+
+test('the readings of the time shown are downloaded', options, async (t) => {
+  const at = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
+  const sensordatas = [30, 20, 10].map((hours, id) => ({ ...reading(MAC, id, at(hours)), id }))
+  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[2], id: MAC }], sensordatas }, flags: TIME })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}`)
+  await page.getByText('2 readings').waitFor()
+  for (const [name, ids] of [
+    ['CSV', ['1', '2']],
+    ['NDJSON', ['1', '2']],
+  ] as const) {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name }).last().click(),
+    ])
+    const lines = readFileSync(await download.path(), 'utf8')
+      .trim()
+      .split('\n')
+    const found =
+      name === 'CSV'
+        ? lines.slice(1).map((line) => line.split(',')[0])
+        : lines.map((line) => String(JSON.parse(line).id))
+    assert.deepEqual(found.sort(), ids)
+  }
   assert.deepEqual(errors, [])
 })

@@ -88,6 +88,9 @@ test('the client asks for rows, values and the newest items', async (t) => {
     newest.items.map(({ id }) => id),
     [46, 47],
   )
+  const [second] = (await readings.page(2, 1).newestBy('mac')).items
+  assert.equal(second?.id, 47)
+  assert.deepEqual(await readings.page(2, 1).distinct('mac'), ['b'])
   // @ts-expect-error There is no such field.
   await assert.rejects(readings.distinct(''))
 })

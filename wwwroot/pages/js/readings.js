@@ -1,139 +1,211 @@
-// The readings of one sensor: those of `sensordatas`, where all are kept; where there are none, what the history of the
-// sensor's item has.
-import { instant } from './format.js'
-import { Series } from './series.js'
-import { pathOf, server } from './server.js'
+// The readings of one sensor over time: those of `sensordatas`, few as they are, many as averages of windows of time. Where
+// there are none, what the history of the sensor's item has. However many there are, a bounded number is read.
+import {
+  eventTimeField,
+  macOf,
+  measured,
+  numbersOf,
+  READINGS,
+  SENSORS,
+  timeField,
+  timeLike,
+  timeOfReading,
+} from './measures.js'
+import { pointOf } from './series.js'
+import { server } from './server.js'
 
-const PAGE = 10_000
-const EVENTS = 500
-/** So many are held of one sensor, the latest. */
-const MOST = 1_000_000
+/** So many readings are read one by one; of more, windows are. */
+const FEW = 500
+/** Events of a history that are read. */
+const EVENTS = 1000
+const WINDOWS = 300
+const DAY = 24 * 3_600_000
+/** Aggregates of one request: three a field, and the count. */
+const FIELDS = 10
+const MOST_FIELDS = 30
+/** @type {readonly (readonly [text: string, ms: number])[]} */
+const WIDTHS = [
+  ...[1, 5, 10, 30].map((count) => /** @type {const} */ ([`${count}s`, count * 1000])),
+  ...[1, 2, 5, 10, 15, 30].map((count) => /** @type {const} */ ([`${count}m`, count * 60_000])),
+  ...[1, 2, 3, 6, 12].map((count) => /** @type {const} */ ([`${count}h`, count * 3_600_000])),
+  ...[1, 2, 7, 28, 91, 364, 3640].map((count) => /** @type {const} */ ([`${count}d`, count * DAY])),
+]
 
 /**
- * Numbers that a reading holds.
- * @param {any} item
- * @returns {Record<string, unknown>}
+ * isWhole: nothing was left out; first: the earliest time of it
+ * @typedef {import('./series.js').Point} Point
+ * @typedef {{ points: Point[], total: number, isWhole: boolean, isWindows: boolean }} Series
+ * @typedef {{ item: any, at: number | undefined, signal: AbortSignal }} Asked
  */
-export function measured({ id: _id, mac: _mac, data, timestamp: _timestamp, ...rest }) {
-  return typeof data === 'object' && data !== null && !Array.isArray(data) ? data : rest
+
+/**
+ * @param {Asked} asked
+ * @returns {any}
+ */
+function query({ item, at }) {
+  const readings = server.client.collection(READINGS).where({ mac: macOf(item) })
+  return at === undefined ? readings : readings.asOf(at)
 }
 
 /**
- * @param {{ mac: string, key: string, from: number, at: number | undefined, onMore: () => void, signal: AbortSignal }} wanted from: the earliest
- *   time, in milliseconds; 0 for all; at: as they were after the event there, and not what comes
- * @returns {{ series: Series, loaded: Promise<void>, stop: () => void }}
+ * What a sensor measured up to a time, or up to now.
+ * @param {Asked & { key: string, from: number | undefined, to: number }} asked from: undefined for all
+ * @returns {Promise<Series>}
  */
-export function readings({ mac, key, from, at, onMore, signal }) {
-  const series = new Series()
-  /** @type {Record<string, string>} */
-  const asOf = at === undefined ? {} : { asOf: String(at) }
-  /** @type {{ close(): void } | undefined} */
-  let list
-  const loaded = load()
-  return {
-    series,
-    loaded,
-    stop: () => list?.close(),
+export async function seriesOf(asked) {
+  const { item, signal, from } = asked
+  if (!(await hasCollection(asked.at))) return history(asked)
+  const all = query(asked)
+  const since = from === undefined ? all : all.where({ [`${timeField()}_gte`]: timeLike(from, item) })
+  const newest = since.sort(`-${timeField()}`)
+  const { total } = await since.page(1, 1).fields('id').get({ signal })
+  if (total === 0) {
+    const isNone = from === undefined || (await all.page(1, 1).fields('id').get({ signal })).total === 0
+    return isNone ? history(asked) : { points: [], total, isWhole: true, isWindows: false }
   }
-
-  async function load() {
-    const names = await server.client.collections(at === undefined ? {} : { asOf: at })
-    const isKept = names.includes('sensordatas') && (await hasReadings())
-    if (signal.aborted) return
-    if (isKept) await loadReadings()
-    else await loadHistory()
+  if (total > FEW && eventTimeField() !== undefined) {
+    const begin = from ?? (await firstTime(all, signal))
+    const points = await windows(since, numbersOf(item).slice(0, MOST_FIELDS), widthFor(asked.to - begin), signal)
+    return { points, total, isWhole: true, isWindows: true }
   }
-
-  async function hasReadings() {
-    const query = new URLSearchParams({ mac, pageSize: '1', fields: server.idField, ...asOf })
-    const { total } = await server.ask(`${pathOf('sensordatas')}?${query}`, { method: 'HEAD' })
-    return total > 0
-  }
-
-  /** The latest come first: page by page down to the earliest, whatever is written meanwhile. */
-  async function loadReadings() {
-    const since = from > 0 ? new Date(from).toISOString() : ''
-    const fields = { sort: '-timestamp', fields: 'id,timestamp,data', pageSize: String(PAGE) }
-    /** @type {any[]} */
-    let before = []
-    let newest = new Date(from).toISOString()
-    let upTo = ''
-    for (let read = 0; read < MOST; ) {
-      const query = new URLSearchParams({ mac, ...fields, ...asOf })
-      if (since !== '') query.set('timestamp_gte', since)
-      if (upTo !== '') query.set('timestamp_lte', upTo)
-      const { body } = await server.ask(`${pathOf('sensordatas')}?${query}`)
-      if (signal.aborted) return
-      // Those of the very time at which the page before ended come again.
-      const known = new Set(before.filter((one) => one.timestamp === upTo).map((one) => one.id))
-      const page = body.filter((/** @type {any} */ one) => !known.has(one.id))
-      const ascending = page.map((/** @type {any} */ one) => pointOf(one)).reverse()
-      series.prepend(ascending.filter((/** @type {any} */ one) => one !== undefined))
-      onMore()
-      if (read === 0 && page.length > 0) newest = page[0].timestamp
-      read += page.length
-      before = body
-      upTo = body.at(-1)?.timestamp
-      if (body.length < PAGE || page.length === 0 || typeof upTo !== 'string') break
-    }
-    if (at !== undefined) return
-    // What came since then, and what comes.
-    const live = server.client.collection('sensordatas').where({ mac, timestamp_gt: newest }).live()
-    if (signal.aborted) return live.close()
-    list = live
-    live.onChange((change) => {
-      for (const item of change.wasReset ? [] : change.entered) add(item)
-      if (change.entered.length > 0) onMore()
-    })
-    live.ready.catch(() => {})
-  }
-
-  async function loadHistory() {
-    /** @type {any[]} */
-    const found = []
-    let next = /** @type {string | undefined} */ (
-      `?${new URLSearchParams({ collection: 'sensors', id: key, order: 'desc', limit: String(EVENTS), ...(at !== undefined && { from: String(at) }) })}`
-    )
-    while (next && found.length < MOST) {
-      const answer = await server.ask(`/events${next}`)
-      if (signal.aborted) return
-      found.push(...answer.body)
-      const last = found.at(-1)
-      next = last && Date.parse(last.time) < from ? undefined : answer.next
-    }
-    for (const { item, time } of found.reverse()) if (item) add(item, Date.parse(time))
-    onMore()
-    if (at !== undefined) return
-    const live = server.client
-      .collection('sensors')
-      .where({ [server.idField]: key })
-      .live()
-    if (signal.aborted) return live.close()
-    list = live
-    let isFirst = true
-    live.onChange(({ entered, updated }) => {
-      if (!isFirst) for (const item of [...entered, ...updated.map((one) => one.item)]) add(item, Date.now())
-      isFirst = false
-      onMore()
-    })
-    live.ready.catch(() => {})
-  }
-
-  /**
-   * @param {any} item
-   * @param {number} [otherwise] its time, where it has none of its own
-   */
-  function add(item, otherwise) {
-    const point = pointOf(item, otherwise)
-    if (point) series.add(point.time, point.values)
-  }
+  const { items } = await newest.page(1, FEW).get({ signal })
+  return { points: pointsOf(items), total, isWhole: total <= FEW, isWindows: false }
 }
 
 /**
- * @param {any} item
- * @param {number} [otherwise]
+ * The day before a sensor's latest reading, of one field.
+ * @param {Asked & { field: { name: string, path: string } }} asked
+ * @returns {Promise<Point[]>}
  */
-function pointOf(item, otherwise) {
-  const time = instant(item.timestamp) ?? otherwise
-  return time === undefined ? undefined : { time, values: measured(item) }
+export async function dayOf(asked) {
+  const { item, field, signal } = asked
+  const latest = timeOfReading(item)
+  if (latest === undefined || !(await hasCollection(asked.at))) return []
+  const since = query(asked).where({ [`${timeField()}_gte`]: timeLike(latest - DAY, item) })
+  if (eventTimeField() !== undefined) return windows(since, [field], ['30m', 1_800_000], signal)
+  const newest = since.sort(`-${timeField()}`).page(1, FEW)
+  return pointsOf((await newest.fields(timeField(), field.path).get({ signal })).items)
+}
+
+/** @param {number} ms */
+function widthFor(ms) {
+  return WIDTHS.find(([, width]) => ms / width <= WINDOWS) ?? /** @type {const} */ (['36400d', 36_400 * DAY])
+}
+
+/**
+ * @param {any} of
+ * @param {readonly { name: string, path: string }[]} fields
+ * @param {readonly [text: string, ms: number]} width
+ * @param {AbortSignal} signal
+ * @returns {Promise<Point[]>}
+ */
+async function windows(of, fields, [window, ms], signal) {
+  /** @type {Map<number, Point>} */
+  const points = new Map()
+  // Days begin at midnight where the reader is.
+  const tz = ms < DAY ? undefined : Intl.DateTimeFormat().resolvedOptions().timeZone
+  for (let first = 0; first < fields.length; first += FIELDS) {
+    const part = fields.slice(first, first + FIELDS)
+    const columns = part.flatMap(({ path }) => ['avg', 'min', 'max'].map((name) => `${name}(${path})`))
+    const { items } = await of.aggregate(['count', ...columns], { window, ...(tz && { tz }), signal })
+    for (const row of items) {
+      const from = Date.parse(row.window)
+      const point = points.get(from) ?? { from, to: from + ms, count: row.count, values: new Map() }
+      for (const { name, path } of part) {
+        const values = ['avg', 'min', 'max'].map((one) => row[`${one}(${path})`])
+        // Text has a least and a greatest, but no average.
+        if (typeof values[0] === 'number') point.values.set(name, /** @type {any} */ (values))
+      }
+      points.set(from, point)
+    }
+  }
+  return [...points.values()].sort(byTime)
+}
+
+/**
+ * @param {any} of
+ * @param {AbortSignal} signal
+ */
+async function firstTime(of, signal) {
+  const { items } = await of.sort(timeField()).page(1, 1).get({ signal })
+  return timeOfReading(items[0]) ?? 0
+}
+
+/**
+ * What a sensor's item was, event by event.
+ * @param {Asked & { key: string, from: number | undefined }} asked
+ * @returns {Promise<Series>}
+ */
+async function history({ key, from, at, signal }) {
+  /** @type {Point[]} */
+  const found = []
+  const wanted = {
+    collection: SENSORS,
+    id: key,
+    order: 'desc',
+    limit: '500',
+    ...(at !== undefined && { from: String(at) }),
+  }
+  let next = /** @type {string | undefined} */ (`?${new URLSearchParams(wanted)}`)
+  while (next && found.length < EVENTS) {
+    const answer = await server.ask(`/events${next}`)
+    signal.throwIfAborted()
+    for (const { item, time } of answer.body) {
+      if (item) found.push(pointOf(timeOfReading(item) ?? Date.parse(time), measured(item)))
+    }
+    const last = answer.body.at(-1)
+    next = last && Date.parse(last.time) < (from ?? 0) ? undefined : answer.next
+  }
+  const points = found.filter((point) => point.from >= (from ?? Number.NEGATIVE_INFINITY)).sort(byTime)
+  return { points, total: points.length, isWhole: next === undefined, isWindows: false }
+}
+
+/** @param {readonly any[]} items */
+function pointsOf(items) {
+  const points = items.flatMap((item) => {
+    const time = timeOfReading(item)
+    return time === undefined ? [] : [pointOf(time, measured(item))]
+  })
+  return points.sort(byTime)
+}
+
+/**
+ * @param {Point} a
+ * @param {Point} b
+ */
+function byTime(a, b) {
+  return a.from - b.from
+}
+
+/** Whether there is a collection of readings at a moment, as last asked. @type {{ at: number | undefined, has: Promise<boolean> } | undefined} */
+let known
+
+/** @param {number | undefined} at */
+function hasCollection(at) {
+  if (known && known.at === at) return known.has
+  const has = server.client.collections(at === undefined ? {} : { asOf: at }).then((names) => names.includes(READINGS))
+  const one = { at, has }
+  known = one
+  const forget = () => {
+    if (known === one) known = undefined
+  }
+  // It may come into being.
+  has.then((is) => is || forget(), forget)
+  return has
+}
+
+/**
+ * The address of all readings of a sensor in a time.
+ * @param {{ item: any, at: number | undefined, from: number | undefined, to: number }} asked
+ */
+export function downloadQuery({ item, at, from, to }) {
+  const time = timeField()
+  return new URLSearchParams({
+    mac: String(macOf(item)),
+    ...(from !== undefined && { [`${time}_gte`]: timeLike(from, item) }),
+    [`${time}_lte`]: timeLike(to, item),
+    sort: time,
+    all: 'true',
+    ...(at !== undefined && { asOf: String(at) }),
+  })
 }

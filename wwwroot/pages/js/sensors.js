@@ -1,311 +1,265 @@
-// The page of the sensors: a tile for each, and of the chosen one its readings over time.
+// The page of the sensors: a tile for each, and of the chosen one what it measured over time.
 import { address } from './address.js'
-import { charts } from './charts.js'
-import { calmly, el, fill, find, setText } from './dom.js'
-import { counted, dateTime, instant, visible } from './format.js'
+import { calmly, el, find, setText } from './dom.js'
+import { count, counted } from './format.js'
+import { hasLowBattery, macOf, mainOf, measured, nameOf, timeOfReading } from './measures.js'
 import { moment, timeOf } from './moment.js'
-import { readings } from './readings.js'
-import { sensorTile } from './sensor-tiles.js'
+import { sensorChart } from './sensor-chart.js'
+import { sensorSource } from './sensor-source.js'
+import { isSilent, sensorTile } from './sensor-tiles.js'
 import { server } from './server.js'
 import { showProblem, startShell } from './shell.js'
+import { sparkQueue } from './sparklines.js'
+import { tileGrid } from './tile-grid.js'
 
-const COLLECTION = 'sensors'
-const HOUR = 3_600_000
-const SPANS = /** @type {const} */ ([
-  ['1h', '1 h', HOUR],
-  ['24h', '24 h', 24 * HOUR],
-  ['7d', '7 days', 7 * 24 * HOUR],
-  ['all', 'All', 0],
-])
-const ROWS = 50
+/** Sorted by what changes, the tiles are put in order again so often. */
+const SORT_MS = 10_000
 /** One stays at a moment when one was there for so long. */
 const SETTLE_MS = 400
+/** Where the charts are above the tiles. */
+const NARROW = matchMedia('(max-width: 60rem)')
 
-/** @type {Map<string, import('./sensor-tiles.js').Tile>} */
-const tiles = new Map()
-/** @type {any} */
-let list
-/** The sensors of the moment shown are not there yet. */
-let isReading = true
+/** By what the tiles are sorted: a number or text, the least first. @type {Record<string, [string, (item: any) => number | string]>} */
+const SORTS = {
+  name: ['Name', () => 0],
+  latest: ['Latest first', (item) => -(timeOfReading(item) ?? Number.NEGATIVE_INFINITY)],
+  silent: ['Silent longest first', (item) => timeOfReading(item) ?? Number.NEGATIVE_INFINITY],
+  high: ['Highest first', (item) => -mainValue(item, Number.NEGATIVE_INFINITY)],
+  low: ['Lowest first', (item) => mainValue(item, Number.POSITIVE_INFINITY)],
+  battery: ['Battery lowest first', (item) => numberOr(measured(item).battery, Number.POSITIVE_INFINITY)],
+}
+const names = new Intl.Collator('en', { numeric: true })
+
+/** The sensors that the search leaves, in their order. @type {readonly string[]} */
+let order = []
 /** When the moment shown was; undefined: now. @type {number | undefined} */
 let shownTime
-/** What is loaded of the chosen sensor.
- * @type {{ key: string, from: number, at: number | undefined, series: import('./series.js').Series, stop: () => void, abort: AbortController, isLoaded: boolean } | undefined} */
-let chosen
-/** @type {AbortController | undefined} */
-let loading
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let settling
-const chart = charts(find('charts'))
-const drawSoon = calmly(draw, 200)
-const showSoon = calmly(() => show().catch(showProblem), 50)
+/** @type {readonly string[]} */
+let seen = []
+/** How far the page was scrolled when a sensor was picked. */
+let scrolled = 0
 
-for (const [name, text] of SPANS) {
-  const button = el('button', { type: 'button', value: name, onclick: () => go({ span: name }) }, text)
-  find('spans').append(button)
-}
-find('spans').setAttribute('role', 'group')
-find('spans').setAttribute('aria-label', 'Time shown')
+const source = sensorSource({ onChange: changed, onProblem: showProblem })
+const sparks = sparkQueue({ onLoaded: drawSpark, onProblem: showProblem })
+const chart = sensorChart({ onRange: (range) => go({ range }) })
+const grid = tileGrid(find('tile-place'), find('tiles'), {
+  newTile,
+  onView: (keys) => {
+    seen = keys
+    wantSparks()
+  },
+})
+const showSoon = calmly(() => show().catch(showProblem), 50)
+const arrangeSoon = calmly(arrange, 200)
+
+const search = find('search')
+const sort = find('sort')
+for (const [name, [text]] of Object.entries(SORTS)) sort.append(el('option', { value: name }, text))
+find('close').addEventListener('click', unpick)
+search.addEventListener('input', () => {
+  address.set({ q: search.value })
+  arrangeSoon()
+})
+sort.addEventListener('change', () => {
+  address.set({ sort: sort.value === 'name' ? undefined : sort.value })
+  arrange()
+})
 Object.assign(find('table'), { tabIndex: 0, role: 'region', ariaLabel: 'The latest readings' })
-find('close').addEventListener('click', () => go({ sensor: undefined, span: undefined }))
-find('table-part').addEventListener('toggle', drawTable)
+new ResizeObserver(([shell]) => {
+  document.documentElement.style.setProperty('--shell', `${shell?.borderBoxSize[0]?.blockSize ?? 0}px`)
+}).observe(find('shell'))
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  for (const { spark } of grid.tiles.values()) spark.redraw()
+})
+setInterval(tick, 1000)
 setInterval(() => {
-  tick()
-  if (moment.at === undefined && !document.hidden) draw()
-}, 1000)
+  if (!document.hidden && moment.at === undefined && sort.value !== 'name') arrange()
+  wantSparks()
+}, SORT_MS)
 void startShell(showSoon)
 
 /** @param {Record<string, string | undefined>} changes to the address */
 function go(changes) {
   address.set(changes, { isStep: true })
-  showSoon()
+  choose()
 }
 
 async function show() {
+  search.value = address.get('q') ?? ''
+  sort.value = Object.hasOwn(SORTS, address.get('sort') ?? '') ? address.get('sort') : 'name'
   if (server.access.role === null) return clear()
-  if (moment.at === undefined) {
+  const { at } = moment
+  if (at === undefined) {
+    if (shownTime !== undefined) sparks.clear()
     shownTime = undefined
-    follow()
+    source.follow()
   } else {
-    list?.close()
-    list = undefined
-    const { at } = moment
-    const [items, time] = await Promise.all([then(at), at > 0 ? timeOf(at) : 0])
+    const [time] = await Promise.all([at > 0 ? timeOf(at) : 0, source.showPast(at)])
     if (at !== moment.at) return
     shownTime = time
-    isReading = false
-    showItems(items, false)
+    sparks.clear()
+    arrange()
   }
   showProblem()
   choose()
 }
 
-/** @param {number} at */
-async function then(at) {
-  const names = await server.client.collections({ asOf: at })
-  if (!names.includes(COLLECTION)) return []
-  const items = []
-  for await (const item of server.client.collection(COLLECTION).asOf(at).all()) items.push(item)
-  return items
-}
-
-/** Keeps the tiles right from now on. */
-function follow() {
-  if (list) return
-  const live = server.client.collection(COLLECTION).live()
-  list = live
-  isReading = true
-  let isFirst = true
-  live.onChange(({ entered, updated, left, wasReset }) => {
-    if (isFirst || wasReset) showItems(live.items, false)
-    else {
-      for (const item of left) remove(String(item[server.idField]))
-      for (const item of entered) showItem(item, true)
-      for (const { item } of updated) showItem(item, true)
-      summary()
-    }
-    isFirst = false
-    isReading = false
-    if (!chosen) choose()
-    drawSoon()
-  })
-  live.ready.catch((/** @type {unknown} */ error) => {
-    if (list === live) {
-      list = undefined
-      showProblem(error)
-    }
-  })
-}
-
 function clear() {
-  list?.close()
-  list = undefined
-  for (const key of [...tiles.keys()]) remove(key)
-  drop()
+  source.clear()
+  sparks.clear()
+  arrange()
+  chart.drop()
   find('series').hidden = true
 }
 
 /**
- * @param {readonly any[]} items
- * @param {boolean} isChange
+ * @param {Iterable<string>} keys
+ * @param {{ isChange: boolean, isOther: boolean }} how
  */
-function showItems(items, isChange) {
-  const keys = new Set(items.map((item) => String(item[server.idField])))
-  for (const key of [...tiles.keys()]) if (!keys.has(key)) remove(key)
-  for (const item of items) showItem(item, isChange)
+function changed(keys, { isChange, isOther }) {
+  const chosen = chosenKey()
+  for (const key of keys) {
+    const item = source.sensors.get(key)
+    const tile = grid.tiles.get(key)
+    if (!item || !tile) continue
+    tile.show(item, { isChange, now: shownTime ?? Date.now() })
+    drawSpark(key)
+  }
+  if (isOther) arrange()
+  else summary()
+  if (isOther || chosen !== chosenKey() || [...keys].includes(chosen ?? '')) choose()
+}
+
+/** @param {string} key */
+function newTile(key) {
+  const tile = sensorTile(key, pick)
+  const item = source.sensors.get(key)
+  tile.show(item, { isChange: false, now: shownTime ?? Date.now() })
+  mark(tile)
+  const known = sparks.pointsOf(key, item)
+  if (known) tile.spark.show(known.points, known.field, known.end)
+  return tile
+}
+
+/** @param {string} key */
+function pick(key) {
+  scrolled = scrollY
+  go({ sensor: key })
+  if (!NARROW.matches) return
+  const isCalm = matchMedia('(prefers-reduced-motion: reduce)').matches
+  find('series').scrollIntoView({ block: 'start', behavior: isCalm ? 'auto' : 'smooth' })
+}
+
+function unpick() {
+  go({ sensor: undefined })
+  scrollTo(0, scrolled)
+}
+
+/** Puts the tiles that the search leaves in order. */
+function arrange() {
+  const wanted = search.value.trim().toLowerCase()
+  const by = /** @type {[string, (item: any) => number | string]} */ (SORTS[sort.value] ?? SORTS.name)[1]
+  const found = []
+  for (const [key, item] of source.sensors) {
+    const name = String(nameOf(item))
+    if (wanted === '' || `${name}\n${macOf(item)}\n${key}`.toLowerCase().includes(wanted)) {
+      found.push({ key, name, rank: by(item) })
+    }
+  }
+  found.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : names.compare(a.name, b.name)))
+  order = found.map(({ key }) => key)
+  for (const [key, tile] of grid.tiles) {
+    const item = source.sensors.get(key)
+    if (item) tile.show(item, { isChange: false, now: shownTime ?? Date.now() })
+  }
+  grid.set(order)
   summary()
+}
+
+function summary() {
+  const all = source.sensors.size
+  const now = shownTime ?? Date.now()
+  let silent = 0
+  let low = 0
+  for (const item of source.sensors.values()) {
+    if (isSilent(timeOfReading(item) ?? Number.NEGATIVE_INFINITY, now)) silent++
+    if (hasLowBattery(item)) low++
+  }
+  const isKnown = source.isReady || server.access.role === null
+  const found = order.length === all ? counted(all, 'sensor') : `${count(order.length)} of ${counted(all, 'sensor')}`
+  const parts = [found, silent > 0 && `${count(silent)} silent`, low > 0 && `${count(low)} with a low battery`]
+  setText(find('summary'), isKnown ? parts.filter(Boolean).join(', ') : 'Reading…')
+  find('empty').hidden = !isKnown || all > 0
+  find('controls').hidden = all === 0
+}
+
+function tick() {
+  if (document.hidden) return
+  const now = shownTime ?? Date.now()
+  for (const tile of grid.tiles.values()) tile.tick(now)
+  chart.tick(now)
+}
+
+/** The sensor that the address names, else the first one. */
+function chosenKey() {
+  return address.get('sensor') ?? order[0]
+}
+
+function choose() {
+  for (const tile of grid.tiles.values()) mark(tile)
+  const key = chosenKey()
+  const item = key === undefined ? undefined : source.sensors.get(key)
+  find('series').hidden = key === undefined
+  find('close').hidden = address.get('sensor') === undefined
+  document.body.classList.toggle('is-picked', address.get('sensor') !== undefined)
+  document.body.classList.toggle('with-series', key !== undefined)
+  // Not before it is known whether there is one.
+  if (key === undefined || (!item && !source.isReady)) return chart.drop()
+  const shown = { at: moment.at, now: shownTime ?? Date.now(), range: address.get('range') }
+  chart.show({ ...shown, key, item: item ?? { id: key } })
+}
+
+/** @param {import('./sensor-tiles.js').Tile} tile */
+function mark({ key, link }) {
+  const parameters = new URLSearchParams(location.search)
+  parameters.set('sensor', key)
+  link.href = `?${parameters}`
+  if (key === chosenKey()) link.setAttribute('aria-current', 'true')
+  else link.removeAttribute('aria-current')
+}
+
+/** Has the days of the tiles in view read. */
+function wantSparks() {
+  clearTimeout(settling)
+  settling = setTimeout(() => {
+    if (document.hidden || !source.isReady) return
+    const visible = seen.map((key) => ({ key, item: source.sensors.get(key) })).filter(({ item }) => item)
+    sparks.want(visible, moment.at)
+  }, SETTLE_MS)
+}
+
+/** @param {string} key */
+function drawSpark(key) {
+  const item = source.sensors.get(key)
+  const known = item && sparks.pointsOf(key, item)
+  if (known) grid.tiles.get(key)?.spark.show(known.points, known.field, known.end)
 }
 
 /**
  * @param {any} item
- * @param {boolean} isChange
+ * @param {number} otherwise
  */
-function showItem(item, isChange) {
-  const key = String(item[server.idField])
-  let tile = tiles.get(key)
-  if (!tile) {
-    tile = sensorTile(key, (picked) => go({ sensor: picked }))
-    tiles.set(key, tile)
-    find('tiles').append(tile.element)
-  }
-  tile.show(item, isChange)
-  tile.tick(shownTime ?? Date.now())
-}
-
-/** @param {string} key */
-function remove(key) {
-  tiles.get(key)?.element.remove()
-  tiles.delete(key)
-}
-
-function summary() {
-  setText(find('summary'), counted(tiles.size, 'sensor'))
-  find('empty').hidden = tiles.size > 0
-}
-
-function tick() {
-  const now = shownTime ?? Date.now()
-  for (const tile of tiles.values()) tile.tick(now)
-}
-
-/** Shows the series of the sensor that the address names. */
-function choose() {
-  const key = address.get('sensor')
-  document.body.classList.toggle('with-series', key !== undefined)
-  find('series').hidden = key === undefined
-  for (const [one, { link }] of tiles) {
-    const parameters = new URLSearchParams(location.search)
-    parameters.set('sensor', one)
-    link.href = `?${parameters}`
-    if (one === key) link.setAttribute('aria-current', 'true')
-    else link.removeAttribute('aria-current')
-  }
-  if (key === undefined) return drop()
-  const tile = tiles.get(key)
-  // Not before it is known whether there is one.
-  if (!tile && isReading) return
-  setText(find('chosen'), visible(String(tile?.item.mac ?? key)))
-  const span = spanOf(key)
-  for (const button of find('spans').children) button.setAttribute('aria-pressed', String(button.value === span[0]))
-  const end = endOf(key)
-  const from = span[2] === 0 ? 0 : end - span[2]
-  clearTimeout(settling)
-  if (chosen && chosen.key === key && chosen.from <= from && chosen.at === moment.at) return draw()
-  if (chosen?.key !== key) drop()
-  draw()
-  // While one moves through time, what was read already is shown up to there; when one stays, it is read as it was then.
-  if (chosen && moment.at !== undefined) settling = setTimeout(() => load(key, from, span[2]), SETTLE_MS)
-  else load(key, from, span[2])
+function mainValue(item, otherwise) {
+  const main = mainOf(item)
+  return main ? numberOr(measured(item)[main.name], otherwise) : otherwise
 }
 
 /**
- * @param {string} key
- * @param {number} from
- * @param {number} span in milliseconds, 0 for all
+ * @param {unknown} value
+ * @param {number} otherwise
  */
-function load(key, from, span) {
-  const abort = new AbortController()
-  loading?.abort()
-  loading = abort
-  setText(find('state-of-series'), 'Reading…')
-  // What lies somewhat earlier is read, too, so that a step back does not read it all again.
-  const early = span === 0 ? 0 : from - span / 2
-  const { at } = moment
-  const mac = String(tiles.get(key)?.item.mac ?? key)
-  const made = readings({ mac, key, from: early, at, onMore: more, signal: abort.signal })
-  let isLoaded = false
-  made.loaded.then(
-    () => {
-      isLoaded = true
-      more()
-    },
-    (error) => {
-      if (!abort.signal.aborted) showProblem(error)
-    },
-  )
-
-  function more() {
-    if (abort.signal.aborted) return made.stop()
-    if (chosen?.abort !== abort) {
-      // What was shown so far stays until there is something better.
-      if (chosen && !isLoaded) return
-      chosen?.stop()
-      chosen = { key, from: early, at, series: made.series, stop: made.stop, abort, isLoaded }
-    }
-    chosen.isLoaded = isLoaded
-    drawSoon()
-  }
-}
-
-function drop() {
-  loading?.abort()
-  loading = undefined
-  chosen?.stop()
-  chosen = undefined
-}
-
-/**
- * The span that is asked for, else the least one that has the latest reading in it.
- * @param {string} key
- */
-function spanOf(key) {
-  const asked = SPANS.find(([name]) => name === address.get('span'))
-  if (asked) return asked
-  const latest = instant(tiles.get(key)?.item.timestamp)
-  const now = shownTime ?? Date.now()
-  return SPANS.find(([, , ms]) => latest !== undefined && now - latest < ms) ?? SPANS[3]
-}
-
-/**
- * The right edge: now, or the moment that is shown; a reading may be stamped later than that.
- * @param {string} key
- */
-function endOf(key) {
-  const latest = instant(tiles.get(key)?.item.timestamp)
-  if (shownTime !== undefined) return latest ?? shownTime
-  return Math.max(Date.now(), latest ?? 0)
-}
-
-function draw() {
-  if (!chosen) return
-  const { key, series, isLoaded } = chosen
-  const [, , ms] = spanOf(key)
-  let end = endOf(key)
-  if (ms === 0 && series.length > 0) {
-    // All there is fills the width; live it goes on to the right with what comes.
-    const last = series.times[series.length - 1] ?? end
-    if (last < end) end = last
-  }
-  const upTo = series.countUpTo(end)
-  const from = ms === 0 ? Math.min(series.times[0] ?? end - HOUR, end - 1000) : end - ms
-  const within = upTo - series.countUpTo(from - 1)
-  chart.show(series, { from, to: end })
-  const last = series.times[upTo - 1]
-  const texts =
-    within > 0
-      ? `${counted(within, 'reading')}`
-      : last === undefined
-        ? 'No readings'
-        : `None in this time; the last one was ${dateTime(last)}`
-  setText(find('state-of-series'), isLoaded ? texts : `Reading… ${texts}`)
-  drawTable()
-}
-
-/** What the charts show, for who does not see them. */
-function drawTable() {
-  const part = find('table-part')
-  if (!part.open || !chosen) return
-  const { series } = chosen
-  const end = series.countUpTo(endOf(chosen.key))
-  const names = [...series.columns.keys()].sort()
-  const rows = []
-  for (let index = end - 1; index >= Math.max(0, end - ROWS); index--) {
-    const cells = names.map((name) => {
-      const value = series.columns.get(name)?.[index]
-      return el('td.number', null, value === undefined || Number.isNaN(value) ? '' : String(value))
-    })
-    rows.push(el('tr', null, el('th', { scope: 'row' }, dateTime(series.times[index] ?? 0, { withMs: true })), cells))
-  }
-  const heads = ['time', ...names].map((name) => el('th', { scope: 'col' }, visible(name)))
-  fill(find('table'), el('table', null, el('thead', null, el('tr', null, heads)), el('tbody', null, rows)))
+function numberOr(value, otherwise) {
+  return typeof value === 'number' ? value : otherwise
 }

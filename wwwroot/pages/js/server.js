@@ -43,6 +43,9 @@ class Server extends EventTarget {
   /** Who one is to the server, and what one may.
    * @type {Access} */
   access = { schemes: [], actor: null, role: null }
+  /** The field of the event time of each collection that has one.
+   * @type {Readonly<Record<string, string>>} */
+  eventTime = {}
   /** Changes that were made while there was no connection, the last time there was none.
    * @type {number | undefined} */
   caughtUp
@@ -196,6 +199,7 @@ class Server extends EventTarget {
     this.access = body.access
     this.isReadOnly = body.readOnly === true
     this.idField = body.idField
+    this.eventTime = body.eventTime ?? {}
     if (body.journal.id !== this.journal) this.head = 0
     this.journal = body.journal.id
     this.#know(body.position)

@@ -1,0 +1,120 @@
+// What an item of a sensor says: its name, when it was measured, and what, in which units.
+import { instant } from './format.js'
+import { server } from './server.js'
+
+export const SENSORS = 'sensors'
+export const READINGS = 'sensordatas'
+
+const MAIN = 'temperature'
+/** What an item says of the sensor, and not of what it measured. */
+const OF_SENSOR = ['id', 'mac', 'name', 'units', 'timestamp']
+/** Smaller numbers are seconds since 1970, greater ones milliseconds, as the server reads them. */
+const LEAST_MILLISECONDS = 1e11
+/** A battery with less is low. */
+const LOW = { '%': 20, V: 2.5, mV: 2500 }
+
+/** @param {any} value */
+function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The field of the event time of the readings, where the server knows one. */
+export function eventTimeField() {
+  return server.eventTime[READINGS]
+}
+
+/** The field that readings have their time in. */
+export function timeField() {
+  return eventTimeField() ?? 'timestamp'
+}
+
+/** @param {any} item */
+function timeValue(item) {
+  let value = item
+  for (const name of timeField().split('.')) value = value?.[name]
+  return value ?? item?.timestamp
+}
+
+/**
+ * When the reading in an item was measured, in milliseconds since 1970.
+ * @param {any} item
+ * @returns {number | undefined}
+ */
+export function timeOfReading(item) {
+  const value = timeValue(item)
+  if (typeof value === 'number') return Math.abs(value) < LEAST_MILLISECONDS ? value * 1000 : value
+  return instant(value)
+}
+
+/**
+ * An instant as readings such as this one have it.
+ * @param {number} ms
+ * @param {any} item
+ */
+export function timeLike(ms, item) {
+  const value = timeValue(item)
+  if (typeof value !== 'number') return new Date(ms).toISOString()
+  return String(Math.abs(value) < LEAST_MILLISECONDS ? ms / 1000 : ms)
+}
+
+/**
+ * What was measured: the members of `data`, or those of the item itself.
+ * @param {any} item
+ * @returns {Record<string, unknown>}
+ */
+export function measured(item) {
+  if (isObject(item.data)) return item.data
+  return Object.fromEntries(Object.entries(item).filter(([name]) => !OF_SENSOR.includes(name) && name !== timeField()))
+}
+
+/**
+ * The numbers that an item has, each with its path in the item.
+ * @param {any} item
+ * @returns {{ name: string, path: string }[]}
+ */
+export function numbersOf(item) {
+  const before = isObject(item.data) ? 'data.' : ''
+  return Object.entries(measured(item))
+    .filter(([name, value]) => typeof value === 'number' && name !== '')
+    .map(([name]) => ({ name, path: before + name.replace(/[\\.,]/g, '\\$&') }))
+}
+
+/**
+ * What a tile shows first.
+ * @param {any} item
+ */
+export function mainOf(item) {
+  const all = numbersOf(item)
+  return all.find(({ name }) => name === MAIN) ?? all[0]
+}
+
+/**
+ * @param {any} item
+ * @param {string} name of what is measured
+ * @returns {string} '' where the item says none
+ */
+export function unitOf(item, name) {
+  const unit = isObject(item?.units) && Object.hasOwn(item.units, name) ? item.units[name] : ''
+  return typeof unit === 'string' ? unit.slice(0, 12) : ''
+}
+
+/** @param {any} item */
+export function macOf(item) {
+  return item.mac ?? item.id
+}
+
+/** @param {any} item */
+export function nameOf(item) {
+  return typeof item.name === 'string' && item.name !== '' ? item.name : macOf(item)
+}
+
+/**
+ * Whether the battery is to be changed soon. Without a unit a number above 100 is in millivolts, others in percent.
+ * @param {any} item
+ */
+export function hasLowBattery(item) {
+  const { battery } = measured(item)
+  if (typeof battery !== 'number') return false
+  const unit = unitOf(item, 'battery') || (battery > 100 ? 'mV' : '%')
+  return Object.hasOwn(LOW, unit) && battery < LOW[/** @type {keyof typeof LOW} */ (unit)]
+}
