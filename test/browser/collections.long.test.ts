@@ -269,16 +269,69 @@ test('a single object is shown, edited and deleted without a table', options, as
   )
 })
 
-test('what a query finds can be downloaded as CSV, on all of its pages', options, async (t) => {
+test('what a query finds can be downloaded as CSV and NDJSON, on all of its pages', options, async (t) => {
   const things = Array.from({ length: 120 }, (_, n) => ({ id: n, kind: n % 2 === 0 ? 'even' : 'odd' }))
   const server = await startServer(t, { data: { things } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&query=kind%3Dodd%26page%3D2`)
-  const [download] = await Promise.all([
-    page.waitForEvent('download'),
-    page.getByRole('button', { name: 'Download CSV' }).click(),
-  ])
-  assert.equal(download.suggestedFilename(), 'things.csv')
-  const lines = readFileSync(await download.path(), 'utf8').split('\r\n')
+  const downloaded = async (name: string) => {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name, exact: true }).click(),
+    ])
+    return [download.suggestedFilename(), readFileSync(await download.path(), 'utf8')] as const
+  }
+  const [csvName, csv] = await downloaded('Download CSV')
+  assert.equal(csvName, 'things.csv')
+  const lines = csv.split('\r\n')
   assert.deepEqual([lines[0], lines[1], lines[60], lines.length], ['id,kind', '1,odd', '119,odd', 62])
+  const [name, text] = await downloaded('NDJSON')
+  const items = text.trimEnd().split('\n')
+  assert.deepEqual([name, items[59], items.length], ['things.ndjson', '{"id":119,"kind":"odd"}', 60])
+  await page.goto(`${server.url}/?collection=things&query=aggregate%3Dcount%26groupBy%3Dkind`)
+  await page.locator('#total').waitFor()
+  assert.equal((await downloaded('Download CSV'))[1], 'kind,count\r\neven,60\r\nodd,60\r\n')
   assert.deepEqual(errors, [])
+})
+
+test('what was typed and not saved survives another way to change the item, and a reload', options, async (t) => {
+  const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)
+  await live(page)
+  const text = page.getByLabel('Item as JSON')
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await text.fill('{"n": 2}')
+  await page.getByRole('button', { name: 'Merge patch' }).click()
+  await text.fill('{"more":')
+  await page.reload()
+  await page.getByText('This was typed before').waitFor()
+  assert.equal(await text.inputValue(), '{"more":')
+  await page.getByRole('button', { name: 'Replace' }).click()
+  assert.equal(await text.inputValue(), '{"n": 2}')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.locator(`${row('1')} td:text-is("2")`).waitFor()
+  await page.reload()
+  await page.getByRole('button', { name: 'Edit' }).click()
+  assert.equal(await text.inputValue(), '{\n  "id": 1,\n  "n": 2\n}')
+
+  // What was typed about an item that somebody else changed since is not written over that.
+  await text.fill('{"n": 3}')
+  await server.fetch('/api/things/1', json('PUT', { n: 4 }))
+  await page.reload()
+  await page.getByText('This was typed before').waitFor()
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Somebody else changed it').waitFor()
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.locator(`${row('1')} td:text-is("4")`).waitFor()
+  await page.reload()
+  await page.locator('#item').getByRole('button', { name: 'Edit' }).waitFor()
+
+  await page.getByRole('button', { name: 'New item' }).click()
+  await text.fill('{"n": 5')
+  await page.reload()
+  await page.getByRole('button', { name: 'New item' }).click()
+  assert.equal(await text.inputValue(), '{"n": 5')
+  assert.deepEqual(
+    errors.filter((error) => !error.includes('status of 412')),
+    [],
+  )
 })

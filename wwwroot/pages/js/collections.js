@@ -5,7 +5,7 @@ import { count, counted, visible } from './format.js'
 import { itemPanel } from './item-panel.js'
 import { itemTable } from './item-table.js'
 import { moment, withQuery } from './moment.js'
-import { PAGING, parse, sorting, valueIn, withValue, write } from './query.js'
+import { GROUPING, PAGING, parse, sorting, valueIn, withValue, write } from './query.js'
 import { queryForm } from './query-form.js'
 import { pathOf, server } from './server.js'
 import { showProblem, startShell } from './shell.js'
@@ -51,7 +51,13 @@ const panel = itemPanel(find('item'), {
   onMade: (key) => go({ item: key }),
 })
 find('create').addEventListener('click', () => panel.create(collection))
-find('download').addEventListener('click', () => download().catch(showProblem))
+for (const [ending, type] of /** @type {const} */ ([
+  ['csv', 'text/csv'],
+  ['ndjson', 'application/x-ndjson'],
+])) {
+  const button = find(`download-${ending}`)
+  button.addEventListener('click', () => download(button, type, ending).catch(showProblem))
+}
 
 // One at a time: what a moment of the past looked like may take the server a while.
 const showSoon = calmly(() => show().catch(showProblem), 50)
@@ -170,16 +176,23 @@ function rates() {
   }
 }
 
-/** All items of the query on all its pages, as CSV. */
-async function download() {
-  const query = write(parse(address.get('query') ?? '').filter(([name]) => !PAGING.includes(name)))
-  const button = /** @type {HTMLButtonElement} */ (find('download'))
+/**
+ * All items of the query on all its pages.
+ * @param {HTMLButtonElement} button
+ * @param {string} type
+ * @param {string} ending
+ */
+async function download(button, type, ending) {
+  const query = parse(address.get('query') ?? '')
+  // Of groups there are no more rows than a page may have.
+  const areGroups = query.some(([name]) => GROUPING.includes(name))
+  const wanted = areGroups ? query : [...query.filter(([name]) => !PAGING.includes(name)), ['all', 'true']]
   button.disabled = true
   try {
     await server.download(
-      withQuery(pathOf(collection), query, 'all=true', moment.query),
-      'text/csv',
-      `${collection}.csv`,
+      withQuery(pathOf(collection), write(/** @type {[string, string][]} */ (wanted)), moment.query),
+      type,
+      `${collection}.${ending}`,
     )
   } finally {
     button.disabled = false

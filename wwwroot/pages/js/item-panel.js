@@ -1,5 +1,6 @@
 // One item beside the table: what it is, what it was, and, for who may, another one in its place.
 import { el, fill, say } from './dom.js'
+import { draftOf } from './drafts.js'
 import { visible } from './format.js'
 import { jsonEditor } from './json-editor.js'
 import { jsonView } from './json-view.js'
@@ -75,7 +76,8 @@ export function itemPanel(place, { onClose, onMade }) {
       if (at !== shownAt) return
       item = answer.body
       etag = answer.headers.get('ETag') ?? ''
-      await draw()
+      if (mayWrite() && draftOf(collection, key).read()) edit()
+      else await draw()
     } catch (error) {
       if (at !== shownAt) return
       item = undefined
@@ -104,8 +106,11 @@ export function itemPanel(place, { onClose, onMade }) {
     )
   }
 
+  function mayWrite() {
+    return server.may('writer') && moment.at === undefined && item !== undefined
+  }
+
   async function draw() {
-    const mayWrite = server.may('writer') && moment.at === undefined && item !== undefined
     /** @param {string} name @param {string} text */
     const tabButton = (name, text) =>
       el('button', { type: 'button', 'aria-pressed': String(tab === name), onclick: () => turn(name) }, text)
@@ -122,8 +127,8 @@ export function itemPanel(place, { onClose, onMade }) {
           tabButton('value', 'Value'),
           tabButton('history', 'History'),
         ),
-        mayWrite && el('button.push', { type: 'button', onclick: () => edit() }, 'Edit'),
-        mayWrite && el('button.danger', { type: 'button', onclick: () => void remove() }, 'Delete'),
+        mayWrite() && el('button.push', { type: 'button', onclick: () => edit() }, 'Edit'),
+        mayWrite() && el('button.danger', { type: 'button', onclick: () => void remove() }, 'Delete'),
       ),
       inside,
     )
@@ -154,8 +159,8 @@ export function itemPanel(place, { onClose, onMade }) {
         ['PATCH', 'Merge patch', 'application/merge-patch+json', '{\n  \n}'],
         ['PATCH', 'JSON Patch', 'application/json-patch+json', JSON_PATCH],
       ],
-      send: (method, type, text) =>
-        server.ask(pathOf(collection, key ?? ''), { method, type, text, headers: { 'If-Match': etag } }),
+      send: (method, type, text, tag) =>
+        server.ask(pathOf(collection, key ?? ''), { method, type, text, headers: { 'If-Match': tag } }),
     })
   }
 
@@ -173,16 +178,24 @@ export function itemPanel(place, { onClose, onMade }) {
   }
 
   /**
-   * @param {{ title: string, note: string, kinds: string[][], send: (method: string, type: string, text: string) => Promise<import('./server.js').Answer> }} options
+   * @param {{ title: string, note: string, kinds: string[][], send: (method: string, type: string, text: string, etag: string) => Promise<import('./server.js').Answer> }} options
    */
   function editor({ title, note, kinds, send }) {
     isEditing = true
-    let kind = /** @type {string[]} */ (kinds[0])
+    const draft = draftOf(collection, key ?? null)
+    const before = draft.read()
+    /** What was typed, by kind. @type {Record<string, string>} */
+    const texts = before?.texts ?? {}
+    // What was typed before a reload is about the item as it was then.
+    const tag = before?.etag ?? etag
+    let kind = /** @type {string[]} */ (kinds.find(([, name]) => name === before?.kind) ?? kinds[0])
     const json = jsonEditor(textOf(kind), 'Item as JSON')
+    json.area.addEventListener('input', keep)
     const problem = el('p.bad-text.break', { role: 'alert' })
     const submit = el('button.primary', { type: 'submit' }, 'Save')
     const cancel = () => {
       isEditing = false
+      draft.remove()
       shownAt = ''
       if (key === undefined) close()
       else void show(collection, key)
@@ -194,6 +207,7 @@ export function itemPanel(place, { onClose, onMade }) {
       place,
       el('h2.break', null, title),
       note !== '' && el('p.quiet', null, note),
+      before && el('p.quiet', null, 'This was typed before, and is not saved yet. Cancel discards it.'),
       el(
         'form.editor',
         { onsubmit: save },
@@ -213,6 +227,19 @@ export function itemPanel(place, { onClose, onMade }) {
       json.area.dispatchEvent(new Event('input'))
     }
 
+    /** @param {string[]} one */
+    function textOf([, name = '', , text = '']) {
+      return Object.hasOwn(texts, name) ? /** @type {string} */ (texts[name]) : text
+    }
+
+    function keep() {
+      const [, name = '', , text] = kind
+      if (json.text === text) delete texts[name]
+      else texts[name] = json.text
+      if (Object.keys(texts).length === 0) draft.remove()
+      else draft.write({ kind: name, texts, etag: tag })
+    }
+
     /** @param {SubmitEvent} event */
     async function save(event) {
       event.preventDefault()
@@ -221,8 +248,9 @@ export function itemPanel(place, { onClose, onMade }) {
       problem.textContent = ''
       try {
         const [method = '', , type = ''] = kind
-        const { body } = await send(method, type, json.text)
+        const { body } = await send(method, type, json.text, tag)
         isEditing = false
+        draft.remove()
         shownAt = ''
         if (key === undefined) onMade(String(body[server.idField]))
         else await show(collection, key)
@@ -251,14 +279,6 @@ export function itemPanel(place, { onClose, onMade }) {
       say(whyNot(error), { isBad: true })
     }
   }
-}
-
-/**
- * What the editor begins with.
- * @param {string[]} kind
- */
-function textOf([, , , text = '']) {
-  return text
 }
 
 /** @param {unknown} error */

@@ -17,7 +17,7 @@ export const OPERATORS = /** @type {const} */ ([
 ])
 
 export const PAGING = ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit']
-const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy']
+export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy']
 const RESERVED = ['q', 'sort', 'fields', 'asOf', 'all', ...GROUPING, ...PAGING]
 const SUFFIX = /^(.+)_(eq|ne|gt|gte|lt|lte|in|contains|startswith|endswith|exists)$/
 

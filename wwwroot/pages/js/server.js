@@ -1,5 +1,6 @@
 // All that the pages ask of the server goes through here: requests, what it tells by itself, and how the connection is.
 import { connect } from '../../client/index.js'
+import { removeDrafts } from './drafts.js'
 import { authOf, headersOf, session } from './session.js'
 
 /** What the server refused, as it explains it (RFC 9457). */
@@ -146,6 +147,7 @@ class Server extends EventTarget {
   async signOut() {
     if (session.credentials?.scheme === 'token') await this.ask('/logout', { method: 'POST' }).catch(() => {})
     session.use(undefined)
+    removeDrafts()
     await this.#lookWho().catch(() => {})
     this.#is('refused')
     this.client.authenticate({})
