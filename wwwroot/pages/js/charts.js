@@ -102,7 +102,7 @@ export function charts(place) {
       {
         width: width(),
         height: (isFirst ? FIRST_HEIGHT : HEIGHT) + (hasTimes ? AXIS_HEIGHT : 0),
-        padding: [6, 8, hasTimes ? 0 : 6, 0],
+        padding: [6, 20, hasTimes ? 0 : 6, 0],
         legend: { show: false },
         cursor: { sync: { key: sync.key }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: { x: { time: true }, y: { range: padded } },

@@ -28,6 +28,8 @@ const SETTLE_MS = 400
 /** What changed is read again after so many milliseconds, or so many times what it took, if that is longer. */
 const REREAD_MS = 5000
 const REREAD_TIMES = 10
+/** About how wide a chart is. */
+const PIXELS = 2000
 /** Readings that came since the last time. */
 const LIVE = 1000
 
@@ -75,7 +77,6 @@ export function sensorChart({ onRange }) {
   /** @param {Shown} wanted */
   function show(wanted) {
     const before = shown
-    shown = wanted
     const { key, item, at } = wanted
     const name = short(nameOf(item), 200) || '""'
     const mac = short(macOf(item), 200)
@@ -84,12 +85,10 @@ export function sensorChart({ onRange }) {
     const range = rangeOf(wanted)
     for (const button of find('ranges').children) button.setAttribute('aria-pressed', String(button.value === range[0]))
     if (before?.key !== key) drop()
+    else if (before.at !== at) live = []
+    else if (before.item !== item && at === undefined) append(item)
     shown = wanted
-    const same = series && series.key === key && series.range === range[0] && series.at === at
-    if (same) {
-      if (before && before.item !== item && at === undefined) append(item)
-      return draw()
-    }
+    if (series && series.key === key && series.range === range[0] && series.at === at) return draw()
     const wantedFor = JSON.stringify([key, range[0], at])
     if (loadingFor === wantedFor) return draw()
     loadingFor = wantedFor
@@ -98,7 +97,7 @@ export function sensorChart({ onRange }) {
     if (series) setText(find('state-of-series'), 'Reading…')
     // While one moves through time, what was read already is shown.
     if (series && at !== undefined && series.at !== at) settling = setTimeout(load, SETTLE_MS)
-    else load()
+    else void load()
   }
 
   /** What the sensor measured just now. @param {any} item */
@@ -111,7 +110,7 @@ export function sensorChart({ onRange }) {
     if (series) series.total++
   }
 
-  function load() {
+  async function load() {
     if (!shown) return
     const { key, item, at } = shown
     const [range, , ms] = rangeOf(shown)
@@ -120,36 +119,37 @@ export function sensorChart({ onRange }) {
     loading = abort
     isStale = false
     const began = performance.now()
-    const from = ms === undefined ? undefined : to - ms
-    seriesOf({ key, item, at, from, to, signal: abort.signal })
-      .then((read) => {
-        if (abort.signal.aborted) return
-        series = { ...read, key, range, at }
-        const last = read.points.at(-1)
-        if (last) {
-          // The last window is not over yet.
-          last.to = Math.max(last.from, Math.min(last.to, to))
-          live = live.filter((point) => point.from > last.to)
-        }
-        draw()
-      })
-      .catch((error) => {
-        if (!abort.signal.aborted) showProblem(error)
-      })
-      .finally(() => {
-        if (loading !== abort) return
-        loading = undefined
-        loadingFor = ''
-        readAgainAt = performance.now() + Math.max(REREAD_MS, REREAD_TIMES * (performance.now() - began))
-      })
+    try {
+      const from = ms === undefined ? undefined : to - ms
+      const read = await seriesOf({ key, item, at, from, to, signal: abort.signal })
+      if (abort.signal.aborted) return
+      series = { ...read, key, range, at }
+      const last = read.points.at(-1)
+      if (last) {
+        // The last window is not over yet.
+        last.to = Math.max(last.from, Math.min(last.to, to))
+        live = live.filter((point) => point.from > last.to)
+      }
+    } catch (error) {
+      if (abort.signal.aborted) return
+      showProblem(error)
+    }
+    loading = undefined
+    loadingFor = ''
+    readAgainAt = performance.now() + Math.max(REREAD_MS, REREAD_TIMES * (performance.now() - began))
+    draw()
   }
 
   /** @param {number} now */
   function tick(now) {
     if (!shown || shown.at !== undefined || document.hidden) return
-    shown = { ...shown, now }
-    draw()
-    if (isStale && series && !loading && performance.now() > readAgainAt) load()
+    const [, , ms = now] = rangeOf(shown)
+    // Less is not seen.
+    if (now - shown.now > ms / PIXELS) {
+      shown = { ...shown, now }
+      draw()
+    }
+    if (isStale && series && !loading && performance.now() > readAgainAt) void load()
   }
 
   function drop() {
@@ -212,8 +212,9 @@ export function sensorChart({ onRange }) {
     const rows = points.map((point) => {
       const cells = names.map((name) => {
         const [average, least, greatest] = point.values.get(name) ?? []
-        const text = point.to > point.from ? `${rounded(average)} (${least}–${greatest})` : String(average)
-        return el('td.number', null, average === undefined ? '' : text)
+        const text =
+          least === greatest ? String(least ?? '') : `${rounded(average)} (${rounded(least)} to ${rounded(greatest)})`
+        return el('td.number', null, text)
       })
       const time = dateTime(point.from, { withMs: !isWindows })
       return el(

@@ -53,6 +53,7 @@ const grid = tileGrid(find('tile-place'), find('tiles'), {
 })
 const showSoon = calmly(() => show().catch(showProblem), 50)
 const arrangeSoon = calmly(arrange, 200)
+const summarizeSoon = calmly(summary, 1000)
 
 const search = find('search')
 const sort = find('sort')
@@ -119,8 +120,10 @@ function clear() {
  * @param {{ isChange: boolean, isOther: boolean }} how
  */
 function changed(keys, { isChange, isOther }) {
-  const chosen = chosenKey()
+  const before = chosenKey()
+  let isChosen = false
   for (const key of keys) {
+    if (key === before) isChosen = true
     const item = source.sensors.get(key)
     const tile = grid.tiles.get(key)
     if (!item || !tile) continue
@@ -128,8 +131,8 @@ function changed(keys, { isChange, isOther }) {
     drawSpark(key)
   }
   if (isOther) arrange()
-  else summary()
-  if (isOther || chosen !== chosenKey() || [...keys].includes(chosen ?? '')) choose()
+  else summarizeSoon()
+  if (isOther || isChosen) choose()
 }
 
 /** @param {string} key */
@@ -179,6 +182,8 @@ function arrange() {
 }
 
 function summary() {
+  const isIn = server.access.role !== null
+  find('summary').hidden = !isIn
   const all = source.sensors.size
   const now = shownTime ?? Date.now()
   let silent = 0
@@ -187,11 +192,10 @@ function summary() {
     if (isSilent(timeOfReading(item) ?? Number.NEGATIVE_INFINITY, now)) silent++
     if (hasLowBattery(item)) low++
   }
-  const isKnown = source.isReady || server.access.role === null
   const found = order.length === all ? counted(all, 'sensor') : `${count(order.length)} of ${counted(all, 'sensor')}`
   const parts = [found, silent > 0 && `${count(silent)} silent`, low > 0 && `${count(low)} with a low battery`]
-  setText(find('summary'), isKnown ? parts.filter(Boolean).join(', ') : 'Reading…')
-  find('empty').hidden = !isKnown || all > 0
+  setText(find('summary'), source.isReady ? parts.filter(Boolean).join(', ') : 'Reading…')
+  find('empty').hidden = !isIn || !source.isReady || all > 0
   find('controls').hidden = all === 0
 }
 

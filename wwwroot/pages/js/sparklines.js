@@ -12,6 +12,9 @@ const FRESH_MS = 5 * 60_000
 /** So many are kept beyond what is seen, the ones last seen. */
 const KEPT = 500
 const WIDTH = 96
+/** Where a tile has the whole width. */
+const WIDE = 160
+const IS_WIDE = matchMedia('(max-width: 33rem)')
 const HEIGHT = 40
 const DAY = 24 * 3_600_000
 
@@ -64,7 +67,7 @@ export function sparkline() {
     const hidden = { stroke: 'transparent', points: { show: false } }
     return new uPlot(
       {
-        width: WIDTH,
+        width: IS_WIDE.matches ? WIDE : WIDTH,
         height: HEIGHT,
         padding: [3, 3, 3, 3],
         legend: { show: false },
@@ -77,7 +80,12 @@ export function sparkline() {
               min === null || max === null ? [0, 1] : min === max ? [min - 1, max + 1] : [min, max],
           },
         },
-        series: [{}, { stroke: colour, width: 1.5, points: { show: data[0].length < 3, size: 4 } }, hidden, hidden],
+        series: [
+          {},
+          { stroke: colour, width: 1.5, points: { show: data[0].length < 3, size: 5, fill: colour } },
+          hidden,
+          hidden,
+        ],
         bands: [{ series: [3, 2], fill: `${colour}2e` }],
       },
       data,
