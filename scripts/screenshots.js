@@ -151,7 +151,7 @@ async function take(browser, { name, path, event, isPast, colorScheme = 'light',
   const more = event ? `?event=${edit.position}` : isPast ? `?sensor=${MAC}&range=24h&at=${position - 30}` : ''
   await page.goto(server.url + path + more)
   await page.locator('#state[data-state=live]').waitFor()
-  await page.waitForTimeout(2500)
+  await page.waitForTimeout(4000)
   await page.screenshot({ path: join(root, 'docs', 'img', `${name}.png`) })
   await context.close()
 }

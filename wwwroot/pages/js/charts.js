@@ -16,7 +16,7 @@ const STROKES = ['--accent', '--number', '--string', '--word']
 /**
  * @typedef {import('./series.js').Point} Point
  * @typedef {{ name: string, fields: string[], plot: any, figure: HTMLElement, values: HTMLElement }} Chart
- * @typedef {{ from: number, to: number, of: string, unitOf: (name: string) => string }} Shown from, to: in milliseconds; of: the sensor
+ * @typedef {{ from: number, to: number, of: string, latest: Point | undefined, unitOf: (name: string) => string }} Shown from, to: in milliseconds; of: the sensor; latest: its latest reading
  */
 
 /**
@@ -28,7 +28,7 @@ export function charts(place) {
   /** @type {readonly Point[]} */
   let points = []
   /** @type {Shown} */
-  let shown = { from: 0, to: 1, of: '', unitOf: () => '' }
+  let shown = { from: 0, to: 1, of: '', latest: undefined, unitOf: () => '' }
   /** Where the pointer is, in milliseconds. @type {number | undefined} */
   let pointed
   let names = ''
@@ -151,9 +151,9 @@ export function charts(place) {
     tell()
   }
 
-  /** What is under the pointer, else what came last. */
+  /** Shows the values under the pointer, else the latest ones. */
   function tell() {
-    const one = pointed === undefined ? points.at(-1) : nearest(points, pointed)
+    const one = pointed === undefined ? shown.latest : nearest(points, pointed)
     setText(when, one ? `${pointed === undefined ? 'Latest' : 'At the pointer'}: ${spanOf(one)}` : '')
     for (const { fields, values } of all) {
       fill(

@@ -1,4 +1,4 @@
-// What was typed into an editor and is not saved: kept in the tab's storage, so that it survives a reload.
+// Drafts: text of an editor that is not saved yet, kept in the tab's session storage, so that it survives a reload.
 
 /** Several servers may be below paths of one origin, and share its storage. */
 const KEPT = `recollect.draft ${new URL('../..', import.meta.url).pathname} `
@@ -34,7 +34,7 @@ export function draftOf(...names) {
   }
 }
 
-/** Removes what anybody typed. */
+/** Removes all drafts. */
 export function removeDrafts() {
   for (const name of Object.keys(sessionStorage)) if (name.startsWith(KEPT)) sessionStorage.removeItem(name)
 }

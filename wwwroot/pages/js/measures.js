@@ -1,4 +1,4 @@
-// What an item of a sensor says: its name, when it was measured, and what, in which units.
+// The parts of a sensor's item: its name, the time of its reading, its measurements and their units.
 import { instant } from './format.js'
 import { server } from './server.js'
 
@@ -6,7 +6,7 @@ export const SENSORS = 'sensors'
 export const READINGS = 'sensordatas'
 
 const MAIN = 'temperature'
-/** What an item says of the sensor, and not of what it measured. */
+/** Members that describe the sensor. */
 const OF_SENSOR = ['id', 'mac', 'name', 'units', 'timestamp']
 /** Smaller numbers are seconds since 1970, greater ones milliseconds, as the server reads them. */
 const LEAST_MILLISECONDS = 1e11
@@ -31,7 +31,8 @@ export function timeField() {
 /** @param {any} item */
 function timeValue(item) {
   let value = item
-  for (const name of timeField().split('.')) value = value?.[name]
+  // A dot that belongs to a name has a backslash before it.
+  for (const name of timeField().split(/(?<!\\)\./)) value = value?.[name.replace(/\\([\\.,])/g, '$1')]
   return value ?? item?.timestamp
 }
 
@@ -58,7 +59,7 @@ export function timeLike(ms, item) {
 }
 
 /**
- * What was measured: the members of `data`, or those of the item itself.
+ * The measurements of an item: the members of `data`, or those of the item itself.
  * @param {any} item
  * @returns {Record<string, unknown>}
  */
@@ -80,7 +81,7 @@ export function numbersOf(item) {
 }
 
 /**
- * What a tile shows first.
+ * The measurement that a tile shows first.
  * @param {any} item
  */
 export function mainOf(item) {

@@ -14,10 +14,11 @@ import {
 import { pointOf } from './series.js'
 import { server } from './server.js'
 
-/** So many readings are read one by one; of more, windows are. */
+/** Up to so many readings are read one by one. */
 const FEW = 500
 /** Events of a history that are read. */
 const EVENTS = 1000
+const EVENTS_PAGE = 500
 const WINDOWS = 300
 const DAY = 24 * 3_600_000
 /** Aggregates of one request: three a field, and the count. */
@@ -32,9 +33,9 @@ const WIDTHS = [
 ]
 
 /**
- * isWhole: nothing was left out; first: the earliest time of it
+ * isWhole: nothing was left out
  * @typedef {import('./series.js').Point} Point
- * @typedef {{ points: Point[], total: number, isWhole: boolean, isWindows: boolean }} Series
+ * @typedef {{ points: Point[], total: number, isWhole: boolean, kind: 'readings' | 'windows' | 'history' }} Series
  * @typedef {{ item: any, at: number | undefined, signal: AbortSignal }} Asked
  */
 
@@ -48,7 +49,7 @@ function query({ item, at }) {
 }
 
 /**
- * What a sensor measured up to a time, or up to now.
+ * Reads the measurements of a sensor in a range of time.
  * @param {Asked & { key: string, from: number | undefined, to: number }} asked from: undefined for all
  * @returns {Promise<Series>}
  */
@@ -61,15 +62,15 @@ export async function seriesOf(asked) {
   const { total } = await since.page(1, 1).fields('id').get({ signal })
   if (total === 0) {
     const isNone = from === undefined || (await all.page(1, 1).fields('id').get({ signal })).total === 0
-    return isNone ? history(asked) : { points: [], total, isWhole: true, isWindows: false }
+    return isNone ? history(asked) : { points: [], total, isWhole: true, kind: 'readings' }
   }
   if (total > FEW && eventTimeField() !== undefined) {
     const begin = from ?? (await firstTime(all, signal))
     const points = await windows(since, numbersOf(item).slice(0, MOST_FIELDS), widthFor(asked.to - begin), signal)
-    return { points, total, isWhole: true, isWindows: true }
+    return { points, total, isWhole: true, kind: 'windows' }
   }
   const { items } = await newest.page(1, FEW).get({ signal })
-  return { points: pointsOf(items), total, isWhole: total <= FEW, isWindows: false }
+  return { points: pointsOf(items), total, isWhole: total <= FEW, kind: 'readings' }
 }
 
 /**
@@ -132,7 +133,7 @@ async function firstTime(of, signal) {
 }
 
 /**
- * What a sensor's item was, event by event.
+ * Reads the states of a sensor's item, from its events.
  * @param {Asked & { key: string, from: number | undefined }} asked
  * @returns {Promise<Series>}
  */
@@ -143,7 +144,7 @@ async function history({ key, from, at, signal }) {
     collection: SENSORS,
     id: key,
     order: 'desc',
-    limit: '500',
+    limit: String(EVENTS_PAGE),
     ...(at !== undefined && { from: String(at) }),
   }
   let next = /** @type {string | undefined} */ (`?${new URLSearchParams(wanted)}`)
@@ -157,7 +158,7 @@ async function history({ key, from, at, signal }) {
     next = last && Date.parse(last.time) < (from ?? 0) ? undefined : answer.next
   }
   const points = found.filter((point) => point.from >= (from ?? Number.NEGATIVE_INFINITY)).sort(byTime)
-  return { points, total: points.length, isWhole: next === undefined, isWindows: false }
+  return { points, total: points.length, isWhole: next === undefined, kind: 'history' }
 }
 
 /** @param {readonly any[]} items */

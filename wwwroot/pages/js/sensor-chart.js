@@ -20,17 +20,17 @@ const RANGES = /** @type {const} */ ([
   ['5y', '5 years', 5 * 365 * DAY],
   ['all', 'All', undefined],
 ])
-/** What is shown where the address says nothing, if the latest reading is in it. */
+/** The range that is shown where the address names none, if the latest reading is in it. */
 const USUAL = '24h'
 const ROWS = 50
-/** One stays at a moment when one was there for so long. */
+/** A moment that is passed sooner is not read. */
 const SETTLE_MS = 400
-/** What changed is read again after so many milliseconds, or so many times what it took, if that is longer. */
+/** The pause before changed readings are read again: so many milliseconds, or a multiple of the time that the last read took, if that is longer. */
 const REREAD_MS = 5000
 const REREAD_TIMES = 10
 /** About how wide a chart is. */
 const PIXELS = 2000
-/** Readings that came since the last time. */
+/** How many readings that came since the last read are drawn before all is read again. */
 const LIVE = 1000
 
 /**
@@ -43,13 +43,13 @@ export function sensorChart({ onRange }) {
   const chart = charts(find('charts'))
   /** @type {Shown | undefined} */
   let shown
-  /** What was read. @type {(import('./readings.js').Series & { key: string, range: string, at: number | undefined }) | undefined} */
+  /** The readings of the last read. @type {(import('./readings.js').Series & { key: string, range: string, at: number | undefined }) | undefined} */
   let series
   /** Readings that came since. @type {Point[]} */
   let live = []
   /** @type {AbortController | undefined} */
   let loading
-  /** What is being read. */
+  /** Key, range and moment that are being read, as JSON. */
   let loadingFor = ''
   let isStale = false
   let readAgainAt = 0
@@ -100,7 +100,7 @@ export function sensorChart({ onRange }) {
     else void load()
   }
 
-  /** What the sensor measured just now. @param {any} item */
+  /** Adds a reading that came just now. @param {any} item */
   function append(item) {
     const time = timeOfReading(item)
     const last = live.at(-1) ?? series?.points.at(-1)
@@ -172,8 +172,11 @@ export function sensorChart({ onRange }) {
     const last = points.at(-1)
     if (ms === undefined && last) to = Math.min(to, last.to)
     const from = ms === undefined ? Math.min(points[0]?.from ?? to - HOUR, to - 1000) : to - ms
-    chart.show(points, { from, to, unitOf: (name) => unitOf(item, name), of: shown.key })
+    const time = timeOfReading(item)
+    const latest = time === undefined ? last : pointOf(time, measured(item))
+    chart.show(points, { from, to, latest, unitOf: (name) => unitOf(item, name), of: shown.key })
     setText(find('state-of-series'), stateOf(points, from, to))
+    find('downloads').hidden = series?.kind === 'history'
     drawTable()
   }
 
@@ -192,7 +195,7 @@ export function sensorChart({ onRange }) {
    */
   function stateOf(points, from, to) {
     if (!series || loading) return 'Reading…'
-    const { total, isWhole, isWindows } = series
+    const { total, isWhole, kind } = series
     const within = points.filter((point) => point.to >= from && point.from <= to)
     const readings = within.reduce((sum, point) => sum + point.count, 0)
     if (readings === 0) {
@@ -200,10 +203,10 @@ export function sensorChart({ onRange }) {
       return latest === undefined ? 'No readings' : `None in this time; the last one was ${dateTime(latest)}`
     }
     if (!isWhole) return `The newest ${count(readings)} of ${counted(total, 'reading')}`
-    return isWindows ? `${counted(readings, 'reading')}, averages` : counted(readings, 'reading')
+    return kind === 'windows' ? `${counted(readings, 'reading')}, averages` : counted(readings, 'reading')
   }
 
-  /** What the charts show, for who does not see them. */
+  /** Shows the latest points as text, for readers who cannot see the charts. */
   function drawTable() {
     if (!find('table-part').open) return
     const points = pointsShown().slice(-ROWS).reverse()
@@ -231,7 +234,7 @@ export function sensorChart({ onRange }) {
   }
 
   /**
-   * Has the browser save all readings of the range.
+   * Saves all readings of the range as a file.
    * @param {string} type
    * @param {string} ending
    */

@@ -4,7 +4,7 @@ import { eventTimeField, macOf, measured, READINGS, SENSORS, timeOfReading } fro
 import { server } from './server.js'
 
 const PAGE = 5000
-/** The newest readings are asked for again after so many milliseconds, or so many times what it took, if that is longer. */
+/** The pause between two requests of the newest readings: so many milliseconds, or a multiple of the time that the last one took, if that is longer. */
 const REFRESH_MS = 2000
 const REFRESH_TIMES = 10
 
@@ -13,7 +13,7 @@ const REFRESH_TIMES = 10
  *   isChange: something was measured just now; isOther: there may be others than before
  */
 export function sensorSource({ onChange, onProblem }) {
-  /** What is shown of each sensor. @type {Map<string, any>} */
+  /** The items that are shown, by their ids. @type {Map<string, any>} */
   let sensors = new Map()
   /** @type {Map<string, any>} */
   let items = new Map()
@@ -26,15 +26,12 @@ export function sensorSource({ onChange, onProblem }) {
   /** Counts what was begun: what an earlier one brings is dropped. */
   let turn = 0
   let isReady = false
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let refreshing
+  let isRefreshing = false
   let isStale = false
 
   server.addEventListener('updated', (event) => {
     const { collection } = /** @type {CustomEvent<import('./server.js').Updated>} */ (event).detail
-    if (collection !== READINGS || !list || !isReady) return
-    isStale = true
-    refreshing ??= setTimeout(refresh, REFRESH_MS)
+    if (collection === READINGS) void refresh()
   })
 
   return {
@@ -54,8 +51,6 @@ export function sensorSource({ onChange, onProblem }) {
     turn++
     list?.close()
     list = undefined
-    clearTimeout(refreshing)
-    refreshing = undefined
     isReady = false
     reset([])
   }
@@ -121,32 +116,37 @@ export function sensorSource({ onChange, onProblem }) {
     onChange(sensors.keys(), { isChange: false, isOther: true })
   }
 
+  /** Asks for the newest readings, again and again while others come. */
   async function refresh() {
-    const own = turn
-    const began = performance.now()
-    isStale = false
-    if (lacksReadings()) {
-      try {
-        const found = await readNewest(undefined)
-        if (own !== turn) return
-        const before = sensors
-        newest = found
-        rebuild()
-        const changed = [...sensors.keys()].filter(
-          (key) => JSON.stringify(sensors.get(key)) !== JSON.stringify(before.get(key)),
-        )
-        const isOther = before.size !== sensors.size || changed.some((key) => !before.has(key))
-        if (changed.length > 0 || isOther) onChange(changed, { isChange: true, isOther })
-      } catch (error) {
-        if (own === turn) onProblem(error)
-      }
+    isStale = true
+    if (isRefreshing) return
+    isRefreshing = true
+    while (isStale) {
+      isStale = false
+      const began = performance.now()
+      if (list && isReady && lacksReadings()) await readAgain()
+      const pause = Math.max(REFRESH_MS, REFRESH_TIMES * (performance.now() - began))
+      await new Promise((resolve) => setTimeout(resolve, pause))
     }
-    if (own !== turn) return
-    const pause = Math.max(REFRESH_MS, REFRESH_TIMES * (performance.now() - began))
-    refreshing = setTimeout(() => {
-      refreshing = undefined
-      if (isStale) void refresh()
-    }, pause)
+    isRefreshing = false
+  }
+
+  async function readAgain() {
+    const own = turn
+    try {
+      const found = await readNewest(undefined)
+      if (own !== turn) return
+      const before = sensors
+      newest = found
+      rebuild()
+      const changed = [...sensors.keys()].filter(
+        (key) => JSON.stringify(sensors.get(key)) !== JSON.stringify(before.get(key)),
+      )
+      const isOther = before.size !== sensors.size || changed.some((key) => !before.has(key))
+      if (changed.length > 0 || isOther) onChange(changed, { isChange: true, isOther })
+    } catch (error) {
+      if (own === turn) onProblem(error)
+    }
   }
 
   function lacksReadings() {

@@ -1,6 +1,6 @@
 // A tile for each sensor: its latest reading, how old that is, and the last day as a small chart.
 import { el, flash, setText } from './dom.js'
-import { age, short } from './format.js'
+import { age, short, span } from './format.js'
 import { hasLowBattery, macOf, mainOf, measured, nameOf, timeOfReading, unitOf } from './measures.js'
 import { sparkline } from './sparklines.js'
 
@@ -97,9 +97,10 @@ export function sensorTile(key, onPick) {
 
   /** @param {number} now */
   function tick(now) {
-    setText(since, time === undefined ? short(item?.timestamp, 40) || 'no reading' : age(now - time))
-    since.classList.toggle('silent', time === undefined || isSilent(time, now))
-    since.title = since.classList.contains('silent') ? 'Silent' : ''
+    const isNowSilent = time === undefined || isSilent(time, now)
+    since.classList.toggle('silent', isNowSilent)
+    if (time === undefined) setText(since, short(item?.timestamp, 40) || 'no reading')
+    else setText(since, isNowSilent ? `silent for ${span((now - time) / 1000)}` : age(now - time))
   }
 }
 

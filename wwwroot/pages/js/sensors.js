@@ -12,14 +12,14 @@ import { showProblem, startShell } from './shell.js'
 import { sparkQueue } from './sparklines.js'
 import { tileGrid } from './tile-grid.js'
 
-/** Sorted by what changes, the tiles are put in order again so often. */
+/** How often tiles that are sorted by their values are put in order again. */
 const SORT_MS = 10_000
-/** One stays at a moment when one was there for so long. */
+/** Tiles and moments that are passed sooner are not read. */
 const SETTLE_MS = 400
 /** Where the charts are above the tiles. */
 const NARROW = matchMedia('(max-width: 60rem)')
 
-/** By what the tiles are sorted: a number or text, the least first. @type {Record<string, [string, (item: any) => number | string]>} */
+/** The orders of the tiles, each with the number that it sorts by, the least first. @type {Record<string, [string, (item: any) => number | string]>} */
 const SORTS = {
   name: ['Name', () => 0],
   latest: ['Latest first', (item) => -(timeOfReading(item) ?? Number.NEGATIVE_INFINITY)],
@@ -234,7 +234,7 @@ function mark({ key, link }) {
   else link.removeAttribute('aria-current')
 }
 
-/** Has the days of the tiles in view read. */
+/** Asks for the last day of each tile in view. */
 function wantSparks() {
   clearTimeout(settling)
   settling = setTimeout(() => {

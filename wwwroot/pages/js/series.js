@@ -1,8 +1,8 @@
-// What a sensor has measured over time: readings, or the average, least and greatest of the readings in each window of time.
+// The measurements of a sensor over time: readings, or the average, least and greatest of the readings in each window of time.
 
 /** Fewer points are joined by a line, however far apart they are. */
 const FEW = 30
-/** A gap is where nothing came for so many times the usual. */
+/** A gap is a distance of so many times the median. */
 const GAP_TIMES = 5
 
 /**
@@ -43,7 +43,7 @@ function gapOf(points) {
 }
 
 /**
- * What uPlot draws: times in seconds, then of each field the average, the least and the greatest; null where there is a gap.
+ * The columns that uPlot draws: times in seconds, then of each field the average, the least and the greatest; null where there is a gap.
  * @param {readonly Point[]} points ascending
  * @param {readonly string[]} fields
  * @returns {[number[], ...(number | null | undefined)[][]]}

@@ -7,9 +7,9 @@ import { dayOf } from './readings.js'
 import { columnsOf, pointOf } from './series.js'
 
 const AT_ONCE = 3
-/** What was read longer ago is read again. */
+/** A day that was read longer ago is read again. */
 const FRESH_MS = 5 * 60_000
-/** So many are kept beyond what is seen, the ones last seen. */
+/** How many days are cached beyond those of the tiles in view; the one that was in view longest ago is evicted first. */
 const KEPT = 500
 const WIDTH = 96
 /** Where a tile has the whole width. */
@@ -108,7 +108,7 @@ export function sparkQueue({ onLoaded, onProblem }) {
   return { want, pointsOf, clear }
 
   /**
-   * What is seen now, in the order in which it is read.
+   * Says which tiles are in view, in the order in which their days are read.
    * @param {readonly { key: string, item: any }[]} seen
    * @param {number | undefined} at
    */
@@ -122,7 +122,8 @@ export function sparkQueue({ onLoaded, onProblem }) {
         kept.set(key, one)
       }
       const isFresh = one && one.field === mainOf(item)?.name && (at !== undefined || now - one.readAt < FRESH_MS)
-      if (!isFresh && mainOf(item)) wanted.set(key, { item, at })
+      const isLoading = running.get(key)?.signal.aborted === false
+      if (!isFresh && !isLoading && mainOf(item)) wanted.set(key, { item, at })
     }
     const visible = new Set(seen.map(({ key }) => key))
     for (const [key, abort] of running) if (!visible.has(key)) abort.abort()
@@ -149,15 +150,19 @@ export function sparkQueue({ onLoaded, onProblem }) {
   async function load(key, { item, at }) {
     const abort = new AbortController()
     running.set(key, abort)
+    const field = /** @type {{ name: string, path: string }} */ (mainOf(item))
     try {
-      const field = /** @type {{ name: string, path: string }} */ (mainOf(item))
       const points = await dayOf({ item, field, at, signal: abort.signal })
       if (!abort.signal.aborted) {
         kept.set(key, { points, field: field.name, readAt: Date.now() })
         onLoaded(key)
       }
     } catch (error) {
-      if (!abort.signal.aborted) onProblem(error)
+      if (!abort.signal.aborted) {
+        // It is not tried again at once: the server may be busy.
+        kept.set(key, { points: [], field: field.name, readAt: Date.now() })
+        onProblem(error)
+      }
     }
     if (running.get(key) === abort) running.delete(key)
     next()
