@@ -19,6 +19,7 @@ export { Problem } from './problem.ts'
 export {
   type Aggregate,
   type AggregateOptions,
+  type AggregateRow,
   type Deleted,
   type DeleteOptions,
   type Exported,

@@ -21,6 +21,15 @@ export interface Page<T> {
 /** A column of an aggregate: `count`, or a function of a field. */
 export type Aggregate<T> = 'count' | `${'avg' | 'sum' | 'min' | 'max' | 'first' | 'last' | `p${number}`}(${Field<T>})`
 
+/** One row: its columns, the fields that it is grouped by, and `window`. */
+export type AggregateRow<Name extends string> = JsonObject & {
+  readonly [Column in Name]: Column extends 'count'
+    ? number
+    : Column extends `${'avg' | 'sum' | `p${number}`}(${string})`
+      ? number | null
+      : JsonValue
+}
+
 export interface AggregateOptions<T> {
   readonly groupBy?: readonly Field<T>[]
   /** Such as `15m`, `1h` or `1d`. */
@@ -144,17 +153,17 @@ export class Query<T extends object> {
   }
 
   /** One row for each group of the matching items, with a column for each aggregate. */
-  async aggregate(
-    aggregates: readonly Aggregate<T>[],
+  async aggregate<const Name extends Aggregate<T>>(
+    aggregates: readonly Name[],
     { signal, groupBy = [], ...windows }: AggregateOptions<T> = {},
-  ): Promise<Page<JsonObject>> {
+  ): Promise<Page<AggregateRow<Name>>> {
     const asked = {
       ...this.#paging(),
       ...(groupBy.length > 0 && { groupBy: groupBy.join(',') }),
       ...windows,
     }
     const page = await this.#read({ aggregate: aggregates.join(','), ...asked }, { ...(signal && { signal }) })
-    return page as unknown as Page<JsonObject>
+    return page as unknown as Page<AggregateRow<Name>>
   }
 
   /** The distinct values of a field, in order. */

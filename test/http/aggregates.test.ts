@@ -82,6 +82,10 @@ test('the client asks for rows, values and the newest items', async (t) => {
     count: 5,
     'p50(data.temperature)': 5,
   })
+  const [row] = (await readings.aggregate(['count', 'avg(data.temperature)', 'first(mac)'])).items
+  const sum: number = (row?.count ?? 0) * (row?.['avg(data.temperature)'] ?? 0)
+  assert.equal(sum, (47 * 48) / 2)
+  assert.equal(row?.['first(mac)'], 'a')
   assert.deepEqual(await readings.distinct('mac'), ['a', 'b'])
   const newest = await readings.newestBy('mac')
   assert.deepEqual(
