@@ -59,9 +59,9 @@ export async function seriesOf(asked) {
   const all = query(asked)
   const since = from === undefined ? all : all.where({ [`${timeField()}_gte`]: timeLike(from, item) })
   const newest = since.sort(`-${timeField()}`)
-  const { total } = await since.page(1, 1).fields('id').get({ signal })
+  const { total } = await since.page(1, 1).fields(server.idField).get({ signal })
   if (total === 0) {
-    const isNone = from === undefined || (await all.page(1, 1).fields('id').get({ signal })).total === 0
+    const isNone = from === undefined || (await all.page(1, 1).fields(server.idField).get({ signal })).total === 0
     return isNone ? history(asked) : { points: [], total, isWhole: true, kind: 'readings' }
   }
   if (total > FEW && eventTimeField() !== undefined) {

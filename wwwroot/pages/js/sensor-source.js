@@ -71,11 +71,11 @@ export function sensorSource({ onChange, onProblem }) {
         return
       }
       const isOther = entered.length + left.length > 0
-      for (const { id } of left) setItem(String(id), undefined)
-      for (const item of entered) setItem(String(item.id), item)
-      for (const { item } of updated) setItem(String(item.id), item)
+      for (const item of left) setItem(idOf(item), undefined)
+      for (const item of entered) setItem(idOf(item), item)
+      for (const { item } of updated) setItem(idOf(item), item)
       if (isOther) rebuild()
-      const keys = [...entered, ...updated.map((one) => one.item)].map(({ id }) => String(id))
+      const keys = [...entered, ...updated.map((one) => one.item)].map(idOf)
       if (isReady) onChange(keys, { isChange: true, isOther })
     })
     live.ready.catch((/** @type {unknown} */ error) => {
@@ -161,7 +161,7 @@ export function sensorSource({ onChange, onProblem }) {
     newest = new Map()
     sensors = new Map()
     keys = new Map()
-    for (const item of found) setItem(String(item.id), item)
+    for (const item of found) setItem(idOf(item), item)
   }
 
   /**
@@ -185,10 +185,15 @@ export function sensorSource({ onChange, onProblem }) {
     const shown = new Map()
     for (const [key, item] of items) shown.set(key, withReading(item, newest.get(String(macOf(item)))))
     for (const [mac, reading] of newest) {
-      if (!keys.has(mac) && !shown.has(mac)) shown.set(mac, { ...reading, id: mac })
+      if (!keys.has(mac) && !shown.has(mac)) shown.set(mac, { ...reading, [server.idField]: mac })
     }
     sensors = shown
   }
+}
+
+/** @param {any} item */
+function idOf(item) {
+  return String(item[server.idField])
 }
 
 /**
@@ -199,7 +204,7 @@ export function sensorSource({ onChange, onProblem }) {
 function withReading(item, reading) {
   if (reading === undefined) return item
   const isNewer = (timeOfReading(reading) ?? 0) > (timeOfReading(item) ?? Number.NEGATIVE_INFINITY)
-  return isNewer ? { ...item, ...reading, id: item.id } : { ...reading, ...item }
+  return isNewer ? { ...item, ...reading, [server.idField]: item[server.idField] } : { ...reading, ...item }
 }
 
 /** @param {number | undefined} at */

@@ -222,7 +222,7 @@ function choose() {
   // Not before it is known whether there is one.
   if (key === undefined || (!item && !source.isReady)) return chart.drop()
   const shown = { at: moment.at, now: shownTime ?? Date.now(), range: address.get('range') }
-  chart.show({ ...shown, key, item: item ?? { id: key } })
+  chart.show({ ...shown, key, item: item ?? { [server.idField]: key } })
 }
 
 /** @param {import('./sensor-tiles.js').Tile} tile */
