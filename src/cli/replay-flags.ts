@@ -31,5 +31,5 @@ export function parseReplay(flags: Flags, mistakes: string[]): Replay | undefine
 }
 
 export function checkReplay({ cluster }: Settings): void {
-  if (cluster) throw new BadSettings(['recollect replay plays a journal on disk: Journal.Type must be file.'])
+  if (cluster) throw new BadSettings(['recollect replay needs a journal on disk: Journal.Type must be file.'])
 }

@@ -33,10 +33,10 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
         for (const problem of verified.problems) terminal.out(`${problem}\n`)
         if (verified.ok) {
           terminal.out(
-            `The journal ${id} is whole: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is ${dataFile}.\n`,
+            `The journal ${id} is intact: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is ${dataFile}.\n`,
           )
         }
-        if (unfinishedBytes) terminal.out(`Its last ${unfinishedBytes} bytes are no whole write, or not yet.\n`)
+        if (unfinishedBytes) terminal.out(`Its last ${unfinishedBytes} bytes are not a complete write, or not yet.\n`)
       }
       return verified.ok ? 0 : 1
     }

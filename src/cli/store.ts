@@ -223,8 +223,7 @@ async function whileStopped<Result>(
 ): Promise<Result> {
   const directory = new StoreDirectory(`${journal}/store`)
   const whyNot = directory.whyNotUsable()
-  if (whyNot !== undefined)
-    throw new Refusal('NotFound', `There is no store in ${directory.path} to be used: ${whyNot}.`)
+  if (whyNot !== undefined) throw new Refusal('NotFound', `There is no usable store in ${directory.path}: ${whyNot}.`)
   const lock = await lockDirectory(files, journal)
   try {
     return await work(directory)

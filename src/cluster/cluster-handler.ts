@@ -172,13 +172,13 @@ export class ClusterHandler {
       await recent.reached(answer.position)
       throw new Refusal(answer.code, answer.message, answer.faults)
     }
-    if (answer.type !== type) throw new Error('the node that decides could not answer; its log says why')
+    if (answer.type !== type) throw new Error('the leader could not answer; its log has the reason')
     return answer as Extract<Answer, { type: Type }>
   }
 }
 
 function nobodyDecides(): Refusal {
-  return new Refusal('Unavailable', 'No node of the cluster decides at the moment; another one is about to.')
+  return new Refusal('Unavailable', 'The cluster has no leader at the moment; one is being elected.')
 }
 
 function textOf(restoration: Restoration): RestorationText {

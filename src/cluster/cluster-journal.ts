@@ -148,7 +148,7 @@ export class ClusterJournal implements Journal, Sized {
       const came = await this.#sender.send(message, () => this.#isPointless(token))
       if (came === 'stored' && (await this.#tail.receive(this.#sender.sequence, message))) return
       if (this.#token === token) this.#token = undefined
-      if (came !== 'behind') throw new Refusal('Unavailable', 'The cluster does not answer.')
+      if (came !== 'behind') throw new Refusal('Unavailable', 'The cluster does not respond.')
     }
   }
 
@@ -156,14 +156,14 @@ export class ClusterJournal implements Journal, Sized {
   resign(): void {
     this.#isLeading = false
     this.#token = undefined
-    this.#refuse([], new Refusal('Unavailable', 'Another node decides now.'))
+    this.#refuse([], new Refusal('Unavailable', 'Another node is the leader now.'))
   }
 
   append(draft: Draft): Promise<Recorded> {
     if (this.#tail.unusable) return Promise.reject(this.#tail.unusable)
-    if (!this.#isLeading) return Promise.reject(new Refusal('Unavailable', 'This node does not decide.'))
+    if (!this.#isLeading) return Promise.reject(new Refusal('Unavailable', 'This node is not the leader.'))
     if (draft.expected !== this.#accepted + 1) {
-      return Promise.reject(new Refusal('Unavailable', 'The write was decided on another one, which failed.'))
+      return Promise.reject(new Refusal('Unavailable', 'The write depends on an earlier one, which failed.'))
     }
     if (!this.#hasRoom(draft.events.length)) return Promise.reject(diskFull())
     const texts = encodeEvents(draft.events)
@@ -171,7 +171,7 @@ export class ClusterJournal implements Journal, Sized {
       return Promise.reject(
         new Refusal(
           'TooLarge',
-          `The cluster takes no message of more than ${this.#options.stream.messageBytes} bytes.`,
+          `The cluster accepts no message of more than ${this.#options.stream.messageBytes} bytes.`,
         ),
       )
     }
@@ -232,7 +232,7 @@ export class ClusterJournal implements Journal, Sized {
       const isLast = index === messages.length - 1
       this.#refuse(
         writes.map(({ waiting }) => waiting),
-        came === 'unknown' && isLast ? outcomeUnknown() : new Refusal('Unavailable', 'Another node decides now.'),
+        came === 'unknown' && isLast ? outcomeUnknown() : new Refusal('Unavailable', 'Another node is the leader now.'),
       )
       return undefined
     }
@@ -275,7 +275,7 @@ export class ClusterJournal implements Journal, Sized {
     this.#isLeading = false
     this.#token = undefined
     for (const waiting of batch) waiting.reject(why)
-    const notSent = new Refusal('Unavailable', 'The write was decided on another one, which failed.')
+    const notSent = new Refusal('Unavailable', 'The write depends on an earlier one, which failed.')
     for (const waiting of queue) waiting.reject(notSent)
     if (wasLeading) this.#options.lost()
   }
@@ -289,19 +289,19 @@ export class ClusterJournal implements Journal, Sized {
       this.#time = this.#tail.time
       return undefined
     }
-    this.#refuse([], new Refusal('Unavailable', 'Another node decides now.'))
+    this.#refuse([], new Refusal('Unavailable', 'Another node is the leader now.'))
     return new Promise((resolve) => setImmediate(resolve))
   }
 }
 
 export function diskFull(): Refusal {
-  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reading goes on.')
+  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reads continue.')
 }
 
 function outcomeUnknown(): Refusal {
   return new Refusal(
     'OutcomeUnknown',
-    'The cluster did not answer in time: the write may have been stored, or may yet be. A retry with the same Idempotency-Key is stored once.',
+    'The cluster did not respond in time: the write may have been stored, or may still be. A retry with the same Idempotency-Key is stored once.',
   )
 }
 
@@ -311,7 +311,7 @@ async function journalOf(stream: RecordStream, newId: () => string): Promise<str
     const beginning = await stream.find(1)
     if (beginning) return decodeBeginning(beginning)
     if ((await stream.publish(encodeBeginning(newId()), 0)) === 'unknown') {
-      throw new Refusal('Unavailable', 'The cluster does not answer.')
+      throw new Refusal('Unavailable', 'The cluster does not respond.')
     }
   }
 }

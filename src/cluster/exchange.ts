@@ -90,7 +90,7 @@ export class Exchange {
   async #ask(node: string, question: Question): Promise<Answer> {
     const text = JSON.stringify(question)
     if (!this.#questions.fits(text)) {
-      throw new Refusal('TooLarge', `The cluster takes no message of more than ${this.#messageBytes} bytes.`)
+      throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.#messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
@@ -99,11 +99,11 @@ export class Exchange {
       return (await answer) as Answer
     } catch (error) {
       if (error instanceof RequestError && error.isNoResponders()) {
-        throw new Refusal('Unavailable', 'The node that decided is gone; another one is about to.')
+        throw new Refusal('Unavailable', 'The leader is gone; another node is about to take over.')
       }
       throw new Refusal(
         'OutcomeUnknown',
-        'The node that decides did not answer: the write may have been stored, or may yet be. A retry with the same Idempotency-Key is stored once.',
+        'The leader did not respond: the write may have been stored, or may still be. A retry with the same Idempotency-Key is stored once.',
       )
     }
   }

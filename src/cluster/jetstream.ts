@@ -61,7 +61,7 @@ export class JetStream implements RecordStream {
     const { config } = await streamOf(jsm, name, replicas)
     const faults = faultsOf(config)
     if (faults.length > 0) {
-      throw new JournalMismatch(`The stream ${name} is not fit to keep a journal: ${faults.join(', ')}.`)
+      throw new JournalMismatch(`The stream ${name} is not suitable for a journal: ${faults.join(', ')}.`)
     }
     if (config.num_replicas !== replicas) {
       log.warn(`the stream ${name} has ${config.num_replicas} replicas, and the settings say ${replicas}`)
@@ -83,7 +83,7 @@ export class JetStream implements RecordStream {
       return seq === after + 1 ? 'stored' : 'behind'
     } catch (error) {
       if (error instanceof JetStreamApiError && WRONG_LAST_SEQUENCE.includes(error.code)) return 'behind'
-      this.#log.warn({ err: error, position }, 'NATS did not take a message')
+      this.#log.warn({ err: error, position }, 'NATS did not accept a message')
       return 'unknown'
     }
   }
@@ -151,7 +151,7 @@ export class JetStream implements RecordStream {
     try {
       return await question()
     } catch (error) {
-      throw new Refusal('Unavailable', `NATS does not answer: ${(error as Error).message}`)
+      throw new Refusal('Unavailable', `NATS does not respond: ${(error as Error).message}`)
     }
   }
 }

@@ -135,10 +135,10 @@ async function put(stream: RecordStream, message: Message, after: Sequence): Pro
     if (came === 'stored') return
     const there = await stream.find(after + 1).catch(() => undefined)
     if (there && Buffer.from(there.bytes).equals(message.bytes)) return
-    if (there) throw new Refusal('Conflict', 'Somebody else writes to the stream.')
+    if (there) throw new Refusal('Conflict', 'Another process writes to the stream.')
     await delay(RETRY_MS)
   }
-  throw new Refusal('Unavailable', 'The NATS servers do not answer. Once they do, the same command goes on.')
+  throw new Refusal('Unavailable', 'The NATS servers do not respond. When they do, the same command continues.')
 }
 
 async function endOf(stream: RecordStream): Promise<End> {
@@ -158,7 +158,7 @@ async function endOf(stream: RecordStream): Promise<End> {
 async function checkBeginning(files: Files, segments: readonly Segment[], end: End, head: Position): Promise<void> {
   const last = end.position - 1
   if (last > head) {
-    throw new Refusal('Conflict', `The stream has gone on to position ${last}, and the journal ends at ${head}.`)
+    throw new Refusal('Conflict', `The stream continues to position ${last}, and the journal ends at ${head}.`)
   }
   if (last === 0) return
   for await (const { record, crc } of readLines(files, segments, last, last)) {

@@ -163,14 +163,14 @@ export class Node {
   #tellIfStuck(isStuck: boolean, why: unknown): void {
     const { elapsedMs, log } = this.#options
     if (!isStuck) {
-      if (this.#stuckSince === Infinity) log.warn('the lease of the node that decides can be written again')
+      if (this.#stuckSince === Infinity) log.warn('the lease of the leader can be written again')
       this.#stuckSince = undefined
       return
     }
     this.#stuckSince ??= elapsedMs()
     if (elapsedMs() - this.#stuckSince < STUCK_MS) return
     this.#stuckSince = Infinity
-    log.warn({ err: why }, 'NATS does not take or tell the lease of the node that decides: nobody can write')
+    log.warn({ err: why }, 'NATS does not accept or return the lease of the leader: no writes are possible')
   }
 
   #lead(): void {
@@ -179,11 +179,11 @@ export class Node {
     this.#change = this.#change.then(async () => {
       try {
         await journal.lead()
-        log.info({ node: id, position: journal.head }, 'this node decides')
+        log.info({ node: id, position: journal.head }, 'this node is the leader')
         this.#announce()
         await elected()
       } catch (error) {
-        log.warn({ err: error }, 'this node was elected, and could not begin to decide')
+        log.warn({ err: error }, 'this node was elected leader, but could not take over')
         this.#isElected = false
       }
     })
@@ -194,8 +194,8 @@ export class Node {
     this.#isElected = false
     journal.resign()
     this.#change = this.#change.then(async () => {
-      log.info({ node: id, position: journal.head }, 'this node decides no longer')
-      await resigned().catch((error: unknown) => log.error({ err: error }, 'the data file could not be let go of'))
+      log.info({ node: id, position: journal.head }, 'this node is no longer the leader')
+      await resigned().catch((error: unknown) => log.error({ err: error }, 'the data file could not be released'))
     })
   }
 

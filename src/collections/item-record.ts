@@ -5,7 +5,7 @@ import { positionOf, putPosition } from '../store/bytes.ts'
 import { type Gone, Item } from './item.ts'
 
 /**
- * What the store holds of an item, or of one that was deleted, at its place:
+ * The record of an item, existing or deleted, at its place:
  *
  * | Bytes | |
  * |---|---|

@@ -84,7 +84,7 @@ export function* rejectedBefore(
     }
     try {
       yield* decide({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
-      rejected.set(index, { code: 'Conflict', message: 'It was rejected when this request first came.', faults: [] })
+      rejected.set(index, { code: 'Conflict', message: 'It was rejected by the first request.', faults: [] })
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       rejected.set(index, rejectionOf(error))

@@ -53,7 +53,7 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
       const patched = yield* inner ? inner.patched(command.patch, limits) : applied(command.patch, before, limits)
       if (!isObject(patched))
-        throw new Refusal('Unprocessable', 'The patch would turn the item into something else than an object.')
+        throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
       const item = yield* checked(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
@@ -122,7 +122,7 @@ function nextId(collection: CollectionState): ItemId {
 /** Throws when integers are no longer exact. */
 export function assignedId(next: number): ItemId {
   if (Number.isSafeInteger(next)) return next
-  throw new Refusal('Unprocessable', 'Every integer id up to 2^53 is used up.')
+  throw new Refusal('Unprocessable', 'All integer ids up to 2^53 are used.')
 }
 
 function upsertedId(body: JsonObject, key: string, collection: CollectionState, rules: Rules): ItemId {

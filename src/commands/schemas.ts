@@ -38,7 +38,7 @@ export function compileSchemas(
     try {
       compiled.set(collection, { first: compile(schema, false), all: compile(schema, true) })
     } catch (error) {
-      mistakes.push(`Api.Schemas.${collection} is not a JSON Schema that can be used: ${(error as Error).message}.`)
+      mistakes.push(`Api.Schemas.${collection} is not a usable JSON Schema: ${(error as Error).message}.`)
     }
   }
   if (mistakes.length > 0) throw new Refusal('Invalid', mistakes.join('\n'))

@@ -183,7 +183,7 @@ async function parseRestore(
     if (faults.length >= FAULTS) break
     check(RESTORE.includes(name), name, `is not known; there are ${RESTORE.join(', ')}`)
   }
-  if (faults.length > 0) throw new Refusal('Unprocessable', 'The request is not one to restore.', faults)
+  if (faults.length > 0) throw new Refusal('Unprocessable', 'The request is not a valid restore request.', faults)
   return {
     to: await parseMoment(String(to), 'to', journal, now),
     dryRun: dryRun === true,

@@ -41,7 +41,7 @@ export async function gatherBody(request: IncomingMessage, { bytes, listBytes }:
       source.on('end', () => resolve(Buffer.concat(chunks, length)))
       source.on('error', (error) => reject(bodyRefusal(error, limit ?? listBytes)))
       const gone = (): void => {
-        if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client went away.'))
+        if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
       }
       request.on('error', gone)
       request.on('close', gone)

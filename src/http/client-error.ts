@@ -16,7 +16,7 @@ function malformed(detail: string): Answer {
 /** Responses to malformed requests by error code of Node's parser. Such requests never reach the app. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
   HPE_INVALID_URL: malformed(
-    'The address in its request line holds what a URL does not (RFC 3986). Percent-encode all that is not ASCII, as UTF-8: %C3%A9 for \u00e9.',
+    'The address in the request line has characters that URLs do not allow (RFC 3986). Percent-encode them as UTF-8: %C3%A9 for \u00e9.',
   ),
   HPE_HEADER_OVERFLOW: {
     status: 431,
@@ -53,7 +53,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
 /** Checks what RFC 9112 forbids and Node's parser accepts; undefined if the request is valid. */
 export function malformation({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    return `HTTP/${httpVersion} is not spoken here; HTTP/1.1 is (RFC 9112).`
+    return `HTTP/${httpVersion} is not supported; use HTTP/1.1 (RFC 9112).`
   }
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -90,7 +90,7 @@ function parseDeletion(parameters: readonly Parameter[]) {
       const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q and dryRun'
       throw new Refusal(
         'Invalid',
-        `A DELETE of items does not take ${name}: ${why}. A field of that name is ${name}_eq.`,
+        `DELETE of items does not accept ${name}: ${why}. Use ${name}_eq for a field of that name.`,
       )
     } else filters.push(parameter)
   }

@@ -38,13 +38,14 @@ export function eventResources(options: EventsOptions): readonly ApiResource[] {
     routes: {
       GET: async (request, reply) => {
         const type = request.accepts([JSON_TYPE, NDJSON_TYPE, EVENT_STREAM])
-        if (!type) throw new Refusal('NotAcceptable', `Events come as ${JSON_TYPE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
+        if (!type)
+          throw new Refusal('NotAcceptable', `Events are available as ${JSON_TYPE}, ${NDJSON_TYPE} or ${EVENT_STREAM}.`)
         reply.vary('Accept')
         const parameters = parametersOf(request, limits)
         const wanted = parseWanted(parameters, limits)
         reply.position = journal.head
         if (wanted.order === 'desc' && type !== JSON_TYPE) {
-          throw new Refusal('Invalid', `Only a page comes newest first, ${JSON_TYPE}.`)
+          throw new Refusal('Invalid', `Only pages support order=desc, as ${JSON_TYPE}.`)
         }
         if (type === JSON_TYPE) await replyPage(request, reply, parameters, wanted)
         else if (type === NDJSON_TYPE) await replyStream(request, reply, type, wanted, wanted.follow ?? false)
@@ -63,7 +64,7 @@ export function eventResources(options: EventsOptions): readonly ApiResource[] {
     routes: {
       GET: async (request, reply) => {
         const type = request.accepts([JSON_TYPE, NDJSON_TYPE])
-        if (!type) throw new Refusal('NotAcceptable', `An event comes as ${JSON_TYPE} or ${NDJSON_TYPE}.`)
+        if (!type) throw new Refusal('NotAcceptable', `An event is available as ${JSON_TYPE} or ${NDJSON_TYPE}.`)
         reply.vary('Accept')
         const position = parsePosition(request.path.slice('/events/'.length).replace(/\/$/, ''), 'The position')
         for await (const found of search(options, { from: position }, position, askerOf(request))) {
@@ -86,7 +87,7 @@ export function eventResources(options: EventsOptions): readonly ApiResource[] {
     wanted: Asked,
   ): Promise<void> {
     if (wanted.follow) {
-      throw new Refusal('Invalid', `A page comes to its end; follow=true is for ${NDJSON_TYPE} and ${EVENT_STREAM}.`)
+      throw new Refusal('Invalid', `Pages do not support follow=true, which is for ${NDJSON_TYPE} and ${EVENT_STREAM}.`)
     }
     const { head } = journal
     const limit = wanted.limit ?? Math.min(DEFAULT_LIMIT, limits.pageSize)

@@ -46,7 +46,7 @@ interface Asked extends Wanted, TaggedQuery {
 
 /** Undefined for a page of JSON. Rejects unsupported forms. */
 export function exportOf(form: Form | undefined, parameters: readonly Parameter[]): Wanted | undefined {
-  if (!form) throw new Refusal('NotAcceptable', `Items come as ${Object.values(TYPES).join(', ')}.`)
+  if (!form) throw new Refusal('NotAcceptable', `Items are available as ${Object.values(TYPES).join(', ')}.`)
   const isWhole = isForAll(parameters)
   return form === 'json' && !isWhole ? undefined : { form, isWhole }
 }
@@ -85,10 +85,7 @@ export class Exports {
     const release = once(() => reading.release())
     try {
       if (isWhole && query.grouping) {
-        throw new Refusal(
-          'Invalid',
-          'The parameter all is for items. Groups come on one page unless smaller ones are wanted.',
-        )
+        throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
       }
       const tag = tagAt(reading.position)
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
@@ -246,7 +243,7 @@ function isForAll(parameters: readonly Parameter[]): boolean {
   }
   const paging = parameters.find(({ name }) => PAGING.has(name))
   if (first.value === 'true' && paging) {
-    throw new Refusal('Invalid', `The whole result has no pages: all=true does not go with ${paging.name}.`)
+    throw new Refusal('Invalid', `The whole result has no pages: all=true cannot be combined with ${paging.name}.`)
   }
   return first.value === 'true'
 }

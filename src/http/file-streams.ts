@@ -21,7 +21,7 @@ export class FileStreams {
    */
   async run(ctx: Context, serve: () => unknown): Promise<void> {
     if (this.#open >= this.#most) {
-      throw new Refusal('Unavailable', `The server is sending ${this.#most} files, and sends no more for now.`)
+      throw new Refusal('Unavailable', `The server is already sending ${this.#most} files; try again later.`)
     }
     this.#open++
     try {

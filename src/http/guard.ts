@@ -69,12 +69,12 @@ function refuseForeign(ctx: Context, { hosts, origins }: Gate): void {
   if (!hosts.accepts(headers.host)) {
     throw new Refusal(
       'Misdirected',
-      `This server is not known as ${JSON.stringify(headers.host)}. Http.Hosts names the hosts that it is reached by.`,
+      `This server does not answer to the host ${JSON.stringify(headers.host)}; see the setting Http.Hosts.`,
     )
   }
   if ((isSafe(method) && tokenInQuery(ctx) === undefined) || !origins.isForeign(headers)) return
   const page = headers.origin === undefined ? 'another site' : JSON.stringify(headers.origin)
-  throw new Refusal('Forbidden', `Pages of ${page} may not do this. Cors.Origins names those that may.`)
+  throw new Refusal('Forbidden', `Pages of ${page} are not allowed to do this; see the setting Cors.Origins.`)
 }
 
 /** The client's address, by which failures are counted. */
@@ -105,7 +105,7 @@ export function refusalOf(ctx: Context, { access }: Gate, refused: Refused): Ref
   }
   const challenges = access?.challenges() ?? []
   ctx.set('WWW-Authenticate', [...challenges])
-  return new Refusal('Unauthenticated', `Say who you are, by one of: ${access?.schemes.join(', ')}.`)
+  return new Refusal('Unauthenticated', `Credentials are required, by one of: ${access?.schemes.join(', ')}.`)
 }
 
 function isPreflight(ctx: Context): boolean {

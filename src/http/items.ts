@@ -185,7 +185,7 @@ export function apiResources({
 
   function deleteObject(request: ApiRequest, reply: Reply): Promise<void> {
     if (request.querystring === '') return deleteItem(request, reply)
-    throw new Refusal('Invalid', 'A single object is deleted as a whole: it takes no filters and no dryRun.')
+    throw new Refusal('Invalid', 'A single object is deleted as a whole: filters and dryRun are not allowed.')
   }
 
   /** Whether the path is that of a single object, existing or deleted. */

@@ -55,7 +55,7 @@ export function waitingForPosition(
   }
 
   function lagging(wanted: Position): Refusal {
-    return new Refusal('Lagging', `Position ${wanted} is not here yet; this is position ${position()}.`)
+    return new Refusal('Lagging', `Position ${wanted} is not available yet; the current one is ${position()}.`)
   }
 }
 

@@ -85,11 +85,11 @@ export interface Violation extends Fault {
 }
 
 const TOO_DEEP = { code: 'Invalid', message: `Nesting deeper than ${MAX_NESTING} is not accepted` } as const
-const TOO_LARGE = { code: 'Invalid', message: 'A number is too large to be kept' } as const
-const TOO_SMALL = { code: 'Invalid', message: 'A number is too small to be kept, it would become 0' } as const
+const TOO_LARGE = { code: 'Invalid', message: 'A number is too large' } as const
+const TOO_SMALL = { code: 'Invalid', message: 'A number is too small, it would become 0' } as const
 const BEYOND_2_TO_53 = {
   code: 'Unprocessable',
-  message: 'A number beyond 2^53 would be rounded; it can be kept as text',
+  message: 'A number beyond 2^53 would be rounded; send it as text',
 } as const
 const PROTO = { code: 'Invalid', message: 'A member must not be named __proto__' } as const
 

@@ -29,12 +29,14 @@ const RESERVED = ['anonymous', 'data-file']
 export function parseAuthentication(raw: RawAuthentication, mistakes: string[]): AuthenticationSettings {
   const schemes = raw.types.flatMap((type) => SCHEMES.find((scheme) => scheme === type.toLowerCase()) ?? [])
   if (schemes.length < raw.types.length || schemes.length === 0) {
-    mistakes.push(`Authentication.AuthenticationType must be of ${SCHEMES.join(', ')}, not ${raw.types.join(', ')}.`)
+    mistakes.push(
+      `Authentication.AuthenticationType must be one or more of ${SCHEMES.join(', ')}, not ${raw.types.join(', ')}.`,
+    )
   }
   const users = raw.users.map((entry, index): User => {
     const { name, secret, role } = parseEntry(entry, `Authentication.Users[${index}]`, 'Username', 'Password', mistakes)
     if (looksLikeHash(secret) && !isPasswordHash(secret)) {
-      mistakes.push(`Authentication.Users[${index}].Password is no hash that can be checked, or one of an absurd cost.`)
+      mistakes.push(`Authentication.Users[${index}].Password is not a valid hash, or its cost is too high.`)
     }
     return { name, password: secret, role }
   })

@@ -27,10 +27,7 @@ export function parseSubscribe(sent: unknown): Wanted {
     throw new Refusal('Invalid', 'from must be a position or an ISO 8601 date-time.')
   }
   if (from !== undefined && after !== undefined) {
-    throw new Refusal(
-      'Invalid',
-      'after goes on from what the client has, from begins anew: there can be but one of them.',
-    )
+    throw new Refusal('Invalid', 'after resumes a subscription and from starts a replay: use only one of them.')
   }
   if (speed !== undefined && from === undefined) throw new Refusal('Invalid', 'speed needs from: where to begin.')
   if (speed !== undefined && !isSpeed(speed)) {

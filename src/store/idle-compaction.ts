@@ -65,9 +65,9 @@ export class IdleCompaction {
       if (result) {
         log.info(result, 'the store was compacted')
         compacted()
-      } else if (!this.#isEnding) log.warn('the hours to compact the store ended too soon; it is as it was')
+      } else if (!this.#isEnding) log.warn('the hours to compact the store ended too soon; it is unchanged')
     } catch (error) {
-      if (isOutOfSpace(error)) log.warn('there was no room to compact the store; it is as it was')
+      if (isOutOfSpace(error)) log.warn('there was no room to compact the store; it is unchanged')
       else log.error({ err: error }, 'the store could not be compacted')
     }
   }

@@ -2,7 +2,7 @@ import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 const PAGE_BYTES = 4096
-/** What a transaction writes besides its rows: the list of free pages and the roots of the trees. */
+/** Overhead of a transaction besides its rows: the list of free pages and the roots of the trees. */
 const LEAST_BYTES = 64 * 1024
 /** With this much free space, the disk is checked at most once in LOOK_MS. */
 const MUCH_BYTES = 2 ** 30

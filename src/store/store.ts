@@ -133,7 +133,7 @@ export class Store {
     if (this.#isClosed) return new Refusal('Unavailable', 'The store is closed.')
     this.damaged(error)
     this.damaged = () => {}
-    return new Refusal('Unavailable', 'The store is damaged. The server ends, and builds it again when it is started.')
+    return new Refusal('Unavailable', 'The store is damaged. The server stops and rebuilds it at the next start.')
   }
 
   /** The newest rows from `start` to before `end`, in order. Stops after `bytes` bytes of values. */

@@ -65,7 +65,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.equal(code, 0)
     assert.equal(
       stdout,
-      `The journal ${id} is whole: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is current.\n`,
+      `The journal ${id} is intact: ${head} events in ${segments} segment${segments === 1 ? '' : 's'}; the data file is current.\n`,
     )
   })
 
@@ -76,7 +76,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.deepEqual([found.code, found.ok, found.unfinishedBytes, found.head], [0, true, 14, head])
     const { code, stdout } = await recollect(inner, directory, 'verify')
     assert.equal(code, 0)
-    assert.match(stdout, /Its last 14 bytes are no whole write, or not yet\./)
+    assert.match(stdout, /Its last 14 bytes are not a complete write, or not yet\./)
   })
 
   await t.test('a flipped bit: exit 1, with segment, offset and position', async (inner) => {

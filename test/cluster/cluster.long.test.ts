@@ -317,7 +317,7 @@ test('a stream that lets go of messages is refused, and left as it is', { skip }
   const flags = ['--Journal.Type', 'jetstream', '--Journal.Stream', 'ephemeral', '--Journal.Servers', servers]
   const { code, stderr } = await runToEnd(t, await temporaryDirectory(t), flags)
   assert.equal(code, 1)
-  assert.match(stderr, /The stream ephemeral is not fit to keep a journal: .*discards old messages.*deny_delete/)
+  assert.match(stderr, /The stream ephemeral is not suitable for a journal: .*discards old messages.*deny_delete/)
   assert.equal((await jsm.streams.info('ephemeral')).state.messages, 0)
 })
 

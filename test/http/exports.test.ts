@@ -166,7 +166,7 @@ test('groups come in each form, on one page', async () => {
   assert.deepEqual(lines(distinct.text), ['m0', 'm1', 'm2'])
   const whole = await send(own.url, 'GET', `/api/readings?all=true&${rows}`)
   assert.equal(whole.status, 400)
-  assert.match(whole.text, /The parameter all is for items/)
+  assert.match(whole.text, /The parameter all cannot be combined with groups/)
   assert.equal(
     (await send(own.url, 'GET', '/api/readings?data.time_lt=now-1h', { headers: CSV })).headers.etag,
     undefined,

@@ -215,7 +215,7 @@ test('UTF-8 in a request line that is not percent-encoded is refused with what t
       const { status, headers, body } = await sendLines(t, [line, 'Host: localhost', ...way])
       assert.equal(status, 400)
       assert.equal(headers['content-type'], 'application/problem+json')
-      assert.match(body, /Percent-encode all that is not ASCII/)
+      assert.match(body, /Percent-encode them as UTF-8/)
       assert.ok(Buffer.byteLength(body, 'latin1') === Number(headers['content-length']))
     }
   }

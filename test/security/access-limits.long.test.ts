@@ -246,14 +246,14 @@ test('a mistake in who may in is named, and no secret is shown', () => {
   const rows: readonly (readonly [flags: readonly string[], says: RegExp])[] = [
     [on, /Authentication\.Users is needed/],
     [[...on, '--Authentication.AuthenticationType', 'apikey'], /ApiKey or Authentication\.ApiKeys is needed/],
-    [[...on, '--Authentication.AuthenticationType', 'oauth', ...users(user)], /must be of token, basic, apikey/],
+    [[...on, '--Authentication.AuthenticationType', 'oauth', ...users(user)], /must be one or more of token, basic, apikey/],
     [[...on, '--Authentication.AuthenticationType', 'token,', ...users(user)], /AuthenticationType must be a list/],
     [[...on, ...users({ ...user, Role: 'root' })], /Users\[0\]\.Role must be one of/],
     [[...on, ...users({ ...user, Roles: hidden })], /unknown key Roles/],
     [[...on, ...users(user, user)], /"anna" is used twice/],
     [[...on, ...users({ ...user, Username: 'anonymous' })], /"anonymous" is used twice, or is a reserved one/],
     [[...on, ...users({ Username: 'anna', Password: { of: hidden } })], /Password must be text/],
-    [[...on, ...users({ ...user, Password: `scrypt$32768$8$1$${hidden}` })], /no hash that can be checked/],
+    [[...on, ...users({ ...user, Password: `scrypt$32768$8$1$${hidden}` })], /not a valid hash/],
     [[...on, ...users({ Username: 'anna', Password: '' })], /Password must be text, and it is empty/],
     [[...on, ...users(user), ...keys({ Name: 'k', Key: '' })], /Key must be text, and it is empty/],
     [

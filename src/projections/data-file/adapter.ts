@@ -185,7 +185,7 @@ export async function contentOf(
 }
 
 export function alwaysWritten(path: string): Refusal {
-  return new Refusal('Unavailable', `The data file ${path} is being written to all the time; try again when it is not.`)
+  return new Refusal('Unavailable', `The data file ${path} keeps changing; try again later.`)
 }
 
 /** `contentOf` with all bytes, in pieces. */

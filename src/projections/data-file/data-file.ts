@@ -184,7 +184,7 @@ export class DataFile {
         await this.#takeIn()
       } catch (error) {
         if (journal.head === 0 || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
-        log.error(`The data file ${path} is not taken in, the last good state is served: ${error.message}`)
+        log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
       }
     }
     // A large file is written in the background.
@@ -227,7 +227,8 @@ export class DataFile {
         this.#account.trouble = undefined
         return { basis: views.position, events: 0, conflicts: [], basedOn: this.#account.shown.at(-1)?.position ?? 0 }
       } catch (error) {
-        if (error instanceof Ended) throw new Refusal('Unavailable', 'The server ends. The next start merges the edit.')
+        if (error instanceof Ended)
+          throw new Refusal('Unavailable', 'The server is stopping. The next start merges the edit.')
         if (error instanceof Refusal && error.code === 'Invalid') {
           throw new Refusal('Unprocessable', error.message, error.faults)
         }
@@ -244,7 +245,8 @@ export class DataFile {
       await this.#writing.write(true)
       const { trouble, known } = this.#account
       const { failure, isLeftBehind } = this.#writing
-      if (isLeftBehind) throw new Refusal('Unavailable', 'The server ends. The data file is left behind the journal.')
+      if (isLeftBehind)
+        throw new Refusal('Unavailable', 'The server is stopping. The data file stays behind the journal.')
       if (!trouble) return known?.position ?? 0
       const code = trouble.state !== 'failing' ? 'Conflict' : isOutOfSpace(failure) ? 'DiskFull' : 'Unavailable'
       throw new Refusal(code, `The data file is not written. ${trouble.detail}`)
@@ -317,7 +319,7 @@ export class DataFile {
       log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
     }
     const basedOn = origin.position
-    if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was taken in')
+    if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was imported')
     return { basis, events, conflicts, basedOn }
   }
 
@@ -358,8 +360,8 @@ export class DataFile {
         const isToBeRead = (await this.#account.isTouched()) || this.#account.trouble
         if (isToBeRead && !this.#closed) await this.reload()
       } catch (error) {
-        if (error instanceof Refusal) log.error(`The data file is not taken in: ${error.message}`)
-        else log.error({ err: error }, 'the data file could not be taken in')
+        if (error instanceof Refusal) log.error(`The data file is not imported: ${error.message}`)
+        else log.error({ err: error }, 'the data file could not be imported')
       }
     }, QUIET_MS)
   }

@@ -208,7 +208,7 @@ export async function readDataFile(
     const why = await whyMalformed(files, path, options.slices, reading?.place ?? '')
     throw why ?? (isInvalid ? error : malformedAt(reading?.place ?? ''))
   }
-  throw new Refusal('Unavailable', `The data file ${path} went away while it was read.`)
+  throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)
 }
 
 /** The syntax error of a file; undefined if there is none, or the file is too large to search. */

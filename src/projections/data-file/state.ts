@@ -75,7 +75,7 @@ function parseState(path: string, bytes: Buffer): DataFileState {
     return { journal, confirmed, pending, shown: (shown ?? []).map(shownOf) }
   } catch {
     throw new Corruption(
-      `${path} is damaged. It tells an edit by hand from what the server wrote; without it the data file is taken for edited where it differs from the journal. Remove it to go on like that.`,
+      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
     )
   }
 }
@@ -122,7 +122,7 @@ export function mismatchOf(
     ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
     : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
   return new JournalMismatch(
-    `${dataFile} ${why}. Put the right journal back, or start with --accept-journal to go on with this one: what the data file holds then becomes new events.`,
+    `${dataFile} ${why}. Restore the right journal, or start with --accept-journal to continue with this one: differences of the data file then become new events.`,
   )
 }
 

@@ -275,7 +275,10 @@ export class Writing {
     const { log, path, views } = this.#options
     this.isLeftBehind = true
     const { position } = this.#account
-    log.info({ path, position, of: views.position }, `The data file is left behind the journal, which has all: ${why}.`)
+    log.info(
+      { path, position, of: views.position },
+      `The data file stays behind the journal, which has everything: ${why}.`,
+    )
     await this.#forgetPending().catch((error) => this.#fails(error))
   }
 
@@ -354,9 +357,8 @@ export class Writing {
     }
     const isMergedSoon = edited()
     if (account.trouble?.state === 'edited') return true
-    if (!isMergedSoon)
-      log.warn(`${path} was edited by hand. It is not written to until POST /admin/reload merges the edit.`)
-    account.trouble = { state: 'edited', detail: 'The file was edited by hand; POST /admin/reload merges the edit.' }
+    if (!isMergedSoon) log.warn(`${path} was edited. It is not written until POST /admin/reload merges the edit.`)
+    account.trouble = { state: 'edited', detail: 'The file was edited; POST /admin/reload merges the edit.' }
     return true
   }
 }

@@ -3,7 +3,7 @@ import { Refusal } from '../../errors.ts'
 export function tookTooLong(seconds: number): Refusal {
   return new Refusal(
     'Unavailable',
-    `The query was given up after ${seconds} s (Limits.ScanSeconds), as it has to look through too many items. Fields that are ` +
-      'filtered or sorted by a second time get an index: ask again later, or filter by fields that have one.',
+    `The query was aborted after ${seconds} s (Limits.ScanSeconds), because it has to scan too many items. Fields that are ` +
+      'filtered or sorted by a second time get an index: try again later, or filter by indexed fields.',
   )
 }
