@@ -25,7 +25,7 @@ const SECRET_BYTES = 32
 /** On a full disk a start waits so long; then it serves what needs no room. */
 const PATIENCE_MS = 5000
 
-/** The engine of one node of a cluster: the journal is in a stream, and one of the nodes decides. */
+/** The engine of a cluster node, whose journal is in a stream. */
 export async function openClusterEngine(
   settings: Settings,
   cluster: ClusterSettings,
@@ -148,17 +148,17 @@ export async function openClusterEngine(
       reload: () => clusterHandler.reload(),
       snapshot: () => clusterHandler.snapshot(),
       health() {
-        const { decider, isDeciding, isDecided, lag, peers } = node
+        const { leader, isLeader, hasLeader, lag, peers } = node
         const { isConnected } = exchange
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
-        const writable = isStarted && isConnected && isDecided
+        const writable = isStarted && isConnected && hasLeader
         return {
           status: !writable ? 'unavailable' : isKept && projected.status.state === 'current' ? 'ok' : 'degraded',
           journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
           cluster: {
-            role: isDeciding ? 'decider' : 'follower',
+            role: isLeader ? 'leader' : 'follower',
             node: id,
-            ...(decider !== undefined && { decider }),
+            ...(leader !== undefined && { leader }),
             isConnected,
             lag,
             peers,

@@ -95,9 +95,9 @@ export interface EngineHealth {
 
 /** How a node of a cluster sees itself and the others. */
 export interface ClusterHealth {
-  readonly role: 'decider' | 'follower'
+  readonly role: 'leader' | 'follower'
   readonly node: string
-  readonly decider?: string
+  readonly leader?: string
   /** Whether there is a NATS server at the other end. */
   readonly isConnected: boolean
   /** How many events others are known to have, and this node has not. */

@@ -30,7 +30,7 @@ interface Value {
 type Tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => void
 
 const STORE_STATES = ['current', 'building', 'full'] as const
-const ROLES = ['decider', 'follower'] as const
+const ROLES = ['leader', 'follower'] as const
 const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] as const
 
 /**
@@ -216,8 +216,8 @@ function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, 
     Number(engine.health().cluster?.isConnected),
   )
   counter('reconnects_total', 'How often a NATS server was found again.', () => figures.reconnects)
-  counter('takeovers_total', 'How often this node began to decide.', () => figures.takeovers)
-  tell('counter', 'cluster_forwarded_commands_total', 'Commands handed to the node that decides, by outcome.', () =>
+  counter('takeovers_total', 'How often this node became the leader.', () => figures.takeovers)
+  tell('counter', 'cluster_forwarded_commands_total', 'Commands handed to the leader, by outcome.', () =>
     Object.entries(figures.forwarded).map(([outcome, value]) => ({ value, labels: { outcome } })),
   )
   tell(
@@ -226,7 +226,7 @@ function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, 
     'From when a command was handed on until its answer came.',
     () => series('recollect_cluster_forward_duration_seconds', figures.forwardSeconds),
   )
-  tell('histogram', 'cluster_forward_commands', 'Commands that shared a message to the node that decides.', () =>
+  tell('histogram', 'cluster_forward_commands', 'Commands that shared a message to the leader.', () =>
     series('recollect_cluster_forward_commands', figures.forwardTogether),
   )
   tell('histogram', 'cluster_publish_duration_seconds', 'Until it was known what came of a message, by outcome.', () =>

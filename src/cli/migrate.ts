@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import { connect } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
-import { type Moved, type MovingProgress, moveToDirectory, moveToStream } from '../cluster/moving.ts'
+import { type Migrated, type MigrationProgress, moveToDirectory, moveToStream } from '../cluster/migration.ts'
 import { patiently } from '../cluster/patience.ts'
 import type { Files } from '../files/files.ts'
 
@@ -21,7 +21,7 @@ export type Migration =
 const SEGMENT_BYTES = 64 * 1024 * 1024
 
 /** Copies a journal completely and unchanged. Resumes after an interruption. */
-export async function migrate(files: Files, migration: Migration, progress: MovingProgress): Promise<Moved> {
+export async function migrate(files: Files, migration: Migration, progress: MigrationProgress): Promise<Migrated> {
   const { from, to } = migration
   const place = typeof from === 'string' ? (to as StreamPlace) : from
   const log = pino({ level: 'silent' })

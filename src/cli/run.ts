@@ -60,7 +60,7 @@ export async function run(command: CliCommand, files: Files, terminal: Terminal)
     case 'migrate': {
       const { migrate } = await import('./migrate.ts')
       const moved = await migrate(files, command.migration, bar(terminal.progress, 'events'))
-      terminal.out(`Moved the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
+      terminal.out(`Migrated the journal ${moved.id} with its ${moved.head} events, and compared both.\n`)
       return 0
     }
     default:

@@ -32,7 +32,7 @@ export interface ClusterHandlerOptions {
   /** Imports this node's data file. */
   readonly reload: () => Promise<TakenIn>
   readonly snapshot: () => Promise<Position>
-  readonly node: Pick<Node, 'id' | 'decider' | 'isDeciding'>
+  readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
   readonly exchange: Pick<Exchange, 'ask'>
   readonly recent: Recent
   readonly journal: Pick<Journal, 'read'>
@@ -52,7 +52,7 @@ export class ClusterHandler {
 
   async handle(command: Command, origin: Origin): Promise<Outcome> {
     this.#checkRoom()
-    if (this.#options.node.isDeciding) return this.#decide(() => this.#options.local.handle(command, origin))
+    if (this.#options.node.isLeader) return this.#decide(() => this.#options.local.handle(command, origin))
     const { position } = await this.#ask('stored', { type: 'handle', command, origin })
     return this.#options.local.outcomeOf(await this.#options.recent.endingAt(position))
   }
@@ -61,7 +61,7 @@ export class ClusterHandler {
     const { local, node } = this.#options
     if (isDryRun) return local.bulk(command, origin, true)
     this.#checkRoom()
-    if (node.isDeciding) return this.#decide(() => local.bulk(command, origin))
+    if (node.isLeader) return this.#decide(() => local.bulk(command, origin))
     const { position, events, rejected } = await this.#ask('bulk-stored', { type: 'bulk', command, origin })
     return { position, events: await this.#stored(position, events), rejected: new Map(rejected) }
   }
@@ -70,7 +70,7 @@ export class ClusterHandler {
     const { local, node } = this.#options
     if (isDryRun) return local.restore(restoration, origin, true)
     this.#checkRoom()
-    if (node.isDeciding) return this.#decide(() => local.restore(restoration, origin, false))
+    if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
     const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
     const { position, events } = await this.#ask('stored', question)
     return { position, events: await this.#stored(position, events) }
@@ -79,7 +79,7 @@ export class ClusterHandler {
   async reload(): Promise<TakenIn> {
     const { node, reload, recent } = this.#options
     this.#checkRoom()
-    if (node.isDeciding) return this.#decide(reload)
+    if (node.isLeader) return this.#decide(reload)
     const taken = await this.#ask('taken-in', { type: 'reload' })
     await recent.reached(taken.basis + taken.events)
     return taken
@@ -88,7 +88,7 @@ export class ClusterHandler {
   /** Makes the leader write its data file. */
   async snapshot(): Promise<Position> {
     const { node, snapshot } = this.#options
-    if (node.isDeciding) return this.#decide(snapshot)
+    if (node.isLeader) return this.#decide(snapshot)
     return (await this.#ask('written', { type: 'snapshot' })).position
   }
 
@@ -153,20 +153,20 @@ export class ClusterHandler {
   /** Even a refusal needs the lease: another leader may have accepted events that contradict it. */
   async #decide<T>(decision: () => Promise<T>): Promise<T> {
     const { node } = this.#options
-    if (!node.isDeciding) throw nobodyDecides()
+    if (!node.isLeader) throw noLeader()
     try {
       return await decision()
     } catch (error) {
-      const isWithoutLease = error instanceof Refusal && error.code !== 'OutcomeUnknown' && !node.isDeciding
-      throw isWithoutLease ? nobodyDecides() : error
+      const isWithoutLease = error instanceof Refusal && error.code !== 'OutcomeUnknown' && !node.isLeader
+      throw isWithoutLease ? noLeader() : error
     }
   }
 
   async #ask<Type extends Answer['type']>(type: Type, question: Question): Promise<Extract<Answer, { type: Type }>> {
     const { node, exchange, recent } = this.#options
-    const { decider } = node
-    if (decider === undefined || decider === node.id) throw nobodyDecides()
-    const answer = await exchange.ask(decider, question)
+    const { leader } = node
+    if (leader === undefined || leader === node.id) throw noLeader()
+    const answer = await exchange.ask(leader, question)
     if (answer.type === 'refused') {
       // After a refusal that rests on another write, the client must be able to read that write.
       await recent.reached(answer.position)
@@ -177,7 +177,7 @@ export class ClusterHandler {
   }
 }
 
-function nobodyDecides(): Refusal {
+function noLeader(): Refusal {
   return new Refusal('Unavailable', 'The cluster has no leader at the moment; one is being elected.')
 }
 

@@ -47,7 +47,7 @@ export class Election {
   }
 
   /** The leader, as far as this node knows; undefined if there is none, or it is about to change. */
-  get decider(): string | undefined {
+  get leader(): string | undefined {
     if (this.#revision !== undefined) return this.#options.node
     return this.#seen && !this.#seen.lease.released ? this.#seen.lease.node : undefined
   }

@@ -29,7 +29,7 @@ export interface Message {
 
 /** Announces a new leader. A write that the former leader left incomplete before this message is void. */
 export interface Succession {
-  /** The node that leads from here on. */
+  /** The node that leads from here on; the name is part of the stream format. */
   readonly decider: string
   /** Unique for each succession. */
   readonly token: string

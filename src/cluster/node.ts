@@ -67,22 +67,22 @@ export class Node {
   }
 
   /** The leader; undefined while this node knows of none. */
-  get decider(): string | undefined {
+  get leader(): string | undefined {
     const { election, id } = this.#options
-    const { decider } = election
-    return decider === id && !this.isDeciding ? undefined : decider
+    const { leader } = election
+    return leader === id && !this.isLeader ? undefined : leader
   }
 
   /** While true, no other node accepts writes. */
-  get isDeciding(): boolean {
+  get isLeader(): boolean {
     return this.#isElected && this.#options.journal.writable && this.#options.election.isHeld
   }
 
   /** Whether the cluster has a leader that accepts writes. */
-  get isDecided(): boolean {
-    const { decider } = this
-    if (decider === undefined || decider === this.id) return this.isDeciding
-    return this.#options.election.isFresh && this.#heard.get(decider)?.announcement.isDeciding !== false
+  get hasLeader(): boolean {
+    const { leader } = this
+    if (leader === undefined || leader === this.id) return this.isLeader
+    return this.#options.election.isFresh && this.#heard.get(leader)?.announcement.isDeciding !== false
   }
 
   /** Nodes that announced themselves recently. */
@@ -107,7 +107,7 @@ export class Node {
     await this.#round()
     // Becoming the leader may take long, and the lease must be renewed meanwhile.
     this.#running = this.#run()
-    for (let rounds = 0; rounds < 8 && this.decider === undefined; rounds++) {
+    for (let rounds = 0; rounds < 8 && this.leader === undefined; rounds++) {
       await delay(ROUND_MS)
       await Promise.race([this.#change, delay(ROUND_MS)])
     }
@@ -145,7 +145,7 @@ export class Node {
     } catch (error) {
       why = error
     }
-    const isMine = election.decider === id
+    const isMine = election.leader === id
     this.#tellIfStuck(why !== undefined || (isMine && !election.isHeld), why)
     if (isMine && election.isHeld && !this.#isElected) this.#lead()
     if (!isMine && this.#isElected) this.#resign()
@@ -157,7 +157,7 @@ export class Node {
 
   #announce(): void {
     const { id, urls, journal, exchange } = this.#options
-    exchange.announce({ node: id, position: journal.head, urls, isDeciding: this.isDeciding })
+    exchange.announce({ node: id, position: journal.head, urls, isDeciding: this.isLeader })
   }
 
   #tellIfStuck(isStuck: boolean, why: unknown): void {

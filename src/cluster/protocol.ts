@@ -11,6 +11,7 @@ export interface Announcement {
   readonly position: Position
   /** The addresses at which it listens, from its settings. */
   readonly urls: readonly string[]
+  /** Whether it is the leader; the name is part of the protocol between versions. */
   readonly isDeciding: boolean
 }
 

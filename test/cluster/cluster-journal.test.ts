@@ -290,7 +290,7 @@ test('what is stored and not taken in yet is answered, whatever comes of the mes
   assert.deepEqual(failures, [])
 })
 
-test('a write of several messages whose decider ends in the middle is void', async (t) => {
+test('a write of several messages whose leader ends in the middle is void', async (t) => {
   const stream = new SimulatedStream(2048)
   const [first, second] = [await open(t, stream), await open(t, stream)]
   await first.journal.lead()

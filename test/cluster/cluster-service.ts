@@ -6,10 +6,10 @@ import type { Random } from '../support/random.ts'
 import type { RunningServer } from '../support/server.ts'
 
 const COLLECTION = 'things'
-/** So long at most nobody may decide: much longer than a failover takes on a busy machine. */
+/** Longest time without a leader: much longer than a failover takes on a busy machine. */
 const PATIENCE_MS = 90_000
 
-/** The nodes that live, of which the one that decides is ended now and then while requests are on their way. */
+/** The living nodes, whose leader is stopped now and then during requests. */
 export class Failovers {
   readonly #cluster: RunningCluster
   readonly #random: Random
@@ -25,7 +25,7 @@ export class Failovers {
     this.#alive = new Set(cluster.nodes)
   }
 
-  /** Ends the node that decides after so many more requests. */
+  /** Ends the leader after so many more requests. */
   endAfter(requests: number): void {
     this.#left = requests
   }
@@ -39,13 +39,13 @@ export class Failovers {
     return random.pick([...this.#alive])
   }
 
-  /** Ends the node that decides, well or not, and starts it again. */
+  /** Ends the leader, well or not, and starts it again. */
   restart(): Promise<void> {
     this.#restarting = this.#restarting.then(async () => {
-      const { decider } = await rolesOf([...this.#alive])
-      this.#alive.delete(decider)
-      await decider.stop(this.#random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
-      this.#alive.add(await this.#cluster.start(decider.directory))
+      const { leader } = await rolesOf([...this.#alive])
+      this.#alive.delete(leader)
+      await leader.stop(this.#random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
+      this.#alive.add(await this.#cluster.start(leader.directory))
     })
     return this.#restarting
   }

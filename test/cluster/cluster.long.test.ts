@@ -65,7 +65,7 @@ test('what a node hands on in one moment is decided as if each had come by itsel
   skip,
 }, async (t) => {
   const { nodes } = await cluster()
-  const { decider, followers } = await rolesOf(nodes)
+  const { leader, followers } = await rolesOf(nodes)
   const node = followers[0] as RunningServer
   const before = await clusterMetrics(node)
   const made = await node.fetch('/api/moments/one', json('PUT', { n: -1 }))
@@ -96,11 +96,11 @@ test('what a node hands on in one moment is decided as if each had come by itsel
   t.diagnostic(`41 commands in ${since('forward_commands_count')} messages`)
   assert.equal(metrics.get('role{role="follower"}'), 1)
   assert.equal(metrics.get('connected'), 1)
-  const ofDecider = await clusterMetrics(decider)
-  assert.equal(ofDecider.get('role{role="decider"}'), 1)
-  assert.equal(ofDecider.get('takeovers_total'), 1)
-  assert.ok(Number(ofDecider.get('publish_duration_seconds_count{outcome="stored"}')) > 0)
-  assert.ok(Number(ofDecider.get('publish_writes_sum')) >= 13)
+  const ofLeader = await clusterMetrics(leader)
+  assert.equal(ofLeader.get('role{role="leader"}'), 1)
+  assert.equal(ofLeader.get('takeovers_total'), 1)
+  assert.ok(Number(ofLeader.get('publish_duration_seconds_count{outcome="stored"}')) > 0)
+  assert.ok(Number(ofLeader.get('publish_writes_sum')) >= 13)
   const document = await readFile(new URL('../../docs/cluster.md', import.meta.url), 'utf8')
   for (const name of metrics.keys()) {
     const family = `recollect_cluster_${name.replace(/\{.*/, '').replace(/_(bucket|sum|count)$/, '')}`
@@ -165,9 +165,9 @@ test('conditions, refusals and idempotency keys mean the same at every node', { 
   }
 })
 
-test('restores, reloads and snapshots reach the node that decides', { skip }, async () => {
+test('restores, reloads and snapshots reach the leader', { skip }, async () => {
   const { nodes } = await cluster()
-  const { decider, followers } = await rolesOf(nodes)
+  const { leader, followers } = await rolesOf(nodes)
   const [follower] = followers as [RunningServer]
   const before = await positionOf(await follower.fetch('/api/kept', json('POST', { n: 1 })))
   await follower.fetch('/api/kept/0', { method: 'DELETE' })
@@ -179,18 +179,18 @@ test('restores, reloads and snapshots reach the node that decides', { skip }, as
   assert.deepEqual([events, changes], [1, [{ type: 'ItemCreated', collection: 'kept', id: 0 }]])
   assert.deepEqual(await (await follower.fetch('/api/kept')).json(), [{ id: 0, n: 1 }])
 
-  const { position } = await healthOf(decider)
-  await until('the data file is written', async () => (await healthOf(decider)).dataFile?.position === position)
-  const file = JSON.parse(await readFile(decider.file, 'utf8'))
+  const { position } = await healthOf(leader)
+  await until('the data file is written', async () => (await healthOf(leader)).dataFile?.position === position)
+  const file = JSON.parse(await readFile(leader.file, 'utf8'))
   file.kept[0].n = 2
-  await writeFile(decider.file, JSON.stringify(file))
+  await writeFile(leader.file, JSON.stringify(file))
   const reloaded = await follower.fetch('/admin/reload', { method: 'POST' })
   assert.equal(((await reloaded.json()) as { events: number }).events, 1)
   assert.deepEqual(await (await follower.fetch('/api/kept')).json(), [{ id: 0, n: 2 }])
   await follower.fetch('/api/kept/0', json('PUT', { n: 3 }))
   const snapshot = await follower.fetch('/admin/snapshot', { method: 'POST' })
   assert.deepEqual([snapshot.status, await snapshot.json()], [200, { position: position + 2 }])
-  assert.deepEqual(JSON.parse(await readFile(decider.file, 'utf8')).kept, [{ id: 0, n: 3 }])
+  assert.deepEqual(JSON.parse(await readFile(leader.file, 'utf8')).kept, [{ id: 0, n: 3 }])
 })
 
 test('sockets at one node hear of writes at another, and a subscription goes on at a third', { skip }, async (t) => {
@@ -219,16 +219,16 @@ test('sockets at one node hear of writes at another, and a subscription goes on 
   ])
 })
 
-test('a node that decides ends, well or not: another one takes over, and nothing that was answered is lost', {
+test('a leader ends, well or not: another one takes over, and nothing that was answered is lost', {
   skip,
 }, async () => {
   const { nodes, start } = await cluster()
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-    const { decider, followers } = await rolesOf(nodes)
+    const { leader, followers } = await rolesOf(nodes)
     const [follower] = followers as [RunningServer]
-    const last = await positionOf(await decider.fetch('/api/failover', json('POST', { signal })))
-    await decider.stop(signal)
-    nodes.splice(nodes.indexOf(decider), 1)
+    const last = await positionOf(await leader.fetch('/api/failover', json('POST', { signal })))
+    await leader.stop(signal)
+    nodes.splice(nodes.indexOf(leader), 1)
     assert.equal((await follower.fetch('/api/failover')).status, 200, 'reads go on')
     const answer = await until('writes go on', async () => {
       const tried = await follower.fetch('/api/failover', json('POST', { after: signal }))
@@ -237,7 +237,7 @@ test('a node that decides ends, well or not: another one takes over, and nothing
     })
     assert.equal(await positionOf(answer), last + 1)
     // Comes back on what it has, and joins.
-    const again = await start(decider.directory)
+    const again = await start(leader.directory)
     const read = await again.fetch('/api/failover', waitingFor(last + 1))
     assert.equal(((await read.json()) as unknown[]).at(-1) !== undefined, true)
     assert.deepEqual(
@@ -247,17 +247,17 @@ test('a node that decides ends, well or not: another one takes over, and nothing
   }
 })
 
-test('/health says who decides, how far behind a node is, and who the others are', { skip }, async () => {
+test('/health shows the leader, the lag of a node, and its peers', { skip }, async () => {
   const { nodes } = await cluster()
   const healths = await until('they know of each other', async () => {
     const all = await Promise.all(nodes.map(healthOf))
     return all.every(({ cluster: { peers, lag } }) => peers.length === 2 && lag === 0) && all
   })
-  assert.equal(healths.filter(({ cluster: { role } }) => role === 'decider').length, 1)
-  const { node } = healths.find(({ cluster: { role } }) => role === 'decider')?.cluster ?? {}
+  assert.equal(healths.filter(({ cluster: { role } }) => role === 'leader').length, 1)
+  const { node } = healths.find(({ cluster: { role } }) => role === 'leader')?.cluster ?? {}
   for (const health of healths) {
     assert.equal(health.status, 'ok')
-    assert.equal(health.cluster.decider, node)
+    assert.equal(health.cluster.leader, node)
   }
 })
 
@@ -330,10 +330,10 @@ test('a node goes on from its store, takes in the rest of its copy, and then wha
     data: { things: [] },
     flags: ['--Log.Level', 'debug'],
   })
-  const { decider, followers } = await rolesOf(nodes)
+  const { leader, followers } = await rolesOf(nodes)
   const [follower] = followers as [RunningServer]
   const add = async (count: number): Promise<void> => {
-    for (let n = 0; n < count; n++) await decider.fetch('/api/things', json('POST', { n }))
+    for (let n = 0; n < count; n++) await leader.fetch('/api/things', json('POST', { n }))
   }
   await add(60)
   await until('the follower has them in its store', async () => (await healthOf(follower)).store?.position === 61)
@@ -344,15 +344,15 @@ test('a node goes on from its store, takes in the rest of its copy, and then wha
   await until('it has gone on from the store', () =>
     /what lies before the position of the store was checked/.test(again.stderr()),
   )
-  const { position } = await healthOf(decider)
+  const { position } = await healthOf(leader)
   const states = await Promise.all(
-    [decider, again].map(async (node) => (await node.fetch('/api/things', waitingFor(position))).text()),
+    [leader, again].map(async (node) => (await node.fetch('/api/things', waitingFor(position))).text()),
   )
   assert.equal(states[0], states[1])
   assert.equal((JSON.parse(states[0] as string) as unknown[]).length, 70)
   // Ids go on, and what was answered before is known, also by the one that went on from its store.
-  await decider.stop()
-  const written = await until('the other one decides', async () => {
+  await leader.stop()
+  const written = await until('the other one leads', async () => {
     const answer = await again.fetch('/api/things', json('POST', {}))
     return answer.status === 201 && answer
   })

@@ -49,7 +49,7 @@ const random = new Random(seedFor('cluster cuts'))
 const losses = (process.env.CLUSTER_LOSSES?.split(',') as Loss[] | undefined) ?? [random.pick(LOSSES)]
 
 for (const loss of losses) {
-  test(`a decider that is cut off from NATS (${loss}) acknowledges nothing any more, refuses nothing that others accept, and catches up`, {
+  test(`a leader that is cut off from NATS (${loss}) acknowledges nothing any more, refuses nothing that others accept, and catches up`, {
     skip,
   }, async (t) => {
     const { nats, urls, cuts } = await natsWithCuts(t)
@@ -58,27 +58,27 @@ for (const loss of losses) {
       data: { things: [{ id: 'old', n: 0 }] },
       urls: (node) => [urls[node] as string],
     })
-    const { decider, followers } = await rolesOf(nodes)
+    const { leader, followers } = await rolesOf(nodes)
     const [follower] = followers as [RunningServer]
-    await written(decider, '/api/things/old', () => json('PUT', { id: 'old', n: 1 }))
-    const tag = (await decider.fetch('/api/things/old')).headers.get('etag') as string
+    await written(leader, '/api/things/old', () => json('PUT', { id: 'old', n: 1 }))
+    const tag = (await leader.fetch('/api/things/old')).headers.get('etag') as string
 
-    cuts[nodes.indexOf(decider)]?.cut(loss)
+    cuts[nodes.indexOf(leader)]?.cut(loss)
     const late: Promise<number>[] = []
     let isCut = true
     const writing = (async () => {
       for (let n = 0; isCut; n++) {
-        late.push(statusOf(decider.fetch('/api/late', json('POST', { n }))))
+        late.push(statusOf(leader.fetch('/api/late', json('POST', { n }))))
         await sleep(200)
       }
     })()
     await written(follower, '/api/things/new', () => json('PUT', { id: 'new', n: 1 }))
     await written(follower, '/api/things/old', () => json('PUT', { id: 'old', n: 2 }))
     // It cannot know of the new item, and so must not say that there is none.
-    assert.equal(await statusOf(decider.fetch('/api/things/new', { method: 'DELETE' })), 503)
-    assert.equal(await statusOf(decider.fetch('/api/things/old', json('PUT', { n: 3 }, { 'If-Match': tag }))), 503)
-    assert.equal(await statusOf(decider.fetch('/health')), 503)
-    assert.equal(await statusOf(decider.fetch('/api/things/old')), 200, 'it can still be read')
+    assert.equal(await statusOf(leader.fetch('/api/things/new', { method: 'DELETE' })), 503)
+    assert.equal(await statusOf(leader.fetch('/api/things/old', json('PUT', { n: 3 }, { 'If-Match': tag }))), 503)
+    assert.equal(await statusOf(leader.fetch('/health')), 503)
+    assert.equal(await statusOf(leader.fetch('/api/things/old')), 200, 'it can still be read')
     isCut = false
     await writing
     const statuses = await Promise.all(late)
@@ -87,9 +87,9 @@ for (const loss of losses) {
       [],
     )
 
-    cuts[nodes.indexOf(decider)]?.heal()
-    await written(decider, '/api/things/healed', () => json('PUT', { id: 'healed' }))
-    const { position } = await healthOf(decider)
+    cuts[nodes.indexOf(leader)]?.heal()
+    await written(leader, '/api/things/healed', () => json('PUT', { id: 'healed' }))
+    const { position } = await healthOf(leader)
     const states = await Promise.all(
       nodes.map(async (node) =>
         (await node.fetch('/api/things', { headers: { 'Wait-For-Position': String(position) } })).text(),
@@ -101,25 +101,25 @@ for (const loss of losses) {
   })
 }
 
-test('a decider that stood still wakes up to a successor, and answers nothing from what it knew', {
+test('a leader that stood still wakes up to a successor, and answers nothing from what it knew', {
   skip,
 }, async (t) => {
   const { nodes } = await startCluster(t, { servers: 1, data: { things: [{ id: 'old', n: 0 }] } })
-  const { decider, followers } = await rolesOf(nodes)
+  const { leader, followers } = await rolesOf(nodes)
   const [follower] = followers as [RunningServer]
-  const tag = (await decider.fetch('/api/things/old')).headers.get('etag') as string
-  decider.process.kill('SIGSTOP')
-  const stale = decider.fetch('/api/things/old', json('PUT', { id: 'old', by: 'stale' }, { 'If-Match': tag }))
+  const tag = (await leader.fetch('/api/things/old')).headers.get('etag') as string
+  leader.process.kill('SIGSTOP')
+  const stale = leader.fetch('/api/things/old', json('PUT', { id: 'old', by: 'stale' }, { 'If-Match': tag }))
   await written(follower, '/api/things/old', () => json('PUT', { id: 'old', by: 'successor' }))
   await written(follower, '/api/things/new', () => json('PUT', { id: 'new' }))
-  const unknown = decider.fetch('/api/things/new', { method: 'DELETE' })
-  decider.process.kill('SIGCONT')
-  // A connection that was kept alive may have come to its end while the decider stood still: then it says nothing.
+  const unknown = leader.fetch('/api/things/new', { method: 'DELETE' })
+  leader.process.kill('SIGCONT')
+  // A connection that was kept alive may have come to its end while the leader stood still: then it says nothing.
   const nothing = () => undefined
   assert.ok([412, 503, 504, undefined].includes(await statusOf(stale).catch(nothing)))
   assert.ok([204, 503, 504, undefined].includes(await statusOf(unknown).catch(nothing)))
   const { position } = await healthOf(follower)
-  const read = await decider.fetch('/api/things/old', { headers: { 'Wait-For-Position': String(position) } })
+  const read = await leader.fetch('/api/things/old', { headers: { 'Wait-For-Position': String(position) } })
   assert.deepEqual(await read.json(), { id: 'old', by: 'successor' })
 })
 
@@ -146,15 +146,15 @@ test('without a majority of the nats-servers nothing is acknowledged, and everyt
 const ROUNDS = Number(process.env.CLUSTER_RACE_ROUNDS ?? 3)
 const RACERS = Number(process.env.CLUSTER_RACERS ?? 100)
 
-test('of any number of writers with the same tag, at any nodes, one wins; also while the decider is killed', {
+test('of any number of writers with the same tag, at any nodes, one wins; also while the leader is killed', {
   skip,
 }, async (t) => {
   const cluster = await startCluster(t, { servers: 1, data: { things: [{ id: 'x', n: 0 }] } })
   const nodes = new Set(cluster.nodes)
   let undecided = 0
   for (let round = 1; round <= ROUNDS; round++) {
-    const { decider } = await rolesOf([...nodes])
-    const tag = (await decider.fetch('/api/things/x')).headers.get('etag') as string
+    const { leader } = await rolesOf([...nodes])
+    const tag = (await leader.fetch('/api/things/x')).headers.get('etag') as string
     const isFailover = round % 3 === 0
     const racing = Promise.all(
       Array.from({ length: RACERS }, async (_, racer) => {
@@ -168,14 +168,14 @@ test('of any number of writers with the same tag, at any nodes, one wins; also w
     )
     if (isFailover) {
       await sleep(20)
-      nodes.delete(decider)
-      await decider.stop('SIGKILL')
+      nodes.delete(leader)
+      await leader.stop('SIGKILL')
     }
     const results = await racing
-    if (isFailover) nodes.add(await cluster.start(decider.directory))
+    if (isFailover) nodes.add(await cluster.start(leader.directory))
     const winners = results.filter(({ status }) => status === 204)
-    const { decider: now } = await rolesOf([...nodes])
-    // Whoever decides has written last, and so knows all.
+    const { leader: now } = await rolesOf([...nodes])
+    // The leader has written last, so it has all writes.
     const item = (await (await now.fetch('/api/things/x')).json()) as { round?: number; racer?: number }
     assert.ok(winners.length <= 1, `${winners.length} winners`)
     if (winners.length === 1) assert.deepEqual([item.round, item.racer], [round, winners[0]?.racer])

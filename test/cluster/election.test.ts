@@ -53,7 +53,7 @@ test('the first to come is elected, and renews its lease for as long as it lives
     await a.round()
     await b.round()
     assert.ok(a.isHeld && !b.isHeld)
-    assert.deepEqual([a.decider, b.decider], ['a', 'a'])
+    assert.deepEqual([a.leader, b.leader], ['a', 'a'])
     clock.ms += 1000
   }
 })
@@ -74,7 +74,7 @@ test('a lease that is not renewed is taken over, after its holder has ceased to 
   assert.equal(heldUntil, 3500)
   assert.equal(clock.ms, TAKEN_OVER_AFTER_MS)
   await a.round()
-  assert.equal(a.decider, 'b')
+  assert.equal(a.leader, 'b')
   assert.equal(a.isHeld, false)
 })
 
@@ -90,24 +90,24 @@ test('a lease that is released can be had at once', async () => {
   assert.ok(b.isHeld)
 })
 
-test('a node that cannot decide lets go of the lease, and takes none', async () => {
+test('a node that cannot lead releases the lease, and takes none', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }
   const [a, b] = [node(register, 'a', clock), node(register, 'b', clock)]
   await b.round(false)
-  assert.equal(b.decider, undefined)
+  assert.equal(b.leader, undefined)
   await a.round()
   await b.round(false)
-  assert.deepEqual([a.decider, b.decider], ['a', 'a'])
+  assert.deepEqual([a.leader, b.leader], ['a', 'a'])
   await a.round(false)
   assert.ok(!a.isHeld)
-  assert.equal(a.decider, undefined)
+  assert.equal(a.leader, undefined)
   clock.ms += 2 * TAKEN_OVER_AFTER_MS
   await b.round(false)
   assert.ok(!b.isHeld)
   await b.round()
   await a.round(false)
-  assert.deepEqual([a.decider, b.decider], ['b', 'b'])
+  assert.deepEqual([a.leader, b.leader], ['b', 'b'])
 })
 
 test('a renewal whose answer was not heard is still one', async () => {
@@ -121,7 +121,7 @@ test('a renewal whose answer was not heard is still one', async () => {
   for (let second = 0; second < 5; second++) {
     clock.ms += 1000
     await a.round()
-    assert.equal(a.decider, 'a')
+    assert.equal(a.leader, 'a')
   }
   assert.ok(a.isHeld)
 })

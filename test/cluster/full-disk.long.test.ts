@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 
 const KIB = 6000
 
-test('a node whose disk is full refuses writes with 507 and lets another node decide; with room it goes on by itself', {
+test('a node whose disk is full refuses writes with 507 and lets another node lead; it recovers when there is space', {
   skip: withoutNats,
 }, async (t) => {
   const disk = await mountSmallDisk(t, KIB)
@@ -26,7 +26,7 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   const cluster = await startCluster(t, { servers: 1, nodes: 0 })
   let full = await cluster.start(directory)
   const other = await cluster.start()
-  assert.equal((await rolesOf([full, other])).decider, full)
+  assert.equal((await rolesOf([full, other])).leader, full)
   let written = 0
   const put = async (node: RunningServer): Promise<number> => {
     const key = `k${written++}`
@@ -45,7 +45,7 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   assert.ok([507, 504].includes(refused), String(refused))
   assert.equal(await put(full), 507)
   assert.equal((await full.fetch('/api/a?take=1')).status, 200)
-  await until('the other node decides', async () => (await healthOf(other)).cluster.role === 'decider')
+  await until('the other node leads', async () => (await healthOf(other)).cluster.role === 'leader')
   for (let times = 0; times < 200; times++) assert.ok((await put(other)) < 300)
   assert.equal(await put(full), 507)
 
@@ -66,7 +66,7 @@ async function fillAndFree(t: TestContext, directory: string): Promise<void> {
   const items = async (node: RunningServer): Promise<unknown> => (await node.fetch('/api/a?sort=id')).json()
   assert.deepEqual(await items(full), await items(other))
   assert.equal(await other.stop(), 0, other.stderr())
-  await until('the node decides', async () => (await healthOf(full)).cluster.role === 'decider')
+  await until('the node leads', async () => (await healthOf(full)).cluster.role === 'leader')
   assert.ok((await put(full)) < 300)
   assert.equal(await full.stop(), 0, full.stderr())
 }

@@ -51,7 +51,7 @@ test('the lease is renewed while what follows an election takes its time, and th
     })
   const before = revision
   await until('the lease was renewed three times', () => revision >= before + 3)
-  assert.ok(node.isDeciding && !isStarted)
+  assert.ok(node.isLeader && !isStarted)
   takenIn()
   await starting
   says(journal.sequence)

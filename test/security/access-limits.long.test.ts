@@ -246,7 +246,10 @@ test('a mistake in who may in is named, and no secret is shown', () => {
   const rows: readonly (readonly [flags: readonly string[], says: RegExp])[] = [
     [on, /Authentication\.Users is needed/],
     [[...on, '--Authentication.AuthenticationType', 'apikey'], /ApiKey or Authentication\.ApiKeys is needed/],
-    [[...on, '--Authentication.AuthenticationType', 'oauth', ...users(user)], /must be one or more of token, basic, apikey/],
+    [
+      [...on, '--Authentication.AuthenticationType', 'oauth', ...users(user)],
+      /must be one or more of token, basic, apikey/,
+    ],
     [[...on, '--Authentication.AuthenticationType', 'token,', ...users(user)], /AuthenticationType must be a list/],
     [[...on, ...users({ ...user, Role: 'root' })], /Users\[0\]\.Role must be one of/],
     [[...on, ...users({ ...user, Roles: hidden })], /unknown key Roles/],

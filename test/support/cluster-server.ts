@@ -23,7 +23,7 @@ export type StartOne = (t: Scope, options: ServerOptions) => Promise<RunningServ
 
 /**
  * Three nodes on the NATS servers that the environment names, and in front of them something that sends each request
- * to another one, and lets reads wait for what was answered before. The first node has the data file, and decides.
+ * to another one, and lets reads wait for what was answered before. The first node has the data file, and leads.
  */
 export async function startClusterServer(
   t: Scope,
@@ -46,9 +46,9 @@ export async function startClusterServer(
   ]
   for (const name of OTHERS) await deployTo(join(directory, name), directory)
   const first = await startOne(t, { ...options, flags })
-  await until('the first node decides', async () => {
+  await until('the first node leads', async () => {
     const { cluster } = (await (await first.fetch('/health')).json()) as { cluster: { role: string } }
-    return cluster.role === 'decider'
+    return cluster.role === 'leader'
   })
   const others = await Promise.all(
     OTHERS.map((name) => startOne(t, { directory: join(directory, name), flags, ...envOf(options) })),

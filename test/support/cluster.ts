@@ -18,7 +18,7 @@ export interface OpenedClusterJournal {
   readonly seen: readonly Recorded[]
   /** What would have ended the process. */
   readonly failures: readonly unknown[]
-  /** How often it ceased to decide. */
+  /** How often it ceased to lead. */
   readonly lost: () => number
 }
 
@@ -113,9 +113,9 @@ export interface ClusterHealth {
   readonly status: string
   readonly position: number
   readonly cluster: {
-    readonly role: 'decider' | 'follower'
+    readonly role: 'leader' | 'follower'
     readonly node: string
-    readonly decider?: string
+    readonly leader?: string
     readonly lag: number
     readonly isConnected: boolean
     readonly peers: readonly { readonly node: string }[]
@@ -128,15 +128,15 @@ export async function healthOf(server: RunningServer): Promise<ClusterHealth> {
   return (await (await server.fetch('/health')).json()) as ClusterHealth
 }
 
-/** The node that decides, and the others. */
+/** The leader, and the others. */
 export async function rolesOf(
   nodes: readonly RunningServer[],
-): Promise<{ readonly decider: RunningServer; readonly followers: readonly RunningServer[] }> {
-  return until('a node decides', async () => {
+): Promise<{ readonly leader: RunningServer; readonly followers: readonly RunningServer[] }> {
+  return until('a node leads', async () => {
     // A connection that was kept alive may have come to its end just now.
     const healths = await Promise.all(nodes.map((node) => healthOf(node).catch(() => undefined)))
     if (healths.includes(undefined)) return undefined
-    const decider = nodes[healths.findIndex((health) => health?.cluster.role === 'decider')]
-    return decider && { decider, followers: nodes.filter((node) => node !== decider) }
+    const leader = nodes[healths.findIndex((health) => health?.cluster.role === 'leader')]
+    return leader && { leader, followers: nodes.filter((node) => node !== leader) }
   })
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { type Moved, moveToDirectory, moveToStream } from '../../src/cluster/moving.ts'
+import { type Migrated, moveToDirectory, moveToStream } from '../../src/cluster/migration.ts'
 import { Locked } from '../../src/errors.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { all, created, draft } from '../contract/journal.ts'
@@ -51,7 +51,7 @@ async function linesOf(directory: string): Promise<readonly string[]> {
   return texts.flatMap((text) => text.trimEnd().split('\n').slice(1))
 }
 
-function toStream(directory: string, stream: SimulatedStream): Promise<Moved> {
+function toStream(directory: string, stream: SimulatedStream): Promise<Migrated> {
   return moveToStream(nodeFiles, directory, stream, newId, quietly)
 }
 
@@ -153,7 +153,7 @@ test('a service moves to three nodes and back: the same events, data file and it
   const flags = ['--stream', stream]
   const there = await runToEnd(t, single.directory, ['migrate', '--from', directory, '--to', urls, ...flags])
   assert.equal(there.code, 0, there.stderr)
-  assert.match(there.stdout, /^Moved the journal [0-9a-f-]{36} with its 22 events, and compared both\.$/m)
+  assert.match(there.stdout, /^Migrated the journal [0-9a-f-]{36} with its 22 events, and compared both\.$/m)
 
   const first = await cluster.start(single.directory)
   const second = await cluster.start()

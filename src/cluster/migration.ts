@@ -19,7 +19,7 @@ import {
 } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 
-export interface Moved {
+export interface Migrated {
   /** The journal's UUID. */
   readonly id: string
   /** Position of the last event. */
@@ -27,7 +27,7 @@ export interface Moved {
 }
 
 /** Called with the number of events copied and the total. */
-export type MovingProgress = (done: number, of: number) => void
+export type MigrationProgress = (done: number, of: number) => void
 
 /** The end of a stream's last complete write. */
 interface End {
@@ -49,8 +49,8 @@ export async function moveToStream(
   directory: string,
   stream: RecordStream,
   newId: () => string,
-  progress: MovingProgress,
-): Promise<Moved> {
+  progress: MigrationProgress,
+): Promise<Migrated> {
   if ((await files.list(directory)).length === 0) throw new Refusal('NotFound', `There is no journal in ${directory}.`)
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
@@ -93,8 +93,8 @@ export async function moveToDirectory(
   files: Files,
   directory: string,
   segmentBytes: number,
-  progress: MovingProgress,
-): Promise<Moved> {
+  progress: MigrationProgress,
+): Promise<Migrated> {
   if (!(await stream.find(1))) throw new Refusal('NotFound', 'The stream holds no journal.')
   let failure: unknown
   const journal = await ClusterJournal.open({
