@@ -42,14 +42,14 @@ Every change is an event, and every event has a *position* in the journal: 1, 2,
 under \`/api\` says in \`Journal-Position\` which one it reflects. A method that a resource does not have is a 405
 that names in \`Allow\` those that it has. Every error is a problem document (RFC 9457).
 
-Whoever connects by Socket.IO, or by WebSocket to \`/ws\`, is told of every event.`
+Clients that connect by Socket.IO, or by WebSocket to \`/ws\`, are notified of every event.`
 
 const TAGS = [
   {
     name: 'Any collection',
     description: 'The same paths for a collection of any name, also for one that does not exist yet.',
   },
-  { name: 'Journal', description: 'What happened, oldest first.' },
+  { name: 'Journal', description: 'The events, oldest first.' },
   { name: 'Service' },
   { name: 'Documentation' },
 ]
@@ -183,7 +183,7 @@ function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<
     values.push(item.value)
   }
   if (values.length === 0) return ref('schemas', 'Item')
-  const description = found?.isObject ? 'As it is now.' : 'As the first items are; others may be different.'
+  const description = found?.isObject ? 'The current fields.' : 'The fields of the first items; others may differ.'
   return { description, ...schemaOf(values) }
 }
 

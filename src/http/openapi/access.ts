@@ -56,8 +56,8 @@ export const tokenPaths: JsonObject = {
     name: 'Logout',
     operations: {
       POST: {
-        summary: 'Ends the token that it comes with',
-        responses: { 204: { description: 'The token is not valid any more.' } },
+        summary: 'Revokes the token of the request',
+        responses: { 204: { description: 'The token was revoked.' } },
         problems: [400],
       },
     },

@@ -13,15 +13,15 @@ export const bulkSchemas = {
     properties: {
       results: {
         type: 'array',
-        description: 'One for each item of the batch, in its order.',
+        description: 'One for each item of the batch, in order.',
         items: {
           type: 'object',
           required: ['status'],
           properties: {
             status: { enum: ['created', 'rejected'] },
-            line: { type: 'integer', minimum: 1, description: 'Of NDJSON and CSV: where the item begins.' },
+            line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
             id: { ...id, description: 'Of a created item.' },
-            problem: { type: 'object', description: 'Of a rejected item: a problem as a response would have it.' },
+            problem: { type: 'object', description: 'For a rejected item: a problem as in a response.' },
           },
         },
       },
@@ -43,9 +43,9 @@ export const bulkSchemas = {
     type: 'object',
     required: ['deleted', 'dryRun', 'ids'],
     properties: {
-      deleted: { type: 'integer', minimum: 0, description: 'How many items were deleted, or would be.' },
+      deleted: { type: 'integer', minimum: 0, description: 'Number of items, also for a dry run.' },
       dryRun: { type: 'boolean' },
-      ids: { type: 'array', items: id, description: 'Of the first 1000 of them.' },
+      ids: { type: 'array', items: id, description: 'The first 1000.' },
     },
   },
 } as const

@@ -5,7 +5,7 @@ import { CSV_TYPE } from '../formats/forms.ts'
 import { content, ref } from './components.ts'
 import type { Operation, Response } from './operations.ts'
 
-export const NOT_MODIFIED: Response = { description: 'The client has it already.', headers: ['ETag'] }
+export const NOT_MODIFIED: Response = { description: 'The client has the current version.', headers: ['ETag'] }
 
 /** A header row of dotted paths, then rows. */
 const csv = { ...content({ type: 'string' }, CSV_TYPE) }
@@ -16,7 +16,7 @@ export function list(item: JsonObject, isAny = false): Operation {
   return {
     summary: 'The items',
     description:
-      'Filters run first, then the sort, then the page, then the fields. Pages are counted in one way: two of them in one request are refused. With `all=true` the whole result is sent, as of one position.',
+      'Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With `all=true` the whole result is sent, as of one position.',
     parameters: [
       'filters',
       'q',
@@ -90,7 +90,7 @@ export function created(item: JsonObject): Response {
 
 export const createEmpty: Operation = {
   summary: 'Create the collection',
-  description: 'Without a body. What is in a collection that exists stays.',
+  description: 'Without a body. An existing collection is not changed.',
   parameters: ['Idempotency-Key'],
   responses: {
     201: {
@@ -104,9 +104,9 @@ export const createEmpty: Operation = {
 }
 
 export const deleteItems: Operation = {
-  summary: 'Delete the items that match, or the collection',
+  summary: 'Delete the matching items, or the collection',
   description:
-    'With filters the items that match them, in one write. Without filters all items and the collection itself; that takes the role `admin`.',
+    'With filters the matching items, in one write. Without filters all items and the collection itself; that needs the role `admin`.',
   parameters: ['filters', 'q', 'dryRun', 'Idempotency-Key'],
   responses: {
     200: { description: 'Deleted.', content: content(ref('schemas', 'Deleted'), JSON_TYPE) },

@@ -29,18 +29,18 @@ const OF_ITEM = {
   revision: {
     type: 'integer',
     minimum: 1,
-    description: 'How many events the item has had; it goes on after a deletion.',
+    description: "The number of the item's events; continues after a deletion.",
   },
   prior: { ...position, description: "The position of the item's previous event, 0 for none." },
 }
 
 /** The schemas in which items have their id. */
 export function itemSchemasWith(idField: string) {
-  const description = 'By whose text the item is found in the path. It never changes.'
+  const description = 'Its text identifies the item in the path. It never changes.'
   return {
     Item: {
       type: 'object',
-      description: `A JSON object; all but the \`${idField}\` is free.`,
+      description: `A JSON object with any members besides the \`${idField}\`.`,
       properties: { [idField]: { ...id, description } },
       examples: [{ [idField]: 1, name: 'Ada' }],
     },
@@ -71,7 +71,7 @@ export const schemas = {
     examples: [[{ op: 'replace', path: '/name', value: 'Grace' }]],
   },
   Event: {
-    description: 'A fact of the journal. It holds the item that resulted.',
+    description: 'An event of the journal. It holds the resulting item.',
     oneOf: [
       object({
         type: { enum: ['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ObjectCreated'] },
@@ -86,24 +86,24 @@ export const schemas = {
   Health: object(
     {
       status: { enum: ['ok', 'degraded', 'unavailable'] },
-      position: { ...position, description: 'Of the last event that is served.' },
+      position: { ...position, description: 'Position of the last visible event.' },
       uptime: { type: 'integer', minimum: 0, description: 'Seconds.' },
       version: text,
       readOnly: { type: 'boolean', description: 'Nothing can be written to it.' },
       idField: { ...text, description: 'The field of an item that is its id.' },
       journal: { type: 'object' },
-      cluster: { type: 'object', description: 'Of a node of a cluster: its role, its lag and the other nodes.' },
+      cluster: { type: 'object', description: 'In a cluster: the role of the node, its lag and its peers.' },
       dataFile: ref('schemas', 'DataFile'),
       store: { type: 'object' },
-      replay: { type: 'object', description: 'Of a server that plays what was recorded.' },
+      replay: { type: 'object', description: 'Only for a replay server.' },
       eventTime: {
         type: 'object',
         additionalProperties: text,
-        description: 'By collection, the field of the event time (`Collections.<name>.Time`); not shown to strangers.',
+        description: 'Per collection, the field of the event time (`Collections.<name>.Time`); only if authenticated.',
       },
       access: object({
         schemes: { type: 'array', items: { enum: ['token', 'basic', 'apikey'] }, description: 'None: it is off.' },
-        actor: { type: ['string', 'null'], description: 'Who asks; null for a stranger.' },
+        actor: { type: ['string', 'null'], description: 'The authenticated client; null if unauthenticated.' },
         role: { enum: ['reader', 'writer', 'admin', null] },
       }),
     },
@@ -112,14 +112,14 @@ export const schemas = {
   DataFile: object(
     {
       state: { enum: ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] },
-      position: { ...position, description: 'Of the event that the file shows the state after.' },
-      detail: { ...text, description: 'What is wrong, for admins.' },
+      position: { ...position, description: 'The position whose state the file shows.' },
+      detail: { ...text, description: 'The error, for admins.' },
       behind: object({
         events: { type: 'integer', minimum: 0, description: 'Number of events that the file does not show yet.' },
-        bytes: { type: 'integer', minimum: 0, description: 'About how many bytes of the journal these events take.' },
+        bytes: { type: 'integer', minimum: 0, description: 'Approximate bytes of these events in the journal.' },
       }),
       nextWrite: {
-        description: 'When the file is written; null where that is not known, or it is current.',
+        description: 'When the file will be written; null if unknown, or if it is current.',
         oneOf: [
           object({ at: { type: 'string', format: 'date-time' } }),
           object({ afterJournalBytes: { type: 'integer', minimum: 1 } }),
@@ -137,14 +137,14 @@ export const schemas = {
       to: { type: ['integer', 'string'], description: 'A position, or an ISO 8601 instant.' },
       collection: { ...text, description: 'Only this collection.' },
       id: { ...id, description: 'Only this item of it.' },
-      dryRun: { type: 'boolean', description: 'Only say what would change.' },
+      dryRun: { type: 'boolean', description: 'Only report what would change.' },
     },
     examples: [{ to: 42, collection: 'sensors', dryRun: true }],
   },
   Restored: object({
     position: { ...position, description: 'Of the last event.' },
     dryRun: { type: 'boolean' },
-    events: { type: 'integer', minimum: 0, description: 'How many events there are, or would be.' },
+    events: { type: 'integer', minimum: 0, description: 'Number of events, also for a dry run.' },
     changes: {
       type: 'array',
       description: 'The first of them.',
@@ -155,20 +155,20 @@ export const schemas = {
     type: 'object',
     required: ['position'],
     properties: {
-      position: { ...position, description: 'Up to here all is well.' },
-      of: { ...position, description: 'Where it ends; not in the last line.' },
-      ok: { type: 'boolean', description: 'In the last line alone.' },
-      problem: { type: 'string', description: 'What is damaged, and where.' },
+      position: { ...position, description: 'Everything up to this position is intact.' },
+      of: { ...position, description: 'The end of the check; not in the last line.' },
+      ok: { type: 'boolean', description: 'Only in the last line.' },
+      problem: { type: 'string', description: 'The damage and its place.' },
     },
   },
-  Snapshot: object({ position: { ...position, description: 'Of the event that the file shows the state after.' } }),
+  Snapshot: object({ position: { ...position, description: 'The position whose state the file shows.' } }),
   TakenInEdit: object({
     position: { ...position, description: "Of the edit's last event." },
-    events: { type: 'integer', minimum: 0, description: 'How many events the edit became.' },
-    basedOn: { ...position, description: 'Of the state that the edit was made from.' },
+    events: { type: 'integer', minimum: 0, description: 'Number of events of the edit.' },
+    basedOn: { ...position, description: 'Position of the state from which the edit was made.' },
     conflicts: {
       type: 'array',
-      description: 'Items that were also written since the edited file was; the edit won, the journal has both.',
+      description: 'Items that others wrote since the edited content; the edit won, the journal has both.',
       items: object({ collection: text, id }),
     },
   }),
@@ -183,7 +183,7 @@ export const schemas = {
       instance: { ...text, description: "The request's path; left out when it could not be read." },
       errors: {
         type: 'array',
-        description: 'With 422: what is wrong inside the body.',
+        description: 'With 422: the errors in the body.',
         items: object({ pointer: { ...text, format: 'json-pointer' }, message: text }),
       },
     },
@@ -196,21 +196,21 @@ function header(description: string, schema: JsonObject = text): JsonObject {
 }
 
 export const headers = {
-  ETag: header('The entity tag of what is answered; for an item a hash of its data: same data, same tag.'),
-  Location: header('Where it is, as a path.'),
+  ETag: header('The entity tag of the response; for an item a hash of its data: equal data has an equal tag.'),
+  Location: header('The path of the created resource.'),
   Link: header('The pages `first`, `prev`, `next` and `last` (RFC 8288), as paths; every other parameter is kept.'),
-  'X-Total-Count': header('How many items match, on all pages.', { type: 'integer', minimum: 0 }),
+  'X-Total-Count': header('Number of matching items on all pages.', { type: 'integer', minimum: 0 }),
   'Journal-Position': header(
-    'The position of the write (of its last event), or the position that a read reflects. Every answer under `/api` has it.',
+    'The position of the write (of its last event), or the position that a read reflects. Every response under `/api` has it.',
     position,
   ),
-  'X-Request-Id': header('By which the request is found in the journal and in the log.'),
+  'X-Request-Id': header('The id of the request in the journal and in the log.'),
   Allow: header('The methods that are allowed here.'),
   'Accept-Patch': header('The media types of PATCH (RFC 5789).'),
   'Retry-After': header('Seconds.', { type: 'integer', minimum: 0 }),
-  'Preference-Applied': header('The preference of `Prefer` that made the answer what it is.'),
+  'Preference-Applied': header('The applied preference of `Prefer`.'),
   Vary: header('`Accept`: the representations have one address.'),
-  'Cache-Control': header('How long the answer may be kept.'),
+  'Cache-Control': header('How long the response may be cached.'),
 } as const satisfies Named
 
 export type HeaderName = keyof typeof headers
@@ -218,24 +218,24 @@ export type HeaderName = keyof typeof headers
 /** Descriptions of problems by status. */
 const PROBLEMS = {
   400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
-  403: 'A page of another origin asks that may not call; or the role of whoever asks does not allow this.',
+  403: 'The request comes from a page of a forbidden origin, or the role of the client does not suffice.',
   404: 'Nothing is there.',
   405: 'A list of items has no such method; `Allow` says which it has.',
-  406: 'None of the representations is acceptable.',
+  406: 'None of the available formats is acceptable.',
   409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already; a single object has no items.',
-  412: 'The item is not, or no longer, what `If-Match` or `If-None-Match` asks for. Nothing was written.',
+  412: 'The condition of `If-Match` or `If-None-Match` does not hold. Nothing was written.',
   413: 'The body is too large.',
-  415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` says what is.',
+  415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` lists what is accepted.',
   422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
   429: 'Too many wrong credentials came from this address, or it has too many streams open; or too many whole results are being sent.',
-  503: 'Not possible at the moment, and nothing was written: writing is not, the journal cannot be read, or the server has too many connections and files open; or the position in `Wait-For-Position` is not here yet.',
-  504: 'In a cluster: nobody knows whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
+  503: 'Not possible at the moment, and nothing was written: writes are impossible, the journal cannot be read, the server has too many open connections or files, or the position in `Wait-For-Position` is not available yet.',
+  504: 'In a cluster: it is unknown whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
   507: 'The disk is full. Nothing was written.',
 } as const
 
 /** Additional problems if authentication is on. */
 const ACCESS_PROBLEMS = {
-  401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` has the ways to say who one is.',
+  401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` lists the schemes.',
 } as const
 
 export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS
@@ -246,7 +246,7 @@ function problem(status: number, description: string, names: readonly HeaderName
   const example = {
     type: `urn:recollect:problem:${code}`,
     ...answered,
-    detail: 'A sentence for whoever has to find out why.',
+    detail: 'An explanation for people.',
     instance: '/api/sensors/1',
     ...(status === 422 && { errors: [{ pointer: '/name', message: 'must be string' }] }),
   }

@@ -54,7 +54,7 @@ function objectWrites(object: JsonObject) {
   return {
     PUT: ofObject(replace(object), {
       summary: 'Replace a single object',
-      description: 'Creates it again after it was deleted.',
+      description: 'Creates it again after a deletion.',
     }),
     PATCH: ofObject(patch(object), { summary: 'Change parts of a single object' }),
     DELETE: ofObject(remove, {
@@ -72,12 +72,12 @@ function anyWrites(item: JsonObject): Readonly<Partial<Record<Method, Operation>
       ...either(createEmpty, PUT),
       summary: 'Create the collection, or replace a single object',
       description:
-        'Without a body a collection is created; what is in one that exists stays. With a body a single object is replaced, or created again after it was deleted.',
+        'Without a body a collection is created, unless it exists. With a body a single object is replaced, or created again after a deletion.',
       requestBody: { ...PUT.requestBody, required: false },
       responses: {
         ...PUT.responses,
         201: {
-          description: 'Created. For a collection the body is its items, of which there are none.',
+          description: 'Created. For a collection the body is an empty list.',
           headers: ['Location', 'ETag', 'Preference-Applied'],
           content: content({ anyOf: [{ type: 'array', maxItems: 0 }, ref('schemas', 'Created'), item] }, JSON_TYPE),
         },
@@ -87,7 +87,7 @@ function anyWrites(item: JsonObject): Readonly<Partial<Record<Method, Operation>
     PATCH,
     DELETE: {
       ...either(deleteItems, DELETE),
-      summary: 'Delete the items that match, or the collection, or a single object',
+      summary: 'Delete the matching items, the collection, or a single object',
       description: `${deleteItems.description} A single object has no filters.`,
     },
   }
@@ -123,7 +123,7 @@ function replace(item: JsonObject): Operation {
   return {
     summary: 'Replace an item',
     description:
-      'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; else that is a 404.',
+      'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; otherwise the response is 404.',
     parameters: [...CONDITIONS, 'Prefer'],
     requestBody: { required: true, content: content(item, JSON_TYPE) },
     responses: { 200: representation(item), 201: created(item), 204: written('Replaced.') },
@@ -150,7 +150,7 @@ function patch(item: JsonObject): Operation {
 
 function representation(item: JsonObject): Response {
   return {
-    description: 'With `Prefer: return=representation`: the item as it is now.',
+    description: 'With `Prefer: return=representation`: the item after the write.',
     headers: ['ETag', 'Preference-Applied'],
     content: content(item, JSON_TYPE),
   }
@@ -208,7 +208,7 @@ export const valuePath = pathItem('/api/{collection}/{id}/{rest}', {
   operations: {
     GET: {
       summary: 'A value inside an item',
-      description: 'An unknown collection or item is a 400; an item that has nothing there a 404.',
+      description: 'An unknown collection or item is 400; a missing value is 404.',
       parameters: ['asOf', 'If-None-Match', 'Wait-For-Position'],
       responses: {
         200: { description: 'Any JSON value.', headers: ['ETag'], content: content({}, JSON_TYPE) },

@@ -40,7 +40,7 @@ export function pathItem(path: string, { tag, name, parameters = [], operations 
       summary: 'What is allowed here',
       responses: {
         200: {
-          description: 'The methods, whether or not there is anything now.',
+          description: 'The methods, whether or not the resource exists.',
           headers: operations.PATCH ? ['Allow', 'Accept-Patch'] : ['Allow'],
         },
       },

@@ -15,9 +15,9 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     name: 'Events',
     operations: {
       GET: {
-        summary: 'The events, oldest first unless asked otherwise',
+        summary: 'The events, by default oldest first',
         description:
-          'A page as `application/json`; a stream of all that match, one a line, as `application/x-ndjson`, with `follow=true` those to come, too; all that match and then those to come as `text/event-stream`, where `Last-Event-ID` resumes.',
+          'A page as `application/json`; all matching events, one per line, as `application/x-ndjson`, with `follow=true` also new ones; all matching events and then new ones as `text/event-stream`, where `Last-Event-ID` resumes.',
         parameters: [
           'Last-Event-ID',
           'from',
@@ -33,13 +33,13 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
         ],
         responses: {
           200: {
-            description: 'The events that match. `Link` has the next page, while there is one.',
+            description: 'The matching events. `Link` has the next page, if there is one.',
             headers: ['Cache-Control', 'Link', 'Journal-Position', 'Vary'],
             content: {
               ...content({ type: 'array', items: ref('schemas', 'Event') }, JSON_TYPE),
               ...content({ type: 'string', description: 'An event a line.' }, NDJSON_TYPE),
               ...content(
-                { type: 'string', description: 'An event a message, its id the position.' },
+                { type: 'string', description: 'One event per message, with the position as id.' },
                 'text/event-stream',
               ),
             },
@@ -93,7 +93,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     name: 'Metrics',
     operations: {
       GET: {
-        summary: 'What the service does, for Prometheus',
+        summary: 'Metrics for Prometheus',
         responses: {
           200: {
             description: "Prometheus' text form.",
@@ -109,11 +109,11 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     name: 'Reload',
     operations: {
       POST: {
-        summary: "Take in the data file's edits",
-        description: 'What was edited by hand becomes events. A file that is not valid changes nothing.',
+        summary: 'Import edits of the data file',
+        description: 'Edits become events. An invalid file changes nothing.',
         responses: {
           200: {
-            description: 'What the edit became.',
+            description: 'The result of the import.',
             headers: ['Journal-Position'],
             content: content(ref('schemas', 'TakenInEdit'), JSON_TYPE),
           },
@@ -128,7 +128,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     operations: {
       POST: {
         summary: 'Write the data file now',
-        description: 'Whatever `DataFile.Write` says. An edit by hand is not overwritten.',
+        description: 'Regardless of `DataFile.Write`. Edits are not overwritten.',
         responses: {
           200: {
             description: 'The file shows the state at this position.',
@@ -147,10 +147,10 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       POST: {
         summary: 'Check the whole journal',
         description:
-          'Frames, checksums, positions and order of all records, while the service goes on. Who asks while it runs is told of that one.',
+          'Frames, checksums, positions and order of all records, while the server runs. A request during a check joins it.',
         responses: {
           200: {
-            description: 'How far it is, one line now and then; the last line says what came of it.',
+            description: 'Progress, one line at a time; the last line has the result.',
             headers: ['Cache-Control'],
             content: content(ref('schemas', 'Verified'), NDJSON_TYPE),
           },
@@ -166,11 +166,11 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
       POST: {
         summary: 'Bring back what was',
         description:
-          'Appends the events that make an item, a collection or everything what it was: nothing is unmade, and the restoring can be restored.',
+          'Appends the events that return an item, a collection or everything to an earlier state. History is not changed, and a restore can be reverted.',
         requestBody: { required: true, content: content(ref('schemas', 'Restore'), JSON_TYPE) },
         responses: {
           200: {
-            description: 'What was changed, or would be.',
+            description: 'The changes, also for a dry run.',
             headers: ['Journal-Position'],
             content: content(ref('schemas', 'Restored'), JSON_TYPE),
           },
@@ -196,7 +196,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     name: 'SwaggerRedirect',
     operations: {
       GET: {
-        summary: 'Leads to the page with the slash',
+        summary: 'Redirects to the page with the slash',
         responses: {
           301: {
             description: 'To `/swagger/`.',
