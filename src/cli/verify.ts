@@ -24,7 +24,6 @@ export interface Verified {
   readonly problems: readonly string[]
 }
 
-/** What is verified. */
 export interface Verification {
   readonly journal: string
   /** The data file. */

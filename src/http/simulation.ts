@@ -46,7 +46,7 @@ export function simulating(
   }))
 }
 
-/** What the log and admins are told of it. */
+/** Warnings for the log and for admins. */
 export function simulationWarnings({ delay, error, seed }: SimulationSettings): readonly string[] {
   const warnings: string[] = []
   const add = (what: string, methods: readonly string[]): void => {
