@@ -129,7 +129,7 @@ export class Recollect {
     this.#connection.renew()
   }
 
-  /** Restores an item, a collection or everything by appending events (docs/api.md, "Going back"). */
+  /** Restores an item, a collection or everything by appending events (docs/api.md, "Restoring"). */
   async restore({ to, ...request }: RestoreRequest): Promise<Restored> {
     const body = { ...request, to: typeof to === 'number' ? to : momentOf(to) }
     return (await this.#requests.send('POST', '/admin/restore', { body })).json() as Promise<Restored>
