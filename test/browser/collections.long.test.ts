@@ -149,7 +149,7 @@ test(
     await page.getByRole('button', { name: 'Edit' }).click()
     await server.fetch('/api/sensors/0', json('PUT', { mac: 'somebody else' }))
     await save.click()
-    await page.getByText('Somebody else changed it').waitFor()
+    await page.getByText('Somebody else has changed it').waitFor()
     await page.getByRole('button', { name: 'Cancel' }).click()
     await page.locator('#item').getByText('"somebody else"').waitFor()
 

@@ -43,7 +43,7 @@ for (const { name, ...look } of LOOKS) {
     assert.equal(await overhang(page), 0)
 
     await page.locator(`${line(39)} a`).click()
-    await panel(page).getByText('What it changed since revision 2').waitFor()
+    await panel(page).getByText('Changes since revision 2').waitFor()
     assert.deepEqual(
       (await changed(page)).map((text) => text.replace(/\s+/g, ' ').trim()),
       ['~ changed data.humidity 50 → 60', '− removed data.note "damp"'],
@@ -118,7 +118,7 @@ test('any two revisions of an item are compared', options, async (t) => {
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=39`)
   await panel(page).locator('.timeline > li').last().getByRole('button', { name: 'Compare with it' }).click()
-  await panel(page).getByText('What differs from revision 1 to revision 3').waitFor()
+  await panel(page).getByText('Differences from revision 1 to revision 3').waitFor()
   assert.deepEqual(
     (await changed(page)).map((text) => text.replace(/\s+/g, ' ').trim()),
     ['~ changed data.humidity 42.5 → 60'],

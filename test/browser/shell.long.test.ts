@@ -117,7 +117,7 @@ for (const scheme of ['token', 'basic', 'apikey']) {
       await dialog.getByRole('button', { name: 'Sign in' }).click()
     }
     await signIn('reader', false)
-    await page.getByText('That is not right.').waitFor()
+    await page.getByText('The credentials are wrong.').waitFor()
     assert.deepEqual(await barriers(page), [])
     await page.getByRole('button', { name: 'Cancel' }).click()
     await signIn('reader', true)

@@ -101,10 +101,10 @@ export function eventPanel(place, { go }) {
       ),
       isItem && el('h3', null, comparison(event, before)),
       isItem && diffView(before?.item, item),
-      item && el('details', null, el('summary', null, 'The item after it'), jsonView(item)),
-      ids && el('details', null, el('summary', null, 'The order after it'), jsonView(ids)),
+      item && el('details', null, el('summary', null, 'The item after this event'), jsonView(item)),
+      ids && el('details', null, el('summary', null, 'The order after this event'), jsonView(ids)),
       el('p.quiet.break', null, `Request ${visible(requestId)}`),
-      history && el('h3', null, 'What happened to this item'),
+      history && el('h3', null, 'History of this item'),
       history?.element,
     )
     await history?.load()
@@ -117,6 +117,6 @@ export function eventPanel(place, { go }) {
  */
 function comparison(event, before) {
   if (!before) return 'What it changed'
-  if (before.position === event.prior) return `What it changed since revision ${before.revision}`
-  return `What differs from revision ${before.revision} to revision ${event.revision}`
+  if (before.position === event.prior) return `Changes since revision ${before.revision}`
+  return `Differences from revision ${before.revision} to revision ${event.revision}`
 }

@@ -89,7 +89,7 @@ export function healthCard(place) {
         credentials: 'omit',
         headers: headersOf(session.credentials),
       })
-      if (!response.ok || !response.body) throw new Error(`Answered with ${response.status}.`)
+      if (!response.ok || !response.body) throw new Error(`The response was ${response.status}.`)
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
       let rest = ''
       for (;;) {

@@ -284,7 +284,7 @@ export function itemPanel(place, { onClose, onMade }) {
 /** @param {unknown} error */
 function whyNot(error) {
   if (!(error instanceof Problem)) return String(error)
-  if (error.status === 412) return 'Somebody else changed it in the meantime. Cancel, and look at what it is now.'
+  if (error.status === 412) return 'Somebody else has changed it meanwhile. Cancel to see the current version.'
   if (error.status === 403) return `Not allowed: ${error.message}`
   return error.message
 }

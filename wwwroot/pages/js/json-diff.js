@@ -66,7 +66,7 @@ export function differences(before, after, most) {
  */
 export function diffView(before, after) {
   const all = differences(before ?? nothing(after), after ?? nothing(before), SHOWN + 1)
-  if (all.length === 0) return el('p.quiet', null, 'Nothing differs: it was written as it was.')
+  if (all.length === 0) return el('p.quiet', null, 'No differences: the same content was written again.')
   const rows = all.slice(0, SHOWN).map(({ path, ...change }) => {
     const kind = 'before' in change ? ('after' in change ? 'changed' : 'removed') : 'added'
     const sign = { changed: '~', removed: '−', added: '+' }[kind]

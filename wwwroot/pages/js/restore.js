@@ -23,7 +23,7 @@ export function restoreDialog(to, scopes) {
     { onsubmit: restore },
     el('h2', { id: 'restore-title' }, `Back to position ${to}`),
     scopes.length > 1 && el('div.choices.wrap', { role: 'group', 'aria-label': 'What' }, choices),
-    el('p.quiet', null, 'Nothing is unmade: what it takes is written as new events, and can be taken back.'),
+    el('p.quiet', null, 'History is not changed: the restore is written as new events, and can be undone.'),
     changes,
     problem,
     el('div.row', null, confirm, el('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel')),
@@ -40,7 +40,7 @@ export function restoreDialog(to, scopes) {
     for (const [index, each] of scopes.entries()) choices[index].setAttribute('aria-pressed', String(each === one))
     confirm.disabled = true
     problem.textContent = ''
-    fill(changes, el('p.quiet', null, 'Looking what would change…'))
+    fill(changes, el('p.quiet', null, 'Checking what would change…'))
     try {
       const found = await server.client.restore({ ...requestOf(one), to, dryRun: true })
       if (own !== turn) return
@@ -50,7 +50,7 @@ export function restoreDialog(to, scopes) {
       fill(
         changes,
         found.events === 0
-          ? el('p', null, 'Nothing would change: it is as it was.')
+          ? el('p', null, 'Nothing would change: the state is the same.')
           : el(
               'ul',
               null,

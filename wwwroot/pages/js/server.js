@@ -10,7 +10,9 @@ export class Problem extends Error {
    * @param {any} body
    */
   constructor(status, body) {
-    super(body?.detail ?? body?.title ?? (status === 0 ? 'The server cannot be reached.' : `Answered with ${status}.`))
+    super(
+      body?.detail ?? body?.title ?? (status === 0 ? 'The server cannot be reached.' : `The response was ${status}.`),
+    )
     this.status = status
     /** @type {{ pointer: string, message: string }[]} */
     this.errors = body?.errors ?? []

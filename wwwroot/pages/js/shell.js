@@ -61,7 +61,7 @@ function drawState() {
     note = el(
       'div.note.warn.row',
       { id: 'refused' },
-      el('p', null, 'This server asks who you are before it shows anything.'),
+      el('p', null, 'This server requires you to sign in.'),
       el('button.primary', { type: 'button', onclick: signIn }, 'Sign in'),
     )
     document.querySelector('main')?.prepend(/** @type {Node} */ (note))

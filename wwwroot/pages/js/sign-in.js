@@ -64,10 +64,10 @@ export function signIn() {
     problem.textContent = ''
     try {
       if (await server.signIn(await credentialsOf(new FormData(form), scheme))) dialog.close()
-      else problem.textContent = 'That is not right.'
+      else problem.textContent = 'The credentials are wrong.'
     } catch (error) {
       problem.textContent =
-        error instanceof Problem && error.status === 401 ? 'That is not right.' : String(Object(error).message)
+        error instanceof Problem && error.status === 401 ? 'The credentials are wrong.' : String(Object(error).message)
     }
     submit.disabled = false
   }

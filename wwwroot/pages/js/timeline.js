@@ -36,7 +36,7 @@ export function timeline(collection, key, actions = () => []) {
   async function load() {
     const events = await eventsFrom(moment.at)
     fill(list, linesOf(events))
-    if (events.length === 0) fill(list, el('li.quiet', null, 'Nothing has happened to it at this moment.'))
+    if (events.length === 0) fill(list, el('li.quiet', null, 'It has no events at this moment.'))
   }
 
   async function older() {
