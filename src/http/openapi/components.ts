@@ -99,7 +99,8 @@ export const schemas = {
       eventTime: {
         type: 'object',
         additionalProperties: text,
-        description: 'Per collection, the field of the event time (`Collections.<name>.Time`); omitted if the role is null.',
+        description:
+          'Per collection, the field of the event time (`Collections.<name>.Time`); omitted if the role is null.',
       },
       access: object({
         schemes: { type: 'array', items: { enum: ['token', 'basic', 'apikey'] }, description: 'None: it is off.' },
