@@ -261,7 +261,7 @@ test('/openapi.json', async (t) => {
 
   await t.test('shows names and types of the items, and none of their values', () => {
     assert.deepEqual(document.components.schemas.Item_sensors, {
-      description: 'As the first items are; others may be different.',
+      description: 'The fields of the first items; others may differ.',
       type: 'object',
       properties: {
         id: { type: ['integer', 'string'] },
@@ -285,7 +285,7 @@ test('/openapi.json', async (t) => {
     )
     assert.equal(document.paths['/api/profile/{id}'], undefined)
     assert.deepEqual(document.components.schemas.Item_profile, {
-      description: 'As it is now.',
+      description: 'The current fields.',
       type: 'object',
       properties: {
         id: { type: 'integer' },
@@ -309,7 +309,7 @@ test('/openapi.json', async (t) => {
     const other = await startServer(t, { data })
     const bounded = (await send(other.url, 'GET', '/openapi.json')).json<Document>()
     assert.deepEqual(bounded.components.schemas.Item_c0, {
-      description: 'As the first items are; others may be different.',
+      description: 'The fields of the first items; others may differ.',
       type: 'object',
     })
     assert.ok(bounded.paths['/api/c49'])
