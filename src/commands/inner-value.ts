@@ -8,6 +8,9 @@ import { stringifySteps } from '../json/value-steps.ts'
 import type { Steps } from '../slices.ts'
 import type { Patch } from './command.ts'
 
+/** The nesting of longer values is checked in a step of its own. */
+const STEP_CHARACTERS = 32 * 1024
+
 /** A value inside an item, by the segments of a URL after the item's. */
 export class InnerValue {
   /** As `JSON.stringify` makes it. */
@@ -58,9 +61,13 @@ export class InnerValue {
   }
 
   *#with(value: JsonValue): Steps<JsonValue> {
-    if (this.#path.length + nestingOf(yield* stringifySteps(value)) > MAX_NESTING) {
+    const text = yield* stringifySteps(value)
+    const isLong = text.length > STEP_CHARACTERS
+    if (isLong) yield
+    if (this.#path.length + nestingOf(text) > MAX_NESTING) {
       throw new Refusal('Unprocessable', `The item would be nested deeper than ${MAX_NESTING}.`)
     }
+    if (isLong) yield
     const last = this.#path.at(-1) as string
     let parent = this.#document
     for (const name of this.#path.slice(0, -1)) parent = (parent as Record<string, JsonValue>)[name] as JsonValue
