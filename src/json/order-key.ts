@@ -111,7 +111,7 @@ function* merged(left: readonly string[], right: readonly string[]): Steps<strin
   return both
 }
 
-const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
+export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const
 const END = 0
 const NAME = 1
 

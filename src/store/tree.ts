@@ -107,7 +107,19 @@ export class Tree implements Keys {
   }
 
   *from(key: Buffer): Steps<Cursor> {
-    return yield* this.nth(yield* this.rank(key))
+    if (this.#below !== HIGHEST) return yield* this.nth(yield* this.rank(key))
+    const levels: Level[] = []
+    let node = this.#nodeOf(ROOT)
+    while (levelOf(node) > 0) {
+      const index = childFor(node, key)
+      levels.push({ node, index })
+      node = this.#nodeOf(childNode(node, index))
+    }
+    const index = lowerBound(node, key)
+    levels.push({ node, index: Math.max(0, index - 1) })
+    const cursor = new Cursor(this.#nodeOf, this.#below, levels)
+    if (index > 0) cursor.next()
+    return cursor
   }
 
   /** Prefix sums of an inner node: element n is the number of keys in its first n children. */

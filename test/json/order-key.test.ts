@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compareRanked, ranked } from '../../src/json/order.ts'
 import { keyOfRanked, orderKey, rankOfKey } from '../../src/json/order-key.ts'
+import { type KeyPart, partEnd, readPart } from '../../src/json/order-key-parts.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { atOnce } from '../../src/slices.ts'
 import { ORDER } from '../projections/query/order.ts'
@@ -62,5 +63,23 @@ test('an order key takes at most three times as many bytes as the JSON', () => {
     const one = [value(), value()]
     const bytes = Buffer.byteLength(JSON.stringify(one))
     assert.ok(keyOf(one).length <= bytes * 3, JSON.stringify(one))
+  }
+})
+
+test('a key of a scalar is read back from among other bytes, an instant as its milliseconds and their fraction', () => {
+  for (let round = 0; round < 2000; round++) {
+    const scalar = round < SCALARS.length ? (SCALARS[round] as JsonValue) : value(4)
+    const bytes = Buffer.from(`x${atOnce(orderKey(scalar))}\x03\xc1`, 'latin1')
+    const part: KeyPart = { end: 0, rank: 0, value: null }
+    const isRead = readPart(bytes, 1, part)
+    assert.equal(isRead, typeof scalar !== 'object' || scalar === null, JSON.stringify(scalar))
+    assert.equal(partEnd(bytes, 1), isRead ? bytes.length - 2 : -1)
+    if (!isRead) continue
+    const expected = ranked(scalar)
+    assert.equal(part.end, bytes.length - 2)
+    assert.equal(part.rank, expected.rank + 1)
+    const { rank } = expected
+    const wanted = rank === 3 ? expected.value.ms + expected.value.micros / 1000 : scalar === 0 ? 0 : scalar
+    assert.ok(Object.is(part.value, wanted), String(scalar))
   }
 })

@@ -159,7 +159,7 @@ export class Queries {
   /** `now` is the collection if its present is read; only such queries influence its indexes. */
   *#ledIn<Result>(reading: Reading, query: Query, answer: Answering<Result>, now?: Collection): Steps<Result & State> {
     const { at, position, exists } = reading
-    const accessPaths = yield* AccessPaths.of(query.grouping ? { ...query, sort: [] } : query)
+    const accessPaths = yield* AccessPaths.of(query)
     const lead = yield* leadOf(reading, accessPaths)
     if (now) this.#note(now, accessPaths, lead)
     return { ...(yield* answer(reading, lead)), at, position, exists }
@@ -170,6 +170,7 @@ export class Queries {
     this.#count()
     if (lead) lead.index.uses++
     if (lead?.isInOrder || (lead?.size ?? collection.size) <= FEW) return
+    if (lead?.access.covered && accessPaths.isCoveredWellBy(lead.index.paths)) return
     const paths = accessPaths.ideal
     if (paths.length === 0 || lead?.index.name === nameOf(paths)) return
     const key = JSON.stringify([collection.name, nameOf(paths)])

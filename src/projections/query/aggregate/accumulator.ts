@@ -3,14 +3,15 @@ import { scalarKey } from '../../../json/order-key.ts'
 import type { JsonValue } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import type { Aggregate } from './aggregation.ts'
-import type { Scalar } from './scalars.ts'
+import { ExactSum } from './exact-sum.ts'
+import type { Scalar, Unspelled } from './scalars.ts'
 
 /** Accumulates the values of a group. */
 export interface Accumulator {
   /** `time` is the event time of the item, 0 if the collection has none, and `place` its place. */
-  add(value: Scalar, time: number, place: number): void
+  add(value: Scalar | Unspelled, time: number, place: number): void
   /** Null without values. */
-  result(): Steps<JsonValue>
+  result(): Steps<JsonValue | Unspelled>
 }
 
 /** 32 MiB of numbers for percentiles. */
@@ -41,7 +42,7 @@ function tooMuch(what: string): Refusal {
   )
 }
 
-function lengthOf(value: Scalar | undefined): number {
+function lengthOf(value: Scalar | Unspelled | undefined): number {
   return typeof value === 'string' ? value.length : 0
 }
 
@@ -68,11 +69,15 @@ export function accumulatorOf({ function: name, percent }: Aggregate, budget: Bu
   }
 }
 
-class Count implements Accumulator {
+export class Count implements Accumulator {
   #count = 0
 
   add(): void {
     this.#count++
+  }
+
+  addItems(items: number): void {
+    this.#count += items
   }
 
   // biome-ignore lint/correctness/useYield: only percentiles take long
@@ -81,61 +86,62 @@ class Count implements Accumulator {
   }
 }
 
-/** Sums numbers and ignores other values. Uses Neumaier's summation, so that the order of values hardly matters. */
+/** Sums numbers and ignores other values. */
 class Sum implements Accumulator {
   readonly #isMean: boolean
-  #sum = 0
-  #lost = 0
+  readonly #sum = new ExactSum()
   #count = 0
 
   constructor(isMean: boolean) {
     this.#isMean = isMean
   }
 
-  add(value: Scalar): void {
+  add(value: Scalar | Unspelled): void {
     if (typeof value !== 'number') return
-    const sum = this.#sum + value
-    this.#lost += Math.abs(this.#sum) >= Math.abs(value) ? this.#sum - sum + value : value - sum + this.#sum
-    this.#sum = sum
+    this.#sum.add(value)
     this.#count++
   }
 
   // biome-ignore lint/correctness/useYield: only percentiles take long
   *result(): Steps<number | null> {
     if (this.#count === 0) return null
-    const sum = this.#sum + this.#lost
-    return this.#isMean ? sum / this.#count : sum
+    return this.#isMean ? this.#sum.total / this.#count : this.#sum.total
   }
 }
 
-/** The lowest or highest number; without numbers, the lowest or highest text in the order of queries. */
+/**
+ * The lowest or highest number; without numbers, the lowest or highest text in the order of queries, of equal ones the
+ * first.
+ */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
   readonly #budget: Budget
   #number: number | undefined
-  #text: string | undefined
+  #text: string | Unspelled | undefined
   #key = ''
+  #place = 0
 
   constructor(sign: 1 | -1, budget: Budget) {
     this.#sign = sign
     this.#budget = budget
   }
 
-  add(value: Scalar): void {
+  add(value: Scalar | Unspelled, _time: number, place: number): void {
     if (typeof value === 'number') {
       if (this.#number === undefined || this.#sign * (value - this.#number) > 0) this.#number = value
-    } else if (typeof value === 'string' && this.#number === undefined) {
-      const key = scalarKey(value, MOST_KEY)
-      const isBeyond = this.#sign > 0 ? key > this.#key : key < this.#key
+    } else if (value !== null && typeof value !== 'boolean' && this.#number === undefined) {
+      const key = typeof value === 'string' ? scalarKey(value, MOST_KEY) : value.key
+      const isBeyond = key === this.#key ? place < this.#place : this.#sign > 0 === key > this.#key
       if (this.#text !== undefined && !isBeyond) return
-      this.#budget.takeCharacters(value.length - lengthOf(this.#text))
+      this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#text))
       this.#text = value
       this.#key = key
+      this.#place = place
     }
   }
 
   // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<number | string | null> {
+  *result(): Steps<number | string | Unspelled | null> {
     return this.#number ?? this.#text ?? null
   }
 }
@@ -148,14 +154,14 @@ class ByTime implements Accumulator {
   readonly #budget: Budget
   #time = 0
   #place = -1
-  #value: Scalar = null
+  #value: Scalar | Unspelled = null
 
   constructor(sign: 1 | -1, budget: Budget) {
     this.#sign = sign
     this.#budget = budget
   }
 
-  add(value: Scalar, time: number, place: number): void {
+  add(value: Scalar | Unspelled, time: number, place: number): void {
     const later = time - this.#time || place - this.#place
     if (this.#place >= 0 && this.#sign * later < 0) return
     this.#budget.takeCharacters(lengthOf(value) - lengthOf(this.#value))
@@ -165,7 +171,7 @@ class ByTime implements Accumulator {
   }
 
   // biome-ignore lint/correctness/useYield: only percentiles take long
-  *result(): Steps<Scalar> {
+  *result(): Steps<Scalar | Unspelled> {
     return this.#value
   }
 }
@@ -182,7 +188,7 @@ class Percentile implements Accumulator {
     this.#budget = budget
   }
 
-  add(value: Scalar): void {
+  add(value: Scalar | Unspelled): void {
     if (typeof value !== 'number') return
     this.#budget.takeValue()
     if (this.#count === this.#values.length) {

@@ -130,6 +130,29 @@ function parseAggregate(text: string): Aggregate {
   }
 }
 
+/** The fields that a question about groups depends on. */
+export interface Needs {
+  readonly groups: readonly Path[]
+  /** Undefined if the answer does not depend on event times. */
+  readonly time: Path | undefined
+  readonly values: readonly Path[]
+}
+
+export function needsOf(grouping: Grouping): Needs {
+  if (grouping.kind === 'distinct') return { groups: [grouping.path], time: undefined, values: [] }
+  if (grouping.kind === 'newest') return { groups: [grouping.path], time: grouping.time, values: [] }
+  const { aggregates, groupBy, time, window } = grouping
+  return {
+    groups: groupBy,
+    time: window || aggregates.some(isByTime) ? time : undefined,
+    values: aggregates.flatMap(({ path }) => (path ? [path] : [])),
+  }
+}
+
+export function isByTime({ function: name }: Aggregate): boolean {
+  return name === 'first' || name === 'last'
+}
+
 /** The columns that identify the group of a row. */
 export function groupNames({ groupBy }: Aggregation): readonly string[] {
   return groupBy.map(formatPath)

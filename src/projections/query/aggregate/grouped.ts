@@ -11,6 +11,7 @@ import type { Lead } from '../index/plan.ts'
 import type { Reading } from '../index/reading.ts'
 import type { Query } from '../query.ts'
 import type { Aggregation, Grouping } from './aggregation.ts'
+import { CoveredItems } from './covered.ts'
 import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
 
@@ -27,11 +28,14 @@ export function* groupedAnswer(
   const most = query.page.largest
   if (grouping.kind === 'newest') {
     const newest = new NewestItems(grouping.path, grouping.time, most)
-    yield* matches(reading, query, lead, (item, place) => newest.add(item, place))
+    if (lead?.access.covered) yield* new CoveredItems(reading, query, lead, grouping).addNewestTo(newest)
+    else yield* matches(reading, query, lead, (item, place) => newest.add(item, place))
     return yield* itemsAnswer(reading, query, newest.places())
   }
-  const rows = new Rows({ aggregation: grouping.kind === 'rows' ? grouping : ofValues(grouping.path), mostRows: most })
-  yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
+  const aggregation = grouping.kind === 'rows' ? grouping : ofValues(grouping.path)
+  const rows = new Rows({ aggregation, mostRows: most, itemAt: (place) => reading.items.uncachedAt(place) })
+  if (lead?.access.covered) yield* new CoveredItems(reading, query, lead, grouping).addTo(rows, aggregation)
+  else yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
   const found = yield* sortedRows(yield* rows.rows(), query.sort)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []

@@ -4,7 +4,7 @@ import type { Path } from '../../../json/paths.ts'
 import type { JsonObject } from '../../../json/value.ts'
 import { Budget } from './accumulator.ts'
 import { eventTime } from './event-time.ts'
-import { firstScalar } from './scalars.ts'
+import { firstScalar, type Scalar } from './scalars.ts'
 
 interface Newest {
   time: number
@@ -27,8 +27,12 @@ export class NewestItems {
 
   add(item: JsonObject, place: number): void {
     const time = eventTime(item, this.#time)
-    if (time === undefined) return
-    const key = scalarKey(firstScalar(item, this.#path))
+    if (time !== undefined) this.put(firstScalar(item, this.#path), time, place)
+  }
+
+  /** Adds an item by its values from an index. */
+  put(group: Scalar, time: number, place: number): void {
+    const key = scalarKey(group)
     const known = this.#groups.get(key)
     if (known && (known.time - time || known.place - place) > 0) return
     if (!known) this.#budget.takeCharacters(key.length)

@@ -1,11 +1,14 @@
+import type { Item } from '../../../collections/item.ts'
 import { Refusal } from '../../../errors.ts'
 import { scalarKey } from '../../../json/order-key.ts'
+import { parseSteps } from '../../../json/parse-steps.ts'
+import type { Path } from '../../../json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import { type Accumulator, accumulatorOf, Budget } from './accumulator.ts'
 import { type Aggregation, groupNames } from './aggregation.ts'
 import { eventTime } from './event-time.ts'
-import { firstScalar, type Scalar, scalarsAt } from './scalars.ts'
+import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
 
 /** Groups or windows processed in one step. */
 const STEP = 256
@@ -15,9 +18,10 @@ const MOST_KEY = 1024
 export interface RowsOptions {
   readonly aggregation: Aggregation
   readonly mostRows: number
+  readonly itemAt: (place: number) => Item | undefined
 }
 
-interface Group {
+export interface Group {
   readonly values: readonly Scalar[]
   /** By the beginning of the window; a single entry 0 without windows. */
   readonly windows: Map<number, readonly Accumulator[]>
@@ -40,7 +44,8 @@ export class Rows {
     const at = time && eventTime(item, time)
     // An item without event time is in no window.
     if (aggregation.window && at === undefined) return
-    const accumulators = this.#accumulators(this.#groupOf(item), aggregation.window?.start(at as number) ?? 0)
+    const groups = aggregation.groupBy.map((path) => firstScalar(item, path))
+    const accumulators = this.accumulators(this.groupOf(groups), at)
     for (const [index, { path }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators[index] as Accumulator
       if (!path) accumulator.add(null, 0, place)
@@ -55,9 +60,10 @@ export class Rows {
   /** In the order of groups, then of time. */
   *rows(): Steps<JsonObject[]> {
     const { aggregation } = this.#options
-    const groups = [...this.#groups.values()].map((group) => ({
+    // Values that compare as equal are sorted by their text.
+    const groups = Array.from(this.#groups, ([text, group]) => ({
       group,
-      keys: group.values.map((one) => scalarKey(one, MOST_KEY)),
+      keys: [...group.values.map((one) => scalarKey(one, MOST_KEY)), text],
     }))
     groups.sort((a, b) => compareKeys(a.keys, b.keys))
     const range = this.#range()
@@ -77,8 +83,7 @@ export class Rows {
     return rows
   }
 
-  #groupOf(item: JsonObject): Group {
-    const values = this.#options.aggregation.groupBy.map((path) => firstScalar(item, path))
+  groupOf(values: readonly Scalar[]): Group {
     const key = JSON.stringify(values)
     let group = this.#groups.get(key)
     if (!group) {
@@ -89,7 +94,12 @@ export class Rows {
     return group
   }
 
-  #accumulators({ windows }: Group, start: number): readonly Accumulator[] {
+  /**
+   * The accumulators of a group, one for each aggregate. With windows, those of the window that contains the event
+   * time.
+   */
+  accumulators({ windows }: Group, at: number | undefined): readonly Accumulator[] {
+    const start = this.#options.aggregation.window?.start(at as number) ?? 0
     const known = windows.get(start)
     if (known) return known
     if (++this.#count > this.#options.mostRows) throw this.#tooMany()
@@ -104,10 +114,13 @@ export class Rows {
     for (const [index, name] of groupNames(aggregation).entries()) row[name] = values[index] as Scalar
     if (aggregation.window) row.window = aggregation.window.text(start)
     const accumulators = windows.get(start)
-    for (const [index, { name, function: function_ }] of aggregation.aggregates.entries()) {
+    for (const [index, { name, path, function: function_ }] of aggregation.aggregates.entries()) {
       const accumulator = accumulators?.[index]
       const found = accumulator && (yield* accumulator.result())
-      if (found !== undefined) row[name] = found
+      if (found instanceof Unspelled) {
+        const item = (yield* parseSteps(this.#options.itemAt(found.place)?.text ?? 'null')) as JsonObject
+        row[name] = firstScalar(item, path as Path)
+      } else if (found !== undefined) row[name] = found
       else if (function_ === 'count') row[name] = 0
       else row[name] = (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null
     }

@@ -3,6 +3,18 @@ import { isArray, isObject, type JsonValue } from '../../../json/value.ts'
 
 export type Scalar = null | boolean | number | string
 
+/** A text value that is an instant, known from an index: its spelling is only in the item. */
+export class Unspelled {
+  /** Its order key. */
+  readonly key: string
+  readonly place: number
+
+  constructor(key: string, place: number) {
+    this.key = key
+    this.place = place
+  }
+}
+
 /**
  * The scalars at a path, including those in arrays. Yields undefined now and then, so that the caller can yield to the
  * event loop.

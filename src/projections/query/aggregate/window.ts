@@ -5,6 +5,8 @@ import { Refusal } from '../../../errors.ts'
 export interface Window {
   /** The beginning of the window of an instant. */
   start(ms: number): number
+  /** Instants from `ms` up to this one, exclusive, are in the same window. */
+  until(ms: number): number
   /** The beginning of the next window. */
   next(start: number): number
   /** The beginning of a window as ISO 8601, with the offset of the time zone. */
@@ -58,6 +60,10 @@ class FixedWindow implements Window {
     return Math.floor((ms - this.#first) / this.#ms) * this.#ms + this.#first
   }
 
+  until(ms: number): number {
+    return this.start(ms) + this.#ms
+  }
+
   next(start: number): number {
     return start + this.#ms
   }
@@ -85,6 +91,11 @@ class ZonedWindow implements Window {
   start(ms: number): number {
     const offset = this.#offset(ms)
     return Math.floor((ms + offset) / this.#ms) * this.#ms - offset
+  }
+
+  /** At most the end of the quarter of an hour, after which the offset may differ. */
+  until(ms: number): number {
+    return Math.min(this.start(ms) + this.#ms, (Math.floor(ms / QUARTER) + 1) * QUARTER)
   }
 
   #offset(ms: number): number {
@@ -126,11 +137,16 @@ class DayWindow implements Window {
 
   start(ms: number): number {
     if (ms >= this.#known.start && ms < this.#known.end) return this.#known.start
-    const local = DateTime.fromMillis(ms, { zone: this.#zone })
+    const local = DateTime.fromMillis(Math.floor(ms), { zone: this.#zone })
     const day = Math.floor(Date.UTC(local.year, local.month - 1, local.day) / UNITS.d) - this.#firstDay
     const start = this.#midnight(Math.floor(day / this.#days) * this.#days + this.#firstDay)
     this.#known = { start, end: this.next(start) }
     return start
+  }
+
+  until(ms: number): number {
+    this.start(ms)
+    return this.#known.end
   }
 
   next(start: number): number {

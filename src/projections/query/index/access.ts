@@ -1,6 +1,7 @@
 import type { Sort } from '../../../json/order.ts'
 import { formatPath, type Path } from '../../../json/paths.ts'
 import type { Steps } from '../../../slices.ts'
+import { type Needs, needsOf } from '../aggregate/aggregation.ts'
 import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { common, END, type Range, rangesOf } from './ranges.ts'
@@ -24,6 +25,11 @@ export interface Access {
   readonly prefixes: readonly string[]
   /** How keys with a common prefix must be read to be in the query's order; undefined if they are not. */
   readonly order: Order | undefined
+  /**
+   * Only if `single` keys have all values that a question about groups needs: for each path of the index, the ranges of
+   * its filters.
+   */
+  readonly covered: readonly (readonly Range[] | undefined)[] | undefined
 }
 
 export interface Order {
@@ -49,6 +55,8 @@ interface OfPath {
   readonly isFixed: boolean
 }
 
+type Asked = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
+
 /** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
 export class AccessPaths {
   readonly sort: readonly Sort[]
@@ -56,15 +64,20 @@ export class AccessPaths {
   /** Number of filters in total, counting a text search as one. */
   readonly #filters: number
   #usable = 0
+  /** Only for a question about groups. */
+  readonly #needs: Needs | undefined
 
-  private constructor(filters: number, sort: readonly Sort[]) {
+  private constructor(filters: number, sort: readonly Sort[], needs: Needs | undefined) {
     this.#filters = filters
     this.sort = sort
+    this.#needs = needs
   }
 
   /** Time-sliced, as a query may have a thousand filters. */
-  static *of({ filters, mentioned, sort }: Pick<Query, 'filters' | 'mentioned' | 'sort'>): Steps<AccessPaths> {
-    const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sort)
+  static *of({ filters, mentioned, sort, grouping }: Asked): Steps<AccessPaths> {
+    // A question about groups sorts its rows, not its items.
+    const [sorts, needs] = grouping ? [[], needsOf(grouping)] : [sort, undefined]
+    const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sorts, needs)
     for (const [index, filter] of filters.entries()) {
       if (index % STEP === STEP - 1) yield
       paths.#add(filter)
@@ -100,8 +113,9 @@ export class AccessPaths {
       prefixes = ranges.map(({ from }) => from)
       fixed++
     }
-    const order = this.#orderOf(paths, fixed)
-    if (covered === 0 && !order) return undefined
+    const order = this.#needs ? undefined : this.#orderOf(paths, fixed)
+    const coveredRanges = this.#coveredBy(paths)
+    if (covered === 0 && !order && !coveredRanges) return undefined
     const single = String.fromCharCode(KIND.single)
     const several = String.fromCharCode(KIND.several)
     return {
@@ -113,11 +127,49 @@ export class AccessPaths {
       isExact: isExact && this.#usable === this.#filters && covered === this.#paths.size,
       prefixes,
       order,
+      covered: coveredRanges,
     }
   }
 
   /** The paths of the most helpful index; empty if none would help. */
   get ideal(): readonly Path[] {
+    return this.#covering ?? this.#leading
+  }
+
+  /** Whether an index of these paths, which covers a question about groups, has the best order for it. */
+  isCoveredWellBy(paths: readonly Path[]): boolean {
+    const names = paths.map(formatPath)
+    return this.#inCovering.every((path, index) => names[index] === formatPath(path))
+  }
+
+  /** The paths that an index should begin with, so that the keys of a group and window are consecutive. */
+  get #inCovering(): readonly Path[] {
+    const { groups = [], time } = this.#needs ?? {}
+    const all = [...this.#paths.values()]
+    const fixed = all.filter(({ isFixed }) => isFixed).map(({ path }) => path)
+    const ranged = all.filter(({ isFixed }) => !isFixed).map(({ path }) => path)
+    return [...new Map([...sorted(fixed), ...groups, ...(time ? [time] : []), ...sorted(ranged)].map(named)).values()]
+  }
+
+  /** The paths of the best index that covers a question about groups; undefined if there is none. */
+  get #covering(): readonly Path[] | undefined {
+    if (!this.#needs) return undefined
+    const paths = [...new Map([...this.#inCovering, ...this.#needs.values].map(named)).values()]
+    return paths.length > 0 && paths.length <= MOST_PATHS && this.#coveredBy(paths) ? paths : undefined
+  }
+
+  #coveredBy(paths: readonly Path[]): Access['covered'] {
+    if (!this.#needs || this.#usable < this.#filters) return undefined
+    const { groups, time, values } = this.#needs
+    const names = new Set(paths.map(formatPath))
+    const isThere = (path: Path): boolean => names.has(formatPath(path))
+    const filtered = [...this.#paths.values()]
+    if (!filtered.every(({ path, isExact }) => isExact && isThere(path))) return undefined
+    if (![...groups, ...(time ? [time] : []), ...values].every(isThere)) return undefined
+    return paths.map((path) => this.#paths.get(formatPath(path))?.ranges)
+  }
+
+  get #leading(): readonly Path[] {
     const fixed: Path[] = []
     let ranged: Path | undefined
     for (const name of [...this.#paths.keys()].sort()) {
@@ -166,6 +218,17 @@ export class AccessPaths {
         : { path: filter.path, ranges, ofOne: ranges, isExact, isFixed },
     )
   }
+}
+
+function named(path: Path): readonly [string, Path] {
+  return [formatPath(path), path]
+}
+
+function sorted(paths: readonly Path[]): readonly Path[] {
+  return paths
+    .map(named)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, path]) => path)
 }
 
 /**

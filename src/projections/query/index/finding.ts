@@ -92,14 +92,17 @@ export function* all(items: CollectionItems): Generator<Candidate> {
 }
 
 /** Each item once, however many keys it has. */
-export function* candidatesOf(
-  items: CollectionItems,
-  { tree, access, single, others }: Lead,
-): Generator<Candidate | undefined> {
+export function* candidatesOf(items: CollectionItems, lead: Lead): Generator<Candidate | undefined> {
+  const { tree, access, single } = lead
   for (const { range, size } of single) {
     const cursor = yield* tree.from(bytesOf(range.from))
     for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
   }
+  yield* othersOf(items, lead)
+}
+
+/** The items whose values the index does not know completely. */
+export function* othersOf(items: CollectionItems, { tree, access, others }: Lead): Generator<Candidate | undefined> {
   if (others === 0) return
   const seen = new PlaceSet(items.places)
   for (const { from, to } of access.others) {

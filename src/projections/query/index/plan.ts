@@ -10,6 +10,9 @@ export const FEW = 200
 /** This many items that the index does not order are read individually and merged. */
 const FEW_OTHERS = 1000
 
+/** How many keys can be read in the time that reading one item takes, roughly. */
+const KEYS_PER_ITEM = 16
+
 /** The prefix of keys of items that the index orders. */
 const SINGLE = Buffer.from([KIND.single])
 
@@ -24,6 +27,8 @@ export interface Lead {
   readonly others: number
   /** Total number of keys. */
   readonly size: number
+  /** What reading the index costs, as a number of items to read. */
+  readonly cost: number
   /** Whether the page consists of consecutive keys, apart from a few items to be merged. */
   readonly isInOrder: boolean
 }
@@ -44,7 +49,7 @@ export function* leadOf(reading: Reading, accessPaths: AccessPaths): Steps<Lead 
     if (!access) continue
     const lead = yield* counted(index, yield* reading.keysOf(index), access)
     if (lead.isInOrder) return lead
-    if (lead.size < (best?.size ?? reading.items.size)) best = lead
+    if (lead.cost < (best?.cost ?? reading.items.size)) best = lead
   }
   return best
 }
@@ -68,7 +73,8 @@ function* counted(index: StoredIndex, tree: Keys, access: Access): Steps<Lead> {
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
   const most = access.order?.leavesOut ? 0 : FEW_OTHERS
   const isInOrder = access.isExact && access.order !== undefined && isOfOne && others <= most
-  return { index, tree, access, single, others, size: size + others, isInOrder }
+  const cost = others + (access.covered ? size / KEYS_PER_ITEM : size)
+  return { index, tree, access, single, others, size: size + others, cost, isInOrder }
 }
 
 export function bytesOf(key: string): Buffer {
