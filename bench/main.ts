@@ -15,6 +15,7 @@ import { get } from './groups/get.ts'
 import { journal } from './groups/journal.ts'
 import { large } from './groups/large.ts'
 import { query } from './groups/query.ts'
+import { readings } from './groups/readings.ts'
 import { sockets } from './groups/sockets.ts'
 import { starts } from './groups/starts.ts'
 import { subscriptions } from './groups/subscriptions.ts'
@@ -26,7 +27,7 @@ import { type Measured, missed, tableOf } from './harness/report.ts'
 import { Servers } from './harness/servers.ts'
 import { versions } from './harness/versions.ts'
 
-const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large, cluster]
+const GROUPS: readonly Group[] = [get, query, writes, journal, sockets, subscriptions, starts, large, readings, cluster]
 /** Measured only when it is named. */
 const NAMED: readonly Group[] = [against]
 const MANY = 1_000_000

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { cp, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeJournal } from './journal-text.ts'
-import { COLLECTION, readings, writeTexts } from './readings.ts'
+import { COLLECTION, readings, sensorReadings, writeTexts } from './readings.ts'
 
 /** What servers are started with, made when first asked for, and kept for the run. */
 export class Fixtures {
@@ -47,6 +47,14 @@ export class Fixtures {
     return this.#made(`journal-${count}`, async (path) => {
       await mkdir(path)
       await writeJournal(path, readings(count))
+    })
+  }
+
+  /** The same of so many readings of many sensors. */
+  sensorJournal(count: number): Promise<string> {
+    return this.#made(`sensor-journal-${count}`, async (path) => {
+      await mkdir(path)
+      await writeJournal(path, sensorReadings(count))
     })
   }
 

@@ -61,6 +61,35 @@ export function* readings(count: number, seed = SEED): Generator<Reading> {
   }
 }
 
+/** Sensors that all report in the last day, a reading a minute each. */
+export const SENSORS = 500
+export const DAY_MINUTES = 24 * 60
+const MONTH_MINUTES = 30 * DAY_MINUTES
+export const macOf = (sensor: number): string => `F4:A5:74:00:${[sensor >> 8, sensor & 255].map(hex).join(':')}`
+const hex = (byte: number): string => byte.toString(16).padStart(2, '0').toUpperCase()
+
+/** The instant of a minute of the month that `sensorReadings` are of. */
+export function minuteOf(minute: number): string {
+  return new Date(FIRST_MS + minute * 60_000).toISOString()
+}
+export const LAST_DAY = minuteOf(MONTH_MINUTES - DAY_MINUTES)
+
+/** So many readings of a month: a reading a minute of each sensor, of the last day all of them, of the days before only the first ones. */
+export function* sensorReadings(count: number): Generator<Reading> {
+  const next = randomFrom(SEED)
+  const all = Math.min(SENSORS, Math.max(2, Math.floor(count / 2000)))
+  const always = Math.max(1, Math.ceil((count - all * DAY_MINUTES) / (MONTH_MINUTES - DAY_MINUTES)))
+  for (let id = 0, minute = 0; id < count && minute < MONTH_MINUTES; minute++) {
+    const reporting = minute < MONTH_MINUTES - DAY_MINUTES ? always : all
+    for (let sensor = 0; sensor < reporting && id < count; sensor++, id++) {
+      const temperature = Number((15 + next() * 15).toFixed(2))
+      const data = { temperature, humidity: Math.floor(next() * 100), battery: 2800 + Math.floor(next() * 250) }
+      const timestamp = new Date(FIRST_MS + minute * 60_000 + sensor * 100 + Math.floor(next() * 100)).toISOString()
+      yield { id, mac: macOf(sensor), data, timestamp }
+    }
+  }
+}
+
 /** What a client sends: a reading without an id. */
 export function bodies(count: number): string[] {
   return Array.from(readings(count, SEED + 1), ({ id: _, ...body }) => JSON.stringify(body))

@@ -1,0 +1,201 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ask, told } from '../harness/ask.ts'
+import { type Bench, type Group, interleaved } from '../harness/bench.ts'
+import { limit, type Row, type Series } from '../harness/figures.ts'
+import { bodies, LAST_DAY, macOf, SENSORS } from '../harness/readings.ts'
+import type { Server } from '../harness/servers.ts'
+
+const MIB = 2 ** 20
+/** The many readings are so many times as many as the large collections of other groups have items. */
+const TIMES = 10
+/** A question is asked so often in a round. */
+const ASKED = 10
+const BATCH = 1000
+/** Clients that send batches, each one after the other. */
+const SENDERS = 4
+const INDEX = 'mac,timestamp,data.temperature'
+const HOURLY = 'aggregate=avg(data.temperature)&window=1h'
+/** Questions are told apart by a page size that makes no difference, so that no answer comes from the cache. */
+const PAGE = 15_000
+
+export const readings: Group = {
+  name: 'readings',
+  about: 'questions about many sensors, CSV, and batches',
+  async measure(bench) {
+    return [...(await questions(bench)), ...(await exported(bench)), await batches(bench)]
+  },
+}
+
+async function questions(bench: Bench): Promise<readonly Row[]> {
+  const { fixtures, servers, items } = bench
+  const count = TIMES * items
+  const collections = JSON.stringify({ readings: { Time: 'timestamp', Indexes: [INDEX] } })
+  const server = await servers.recollect(
+    {
+      file: join(await fixtures.directory(), 'db.json'),
+      journal: await fixtures.sensorJournal(count),
+      flags: ['--read-only', '--Collections', collections, '--Limits.PageSize', String(PAGE)],
+    },
+    { isWatched: true, settle: false },
+  )
+  await indexed(server)
+  const asked = {
+    one: `${HOURLY}&mac=${macOf(0)}`,
+    all: `${HOURLY}&groupBy=mac&timestamp_gte=${LAST_DAY}`,
+    newest: 'newestBy=mac',
+  }
+  let page = PAGE
+  const millisecondsOf = (search: string) => async (): Promise<number> => {
+    const began = performance.now()
+    for (let again = 0; again < ASKED; again++) {
+      page = page > PAGE / 2 ? page - 1 : PAGE
+      await told(`${server.url}/api/readings?${search}&pageSize=${page}`)
+    }
+    return (performance.now() - began) / ASKED
+  }
+  for (const search of Object.values(asked)) await millisecondsOf(search)()
+  const measured = await interleaved(bench, 'ms', {
+    one: millisecondsOf(asked.one),
+    all: millisecondsOf(asked.all),
+    newest: millisecondsOf(asked.newest),
+  })
+  const holds = await interleaved(bench, 'ms', {
+    held: async () => {
+      await server.held()
+      await millisecondsOf(asked.all)()
+      return server.held()
+    },
+  })
+  await server.stop()
+  const row = (work: string, series: Series | undefined, most: string, ms: number): Row => ({
+    work,
+    ours: { ...(series as Series), name: 'Recollect' },
+    better: 'less',
+    goals: [limit(`≤ ${most}`, ms)],
+    others: [],
+  })
+  const among = `among ${count.toLocaleString('en-US')} readings`
+  return [
+    row(`hourly average of a sensor over 30 days, ${among}`, measured.one, '60 ms', 60),
+    row(`hourly average of each of ${SENSORS} sensors over a day, ${among}`, measured.all, '1 s', 1000),
+    row('longest hold of the event loop meanwhile', holds.held, '30 ms', 30),
+    row(`newest reading of each of ${SENSORS} sensors, ${among}`, measured.newest, '10 ms', 10),
+  ]
+}
+
+/** Waits until the store and its indexes are built. */
+async function indexed({ url }: Server): Promise<void> {
+  for (;;) {
+    const { store, indexing } = (await (await fetch(`${url}/health`)).json()) as {
+      readonly store?: { readonly state: string }
+      readonly indexing?: number
+    }
+    if (store?.state === 'current') {
+      // The first question has the indexes begun that the settings want.
+      await told(`${url}/api/readings?pageSize=1`)
+      if (indexing === undefined && (await isBuilt(url))) return
+    }
+    await sleep(500)
+  }
+}
+
+async function isBuilt(url: string): Promise<boolean> {
+  const metrics = await (await ask(`${url}/metrics`)).text()
+  return /^recollect_index_built_ratio\{.*\} 1$/m.test(metrics)
+}
+
+async function exported(bench: Bench): Promise<readonly Row[]> {
+  const { fixtures, servers, items } = bench
+  const server = await servers.recollect({
+    file: join(await fixtures.directory(), 'db.json'),
+    journal: await fixtures.ownJournal(items),
+  })
+  const headers = { Accept: 'text/csv' }
+  const idle = await anonymousBytes(server)
+  let most = 0
+  const watch = setInterval(async () => {
+    most = Math.max(most, await anonymousBytes(server))
+  }, 20)
+  const { rows } = await interleaved(bench, 'rows/s', {
+    rows: async () => {
+      const began = performance.now()
+      const answer = await ask(`${server.url}/api/readings?all=true`, { headers })
+      for await (const part of answer.body as AsyncIterable<Uint8Array>) if (part.length === 0) continue
+      return items / ((performance.now() - began) / 1000)
+    },
+  })
+  clearInterval(watch)
+  await server.stop()
+  const work = `CSV of ${items.toLocaleString('en-US')} readings`
+  return [
+    {
+      work,
+      ours: { ...(rows as Series), name: 'Recollect' },
+      better: 'more',
+      goals: [limit('≥ 100,000 rows/s', 100_000, 'at least')],
+      others: [],
+    },
+    {
+      work: `${work}: anonymous memory above that of the idle server`,
+      ours: { name: 'Recollect', unit: 'MiB', values: [(most - idle) / MIB] },
+      better: 'less',
+      goals: [limit('≤ 50 MiB', 50)],
+      others: [],
+    },
+  ]
+}
+
+/** What a process has in memory of its own, which is not the store's file. */
+async function anonymousBytes({ pid }: Server): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+}
+
+/** The same batches to both, each with one compound index. */
+async function batches(bench: Bench): Promise<Row> {
+  const { fixtures, servers } = bench
+  const own = async (name: string) => join(await fixtures.directory(), name)
+  const collections = JSON.stringify({ readings: { Time: 'timestamp', Indexes: [INDEX] } })
+  const lines = await fixtures.lines(1)
+  const recollect = await servers.recollect({
+    file: await own('db.json'),
+    journal: await fixtures.ownJournal(1),
+    flags: ['--Collections', collections],
+  })
+  const fastify = await servers.peer('fastify-sqlite', [lines, await own('db')])
+  const texts = bodies(100 * BATCH)
+  const all = Array.from({ length: 100 }, (_, at) => `[${texts.slice(at * BATCH, (at + 1) * BATCH).join(',')}]`)
+  const rateOf =
+    ({ url }: Server) =>
+    async (): Promise<number> => {
+      const began = performance.now()
+      const end = began + bench.seconds * 1000
+      let sent = 0
+      const sender = async (): Promise<void> => {
+        while (performance.now() < end) {
+          const body = all[sent++ % all.length] as string
+          await told(`${url}/api/readings`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
+        }
+      }
+      await Promise.all(Array.from({ length: SENDERS }, sender))
+      return (sent * BATCH) / ((performance.now() - began) / 1000)
+    }
+  const measured = await interleaved(bench, 'readings/s', {
+    Recollect: rateOf(recollect),
+    'Fastify + better-sqlite3': rateOf(fastify),
+  })
+  await Promise.all([recollect.stop(), fastify.stop()])
+  return {
+    work: `durable readings in batches of ${BATCH.toLocaleString('en-US')}, with an index of ${INDEX}`,
+    ours: measured.Recollect as Series,
+    better: 'more',
+    goals: [limit('≥ 20,000 readings/s', 20_000, 'at least')],
+    others: [measured['Fastify + better-sqlite3'] as Series],
+    note: `${SENDERS} clients, each of which sends a batch when the one before it is answered.`,
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
