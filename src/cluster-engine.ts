@@ -109,6 +109,7 @@ export async function openClusterEngine(
       recent,
       journal,
       position: () => views.position,
+      find: (name, key) => views.find(name)?.item(key),
       hasRoom,
     })
     const past = projected.past(journal)
@@ -116,6 +117,7 @@ export async function openClusterEngine(
     const start = async (): Promise<void> => {
       await projected.catchUp(journal)
       checkIdField(views, rules.idField)
+      await projected.buildNaturalKeys()
       projected.begin()
       await journal.begin()
       await journal.caughtUp()

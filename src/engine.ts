@@ -14,7 +14,7 @@ import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import type { TokenKeeping } from './open-gate.ts'
-import { Projected, type StoreStatus } from './projected.ts'
+import { keyFieldsOf, Projected, type StoreStatus } from './projected.ts'
 import type { DataFileStatus } from './projections/data-file/account.ts'
 import { noFile } from './projections/data-file/adapter.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
@@ -169,6 +169,7 @@ export async function openEngine(settings: Settings, surroundings: EngineSurroun
     const begin = async (): Promise<void> => {
       await caughtUp
       checkIdField(views, rules.idField)
+      await projected.buildNaturalKeys()
       await dataFile.start({
         journal,
         past,
@@ -248,15 +249,20 @@ export function compressing(
 }
 
 /** Without schemas, what compiles them is not loaded. */
-export async function rulesOf({ api, dataStore, limits }: Settings): Promise<Rules> {
+export async function rulesOf({ api, dataStore, limits, collections }: Settings): Promise<Rules> {
   const { schemas } = api
   const hasSchemas = Object.keys(schemas).length > 0
+  const all = Object.entries(collections)
   return {
     idField: dataStore.idField,
     upsertOnPut: api.upsertOnPut,
     clientIdsOnPost: api.clientIdsOnPost,
     itemBytes: limits.bodyBytes,
     patchOperations: limits.patchOperations,
+    keyFields: keyFieldsOf(collections),
+    replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
+    times: new Map(all.flatMap(([name, { time }]) => (time ? [[name, time]] : []))),
+    latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
     hasSchema: (collection) => Object.hasOwn(schemas, collection),
     faultsOf: hasSchemas ? (await import('./commands/schemas.ts')).compileSchemas(schemas) : () => [],
   }

@@ -1,3 +1,4 @@
+import type { KeyFields } from './collections/natural-key.ts'
 import { Answered } from './commands/answered.ts'
 import type { DeleteItems, Selected } from './commands/bulk.ts'
 import { CommandHandler } from './commands/handler.ts'
@@ -100,7 +101,7 @@ export class Projected {
       options.surroundings.failed(error)
     }
     this.#settling = options.surroundings.schedule(() => directory.settle(), SETTLED_MS)
-    this.views = new Views(store)
+    this.views = new Views(store, undefined, keyFieldsOf(options.settings.collections))
     this.history = new History(this.views)
     this.#answered = new Answered(store)
     this.views.keep(this.#answered)
@@ -227,6 +228,16 @@ export class Projected {
     this.#isBuilt = true
   }
 
+  /**
+   * Builds the natural keys that the settings want, before anything is written.
+   * @throws {Refusal} `Conflict` when two items have the same one.
+   */
+  async buildNaturalKeys(): Promise<void> {
+    if (this.views.hasNaturalKeys) return
+    this.#options.surroundings.log.info('the natural keys that the settings want are being built')
+    await this.views.buildNaturalKeys()
+  }
+
   /** Without room, the next write saves one, or the next start reads from an earlier one. */
   #saveMark(mark: Mark): void {
     try {
@@ -325,6 +336,11 @@ export class Projected {
       this.#syncing = this.#directory.sync(this.#store)
     }, SYNC_MS)
   }
+}
+
+/** The fields of the natural keys that the settings name. */
+export function keyFieldsOf(collections: Settings['collections']): KeyFields {
+  return new Map(Object.entries(collections).flatMap(([name, { key }]) => (key ? [[name, key]] : [])))
 }
 
 /** A start without a store that can be opened has nothing to serve, so it waits for room on the disk. */

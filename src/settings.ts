@@ -4,9 +4,10 @@ import type { SimulationSettings } from './http/simulation.ts'
 import { isObject, type JsonValue } from './json/value.ts'
 import type { WriteSettings } from './projections/data-file/write-budget.ts'
 import { type AuthenticationSettings, parseAuthentication } from './settings/authentication.ts'
+import { type CollectionSettings, checkCollections } from './settings/collections.ts'
 import type { Flags } from './settings/flags.ts'
 import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type Section, type ValueOf } from './settings/keys.ts'
-import type { CollectionSettings, Key } from './settings/kinds.ts'
+import type { Key } from './settings/kinds.ts'
 import { environmentSource, fileSource, parseObject, type Source } from './settings/sources.ts'
 import { type Address, DEFAULT_URL, parseHostAndPort, parseUrls } from './settings/urls.ts'
 
@@ -100,6 +101,13 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
     const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
     return Object.fromEntries(names.map((name) => [memberOf(name), get(name)])) as Section<Name>
   }
+  const collections = get('Collections') ?? {}
+  checkCollections(collections, schemas, mistakes)
+  for (const [name, { schema }] of Object.entries(collections)) {
+    const read =
+      schema === undefined ? undefined : readSchema(`Collections.${name}.Schema`, schema, '', surroundings, mistakes)
+    if (read !== undefined) schemas.set(name, read)
+  }
   const urls = addressesOf(flags, mistakes)
   const authentication = parseAuthentication(
     {
@@ -165,7 +173,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
     basePath,
     hosts,
     staticFiles: staticFiles === '' ? undefined : absolute(staticFiles),
-    collections: get('Collections') ?? {},
+    collections,
     limits,
     segmentBytes: get('Journal.SegmentBytes'),
     compressAfter: get('Journal.Compress'),
@@ -191,7 +199,7 @@ function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[
       else mistakes.push(wrongValue(name, value, source))
     }
     for (const [collection, schema] of source.schemas) {
-      const read = readSchema(collection, schema, source, surroundings, mistakes)
+      const read = readSchema(`${SCHEMAS}.${collection}`, schema, source.where, surroundings, mistakes)
       if (read !== undefined) schemas.set(collection, read)
     }
   }
@@ -316,21 +324,21 @@ function checkProxies(entries: readonly string[], mistakes: string[]): void {
 
 /** A schema, or the path of one. */
 function readSchema(
-  collection: string,
+  setting: string,
   schema: JsonValue,
-  { where }: Source,
+  where: string,
   { absolute, readText }: Surroundings,
   mistakes: string[],
 ): JsonValue | undefined {
   if (typeof schema !== 'string') {
     if (isObject(schema) || typeof schema === 'boolean') return schema
-    mistakes.push(`The ${where}${SCHEMAS}.${collection} must be a JSON Schema or the path of one.`)
+    mistakes.push(`The ${where}${setting} must be a JSON Schema or the path of one.`)
     return undefined
   }
   const path = absolute(schema)
   const text = readText(path)
   if (text !== undefined) return parseObject(path, text, mistakes)
-  mistakes.push(`The ${where}${SCHEMAS}.${collection} names ${path}, which does not exist.`)
+  mistakes.push(`The ${where}${setting} names ${path}, which does not exist.`)
   return undefined
 }
 

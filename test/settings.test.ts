@@ -187,6 +187,54 @@ test('the indexes of collections are lists of fields, and what is none is refuse
   }
 })
 
+test('a collection has a natural key, latest items and a schema', () => {
+  const Collections = {
+    'a.b': {
+      Time: 'at',
+      Key: ['mac', 'data.at'],
+      OnConflict: 'replace',
+      Latest: { in: 'c', by: 'mac' },
+      Schema: false,
+    },
+  }
+  const { collections, api } = settings({ files: { '/work/appsettings.json': { Collections } } })
+  const read = {
+    indexes: [],
+    time: ['at'],
+    key: [['mac'], ['data', 'at']],
+    isReplacing: true,
+    latest: { in: 'c', by: ['mac'] },
+    schema: false,
+  }
+  assert.deepEqual(collections, { 'a.b': read })
+  assert.deepEqual(api.schemas, { 'a.b': false })
+  const given = (value: unknown, schemas: object = {}): Given => ({
+    files: { '/work/appsettings.json': { Api: { Schemas: schemas }, Collections: value } },
+  })
+  for (const wrong of [
+    { Key: [] },
+    { Key: ['a', 'a'] },
+    { Key: 'a' },
+    { Latest: { in: 'c' } },
+    { OnConflict: 'x' },
+    { Indexes: ['$received'] },
+  ]) {
+    mistakes(given({ a: wrong }), /Collections must be an object of .*"Key": \["<field>"\]/)
+  }
+  mistakes(
+    given({ a: { Schema: true } }, { a: true }),
+    /Give the schema of "a" either as Collections\.a\.Schema or as Api\.Schemas\.a/,
+  )
+  mistakes(
+    given({ a: { Schema: 'gone.json' } }),
+    /Collections\.a\.Schema names \/work\/gone\.json, which does not exist/,
+  )
+  mistakes(given({ a: { OnConflict: 'replace' } }), /Collections\.a\.OnConflict needs Collections\.a\.Key/)
+  mistakes(given({ a: { Latest: { in: 'c', by: 'm' } } }), /Collections\.a\.Latest needs Collections\.a\.Time/)
+  mistakes(given({ a: { Time: 't', Latest: { in: 'a', by: 'm' } } }), /another collection than "a" itself/)
+  mistakes(given({ a: { Time: 't', Latest: { in: 'c', by: 'm' } }, c: { Key: ['x'] } }), /neither Key nor Latest/)
+})
+
 test('a journal in JetStream needs servers, a name that NATS takes, and has three copies where there are three', () => {
   assert.equal(settings().cluster, undefined)
   assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).cluster, undefined)

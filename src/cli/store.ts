@@ -1,5 +1,7 @@
 import type { CollectionFacts } from '../collections/collection.ts'
 import { storedCollections } from '../collections/draft.ts'
+import { naturalKeyOf } from '../collections/natural-key.ts'
+import { storedNaturalKeys } from '../collections/natural-keys.ts'
 import { Table } from '../collections/table.ts'
 import { Answered } from '../commands/answered.ts'
 import { Refusal } from '../errors.ts'
@@ -18,7 +20,7 @@ import { StoredMark } from '../projections/stored-mark.ts'
 import { Views } from '../projections/views.ts'
 import { atOnce } from '../steps.ts'
 import { HIGHEST } from '../store/bytes.ts'
-import { prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
+import { keyedKey, prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
 import { type Compacted, StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
 import type { Progress } from './fold.ts'
@@ -162,6 +164,7 @@ class Comparison {
         for (const [tag, what] of OF_TABLE) this.rows(tag, facts.table, wanted[1].table, `${what} of ${quoted}`)
         for (const [tag, what] of OF_COLLECTION) this.rows(tag, number, wanted[0], `${what} of ${quoted}`)
         for (const index of this.#indexes.of(facts.table)) this.#index(index, wanted[1], quoted)
+        this.#naturalKeys(wanted[1], quoted)
       }
       if (this.#problems.length >= MOST_PROBLEMS) return
     }
@@ -194,6 +197,26 @@ class Comparison {
       }
     }
     if (found !== wanted || wanted !== tree.size) this.differs(`an entry of the index ${name} of ${quoted}`)
+  }
+
+  /** Those that are not complete are built anew by the next start. */
+  #naturalKeys({ name, table, places }: CollectionFacts, quoted: string): void {
+    for (const [number, { collection, fields, isComplete }] of storedNaturalKeys(this.#store)) {
+      if (collection !== name || !isComplete) continue
+      const items = new Table(this.#expected, table)
+      let wanted = 0
+      let found = 0
+      for (let place = 0; place < places; place++) {
+        const item = items.uncachedAt(place, HIGHEST)
+        const naturalKey = item && naturalKeyOf(item.value, fields)
+        if (naturalKey === undefined) continue
+        wanted++
+        if (this.#store.newest(keyedKey(TAG.naturalKey, number, naturalKey))?.toString() === item?.key) found++
+      }
+      let rows = 0
+      for (const _ of rowsOf(this.#store, tableKey(TAG.naturalKey, number))) rows++
+      if (found !== wanted || rows !== wanted) this.differs(`a natural key of ${quoted}`)
+    }
   }
 
   #facts(facts: CollectionFacts, expected: CollectionFacts, quoted: string): void {

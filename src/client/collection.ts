@@ -34,15 +34,16 @@ export interface CreatedEach {
 
 /** The result for one item of a batch. */
 export type BatchResult =
-  | { readonly status: 'created'; readonly id: string | number }
+  /** Where the collection has a natural key: it took the place of the item that has the same one, or equals it. */
+  | { readonly status: 'created' | 'replaced' | 'duplicate'; readonly id: string | number }
   | { readonly status: 'rejected'; readonly problem: Problem }
 
 type AnsweredResult =
-  | Extract<BatchResult, { status: 'created' }>
+  | Extract<BatchResult, { status: 'created' | 'replaced' | 'duplicate' }>
   | { readonly status: 'rejected'; readonly problem: ConstructorParameters<typeof Problem>[0] }
 
 function resultOf(answered: AnsweredResult): BatchResult {
-  return answered.status === 'created' ? answered : { status: 'rejected', problem: new Problem(answered.problem) }
+  return answered.status === 'rejected' ? { status: 'rejected', problem: new Problem(answered.problem) } : answered
 }
 
 type ItemId = string | number
@@ -136,6 +137,17 @@ export class Item<T extends object> {
    */
   async replace(item: T, options: WriteOptions = {}): Promise<Written> {
     return write(this.#requests, 'PUT', this.path, item, options)
+  }
+
+  /** The same, unless the item has the same event time or a later one. The server ignores that where the collection has no `Time`. */
+  async replaceIfNewer(item: T, options: WriteOptions = {}): Promise<Written & { readonly isApplied: boolean }> {
+    const { signal, headers } = asked(options)
+    const response = await this.#requests.send('PUT', this.path, {
+      body: item,
+      headers: { ...headers, Prefer: 'only-if-newer' },
+      ...(signal && { signal }),
+    })
+    return { ...written(response), isApplied: response.status !== 200 }
   }
 
   /** Applies a merge patch (RFC 7396) or a JSON Patch (RFC 6902). */

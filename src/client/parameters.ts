@@ -5,8 +5,9 @@ export type FilterValue = string | number | boolean | null | Date
 /**
  * A field of an item, or a dotted path into it, also through arrays. A dot or comma in a name is escaped by a
  * backslash.
+ * `$received` is the time at which the server received the item's last event.
  */
-export type Field<T> = Paths<T>[0]
+export type Field<T> = Paths<T>[0] | '$received'
 
 /** The paths of an item, each with the type of its value. */
 type Paths<T> = PathsTo<T, Levels>

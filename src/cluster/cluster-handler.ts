@@ -1,4 +1,4 @@
-import { Item } from '../collections/item.ts'
+import { Item, keyOf } from '../collections/item.ts'
 import type { FileItem } from '../collections/snapshot.ts'
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { BulkOutcome, CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
@@ -38,6 +38,8 @@ export interface ClusterHandlerOptions {
   readonly journal: Pick<Journal, 'read'>
   /** The position of the last event in this node's views. */
   readonly position: () => Position
+  /** An item as this node's views hold it. */
+  readonly find: (collection: string, key: string) => Item | undefined
   /** Whether this node's disk has room for a write. */
   readonly hasRoom: () => boolean
 }
@@ -53,17 +55,25 @@ export class ClusterHandler {
   async handle(command: Command, origin: Origin): Promise<Outcome> {
     this.#checkRoom()
     if (this.#options.node.isLeader) return this.#decide(() => this.#options.local.handle(command, origin))
-    const { position } = await this.#ask('stored', { type: 'handle', command, origin })
-    return this.#options.local.outcomeOf(await this.#options.recent.endingAt(position))
+    const answer = await this.#ask(['stored', 'unchanged'], { type: 'handle', command, origin })
+    if (answer.type === 'stored') {
+      return this.#options.local.outcomeOf(await this.#options.recent.endingAt(answer.position))
+    }
+    const { position, id } = answer
+    await this.#options.recent.reached(position)
+    const item = this.#options.find(command.collection, keyOf(id))
+    if (!item) throw new Refusal('Unavailable', 'The item was deleted meanwhile; send the request again.')
+    return { position, event: undefined, item }
   }
 
   async bulk(command: BulkCommand, origin: Origin, isDryRun = false): Promise<BulkOutcome> {
-    const { local, node } = this.#options
+    const { local, node, recent } = this.#options
     if (isDryRun) return local.bulk(command, origin, true)
     this.#checkRoom()
     if (node.isLeader) return this.#decide(() => local.bulk(command, origin))
-    const { position, events, rejected } = await this.#ask('bulk-stored', { type: 'bulk', command, origin })
-    return { position, events: await this.#stored(position, events), rejected: new Map(rejected) }
+    const { position, events, notCreated } = await this.#ask(['bulk-stored'], { type: 'bulk', command, origin })
+    await recent.reached(position)
+    return { position, events: await this.#stored(position, events), notCreated: new Map(notCreated) }
   }
 
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
@@ -72,7 +82,7 @@ export class ClusterHandler {
     this.#checkRoom()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
     const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
-    const { position, events } = await this.#ask('stored', question)
+    const { position, events } = await this.#ask(['stored'], question)
     return { position, events: await this.#stored(position, events) }
   }
 
@@ -80,7 +90,7 @@ export class ClusterHandler {
     const { node, reload, recent } = this.#options
     this.#checkRoom()
     if (node.isLeader) return this.#decide(reload)
-    const taken = await this.#ask('taken-in', { type: 'reload' })
+    const taken = await this.#ask(['taken-in'], { type: 'reload' })
     await recent.reached(taken.basis + taken.events)
     return taken
   }
@@ -89,7 +99,7 @@ export class ClusterHandler {
   async snapshot(): Promise<Position> {
     const { node, snapshot } = this.#options
     if (node.isLeader) return this.#decide(snapshot)
-    return (await this.#ask('written', { type: 'snapshot' })).position
+    return (await this.#ask(['written'], { type: 'snapshot' })).position
   }
 
   /** The last `count` events up to a position, once this node has them. */
@@ -124,12 +134,13 @@ export class ClusterHandler {
     const { local, reload, snapshot, idField } = this.#options
     switch (question.type) {
       case 'handle': {
-        const { position } = await local.handle(question.command, question.origin)
-        return { type: 'stored', position, events: 1 }
+        const { position, event, item } = await local.handle(question.command, question.origin)
+        if (event || !item) return { type: 'stored', position, events: 1 }
+        return { type: 'unchanged', position, id: item.id }
       }
       case 'bulk': {
-        const { position, events, rejected } = await local.bulk(question.command, question.origin)
-        return { type: 'bulk-stored', position, events: events.length, rejected: [...rejected] }
+        const { position, events, notCreated } = await local.bulk(question.command, question.origin)
+        return { type: 'bulk-stored', position, events: events.length, notCreated: [...notCreated] }
       }
       case 'restore': {
         const { position, events } = await local.restore(
@@ -162,7 +173,10 @@ export class ClusterHandler {
     }
   }
 
-  async #ask<Type extends Answer['type']>(type: Type, question: Question): Promise<Extract<Answer, { type: Type }>> {
+  async #ask<Type extends Answer['type']>(
+    types: readonly Type[],
+    question: Question,
+  ): Promise<Extract<Answer, { type: Type }>> {
     const { node, exchange, recent } = this.#options
     const { leader } = node
     if (leader === undefined || leader === node.id) throw noLeader()
@@ -172,7 +186,8 @@ export class ClusterHandler {
       await recent.reached(answer.position)
       throw new Refusal(answer.code, answer.message, answer.faults)
     }
-    if (answer.type !== type) throw new Error('the leader could not answer; its log has the reason')
+    if (!types.some((type) => type === answer.type))
+      throw new Error('the leader could not answer; its log has the reason')
     return answer as Extract<Answer, { type: Type }>
   }
 }

@@ -1,6 +1,6 @@
 import { type NatsConnection, RequestError, type Subscription } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import type { Rejection } from '../commands/command.ts'
+import type { NotCreated } from '../commands/create-items.ts'
 import { Refusal, type RefusalCode } from '../errors.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { ClusterFigures, Forwarded } from './figures.ts'
@@ -115,7 +115,7 @@ export class Exchange {
     return JSON.stringify(
       answers.map((answer): Answer => {
         if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
-        if (answer.type === 'bulk-stored') return { ...answer, rejected: answer.rejected.map(withoutDetails) }
+        if (answer.type === 'bulk-stored') return { ...answer, notCreated: answer.notCreated.map(withoutDetails) }
         if (answer.type !== 'refused') return answer
         return { ...answer, message: answer.message.slice(0, CLIPPED_CHARACTERS), faults: [] }
       }),
@@ -151,8 +151,9 @@ export class Exchange {
   }
 }
 
-function withoutDetails([index, { code }]: readonly [number, Rejection]): readonly [number, Rejection] {
-  return [index, { code, message: 'It was rejected.', faults: [] }]
+function withoutDetails([index, reason]: readonly [number, NotCreated]): readonly [number, NotCreated] {
+  if ('duplicateOf' in reason) return [index, reason]
+  return [index, { rejection: { code: reason.rejection.code, message: 'It was rejected.', faults: [] } }]
 }
 
 function outcomeOf(answer: Answer): Forwarded {

@@ -1,7 +1,8 @@
 /** Messages between the nodes of a cluster, besides those of the stream. All of them are JSON. */
-import type { BulkCommand, Command, Rejection } from '../commands/command.ts'
+import type { BulkCommand, Command } from '../commands/command.ts'
+import type { NotCreated } from '../commands/create-items.ts'
 import type { Fault, RefusalCode } from '../errors.ts'
-import type { Position } from '../events/event.ts'
+import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
 
@@ -33,12 +34,14 @@ export type Question =
 
 export type Answer =
   | { readonly type: 'stored'; readonly position: Position; readonly events: number }
+  /** Nothing was written: the item stays as it is. */
+  | { readonly type: 'unchanged'; readonly position: Position; readonly id: ItemId }
   | {
       readonly type: 'bulk-stored'
       readonly position: Position
       readonly events: number
       /** By the index of the item. */
-      readonly rejected: readonly (readonly [number, Rejection])[]
+      readonly notCreated: readonly (readonly [number, NotCreated])[]
     }
   | {
       readonly type: 'taken-in'

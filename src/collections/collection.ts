@@ -24,8 +24,15 @@ export interface CollectionState {
   readonly position: Position
   /** The item, or the remains of a deleted one; undefined if it never existed. */
   get(key: string): Item | Gone | undefined
+  /** The key of the item that has a natural key. */
+  holderOf(naturalKey: string): string | undefined
   /** The items in order. */
   items(): Iterable<Item>
+}
+
+/** Where the natural keys of collections are looked up. */
+export interface NaturalKeyLookup {
+  find(collection: string, naturalKey: string): string | undefined
 }
 
 /** The time of an event, and the item's previous event. */
@@ -72,7 +79,7 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
     }
     if (typeof id === 'string') target.textIds++
     target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
-    target.put(new Item(id, event.item, revision, position), { prior, timeMs })
+    target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs })
   }
 }
 
@@ -234,16 +241,24 @@ export class Collection implements CollectionState {
   readonly #store: Store
   readonly #at: () => Position
   readonly #cache: ItemCache
+  readonly #naturalKeys: NaturalKeyLookup
   #facts: CollectionFacts
   #table: Table
   #gaps: Gaps
 
   /** `at` returns the position that readers see. */
-  constructor(store: Store, facts: CollectionFacts, at: () => Position, cache: ItemCache) {
+  constructor(
+    store: Store,
+    facts: CollectionFacts,
+    at: () => Position,
+    cache: ItemCache,
+    naturalKeys: NaturalKeyLookup,
+  ) {
     this.name = facts.name
     this.#store = store
     this.#at = at
     this.#cache = cache
+    this.#naturalKeys = naturalKeys
     this.#facts = facts
     this.#table = new Table(store, facts.table, cache)
     this.#gaps = gapsOf(store, facts.table)
@@ -287,6 +302,10 @@ export class Collection implements CollectionState {
 
   item(key: string): Item | undefined {
     return this.#table.itemOf(key, this.#at(), this.places)
+  }
+
+  holderOf(naturalKey: string): string | undefined {
+    return this.#naturalKeys.find(this.name, naturalKey)
   }
 
   itemAt(place: number): Item | undefined {

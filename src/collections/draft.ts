@@ -1,4 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
+import type { JsonObject } from '../json/value.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
@@ -8,11 +9,40 @@ import { type Gone, type Item, keyOf } from './item.ts'
 import { encodeGone, encodeItem, idOf, isGone, moved, standingOf } from './item-record.ts'
 import { Table } from './table.ts'
 
+/** An item that is parsed once for all observers. */
+export class ObservedItem {
+  readonly #item: Item
+  #value: JsonObject | undefined
+
+  constructor(item: Item) {
+    this.#item = item
+  }
+
+  get key(): string {
+    return this.#item.key
+  }
+
+  get text(): string {
+    return this.#item.text
+  }
+
+  get value(): JsonObject {
+    this.#value ??= this.#item.value
+    return this.#value
+  }
+}
+
 /** Receives changes of the items of some tables, in the transactions that write them. */
 export interface TableObserver {
-  isObserved(table: number): boolean
+  isObserved(table: number, collection: string): boolean
   /** The item at a place was replaced or removed. */
-  changed(table: number, place: number, before: Item | undefined, after: Item | undefined): void
+  changed(
+    table: number,
+    place: number,
+    before: ObservedItem | undefined,
+    after: ObservedItem | undefined,
+    collection: string,
+  ): void
 }
 
 /** Where the item of a key is, or was. */
@@ -43,7 +73,7 @@ export class Draft implements FoldTarget {
   #places: number
   #ordered: Position
   readonly #store: Store
-  readonly #observer: TableObserver | undefined
+  readonly #observers: readonly TableObserver[]
   #table: Table
   /** Blocks whose number of empty places has changed since readers last saw them. */
   #gaps = new Map<number, number>()
@@ -55,9 +85,9 @@ export class Draft implements FoldTarget {
   #changes: Map<number, Item | undefined> | undefined = new Map()
   #found: Found | undefined
 
-  constructor(store: Store, facts: CollectionFacts, observer?: TableObserver) {
+  constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {
     this.#store = store
-    this.#observer = observer
+    this.#observers = observers
     this.name = facts.name
     this.exists = facts.exists
     this.isObject = facts.isObject === true
@@ -209,8 +239,12 @@ export class Draft implements FoldTarget {
 
   #tell(place: number, wasThere: boolean, item: Item | undefined): void {
     const { number } = this.#table
-    if (!this.#observer?.isObserved(number)) return
-    this.#observer.changed(number, place, wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined, item)
+    const interested = this.#observers.filter((observer) => observer.isObserved(number, this.name))
+    if (interested.length === 0) return
+    const found = wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined
+    const before = found && new ObservedItem(found)
+    const after = item && new ObservedItem(item)
+    for (const observer of interested) observer.changed(number, place, before, after, this.name)
   }
 
   /**

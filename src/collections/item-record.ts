@@ -96,7 +96,7 @@ export function decodeItem(record: Buffer): Item | Gone {
   if (flags & FLAG.gone) return { revision, position }
   const from = AT.id + idBytesOf(record)
   const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
-  return new Item(idOf(record), { text }, revision, position)
+  return new Item(idOf(record), { text }, revision, position, positionOf(record, AT.time))
 }
 
 export function isGone(record: Buffer): boolean {

@@ -13,12 +13,20 @@ export class Item {
   /** Position of its last event. */
   readonly position: Position
   #tag: string | undefined
+  readonly #timeMs: number
 
-  constructor(id: ItemId, { text }: Pick<Document, 'text'>, revision: number, position: Position) {
+  /** `timeMs` is only known of items that were read from the store or the journal. */
+  constructor(id: ItemId, { text }: Pick<Document, 'text'>, revision: number, position: Position, timeMs = 0) {
     this.id = id
     this.text = text
     this.revision = revision
     this.position = position
+    this.#timeMs = timeMs
+  }
+
+  /** When its last event happened, in milliseconds since 1970. */
+  get timeMs(): number {
+    return this.#timeMs
   }
 
   /** The id as text. Computed on each access for a number. */

@@ -1,6 +1,15 @@
-import { type DomainEvent, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import {
+  type DomainEvent,
+  type ItemEvent,
+  type ItemId,
+  isCreation,
+  isItemEvent,
+  type Position,
+} from '../events/event.ts'
+import type { Path } from '../json/paths.ts'
 import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
 import { type Gone, type Item, keyOf } from './item.ts'
+import { type KeyFields, naturalKeyOf } from './natural-key.ts'
 
 /** Looks up a durable collection. */
 export type FindCollection = (name: string) => CollectionState | undefined
@@ -11,12 +20,14 @@ export type FindCollection = (name: string) => CollectionState | undefined
  */
 export class Overlay {
   readonly #durable: FindCollection
+  readonly #keyFields: KeyFields
   readonly #layers = new Map<string, Layer>()
   #head: Position
   #reliedOn: Position = 0
 
-  constructor(durable: FindCollection, head: Position) {
+  constructor(durable: FindCollection, head: Position, keyFields: KeyFields = new Map()) {
     this.#durable = durable
+    this.#keyFields = keyFields
     this.#head = head
   }
 
@@ -56,12 +67,19 @@ export class Overlay {
   }
 
   #layer(name: string): Layer {
-    return new Layer(name, () => this.#durable(name), this.#rely)
+    return new Layer(name, () => this.#durable(name), this.#rely, this.#keyFields.get(name))
   }
 
   readonly #rely = (position: Position): void => {
     if (position > this.#reliedOn) this.#reliedOn = position
   }
+}
+
+interface Pending {
+  readonly event: DomainEvent
+  readonly position: Position
+  /** Those that another item has after the event. */
+  readonly naturalKeys: readonly string[]
 }
 
 /** A collection with changes that are not durable yet, above the durable one. */
@@ -75,13 +93,22 @@ class Layer implements CollectionState, FoldTarget {
   readonly #rely: (position: Position) => void
   readonly #changed = new Map<string, Item | Gone>()
   /** Changes that are not durable yet, oldest first, with the events' positions. */
-  readonly #pending: { readonly event: DomainEvent; readonly position: Position }[] = []
+  readonly #pending: Pending[] = []
+  readonly #keyFields: readonly Path[] | undefined
+  /** The keys of the items that have natural keys which changed; undefined where none has it any more. */
+  readonly #holders = new Map<string, { readonly key: string | undefined; readonly position: Position }>()
   #exists: boolean
   #isObject: boolean
   #existsSince: Position = 0
 
-  constructor(name: string, below: () => CollectionState | undefined, rely: (position: Position) => void) {
+  constructor(
+    name: string,
+    below: () => CollectionState | undefined,
+    rely: (position: Position) => void,
+    keyFields: readonly Path[] | undefined,
+  ) {
     this.name = name
+    this.#keyFields = keyFields
     this.#below = below
     this.#rely = rely
     const durable = below()
@@ -93,13 +120,16 @@ class Layer implements CollectionState, FoldTarget {
   }
 
   accept(event: DomainEvent, position: Position): void {
+    const naturalKeys =
+      this.#keyFields && isItemEvent(event) ? this.#changeHolders(event, position, this.#keyFields) : []
     evolve(this, event, position, 0)
-    this.#pending.push({ event, position })
+    this.#pending.push({ event, position, naturalKeys })
   }
 
   settle(upTo: Position): void {
     const after = this.#pending.findIndex(({ position }) => position > upTo)
-    for (const { event } of this.#pending.splice(0, after < 0 ? this.#pending.length : after)) {
+    for (const { event, naturalKeys } of this.#pending.splice(0, after < 0 ? this.#pending.length : after)) {
+      for (const one of naturalKeys) if ((this.#holders.get(one)?.position ?? upTo) <= upTo) this.#holders.delete(one)
       const key = isItemEvent(event) ? keyOf(event.id) : undefined
       const entry = key === undefined ? undefined : this.#changed.get(key)
       if (key !== undefined && entry && entry.position <= upTo) this.#changed.delete(key)
@@ -128,6 +158,32 @@ class Layer implements CollectionState, FoldTarget {
     if (!entry) return this.#below()?.get(key)
     this.#rely(entry.position)
     return entry
+  }
+
+  holderOf(naturalKey: string): string | undefined {
+    const changed = this.#holders.get(naturalKey)
+    if (!changed) return this.#below()?.holderOf(naturalKey)
+    this.#rely(changed.position)
+    return changed.key
+  }
+
+  /** The natural keys that another item has after an event. */
+  #changeHolders(event: ItemEvent, position: Position, fields: readonly Path[]): readonly string[] {
+    const key = keyOf(event.id)
+    const before = isCreation(event) ? undefined : this.get(key)
+    const old = isItem(before) ? naturalKeyOf(before.value, fields) : undefined
+    const now = 'item' in event ? naturalKeyOf(event.item.value, fields) : undefined
+    const changed: string[] = []
+    if (old === now) return changed
+    if (old !== undefined && this.holderOf(old) === key) {
+      this.#holders.set(old, { key: undefined, position })
+      changed.push(old)
+    }
+    if (now !== undefined) {
+      this.#holders.set(now, { key, position })
+      changed.push(now)
+    }
+    return changed
   }
 
   /** May be called only while no event is being flushed. */

@@ -7,7 +7,7 @@ import type { JsonObject } from '../json/value.ts'
 import type { List } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import type { BulkCommand } from './command.ts'
-import { creatingItems, type Rejected } from './create-items.ts'
+import { creatingItems, type NotCreatedItems } from './create-items.ts'
 import { type Accepted, checkName, isSingle } from './decide.ts'
 import { Deletions } from './deletions.ts'
 import type { Rules } from './rules.ts'
@@ -28,10 +28,10 @@ export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 /** The result of deciding a command on many items. */
 export interface BulkDecision {
   readonly events: List<DomainEvent>
-  readonly rejected: Rejected
+  readonly notCreated: NotCreatedItems
 }
 
-const NONE: Rejected = new Map()
+const NONE: NotCreatedItems = new Map()
 
 /** `selected` are the items that match the filters of DeleteItems. */
 export function* decideBulk(
@@ -45,11 +45,11 @@ export function* decideBulk(
       return yield* creatingItems(command, accepted, rules)
     case 'DeleteItems':
       if (!selected) throw unknown(command.collection)
-      return { events: yield* deletingItems(command, accepted, selected), rejected: NONE }
+      return { events: yield* deletingItems(command, accepted, selected), notCreated: NONE }
     case 'CreateCollection':
-      return { events: creatingCollection(command.collection, accepted), rejected: NONE }
+      return { events: creatingCollection(command.collection, accepted), notCreated: NONE }
     case 'RemoveCollection':
-      return { events: yield* removingCollection(command.collection, accepted), rejected: NONE }
+      return { events: yield* removingCollection(command.collection, accepted), notCreated: NONE }
     default:
       return command satisfies never
   }

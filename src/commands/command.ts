@@ -24,7 +24,12 @@ export type Patch =
 /** A requested change. Plain data, so that it can be sent to the leader of a cluster. */
 export type Command =
   | { readonly type: 'CreateItem'; readonly collection: string; readonly item: JsonObject }
-  | (OnItem & { readonly type: 'ReplaceItem'; readonly item: JsonObject })
+  | (OnItem & {
+      readonly type: 'ReplaceItem'
+      readonly item: JsonObject
+      /** The item stays as it is unless the other one has a later event time. */
+      readonly onlyIfNewer?: boolean
+    })
   | (OnItem & {
       readonly type: 'PatchItem'
       readonly patch: Patch

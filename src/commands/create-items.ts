@@ -1,26 +1,30 @@
 import { keyOf } from '../collections/item.ts'
 import { Overlay } from '../collections/overlay.ts'
 import { Refusal } from '../errors.ts'
-import type { DomainEvent } from '../events/event.ts'
+import type { DomainEvent, ItemId } from '../events/event.ts'
 import { own } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
-import { type Accepted, decide, withId } from './decide.ts'
+import { type Accepted, decideItem, isEvents, withId } from './decide.ts'
+import { latestItems } from './latest.ts'
 import type { Rules } from './rules.ts'
 
 export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>
 
-/** The rejected items of a batch by index. */
-export type Rejected = ReadonlyMap<number, Rejection>
+type Created = Extract<DomainEvent, { readonly item: unknown }>
+
+/** Why an item of a batch made no event: it was rejected, or is there already. */
+export type NotCreated = { readonly rejection: Rejection } | { readonly duplicateOf: ItemId }
+
+/** The items of a batch that made no event, by their index. */
+export type NotCreatedItems = ReadonlyMap<number, NotCreated>
 
 export interface CreatedItems {
   readonly events: List<DomainEvent>
-  readonly rejected: Rejected
+  readonly notCreated: NotCreatedItems
 }
-
-type Created = Extract<DomainEvent, { readonly item: unknown }>
 
 /** Items, or characters of their texts, decided in one step. */
 const STEP_ITEMS = 64
@@ -29,9 +33,9 @@ const STEP_CHARACTERS = 64 * 1024
 /** Decides a batch like many CreateItem commands, each on top of the previous ones. */
 export function* creatingItems(command: CreateItems, accepted: Accepted, rules: Rules): Steps<CreatedItems> {
   const { collection, items, isLenient } = command
-  const batch = new Overlay((name) => accepted.collection(name), 0)
+  const batch = new Overlay((name) => accepted.collection(name), 0, rules.keyFields)
   const events = new LongList<DomainEvent>()
-  const rejected = new Map<number, Rejection>()
+  const notCreated = new Map<number, NotCreated>()
   let decided = 0
   let characters = 0
   for (const [index, one] of items.entries()) {
@@ -42,7 +46,11 @@ export function* creatingItems(command: CreateItems, accepted: Accepted, rules: 
     }
     decided++
     try {
-      const made = yield* decide({ type: 'CreateItem', collection, item: itemOf(one) }, batch, rules)
+      const made = yield* decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, batch, rules)
+      if (!isEvents(made)) {
+        notCreated.set(index, { duplicateOf: made.id })
+        continue
+      }
       batch.accept(made)
       for (const event of made) {
         if ('item' in event) characters += event.item.text.length
@@ -51,31 +59,32 @@ export function* creatingItems(command: CreateItems, accepted: Accepted, rules: 
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       if (!isLenient) throw refusalAt(index, one, error)
-      rejected.set(index, rejectionOf(error))
+      notCreated.set(index, { rejection: rejectionOf(error) })
     }
   }
-  return { events, rejected }
+  for (const event of yield* latestItems(events, accepted, rules)) events.push(event)
+  return { events, notCreated }
 }
 
 /**
- * Recomputes which items of a stored batch were rejected: its events have the order of the batch, so each item is
- * either that of the next event or was rejected.
+ * Which items of a batch made no event when it was decided, from the events that it made then: they have the order of the
+ * batch, so each item is either that of the next event or made none.
  */
-export function* rejectedBefore(
+export function* notCreatedBefore(
   { collection, items }: CreateItems,
   events: Iterable<DomainEvent>,
   accepted: Accepted,
   rules: Rules,
-): Steps<Rejected> {
+): Steps<NotCreatedItems> {
   const created = new LongList<Created>()
-  for (const event of events) if (event.type === 'ItemCreated') created.push(event)
-  const rejected = new Map<number, Rejection>()
+  for (const event of events) if (event.collection === collection && 'item' in event) created.push(event)
+  const notCreated = new Map<number, NotCreated>()
   let next = 0
   for (const [index, one] of items.entries()) {
     yield
     const event = created.at(next)
     if (event && 'item' in one) {
-      const wanted = rules.clientIdsOnPost ? own(one.item, rules.idField) : undefined
+      const wanted = rules.clientIdsOnPost && event.type === 'ItemCreated' ? own(one.item, rules.idField) : undefined
       const isId = wanted === undefined || keyOf(wanted as string) === keyOf(event.id)
       if (isId && (yield* stringifySteps(yield* withId(one.item, event.id, rules))) === event.item.text) {
         next++
@@ -83,14 +92,19 @@ export function* rejectedBefore(
       }
     }
     try {
-      yield* decide({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
-      rejected.set(index, { code: 'Conflict', message: 'It was rejected by the first request.', faults: [] })
+      const made = yield* decideItem({ type: 'CreateItem', collection, item: itemOf(one) }, accepted, rules)
+      const rejection = {
+        code: 'Conflict',
+        message: 'It was rejected by the first request.',
+        faults: [],
+      } as const
+      notCreated.set(index, isEvents(made) ? { rejection } : { duplicateOf: made.id })
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      rejected.set(index, rejectionOf(error))
+      notCreated.set(index, { rejection: rejectionOf(error) })
     }
   }
-  return rejected
+  return notCreated
 }
 
 function itemOf(one: BatchItem) {

@@ -3,9 +3,12 @@ import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf }
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { Document } from '../json/document.ts'
+import { eventInstant } from '../json/event-time.ts'
+import { compareInstants } from '../json/instant.ts'
 import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
 import { parseSteps } from '../json/parse-steps.ts'
+import type { Path } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
@@ -14,6 +17,8 @@ import type { Steps } from '../slices.ts'
 import type { Command, Patch } from './command.ts'
 import { checkConditions } from './conditions.ts'
 import { InnerValue } from './inner-value.ts'
+import { latestItems } from './latest.ts'
+import { checkKey, holderOf, isDuplicate, taken } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 /** The accepted state, which decisions may query. */
@@ -21,12 +26,28 @@ export interface Accepted {
   collection(name: string): CollectionState
 }
 
-/** All rules about items. Deciding about a short item takes no step. */
-export function* decide(command: Command, accepted: Accepted, rules: Rules): Steps<readonly DomainEvent[]> {
+/** What comes of a command on an item: events, or none where the item stays as it is. */
+export type Decision = readonly DomainEvent[] | Item
+
+/** Decides a command; of several events the last is that of the item. A decision about a short item takes no step. */
+export function* decide(command: Command, accepted: Accepted, rules: Rules): Steps<Decision> {
+  const decision = yield* decideItem(command, accepted, rules)
+  if (!isEvents(decision) || !rules.latest.has(command.collection)) return decision
+  return [...(yield* latestItems(decision, accepted, rules)), ...decision]
+}
+
+export function isEvents(decision: Decision): decision is readonly DomainEvent[] {
+  return Array.isArray(decision)
+}
+
+/** Every rule of an item lives here: given what is so, what may happen next? */
+export function* decideItem(command: Command, accepted: Accepted, rules: Rules): Steps<Decision> {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
     case 'CreateItem': {
       if (collection.isObject) throw isSingle(collection.name)
+      const holder = holderOf(command.item, collection, rules)
+      if (holder) return yield* meet(holder, command.item, collection, rules)
       const id = newId(command.item, collection, rules)
       return yield* createItem(collection, id, command.item, rules)
     }
@@ -38,9 +59,12 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
         if (collection.isObject) throw isSingle(collection.name)
         if (!rules.upsertOnPut) throw missing(command.collection, command.key)
         const id = upsertedId(command.item, command.key, collection, rules)
+        checkKey(command.item, command.key, collection, rules)
         return yield* createItem(collection, id, command.item, rules)
       }
       if (before.id !== OBJECT_ID) checkSameId(own(command.item, rules.idField), before, 'the body')
+      if (command.onlyIfNewer && !isNewer(command.item, before, rules.times.get(collection.name))) return before
+      checkKey(command.item, before.key, collection, rules)
       const item = yield* checked(command.item, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
@@ -55,6 +79,7 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
+      checkKey(patched, before.key, collection, rules)
       const item = yield* checked(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
     }
@@ -68,6 +93,23 @@ export function* decide(command: Command, accepted: Accepted, rules: Rules): Ste
     default:
       return command satisfies never
   }
+}
+
+/** A new item has the natural key of one that is there. */
+function* meet(holder: Item, body: JsonObject, collection: CollectionState, rules: Rules): Steps<Decision> {
+  const { name } = collection
+  if (yield* isDuplicate(body, holder, rules.idField)) return holder
+  if (!rules.replacing.has(name)) throw taken(body, holder, name, rules.keyFields.get(name) ?? [])
+  const item = yield* checked(body, holder.id, name, rules)
+  return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
+}
+
+/** Whether an item has a later event time than the one that it is to replace, or that one has none. */
+function isNewer(item: JsonObject, before: Item, time: Path | undefined): boolean {
+  const then = time && eventInstant(before.value, time)
+  if (!then) return true
+  const now = eventInstant(item, time)
+  return now !== undefined && compareInstants(now, then) > 0
 }
 
 function* createItem(

@@ -3,13 +3,15 @@ import { type FindCollection, Overlay } from '../collections/overlay.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { isLarge, type Journal, lastPosition, type Origin, partKey, type Recorded } from '../events/journal.ts'
-import type { List } from '../long-list.ts'
+import { type List, LongList } from '../long-list.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { type Answered, type AnsweredRequest, nameOf } from './answered.ts'
 import { type BulkDecision, decideBulk, type Select } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
-import { type Rejected, rejectedBefore } from './create-items.ts'
-import { decide } from './decide.ts'
+import { type NotCreatedItems, notCreatedBefore } from './create-items.ts'
+import { decide, isEvents } from './decide.ts'
+import { latestItems } from './latest.ts'
+import { checkKeys } from './natural-keys.ts'
 import { eventsOfWrite } from './recorded-write.ts'
 import { type Restoration, restoring } from './restore.ts'
 import type { Rules } from './rules.ts'
@@ -17,10 +19,11 @@ import { type Edit, Merge, type MergeConflict } from './take-in.ts'
 
 /** The result of a command on an item, durable and readable. */
 export interface Outcome {
-  /** Position of the write's last event. */
+  /** Of the write's last event, or of the state that was looked at when nothing was written. */
   readonly position: Position
-  readonly event: ItemEvent
-  /** The item after the event; undefined after a deletion. */
+  /** Undefined when nothing was written, as the item is to stay as it is. */
+  readonly event: ItemEvent | undefined
+  /** The item as it is then; undefined after a deletion. */
   readonly item: Item | undefined
 }
 
@@ -36,7 +39,7 @@ export interface MergeOutcome {
   /** Position of the last event before the edit's first event. */
   readonly basis: Position
   readonly events: number
-  /** The first and the last position of each write. */
+  /** The first and the last position of what each write has from the file. */
   readonly writes: readonly (readonly [Position, Position])[]
   readonly conflicts: readonly MergeConflict[]
 }
@@ -54,7 +57,7 @@ export interface BulkOutcome {
   readonly position: Position
   /** The events that were, or would be, appended. */
   readonly events: List<DomainEvent>
-  readonly rejected: Rejected
+  readonly notCreated: NotCreatedItems
 }
 
 const NOTHING_ANSWERED: Pick<Answered, 'find'> = { find: () => undefined }
@@ -108,7 +111,11 @@ export class CommandHandler {
     this.#now = now
     this.#answered = answered
     this.#select = select
-    this.#overlay = new Overlay(durable, journal.head)
+    this.#overlay = this.#overlayAt(journal.head)
+  }
+
+  #overlayAt(head: Position): Overlay {
+    return new Overlay(this.#durable, head, this.#rules.keyFields)
   }
 
   /** Called when a write is durable and the projections have it. */
@@ -117,7 +124,7 @@ export class CommandHandler {
     if (last <= this.#overlay.head) this.#overlay.settle(recorded.events, last)
     else {
       // Another node decided this write, so nothing that this node accepted is valid.
-      this.#overlay = new Overlay(this.#durable, last)
+      this.#overlay = this.#overlayAt(last)
       this.#inFlight = []
     }
   }
@@ -162,25 +169,45 @@ export class CommandHandler {
     const writes: [Position, Position][] = []
     let basis: Position | undefined
     let events = 0
-    const write = async (decided: (accepted: Overlay) => Steps<List<DomainEvent>>, who: Origin): Promise<void> => {
+    const write = async (merging: (accepted: Overlay) => Steps<List<DomainEvent>>, who: Origin): Promise<void> => {
       await this.#decideAlone(async () => {
         const { head } = this.#overlay
-        const made = await this.#slices.run(() => decided(this.#overlay))
+        const { edited, made } = await this.#slices.run(() => this.#edited(merging(this.#overlay)))
         basis ??= head
         if (made.length === 0) return { appended: undefined, outcome: undefined }
         events += made.length
-        writes.push([head + 1, head + made.length])
+        writes.push([head + 1, head + edited.length])
         return { appended: this.#appendFrom(head, made, who), outcome: undefined }
       })
     }
     return {
       part: () =>
-        write((accepted) => merge.part(accepted), { ...origin, ...(origin.key && { key: partKey(origin.key) }) }),
+        write((accepted) => merge.part(accepted), {
+          ...origin,
+          ...(origin.key && { key: partKey(origin.key) }),
+        }),
       rest: async () => {
         await write((accepted) => merge.rest(accepted), origin)
         return { basis: basis ?? 0, events, writes, conflicts: merge.conflicts }
       },
     }
+  }
+
+  /** What an edit makes, and the latest items that follow from it, which the file does not show. */
+  *#edited(
+    merging: Steps<List<DomainEvent>>,
+  ): Steps<{ readonly edited: List<DomainEvent>; readonly made: List<DomainEvent> }> {
+    const edited = yield* merging
+    yield* checkKeys(edited, this.#overlay, this.#rules, 'Invalid')
+    const latest = yield* latestItems(edited, this.#overlay, this.#rules)
+    if (latest.length === 0) return { edited, made: edited }
+    const made = new LongList<DomainEvent>()
+    for (const event of edited) {
+      made.push(event)
+      yield
+    }
+    for (const event of latest) made.push(event)
+    return { edited, made }
   }
 
   /** Restores an earlier state in one write. With `isDryRun` nothing is written. */
@@ -224,12 +251,13 @@ export class CommandHandler {
   }
 
   async #write(command: Command, origin: Origin): Promise<Outcome> {
-    const { recorded } = await this.#decideAndAppend(
+    const { head, decided, recorded } = await this.#decideAndAppend(
       () => decide(command, this.#overlay, this.#rules),
-      (events) => events,
+      (decision) => (isEvents(decision) ? decision : []),
       origin,
     )
-    return this.outcomeOf(recorded as Recorded)
+    if (recorded || isEvents(decided)) return this.outcomeOf(recorded as Recorded)
+    return { position: head, event: undefined, item: decided }
   }
 
   async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {
@@ -308,7 +336,7 @@ export class CommandHandler {
       () => {
         // Everything accepted after the failed write fails with it, and retries are decided anew.
         if (this.#overlay !== overlay) return
-        this.#overlay = new Overlay(this.#durable, this.#journal.head)
+        this.#overlay = this.#overlayAt(this.#journal.head)
         this.#inFlight = []
       },
     )
@@ -331,11 +359,11 @@ export class CommandHandler {
 
   async #answerBulkAgain(command: BulkCommand, { position }: AnsweredRequest): Promise<BulkOutcome> {
     const events = await eventsOfWrite(this.#journal, position)
-    const rejected =
+    const notCreated =
       command.type === 'CreateItems'
-        ? await this.#slices.run(() => rejectedBefore(command, events, this.#overlay, this.#rules))
+        ? await this.#slices.run(() => notCreatedBefore(command, events, this.#overlay, this.#rules))
         : new Map<number, never>()
-    return { position, events, rejected }
+    return { position, events, notCreated }
   }
 }
 

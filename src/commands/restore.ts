@@ -5,6 +5,7 @@ import { Refusal } from '../errors.ts'
 import { OBJECT_ID } from '../events/event.ts'
 import type { Steps } from '../slices.ts'
 import type { Accepted } from './decide.ts'
+import { checkKeys } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './take-in.ts'
 
@@ -35,7 +36,9 @@ const AS_TEXT: Sameness = {
 /** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */
 export function* restoring(restoration: Restoration, accepted: Accepted, rules: Rules): Steps<TakenIn> {
   const edit = yield* editOf(restoration, accepted)
-  return yield* takingIn(edit, accepted, rules, AS_TEXT)
+  const taken = yield* takingIn(edit, accepted, rules, AS_TEXT)
+  yield* checkKeys(taken.events, accepted, rules, 'Conflict')
+  return taken
 }
 
 /** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */

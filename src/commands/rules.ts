@@ -1,5 +1,13 @@
+import type { KeyFields } from '../collections/natural-key.ts'
 import type { Fault } from '../errors.ts'
+import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
+
+/** Another collection has the newest item of each value of a field, with that value as its id. */
+export interface Latest {
+  readonly in: string
+  readonly by: Path
+}
 
 /** The settings that apply to writes. */
 export interface Rules {
@@ -10,6 +18,13 @@ export interface Rules {
   /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
   readonly patchOperations: number
+  readonly keyFields: KeyFields
+  /** The collections in which POST replaces a different item that has the same natural key. */
+  readonly replacing: ReadonlySet<string>
+  /** The field of the event time, by collection. */
+  readonly times: ReadonlyMap<string, Path>
+  /** By the collection of the readings. */
+  readonly latest: ReadonlyMap<string, Latest>
   /** Whether the collection has a JSON Schema; without one, items need not be parsed. */
   readonly hasSchema: (collection: string) => boolean
   /** The errors of an item according to the collection's JSON Schema. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { BatchItem } from '../commands/command.ts'
+import type { BatchItem, Rejection } from '../commands/command.ts'
 import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { decodeText, parseJson } from '../json/parse.ts'
@@ -76,36 +76,60 @@ export class Batches {
     const outcome = await handler.bulk(command, originOf(request, await slices.run(() => digestOf(bytes))))
     reply.position = outcome.position
     if (!isLenient) {
-      reply.json(await slices.run(() => idsOf(outcome)), 201)
+      const areDuplicates = outcome.events.length === 0 && outcome.notCreated.size > 0
+      reply.json(await slices.run(() => idsOf(outcome, items, collection)), areDuplicates ? 200 : 201)
       return
     }
     reply.set('Preference-Applied', 'handling=lenient')
-    reply.json(await slices.run(() => resultsOf(outcome, items)))
+    reply.json(await slices.run(() => resultsOf(outcome, items, collection)))
   }
 }
 
-function* idsOf({ events }: BulkOutcome): Steps<string> {
-  return yield* stringifySteps({ ids: createdIn(events) })
+/** The ids of the items of a batch, in its order. */
+function* idsOf(outcome: BulkOutcome, items: readonly BatchItem[], collection: string): Steps<string> {
+  const ids: ItemId[] = []
+  for (const result of resultsIn(outcome, items.length, collection)) {
+    if ('id' in result) ids.push(result.id)
+    yield
+  }
+  return yield* stringifySteps({ ids })
 }
 
-function createdIn(events: Iterable<DomainEvent>): readonly ItemId[] {
-  const ids: ItemId[] = []
-  for (const event of events) if (event.type === 'ItemCreated') ids.push(event.id)
-  return ids
+type Result =
+  | { readonly status: 'created' | 'replaced' | 'duplicate'; readonly id: ItemId }
+  | { readonly status: 'rejected'; readonly rejection: Rejection }
+
+/** What became of each item of a batch, in its order. */
+function* resultsIn({ events, notCreated }: BulkOutcome, count: number, collection: string): Generator<Result> {
+  const made = events[Symbol.iterator]()
+  for (let index = 0; index < count; index++) {
+    const reason = notCreated.get(index)
+    if (reason && 'rejection' in reason) yield { status: 'rejected', ...reason }
+    else if (reason) yield { status: 'duplicate', id: reason.duplicateOf }
+    else yield madeNext(made, collection)
+  }
+}
+
+/** The result of the next event of an item of the collection. */
+function madeNext(events: Iterator<DomainEvent>, collection: string): Result {
+  for (let next = events.next(); !next.done; next = events.next()) {
+    const event = next.value
+    if (event.collection !== collection || !('item' in event)) continue
+    return { status: event.type === 'ItemCreated' ? 'created' : 'replaced', id: event.id }
+  }
+  throw new Error('a batch made fewer events than it has items')
 }
 
 /** A result for each item of the batch, in order. */
-function* resultsOf({ events, rejected }: BulkOutcome, items: readonly BatchItem[]): Steps<string> {
-  const created = createdIn(events)
+function* resultsOf(outcome: BulkOutcome, items: readonly BatchItem[], collection: string): Steps<string> {
   const texts: string[] = []
-  let next = 0
-  for (const [index, { line }] of items.entries()) {
-    const rejection = rejected.get(index)
+  for (const result of resultsIn(outcome, items.length, collection)) {
+    const line = items[texts.length]?.line
     const at = line === undefined ? {} : { line }
-    if (rejection) {
-      texts.push(JSON.stringify({ status: 'rejected', ...at, problem: problemIn(rejection) }))
+    if (result.status === 'rejected') {
+      texts.push(JSON.stringify({ status: 'rejected', ...at, problem: problemIn(result.rejection) }))
       yield
-    } else texts.push(JSON.stringify({ status: 'created', ...at, id: created[next++] }))
+    } else texts.push(JSON.stringify({ status: result.status, ...at, id: result.id }))
   }
   return `{"results":[${texts.join(',')}]}`
 }

@@ -9,6 +9,7 @@ import type { Answer } from '../projections/query/answer.ts'
 import type { Reading } from '../projections/query/index/reading.ts'
 import type { Queries } from '../projections/query/queries.ts'
 import { ALL, PAGING, type Parameter, type Query } from '../projections/query/query.ts'
+import { RECEIVED, withReceived } from '../projections/query/received.ts'
 import { ResultCursor } from '../projections/query/result-cursor.ts'
 import { type Asker, Slices, type Steps } from '../slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
@@ -123,7 +124,10 @@ export class Exports {
   ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
     const { queries, askerOf } = this.#options
     const asker = askerOf(request)
-    if (!query.grouping) return queries.find(reading, query, asker)
+    if (!query.grouping) {
+      const { items, total } = await queries.find(reading, query, asker)
+      return { items: items.map((item) => shownOf(item, query)), total }
+    }
     const { text, total } = await queries.answer(reading, query, asker)
     return { items: await this.#slices.run(() => rowsOf(text, form, query), asker), total }
   }
@@ -248,6 +252,13 @@ function isForAll(parameters: readonly Parameter[]): boolean {
   return first.value === 'true'
 }
 
+type Timed = ItemText & { readonly timeMs: number }
+
+/** An item as the fields are selected from it. */
+function shownOf(item: Timed, { fields }: Query): ItemText {
+  return fields?.has(RECEIVED) ? { text: withReceived(item.text, item.timeMs) } : item
+}
+
 function found(reading: Reading, query: Query): Source {
   const { items } = reading
   const cursor = new ResultCursor(reading, query)
@@ -265,8 +276,8 @@ function found(reading: Reading, query: Query): Source {
     let characters = 0
     let at = index
     while (at < places.length && part.length < PART_ITEMS && characters < PART_CHARACTERS) {
-      const item = items.uncachedAt(places[at++] as number) as ItemText
-      part.push(item)
+      const item = items.uncachedAt(places[at++] as number) as Timed
+      part.push(shownOf(item, query))
       characters += item.text.length
       if (part.length % READ === 0) yield
     }

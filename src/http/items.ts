@@ -1,10 +1,10 @@
 import type { Command } from '../commands/command.ts'
-import type { CommandHandler, Outcome } from '../commands/handler.ts'
+import type { CommandHandler } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
-import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
+import { OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { tagOf } from '../json/tag.ts'
-import { collectionPath, itemPath } from '../projections/address.ts'
+import { collectionPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import { AnswerCache } from '../projections/query/answer-cache.ts'
 import type { AnsweredAt, Queries, QuerySource } from '../projections/query/queries.ts'
@@ -28,9 +28,10 @@ import {
   originOf,
   parametersOf,
   refuseUnheeded,
-  wantsRepresentation,
+  wantsOnlyIfNewer,
 } from './requests.ts'
 import { allowOf, notAllowed } from './resource.ts'
+import { answerWith } from './written-items.ts'
 
 export interface ItemsOptions {
   readonly views: Views
@@ -166,7 +167,10 @@ export function apiResources({
 
   async function replaceItem(request: ApiRequest, reply: Reply): Promise<void> {
     const body = await readBody(request, [JSON_TYPE], slices)
-    await write(request, reply, body, { type: 'ReplaceItem', ...target(request), item: parseItem(body) })
+    const to = target(request)
+    const onlyIfNewer = wantsOnlyIfNewer(request.headers) && queries.timeOf(to.collection) !== undefined
+    const item = parseItem(body)
+    await write(request, reply, body, { type: 'ReplaceItem', ...to, item, ...(onlyIfNewer && { onlyIfNewer }) })
   }
 
   async function patchItem(request: ApiRequest, reply: Reply): Promise<void> {
@@ -237,7 +241,7 @@ export function apiResources({
     const time = queries.timeOf(name)
     const query = parseQuery(parameters, limits, { time, now: nowMs })
     // Filters relative to now change without an event.
-    return { query, isTagged: !time || !mayBeRelative(parameters) }
+    return { query, isTagged: !(time || query.namesReceived) || !mayBeRelative(parameters) }
   }
 
   /** A page of the collection, in the present or past. */
@@ -318,7 +322,7 @@ export function apiResources({
     refuseUnheeded(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes ?? new Uint8Array()))
     reply.position = outcome.position
-    answerWith(outcome, request, reply, idField)
+    answerWith(outcome, command, request, reply, idField)
   }
 }
 
@@ -346,20 +350,4 @@ function target({ path, headers }: ApiRequest) {
     ifMatch: parseTags(headers['if-match']),
     ifNoneMatch: parseTags(headers['if-none-match']),
   }
-}
-
-function answerWith({ event, item }: Outcome, { headers }: ApiRequest, reply: Reply, idField: string): void {
-  if (!item) {
-    reply.status = 204
-    return
-  }
-  reply.set('ETag', item.tag)
-  const created = isCreation(event)
-  if (created) reply.set('Location', itemPath(event.collection, item.key))
-  const isWanted = wantsRepresentation(headers)
-  if (isWanted) reply.set('Preference-Applied', 'return=representation')
-  // A created single object has no id to return.
-  if (isWanted || (created && item.id === OBJECT_ID)) reply.json(item.text, created ? 201 : 200)
-  else if (created) reply.json(JSON.stringify({ [idField]: item.id }), 201)
-  else reply.status = 204
 }

@@ -48,6 +48,11 @@ export function wantsLenient(headers: IncomingHttpHeaders): boolean {
   return prefers(headers, /^\s*handling\s*=\s*"?lenient"?\s*(;|$)/i)
 }
 
+/** Whether a PUT is to leave an item as it is that has the same event time or a later one. */
+export function wantsOnlyIfNewer(headers: IncomingHttpHeaders): boolean {
+  return prefers(headers, /^\s*only-if-newer\s*(;|$)/i)
+}
+
 function prefers({ prefer }: IncomingHttpHeaders, wanted: RegExp): boolean {
   return (
     prefer !== undefined &&
@@ -85,6 +90,7 @@ export function originOf(
     Buffer.from(body).toString('latin1'),
     // Only writes of many items use this preference.
     ...(wantsLenient(headers) ? ['lenient'] : []),
+    ...(method === 'PUT' && wantsOnlyIfNewer(headers) ? ['only-if-newer'] : []),
     ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
   ]
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }

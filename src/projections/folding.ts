@@ -1,6 +1,7 @@
 import { evolve } from '../collections/collection.ts'
-import { Draft, storedCollections } from '../collections/draft.ts'
+import { Draft, storedCollections, type TableObserver } from '../collections/draft.ts'
 import { keyOf } from '../collections/item.ts'
+import type { NaturalKeys } from '../collections/natural-keys.ts'
 import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
 import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { TAG, tableKey } from '../store/keys.ts'
@@ -31,6 +32,7 @@ export interface FoldingOptions {
   readonly store: Store
   readonly projections: readonly StoredProjection[]
   readonly indexes: StoredIndexes
+  readonly naturalKeys: NaturalKeys
   /** Stores additional data with the state, in its transaction. */
   readonly save: (state: StoredState) => void
   readonly wants?: ((event: DomainEvent) => boolean) | undefined
@@ -57,6 +59,7 @@ export function storedState(store: Store): StoredState {
 /** Applies the writes of the journal to the collections in the store. */
 export class Folding {
   readonly #options: FoldingOptions
+  readonly #observers: readonly TableObserver[]
   /** The last committed state. */
   #state: StoredState
   #applied: Position = 0
@@ -74,6 +77,7 @@ export class Folding {
 
   constructor(options: FoldingOptions) {
     this.#options = options
+    this.#observers = [options.indexes, options.naturalKeys]
     this.#state = storedState(options.store)
     this.#shown = this.#state.visible
     this.#beginAgain()
@@ -174,7 +178,7 @@ export class Folding {
     this.#numbers.clear()
     for (const [number, facts] of storedCollections(store)) {
       this.#numbers.set(facts.name, number)
-      const draft = new Draft(store, facts, this.#options.indexes)
+      const draft = new Draft(store, facts, this.#observers)
       this.#drafts.set(number, draft)
       if (applied > this.#shown) this.#touched.set(number, draft.unknown())
     }
@@ -207,10 +211,7 @@ export class Folding {
       this.#numbers.set(name, number)
       const none = { exists: false, isObject: undefined, nextId: 0, textIds: 0 }
       const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
-      this.#drafts.set(
-        number,
-        new Draft(this.#options.store, { name, ...nothing, table: number }, this.#options.indexes),
-      )
+      this.#drafts.set(number, new Draft(this.#options.store, { name, ...nothing, table: number }, this.#observers))
     }
     const draft = this.#drafts.get(number) as Draft
     this.#touched.set(number, draft)

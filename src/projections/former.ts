@@ -213,10 +213,10 @@ async function changedSince(
   let read = 0
   for await (const found of lastEvents(journal, from, at)) {
     if (++read % ROWS === 0) await rest()
-    const { item: place, event, position } = found
+    const { item: place, event, position, timeMs } = found
     if (!('item' in event))
       throw new Corruption(`The journal deletes an item at position ${position} that the store has at ${at}.`)
-    changed.set(place, new Item(event.id, event.item, event.revision, position))
+    changed.set(place, new Item(event.id, event.item, event.revision, position, timeMs))
     characters += event.item.text.length
     if (characters > MOST_CHARACTERS) return undefined
   }

@@ -161,15 +161,20 @@ export async function* lastEvents<Item>(
   journal: Pick<Journal, 'read'>,
   from: ReadonlyMap<Position, Item>,
   at: Position,
-): AsyncGenerator<{ readonly item: Item; readonly event: ItemEvent; readonly position: Position }> {
+): AsyncGenerator<{
+  readonly item: Item
+  readonly event: ItemEvent
+  readonly position: Position
+  readonly timeMs: number
+}> {
   for (let wanted = from; wanted.size > 0; ) {
     const before = new Map<Position, Item>()
     const runs = runsOf([...wanted.keys()].sort((a, b) => a - b))
     for (const together of readTogether(runs)) {
       for (const [index, read] of (await Promise.all(together.map((run) => eventsAt(journal, run)))).entries()) {
-        for (const [position, event] of read) {
+        for (const [position, event, timeMs] of read) {
           const item = wanted.get(position) as Item
-          if (position <= at) yield { item, event, position }
+          if (position <= at) yield { item, event, position, timeMs }
           else before.set(event.prior, item)
         }
         for (const position of together[index]?.slice(read.length) ?? []) {
@@ -211,13 +216,13 @@ function* readTogether(runs: readonly (readonly Position[])[]): Generator<readon
 async function eventsAt(
   journal: Pick<Journal, 'read'>,
   positions: readonly Position[],
-): Promise<readonly (readonly [Position, ItemEvent])[]> {
-  const found: (readonly [Position, ItemEvent])[] = []
+): Promise<readonly (readonly [Position, ItemEvent, number])[]> {
+  const found: (readonly [Position, ItemEvent, number])[] = []
   let characters = 0
   for await (const recorded of journal.read(positions[0] as Position, positions.at(-1) as Position)) {
     for (const [position, event] of positioned(recorded)) {
       if (position !== positions[found.length] || !isItemEvent(event)) continue
-      found.push([position, event])
+      found.push([position, event, Date.parse(recorded.time)])
       if ('item' in event) characters += event.item.text.length
     }
     if (characters > MOST_CHARACTERS) return found

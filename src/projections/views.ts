@@ -1,6 +1,8 @@
 import { Collection, type CollectionFacts, type PinnedCollection } from '../collections/collection.ts'
 import { type Draft, storedCollections } from '../collections/draft.ts'
 import { ItemCache } from '../collections/item-cache.ts'
+import type { KeyFields } from '../collections/natural-key.ts'
+import { NaturalKeys } from '../collections/natural-keys.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
@@ -40,6 +42,7 @@ const REPLAYED_TOGETHER = 256
 export class Views {
   readonly store: Store
   readonly indexes: StoredIndexes
+  readonly #naturalKeys: NaturalKeys
   readonly #projections: StoredProjection[] = []
   readonly #folding: Folding
   /** By number, in the order of creation, including removed ones. */
@@ -52,14 +55,16 @@ export class Views {
   #isFull = false
   #isEnding = false
 
-  /** `wants` selects events; by default all. */
-  constructor(store: Store, wants?: (event: DomainEvent) => boolean) {
+  /** `wants` says which events are of interest; without it all are. `keyFields` are the natural keys that commands look up. */
+  constructor(store: Store, wants?: (event: DomainEvent) => boolean, keyFields: KeyFields = new Map()) {
     this.store = store
+    this.#naturalKeys = new NaturalKeys(store, keyFields)
     this.indexes = new StoredIndexes(store, () => this.applied)
     this.#folding = new Folding({
       store,
       projections: this.#projections,
       indexes: this.indexes,
+      naturalKeys: this.#naturalKeys,
       save: (state) => this.#saveMark(state),
       show: (drafts) => this.#show(drafts),
       wants,
@@ -145,6 +150,7 @@ export class Views {
   end(): void {
     this.#isEnding = true
     this.indexes.end()
+    this.#naturalKeys.end()
   }
 
   /** `put` and `show` in one call. */
@@ -172,6 +178,22 @@ export class Views {
       }
       await this.#fullDisk()
     }
+  }
+
+  /** Whether all natural keys are there to be looked up. */
+  get hasNaturalKeys(): boolean {
+    return this.#naturalKeys.isBuilt
+  }
+
+  /**
+   * Builds the natural keys that are not there. Nothing may be written meanwhile.
+   * @throws {Refusal} `Conflict` when two items have the same one.
+   */
+  buildNaturalKeys(): Promise<void> {
+    return this.#naturalKeys.build(
+      (name) => this.find(name),
+      (work) => this.onceRoom(() => this.store.transaction(work)),
+    )
   }
 
   /** Stores the writes of a journal in batches; fails if there is no space. */
@@ -287,7 +309,7 @@ export class Views {
   }
 
   #add(number: number, facts: CollectionFacts): void {
-    const collection = new Collection(this.store, facts, () => this.#shown.visible, this.#cache)
+    const collection = new Collection(this.store, facts, () => this.#shown.visible, this.#cache, this.#naturalKeys)
     this.#collections.set(number, collection)
     this.#byName.set(facts.name, collection)
   }
@@ -317,21 +339,17 @@ export class Views {
   }
 }
 
-/** The collections right after an event, plus those later events that `later` selects. */
+/** What the events from some positions up to others make of the collections. */
 export async function collectionsAt(
   directory: string,
   journal: Pick<Journal, 'read'>,
-  position: Position,
-  until: Position,
-  later: (recorded: Recorded) => boolean,
+  ranges: readonly (readonly [Position, Position])[],
 ): Promise<Picture> {
   const past = Views.temporary(directory)
   await past.buildAll(wanted())
   return past.picture()
 
   async function* wanted(): AsyncGenerator<Recorded> {
-    yield* journal.read(1, position)
-    if (position === until) return
-    for await (const recorded of journal.read(position + 1, until)) if (later(recorded)) yield recorded
+    for (const [from, to] of ranges) if (from <= to) yield* journal.read(from, to)
   }
 }

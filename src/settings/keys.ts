@@ -100,7 +100,9 @@ export const KEYS = {
     0,
     'bytes that the indexes of queries may take together in the store; 0: half of what the items take',
   ),
-  Collections: collections('by collection, the indexes that it has from the start, and the field of the event time'),
+  Collections: collections(
+    'by collection, the indexes that it has from the start, the field of the event time, the natural key, the latest items and the schema',
+  ),
   'Limits.ScanSeconds': integer(30, 1, 'seconds that a query without a matching index may take, except for admins'),
   'Limits.PatchOperations': integer(1000, 1, 'operations of a JSON Patch'),
   'Limits.Connections': integer(

@@ -1,5 +1,5 @@
-import { type Path, parsePath, splitList } from '../json/paths.ts'
 import { isArray, isObject, type JsonValue } from '../json/value.ts'
+import { COLLECTIONS_FORM, type CollectionSettings, readCollection } from './collections.ts'
 
 /** The description of a setting. */
 export interface Key<Value> {
@@ -180,42 +180,20 @@ export function hours(text: string): Key<{ readonly from: number; readonly until
   }
 }
 
-/** Settings of collections: `{"<collection>": {"Indexes": ["<field>,<field>"], "Time": "<field>"}}`. */
+/** Settings of collections, by their names. */
 export function collections(text: string): Key<Readonly<Record<string, CollectionSettings>> | undefined> {
   return {
     type: 'json',
     default: undefined,
     text,
-    expects:
-      'an object of {"Indexes": ["<field>,<field>"], "Time": "<field>"} by collection, with at most four fields each and 16 indexes',
+    expects: COLLECTIONS_FORM,
     read: (value, isText) => {
       const all = isText ? parsed(String(value)) : value
       if (!isObject(all)) return undefined
-      const read = Object.entries(all).map(([name, one]) => [name, collectionSettings(one as JsonValue)] as const)
+      const read = Object.entries(all).map(([name, one]) => [name, readCollection(one as JsonValue)] as const)
       return read.every(([, one]) => one) ? (Object.fromEntries(read) as Record<string, CollectionSettings>) : undefined
     },
   }
-}
-
-export interface CollectionSettings {
-  /** The fields of each index. */
-  readonly indexes: readonly (readonly Path[])[]
-  /** The field of the event time. */
-  readonly time?: Path
-}
-
-const MOST_INDEXES = 16
-const MOST_FIELDS = 4
-const COLLECTION_KEYS = ['Indexes', 'Time']
-
-function collectionSettings(value: JsonValue): CollectionSettings | undefined {
-  if (!isObject(value) || Object.keys(value).some((name) => !COLLECTION_KEYS.includes(name))) return undefined
-  const { Indexes: indexes = [], Time: time } = value
-  if (time !== undefined && (typeof time !== 'string' || time === '')) return undefined
-  if (!isArray(indexes) || indexes.length > MOST_INDEXES) return undefined
-  const fields = indexes.map((one) => (typeof one === 'string' ? splitList(one) : []))
-  if (!fields.every(({ length }) => length > 0 && length <= MOST_FIELDS)) return undefined
-  return { indexes: fields.map((list) => list.map(parsePath)), ...(time !== undefined && { time: parsePath(time) }) }
 }
 
 function parsed(text: string): JsonValue | undefined {

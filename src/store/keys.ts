@@ -9,6 +9,7 @@ import { POSITION_BYTES, putPosition } from './bytes.ts'
 export const TAG = {
   state: 1,
   collection: 2,
+  naturalKey: 3,
   place: 4,
   gaps: 5,
   step: 6,

@@ -78,9 +78,9 @@ async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
 test('a batch is one write: its items get ids in its order', async () => {
   for (const count of [1, 64, 65, 5000]) {
     const { bulk, items, journal } = handlerWith()
-    const { position, events, rejected } = await bulk(batch(numbers(count)))
+    const { position, events, notCreated } = await bulk(batch(numbers(count)))
     assert.equal(events.length, count + 1)
-    assert.equal(rejected.size, 0)
+    assert.equal(notCreated.size, 0)
     assert.equal(position, count + 1)
     assert.equal(journal.head, count + 1)
     assert.deepEqual(
@@ -120,14 +120,14 @@ test('all items of a batch are created, or none: the refusal names the item', as
 test('a lenient batch leaves out what cannot be created', async () => {
   const { bulk, items } = handlerWith({ clientIdsOnPost: true })
   const malformed = { code: 'Invalid', message: 'no', faults: [] } as const
-  const { rejected, position } = await bulk({
+  const { notCreated, position } = await bulk({
     type: 'CreateItems',
     collection: 'things',
     items: [{ item: { id: 'a' } }, { rejection: malformed }, { item: { id: 'a', again: 1 } }, { item: { id: 'b' } }],
     isLenient: true,
   })
   assert.deepEqual(
-    [...rejected].map(([index, { code }]) => [index, code]),
+    [...notCreated].map(([index, reason]) => [index, 'rejection' in reason && reason.rejection.code]),
     [
       [1, 'Invalid'],
       [2, 'Conflict'],
@@ -151,14 +151,14 @@ test('a retry of a batch with its Idempotency-Key gets the first outcome, with i
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
   const sent = batch([{ id: 'taken', n: 1 }, { id: 'x', n: 1 }, ...numbers(3000), { id: 'x', n: 1 }], true)
   const first = await bulk(sent, origin)
-  assert.deepEqual([...first.rejected.keys()], [0, 3002])
+  assert.deepEqual([...first.notCreated.keys()], [0, 3002])
   await handler.handle({ type: 'DeleteItem', collection: 'things', key: 'taken' }, ORIGIN)
   const { head } = journal
   const again = await bulk(sent, origin)
   assert.equal(journal.head, head)
   assert.equal(again.position, first.position)
   assert.deepEqual([...again.events], [...first.events])
-  assert.deepEqual([...again.rejected.keys()], [0, 3002])
+  assert.deepEqual([...again.notCreated.keys()], [0, 3002])
   assert.equal(items().length, 3001)
   const other = await refusalOf(bulk(sent, { ...origin, request: 'other' }))
   assert.equal(other.code, 'Unprocessable')

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from '../../src/commands/command.ts'
-import { decide } from '../../src/commands/decide.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
 import { atOnce } from '../../src/slices.ts'
 import { viewsOf } from '../support/collections.ts'
-import { accepted, begun, created, deleted, given, patched, RULES, replaced } from '../support/decider.ts'
+import { accepted, begun, created, deleted, eventsOf, given, patched, RULES, replaced } from '../support/decider.ts'
 
 const create = (item: JsonObject): Command => ({ type: 'CreateItem', collection: 'things', item })
 const replace = (key: string, item: JsonObject, conditions: object = {}): Command => ({
@@ -60,7 +59,7 @@ test('POST takes the id after the highest ever used', () => {
 })
 
 test('POST overwrites the id of the client, and keeps its place in the item', () => {
-  const [, event] = atOnce(decide(create({ name: 'Ann', id: 'mine', age: 7 }), accepted([]), RULES))
+  const [, event] = eventsOf(create({ name: 'Ann', id: 'mine', age: 7 }), accepted([]), RULES)
   assert.ok(event && 'item' in event)
   assert.equal(JSON.stringify(event.item), '{"name":"Ann","id":0,"age":7}')
 })
@@ -144,7 +143,7 @@ test('PUT of a missing item is refused, unless it is to be created', () => {
 
 test('an upserted id has the type of the body, else it is an integer where it spells one and no other id is text', () => {
   const upserted = (key: string, body: JsonObject, ...before: readonly DomainEvent[]) => {
-    const events = atOnce(decide(replace(key, body), accepted([begun, ...before]), { ...RULES, ...UPSERT }))
+    const events = eventsOf(replace(key, body), accepted([begun, ...before]), { ...RULES, ...UPSERT })
     const [event] = events
     assert.ok(event?.type === 'ItemCreated')
     return event.id

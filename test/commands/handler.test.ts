@@ -122,7 +122,7 @@ test('writes are decided one after the other, answered when they are durable and
   const { handle, views, journal } = handlerOn(memoryJournal('memory', () => NOW))
   const outcomes = await Promise.all(Array.from({ length: 50 }, (_, n) => handle(create(n))))
   assert.deepEqual(
-    outcomes.map(({ event, position }) => [event.id, position]),
+    outcomes.map(({ event, position }) => [event?.id, position]),
     Array.from({ length: 50 }, (_, n) => [n, n + 2]),
   )
   assert.equal(journal.head, 51)
@@ -136,11 +136,11 @@ test('a write is decided on one that is still being flushed, and answered after 
   assert.equal(await isSettled(second), false)
   assert.equal(views.find('things'), undefined, 'readers see nothing yet')
   journal.flush(1)
-  assert.equal((await first).event.revision, 1)
+  assert.equal((await first).event?.revision, 1)
   assert.equal(await isSettled(second), false)
   journal.flush()
   const { event, item } = await second
-  assert.equal(event.revision, 2)
+  assert.equal(event?.revision, 2)
   assert.deepEqual(item?.value, { id: 1, n: 2 })
 })
 
@@ -194,8 +194,8 @@ test('all that was decided on a failed write is refused with it, and the next wr
   journal.flush()
   const { event, position } = await after
   assert.equal(position, 3)
-  assert.equal(event.type, 'ItemReplaced')
-  assert.equal(event.revision, 2)
+  assert.equal(event?.type, 'ItemReplaced')
+  assert.equal(event?.revision, 2)
   assert.equal(views.find('things')?.size, 1)
 })
 
@@ -318,10 +318,10 @@ test('writes that are decided in steps and those that are not are decided in the
     while (!(await isSettled(missing.catch(() => {})))) journal.flush()
     await first
     const { event, item: kept } = await long
-    assert.equal(event.revision, 2, shape)
+    assert.equal(event?.revision, 2, shape)
     assert.ok(kept?.text === JSON.stringify({ ...item, id: 1 }), shape)
     assert.equal((await patch).item?.value.n, 2, shape)
-    assert.equal((await deletion).event.revision, 4, shape)
+    assert.equal((await deletion).event?.revision, 4, shape)
     await refused(missing, 'NotFound')
   }
 })

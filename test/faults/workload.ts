@@ -36,7 +36,7 @@ export async function work(
     while (left-- > 0) {
       try {
         const { position, event } = await engine.handler.handle(command(random), { actor: 'client', requestId: 'r' })
-        run.acknowledged.push({ position, event })
+        if (event) run.acknowledged.push({ position, event })
       } catch (error) {
         if (!(error instanceof Refusal)) throw error
         run.refused.push(error.code)

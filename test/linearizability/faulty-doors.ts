@@ -3,14 +3,12 @@ import { Item } from '../../src/collections/item.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { matches } from '../../src/commands/conditions.ts'
-import { decide } from '../../src/commands/decide.ts'
 import type { Outcome } from '../../src/commands/handler.ts'
 import type { Engine } from '../../src/engine.ts'
 import { Refusal } from '../../src/errors.ts'
 import { type DomainEvent, isItemEvent, type Position } from '../../src/events/event.ts'
 import { lastPosition, type Origin } from '../../src/events/journal.ts'
-import { atOnce } from '../../src/slices.ts'
-import { RULES } from '../support/decider.ts'
+import { eventsOf, RULES } from '../support/decider.ts'
 import { COLLECTION, type Doors, type DoorsOf, engineDoors } from './simulated-service.ts'
 
 /** A mistake that a service like this one could make; what each means is said where it is made. */
@@ -126,9 +124,7 @@ class FaultyDoors implements Doors {
   }
 
   #decide(command: Command, collection: CollectionState): readonly DomainEvent[] {
-    return atOnce(
-      decide(command, { collection: () => collection }, { ...RULES, upsertOnPut: true, clientIdsOnPost: true }),
-    )
+    return eventsOf(command, { collection: () => collection }, { ...RULES, upsertOnPut: true, clientIdsOnPost: true })
   }
 
   #durable(): CollectionState {

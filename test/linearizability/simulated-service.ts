@@ -83,7 +83,7 @@ export class SimulatedService implements Service {
     try {
       const { event, item: stored } = await life.doors.write(commandOf(item, request), origin)
       if (!stored) return { status: 204 }
-      return { status: event.type === 'ItemCreated' ? 201 : 204, tag: stored.tag }
+      return { status: event?.type === 'ItemCreated' ? 201 : 204, tag: stored.tag }
     } catch (error) {
       const status = error instanceof Refusal && STATUS[error.code]
       if (!status) throw error

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { Command } from '../../src/commands/command.ts'
-import { type Accepted, decide } from '../../src/commands/decide.ts'
+import { type Accepted, decide, isEvents } from '../../src/commands/decide.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
@@ -15,6 +15,10 @@ export const RULES: Rules = {
   clientIdsOnPost: false,
   itemBytes: 1024 * 1024,
   patchOperations: 1000,
+  keyFields: new Map(),
+  replacing: new Set(),
+  times: new Map(),
+  latest: new Map(),
   hasSchema: () => false,
   faultsOf: () => [],
 }
@@ -23,11 +27,18 @@ export function accepted(events: readonly DomainEvent[]): Accepted {
   return new Overlay(viewsOf(events).any, events.length)
 }
 
+/** The events that a command makes. */
+export function eventsOf(command: Command, accepted: Accepted, rules: Rules): readonly DomainEvent[] {
+  const decision = atOnce(decide(command, accepted, rules))
+  assert.ok(isEvents(decision), 'nothing happened')
+  return decision
+}
+
 /** `given(events).when(command, rules).then(events)`, or `.refused(code)`. */
 export function given(...events: readonly DomainEvent[]) {
   return {
     when(command: Command, rules: Partial<Rules> = {}) {
-      const decision = () => atOnce(decide(command, accepted(events), { ...RULES, ...rules }))
+      const decision = () => eventsOf(command, accepted(events), { ...RULES, ...rules })
       return {
         // biome-ignore lint/suspicious/noThenProperty: given, when, then; nobody awaits it
         then(...expected: readonly DomainEvent[]): void {

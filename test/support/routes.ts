@@ -34,6 +34,10 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
     clientIdsOnPost: false,
     itemBytes: 1,
     patchOperations: 1,
+    keyFields: new Map(),
+    replacing: new Set<string>(),
+    times: new Map(),
+    latest: new Map(),
     hasSchema: () => false,
     faultsOf: () => [],
   }

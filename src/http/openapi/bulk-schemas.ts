@@ -2,6 +2,11 @@
 const id = { type: ['string', 'number'] }
 
 export const bulkSchemas = {
+  NotApplied: {
+    type: 'object',
+    required: ['applied'],
+    properties: { applied: { const: false } },
+  },
   CreatedItems: {
     type: 'object',
     required: ['ids'],
@@ -18,9 +23,12 @@ export const bulkSchemas = {
           type: 'object',
           required: ['status'],
           properties: {
-            status: { enum: ['created', 'rejected'] },
+            status: { enum: ['created', 'replaced', 'duplicate', 'rejected'] },
             line: { type: 'integer', minimum: 1, description: 'For NDJSON and CSV: the line of the item.' },
-            id: { ...id, description: 'Of a created item.' },
+            id: {
+              ...id,
+              description: 'Of an item that was not rejected: a duplicate has that of the item that is there.',
+            },
             problem: { type: 'object', description: 'For a rejected item: a problem as in a response.' },
           },
         },

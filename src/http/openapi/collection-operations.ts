@@ -65,9 +65,15 @@ export function create(item: JsonObject): Operation {
     },
     responses: {
       200: {
-        description: 'With `Prefer: handling=lenient`: a result for each item of the batch.',
-        headers: ['Preference-Applied'],
-        content: content(ref('schemas', 'BatchResults'), JSON_TYPE),
+        description:
+          'With `Prefer: handling=lenient`: a result for each item of the batch. Else the item is there already, or took the place of one that has its natural key (`Collections.<name>.Key`): the body is as of 201.',
+        headers: ['Location', 'ETag', 'Preference-Applied'],
+        content: content(
+          {
+            anyOf: [ref('schemas', 'BatchResults'), ref('schemas', 'Created'), ref('schemas', 'CreatedItems'), item],
+          },
+          JSON_TYPE,
+        ),
       },
       201: {
         ...created(item),

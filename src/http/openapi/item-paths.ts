@@ -124,9 +124,17 @@ function replace(item: JsonObject): Operation {
     summary: 'Replace an item',
     description:
       'With `Api.UpsertOnPut` an item (and a collection) that does not exist is created; otherwise the response is 404.',
-    parameters: [...CONDITIONS, 'Prefer'],
+    parameters: [...CONDITIONS, 'PreferOnPut'],
     requestBody: { required: true, content: content(item, JSON_TYPE) },
-    responses: { 200: representation(item), 201: created(item), 204: written('Replaced.') },
+    responses: {
+      200: {
+        ...representation({ anyOf: [ref('schemas', 'NotApplied'), item] }),
+        description:
+          'With `Prefer: return=representation`: the item as it is now. With `Prefer: only-if-newer`, where the item has the same event time or a later one: it stays as it is.',
+      },
+      201: created(item),
+      204: written('Replaced.'),
+    },
     problems: [400, 404, 409, 412, 413, 415, 422, 503, 504, 507],
   }
 }

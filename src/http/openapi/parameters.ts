@@ -113,6 +113,10 @@ export const parameters = {
     { type: 'integer', minimum: 0 },
   ),
   Prefer: requestHeader('Prefer', '`return=representation`: answer with the item (RFC 7240).'),
+  PreferOnPut: requestHeader(
+    'Prefer',
+    '`return=representation`: answer with the item; `only-if-newer`: leave an item as it is that has the same event time or a later one (RFC 7240).',
+  ),
   PreferOnPost: requestHeader(
     'Prefer',
     '`return=representation`: answer with the item; `handling=lenient`: leave out the items of a batch that cannot be created, with a result for each (RFC 7240).',

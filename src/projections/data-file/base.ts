@@ -4,7 +4,7 @@ import type { Journal } from '../../events/journal.ts'
 import type { Past } from '../past.ts'
 import { collectionsAt, type Views } from '../views.ts'
 import type { Base, BaseCollection } from './reading.ts'
-import { holds, lastOf, type Shown } from './shown.ts'
+import { lastOf, type Shown } from './shown.ts'
 
 /** A state that the store keeps until it is closed. */
 export type HeldBase = Base & { close(): void }
@@ -23,9 +23,7 @@ export async function baseAt(options: BaseOptions, shown: Shown): Promise<HeldBa
   const { views, journal, past } = options
   const position = lastOf(shown)
   if (!isWhole(shown)) {
-    return collectionsAt(views.store.directory, journal, shown.position, position, (recorded) =>
-      holds(shown, recorded.position),
-    )
+    return collectionsAt(views.store.directory, journal, [[1, shown.position], ...shown.edits])
   }
   return position === views.position ? views.picture() : FormerBase.at(past, position)
 }

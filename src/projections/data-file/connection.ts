@@ -29,7 +29,7 @@ export interface Merged {
   /** Position of the last event before the edit's first event. */
   readonly basis: Position
   readonly events: number
-  /** The first and the last position of each write. */
+  /** The first and the last position of what each write has from the file. */
   readonly writes: readonly (readonly [Position, Position])[]
   readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
 }

@@ -5,6 +5,7 @@ import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { stringifySteps } from '../../json/value-steps.ts'
 import type { Steps } from '../../slices.ts'
+import { RECEIVED, withReceived } from './received.ts'
 
 /** Text in pieces, too long to be created or sent at once. */
 export class LongText {
@@ -35,12 +36,15 @@ const PIECE = 2 ** 18
 /** Half of the longest string, since clients must be able to parse the response. */
 const MOST_CHARACTERS = 2 ** 28
 
+/** An item, or a row that has no other time. */
+type Shown = Pick<Item, 'text'> & Partial<Pick<Item, 'timeMs'>>
+
 /**
  * The text of a page.
  * @throws {Refusal} when it would exceed the highest number of characters.
  */
 export function* textOf(
-  items: readonly Pick<Item, 'text'>[],
+  items: readonly Shown[],
   fields: Selection | undefined,
   most = MOST_CHARACTERS,
 ): Steps<string | LongText> {
@@ -53,7 +57,7 @@ export function* textOf(
   let before = '['
   // `entries()` would create an array for each item.
   for (let index = 0; index < items.length; index++) {
-    const item = items[index] as Pick<Item, 'text'>
+    const item = items[index] as Shown
     if (index % STEP === STEP - 1) yield
     const text = fields ? yield* selectedText(item, fields) : item.text
     texts.push(before === '' ? text : before + text)
@@ -80,7 +84,9 @@ export function* textOf(
   return new LongText(pieces, bytes + Buffer.byteLength(last))
 }
 
-function* selectedText({ text }: Pick<Item, 'text'>, fields: Selection): Steps<string> {
-  const value = (yield* parseSteps(text)) as JsonObject
+function* selectedText(item: Shown, fields: Selection): Steps<string> {
+  const value = (yield* parseSteps(
+    fields.has(RECEIVED) ? withReceived(item.text, item.timeMs ?? 0) : item.text,
+  )) as JsonObject
   return yield* stringifySteps(yield* select(value, fields))
 }

@@ -4,6 +4,7 @@ import { formatPath, type Path, parsePath, type Selection, selectionOf, splitLis
 import { fold } from '../../json/text-search.ts'
 import { GROUPING, type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
+import { isReceived, RECEIVED } from './received.ts'
 
 /** A parsed query (docs/api.md, "Query"). Filters apply first, then the sort, then the page, then the fields. */
 export interface Query {
@@ -18,6 +19,8 @@ export interface Query {
   readonly grouping?: Grouping | undefined
   /** Other pages with the same filters and sort are likely to be requested. */
   readonly isShared?: boolean
+  /** It names the virtual field `$received`, in any of its parts. */
+  readonly namesReceived?: boolean
 }
 
 export interface Page {
@@ -156,6 +159,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     )
   }
   return {
+    ...(parameters.some(({ name, value }) => `${name} ${value}`.includes(RECEIVED)) && { namesReceived: true }),
     grouping,
     filters: Array.from(filters, ([name, values]) => parseFilter(name, values, context)),
     mentioned,
@@ -174,8 +178,11 @@ function parseFilter(name: string, values: readonly string[], { time, now }: Que
     throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
   }
   const path = parsePath(operator ? name.slice(0, underscore) : name)
-  const isTime = time !== undefined && now !== undefined && formatPath(path) === formatPath(time)
-  return filterOf(path, operator ?? 'eq', isTime ? values.map((value) => absolute(value, now)) : values)
+  const isTime = isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
+  const wanted = isTime && now !== undefined ? values.map((value) => absolute(value, now)) : values
+  const filter = filterOf(path, operator ?? 'eq', wanted)
+  // What is virtual leaves no trace in an item's text.
+  return isReceived(path) ? { ...filter, trace: undefined } : filter
 }
 
 function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial: number): Page {

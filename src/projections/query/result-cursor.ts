@@ -18,7 +18,7 @@ const SORTED_PLACES = 100_000
 const STEP = 256
 
 /** The conditions and order of a query. */
-export type Wanted = Pick<Query, 'filters' | 'mentioned' | 'sort'>
+export type Wanted = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'namesReceived'>
 
 const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
 

@@ -3,6 +3,7 @@ import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../slices.ts'
 import { type Conditions, passing } from './filter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
+import { isReceived, RECEIVED } from './received.ts'
 
 /** The part of a query that selects items: filters without sort, page and fields. */
 export interface Watch extends Conditions {
@@ -16,7 +17,12 @@ export function parseWatch(query: unknown): Watch {
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
   const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
-  const { filters, mentioned } = parseQuery(parameters, LIMITS)
+  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS)
+  if (namesReceived && filters.some(({ path }) => isReceived(path)))
+    throw new Refusal(
+      'Invalid',
+      `A subscription takes no filter of ${RECEIVED}: it tells of events as they are received.`,
+    )
   return {
     filters,
     mentioned,

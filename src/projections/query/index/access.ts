@@ -4,6 +4,7 @@ import type { Steps } from '../../../slices.ts'
 import { type Needs, needsOf } from '../aggregate/aggregation.ts'
 import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
+import { isReceived } from '../received.ts'
 import { common, END, type Range, rangesOf } from './ranges.ts'
 import { KIND, MISSING, MOST_PATHS, mostPart } from './tuples.ts'
 
@@ -179,7 +180,9 @@ export class AccessPaths {
     }
     const names = new Set(fixed.map(formatPath))
     const rest = this.sort.filter(({ path }) => !names.has(formatPath(path)))
-    const sorted = fixed.length + rest.length <= MOST_PATHS && directionOf(rest) !== undefined
+    // No index has what is virtual.
+    const isVirtual = rest.some(({ path }) => isReceived(path))
+    const sorted = !isVirtual && fixed.length + rest.length <= MOST_PATHS && directionOf(rest) !== undefined
     if (sorted && rest.length > 0) return [...fixed, ...rest.map(({ path }) => path)]
     return (ranged ? [...fixed.slice(0, MOST_PATHS - 1), ranged] : fixed).slice(0, MOST_PATHS)
   }
@@ -198,7 +201,7 @@ export class AccessPaths {
   }
 
   #add(filter: Filter): void {
-    const found = rangesOf(filter)
+    const found = isReceived(filter.path) ? undefined : rangesOf(filter)
     if (!found) return
     this.#usable++
     const { ranges, isExact } = found

@@ -4,6 +4,8 @@ import { parseSteps } from '../../../json/parse-steps.ts'
 import type { JsonObject } from '../../../json/value.ts'
 import type { Steps } from '../../../slices.ts'
 import { type Conditions, isWithoutTrace, passing } from '../filter.ts'
+import type { Query } from '../query.ts'
+import { withReceived } from '../received.ts'
 
 /** The places of a page's items, in order. */
 export interface Places {
@@ -19,11 +21,11 @@ const ITEM_CHARACTERS = 100
 /** Reads items and checks them against conditions, time-sliced. */
 export class Matching {
   readonly #items: CollectionItems
-  readonly #conditions: Conditions
+  readonly #conditions: Conditions & Pick<Query, 'namesReceived'>
   /** Characters read since the last yield. */
   #characters = 0
 
-  constructor(items: CollectionItems, conditions: Conditions) {
+  constructor(items: CollectionItems, conditions: Conditions & Pick<Query, 'namesReceived'>) {
     this.#items = items
     this.#conditions = conditions
   }
@@ -32,14 +34,17 @@ export class Matching {
    * The value of the item at a place; undefined if it does not match. `isKnownTo`: it matches, so nothing is checked.
    */
   *valueAt(place: number, isKnownTo = false): Steps<JsonObject | undefined> {
-    const { text } = this.#items.uncachedAt(place) as Item
+    const item = this.#items.uncachedAt(place) as Item
+    const { text } = item
     this.#characters += ITEM_CHARACTERS + text.length
     if (this.#characters >= STEP_CHARACTERS) {
       this.#characters = 0
       yield
     }
     if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
-    const value = (yield* parseSteps(text)) as JsonObject
+    const value = (yield* parseSteps(
+      this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text,
+    )) as JsonObject
     return isKnownTo || (yield* passing(value, this.#conditions)) ? value : undefined
   }
 }

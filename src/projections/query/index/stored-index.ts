@@ -37,7 +37,7 @@ export interface Indexed {
   readonly value: JsonObject | undefined
 }
 
-export function indexedOf(item: Item | undefined): Indexed | undefined {
+export function indexedOf(item: Pick<Item, 'text' | 'value'> | undefined): Indexed | undefined {
   return item && { value: item.text.length > LONG_ITEM ? undefined : item.value }
 }
 

@@ -1,5 +1,4 @@
-import type { TableObserver } from '../../../collections/draft.ts'
-import type { Item } from '../../../collections/item.ts'
+import type { ObservedItem, TableObserver } from '../../../collections/draft.ts'
 import type { Position } from '../../../events/event.ts'
 import type { Path } from '../../../json/paths.ts'
 import { positionOf } from '../../../store/bytes.ts'
@@ -53,7 +52,7 @@ export class StoredIndexes implements TableObserver {
     return this.#byTable.has(table)
   }
 
-  changed(table: number, place: number, before: Item | undefined, after: Item | undefined): void {
+  changed(table: number, place: number, before: ObservedItem | undefined, after: ObservedItem | undefined): void {
     // Parsed once for all indexes.
     const [old, now] = [indexedOf(before), indexedOf(after)]
     for (const index of this.of(table)) index.changed(place, old, now)

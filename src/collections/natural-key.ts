@@ -1,0 +1,44 @@
+import { hash } from 'node:crypto'
+import { orderKey, scalarKey } from '../json/order-key.ts'
+import { firstAt, formatPath, MANY, type Path, plainAt } from '../json/paths.ts'
+import type { JsonObject, JsonValue } from '../json/value.ts'
+import { atOnce } from '../slices.ts'
+
+/** The fields of the natural key of each collection that has one, by the collection's name. */
+export type KeyFields = ReadonlyMap<string, readonly Path[]>
+
+/** A natural key of more characters is represented by its hash. */
+const MOST_CHARACTERS = 200
+/** No order key begins so. */
+const HASHED = '\x00'
+/** Characters of a value that a message repeats. */
+const MOST_SHOWN = 100
+
+/**
+ * The natural key of an item as text. Two items have the same text when their values are equal as in a query: 1 and 1.0 are, and
+ * so are two spellings of an instant. Undefined when a field is missing or null: then the item has no natural key.
+ */
+export function naturalKeyOf(item: JsonObject, fields: readonly Path[]): string | undefined {
+  let key = ''
+  for (const path of fields) {
+    const value = valueAt(item, path)
+    if (value === undefined || value === null) return undefined
+    key += typeof value === 'object' ? atOnce(orderKey(value)) : scalarKey(value as string)
+  }
+  return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
+}
+
+/** The natural key of an item for a message. */
+export function shownKey(item: JsonObject, fields: readonly Path[]): string {
+  return fields
+    .map((path) => {
+      const text = JSON.stringify(valueAt(item, path))
+      return `${formatPath(path)} ${text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text}`
+    })
+    .join(', ')
+}
+
+function valueAt(item: JsonObject, path: Path): JsonValue | undefined {
+  const value = plainAt(item, path)
+  return value === MANY ? firstAt(item, path) : value
+}

@@ -1,0 +1,169 @@
+import { Ended, Refusal } from '../errors.ts'
+import { formatPath, type Path } from '../json/paths.ts'
+import { positionOf } from '../store/bytes.ts'
+import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
+import type { Store } from '../store/store.ts'
+import type { Collection, PinnedCollection } from './collection.ts'
+import type { ObservedItem, TableObserver } from './draft.ts'
+import type { Item } from './item.ts'
+import { type KeyFields, naturalKeyOf, shownKey } from './natural-key.ts'
+
+/** The table of the rows that describe the others. */
+const FACTS = 0
+/** A transaction of a build takes so long, about. */
+const STEP_MS = 4
+
+/** What the store keeps of the natural keys of one collection beside the keys themselves. */
+export interface NaturalKeyFacts {
+  readonly collection: string
+  readonly fields: readonly Path[]
+  /** False while they are built, and after two items with one key were stored. */
+  readonly isComplete: boolean
+}
+
+/** Does work in a transaction of the store, as soon as the disk has room for it. */
+export type Transact = (work: () => void) => Promise<void>
+
+/**
+ * Which item has a natural key: a row for each key, written in the transactions that change the items. The rows of a collection
+ * are built from its items at the start after the setting changed.
+ */
+export class NaturalKeys implements TableObserver {
+  readonly #store: Store
+  readonly #fields: KeyFields
+  /** The tables of the rows, by collection. Others are not kept up. */
+  readonly #tables = new Map<string, number>()
+  #isEnded = false
+
+  constructor(store: Store, fields: KeyFields) {
+    this.#store = store
+    this.#fields = fields
+    for (const [number, facts] of storedNaturalKeys(store)) {
+      const wanted = fields.get(facts.collection)
+      if (facts.isComplete && wanted && nameOf(wanted) === nameOf(facts.fields))
+        this.#tables.set(facts.collection, number)
+    }
+  }
+
+  /** The key of the item that has a natural key. */
+  find(collection: string, naturalKey: string): string | undefined {
+    const table = this.#tables.get(collection)
+    const found = table === undefined ? undefined : this.#store.newest(keyedKey(TAG.naturalKey, table, naturalKey))
+    return found?.toString()
+  }
+
+  isObserved(_table: number, collection: string): boolean {
+    return this.#tables.has(collection)
+  }
+
+  changed(
+    _table: number,
+    _place: number,
+    before: ObservedItem | undefined,
+    after: ObservedItem | undefined,
+    collection: string,
+  ): void {
+    const table = this.#tables.get(collection) as number
+    const fields = this.#fields.get(collection) as readonly Path[]
+    const old = before && naturalKeyOf(before.value, fields)
+    const now = after && naturalKeyOf(after.value, fields)
+    if (old === now) return
+    if (before && old !== undefined) {
+      const row = keyedKey(TAG.naturalKey, table, old)
+      // In a write that exchanges keys, another item may have it by now.
+      if (this.#store.newest(row)?.toString() === before.key) this.#store.remove(row)
+    }
+    if (!after || now === undefined) return
+    const row = keyedKey(TAG.naturalKey, table, now)
+    const holder = this.#store.newest(row)?.toString()
+    // Only a server without this setting writes two items with one key. The next start looks at all of them.
+    if (holder !== undefined && holder !== after.key) this.#saveFacts(table, { collection, fields, isComplete: false })
+    this.#store.set(keyedKey(TAG.naturalKey, table, now), Buffer.from(after.key))
+  }
+
+  /** Whether `build` has anything to do. */
+  get isBuilt(): boolean {
+    const stored = [...storedNaturalKeys(this.#store).values()]
+    const complete = stored.filter(({ collection, isComplete }) => isComplete && this.#tables.has(collection))
+    return complete.length === this.#fields.size && stored.length === complete.length
+  }
+
+  /**
+   * Builds the rows that the settings want and removes those that they do not. Nothing may be written meanwhile.
+   * @throws {Refusal} `Conflict` when two items have the same natural key.
+   */
+  async build(find: (name: string) => Collection | undefined, transact: Transact): Promise<void> {
+    let next = 1
+    for (const [number, { collection, isComplete }] of storedNaturalKeys(this.#store)) {
+      next = Math.max(next, number + 1)
+      if (isComplete && this.#tables.get(collection) === number) continue
+      this.#tables.delete(collection)
+      await this.#store.clear(tableKey(TAG.naturalKey, number))
+      await transact(() => this.#store.remove(numberedKey(TAG.naturalKey, FACTS, number)))
+    }
+    for (const [collection, fields] of this.#fields) {
+      if (this.#tables.has(collection)) continue
+      const number = next++
+      await transact(() => this.#saveFacts(number, { collection, fields, isComplete: false }))
+      const items = find(collection)?.held()
+      try {
+        if (items) await this.#put(items, number, fields, transact)
+      } finally {
+        items?.release()
+      }
+      await transact(() => this.#saveFacts(number, { collection, fields, isComplete: true }))
+      this.#tables.set(collection, number)
+    }
+  }
+
+  end(): void {
+    this.#isEnded = true
+  }
+
+  async #put(items: PinnedCollection, table: number, fields: readonly Path[], transact: Transact): Promise<void> {
+    let place = items.seek(0)
+    while (place < items.places) {
+      if (this.#isEnded) throw new Ended()
+      let at = place
+      await transact(() => {
+        const until = performance.now() + STEP_MS
+        for (at = place; at < items.places && performance.now() < until; at = items.seek(at + 1)) {
+          const item = items.uncachedAt(at) as Item
+          const { value } = item
+          const naturalKey = naturalKeyOf(value, fields)
+          if (naturalKey === undefined) continue
+          const row = keyedKey(TAG.naturalKey, table, naturalKey)
+          const holder = this.#store.newest(row)?.toString()
+          if (holder !== undefined && holder !== item.key) {
+            throw new Refusal(
+              'Conflict',
+              `The items ${JSON.stringify(holder)} and ${JSON.stringify(item.key)} of "${items.name}" have the same natural key (${shownKey(value, fields)}). ` +
+                `Delete or change one of them while the setting Collections.${items.name}.Key is not given, then start with it again.`,
+            )
+          }
+          this.#store.set(row, Buffer.from(item.key))
+        }
+      })
+      place = at
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+  }
+
+  #saveFacts(number: number, facts: NaturalKeyFacts): void {
+    this.#store.set(numberedKey(TAG.naturalKey, FACTS, number), Buffer.from(JSON.stringify(facts)))
+  }
+}
+
+/** The natural keys that a store has, by the tables of their rows. */
+export function storedNaturalKeys(store: Store): Map<number, NaturalKeyFacts> {
+  const prefix = tableKey(TAG.naturalKey, FACTS)
+  const found = new Map<number, NaturalKeyFacts>()
+  for (const { key, value } of store.rows(prefix, prefixEnd(prefix))) {
+    found.set(positionOf(key, PREFIX_BYTES), JSON.parse(value.toString()) as NaturalKeyFacts)
+  }
+  return found
+}
+
+function nameOf(fields: readonly Path[]): string {
+  return fields.map(formatPath).join(',')
+}

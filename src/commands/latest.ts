@@ -1,0 +1,125 @@
+import { isItem } from '../collections/collection.ts'
+import { faultOfId, type Item, keyOf } from '../collections/item.ts'
+import { type DomainEvent, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
+import { Document } from '../json/document.ts'
+import { eventInstant } from '../json/event-time.ts'
+import { compareInstants, type Instant } from '../json/instant.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import { firstAt, type Path } from '../json/paths.ts'
+import type { JsonObject } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import type { Steps } from '../slices.ts'
+import { type Accepted, stamp, withId } from './decide.ts'
+import type { Latest, Rules } from './rules.ts'
+
+/** A reading that may become the latest item of its id. */
+interface Candidate {
+  readonly in: string
+  readonly id: ItemId
+  /** Where the reading has its event time, */
+  readonly time: Path
+  readonly instant: Instant
+  readonly reading: JsonObject
+  /** The collection and the key of the reading. */
+  readonly source: string
+  /** The reading before it was changed. */
+  readonly corrects: Item | undefined
+}
+
+/**
+ * Events that keep the latest items up with the readings that a write creates or changes: one for each latest item. An item goes
+ * forward in time only: a reading that is deleted, or gets an earlier time, stays the latest one until a newer one comes.
+ */
+export function* latestItems(
+  events: Iterable<DomainEvent>,
+  accepted: Accepted,
+  rules: Rules,
+): Steps<readonly DomainEvent[]> {
+  if (rules.latest.size === 0) return []
+  const written = new Set<string>()
+  const newest = new Map<string, Candidate>()
+  for (const event of events) {
+    yield
+    const latest = rules.latest.get(event.collection)
+    if (!isItemEvent(event)) continue
+    if (!latest) written.add(nameOf(event.collection, event.id))
+    const candidate = latest && 'item' in event ? yield* candidateOf(event, latest, accepted, rules) : undefined
+    if (!candidate) continue
+    const name = nameOf(candidate.in, candidate.id)
+    const known = newest.get(name)
+    if (!known || isAfter(candidate, known)) newest.set(name, candidate)
+  }
+  const made: DomainEvent[] = []
+  const created = new Set<string>()
+  for (const [name, candidate] of newest) {
+    yield
+    // What a write says of the latest item itself stands.
+    if (written.has(name)) continue
+    const event = yield* latestItem(candidate, accepted, rules)
+    if (!event) continue
+    if (!accepted.collection(candidate.in).exists && !created.has(candidate.in)) {
+      created.add(candidate.in)
+      made.push({ type: 'CollectionCreated', collection: candidate.in })
+    }
+    made.push(event)
+  }
+  return made
+}
+
+/** Undefined when the reading has no event time, or no value that can be an id. */
+function* candidateOf(
+  event: Extract<DomainEvent, { readonly item: Document }>,
+  latest: Latest,
+  accepted: Accepted,
+  rules: Rules,
+): Steps<Candidate | undefined> {
+  const time = rules.times.get(event.collection)
+  const reading = (yield* parseSteps(event.item.text)) as JsonObject
+  const id = firstAt(reading, latest.by)
+  const instant = time && eventInstant(reading, time)
+  if (!instant || id === undefined || faultOfId(id) !== undefined) return undefined
+  const before = isCreation(event) ? undefined : accepted.collection(event.collection).get(keyOf(event.id))
+  const source = nameOf(event.collection, event.id)
+  const corrects = isItem(before) ? before : undefined
+  return { in: latest.in, id: id as ItemId, time, instant, reading, source, corrects }
+}
+
+/** Of two readings with the same time the first stays, but a correction of it takes its place. */
+function isAfter(a: Candidate, b: Candidate): boolean {
+  const order = compareInstants(a.instant, b.instant)
+  return order > 0 || (order === 0 && a.source === b.source)
+}
+
+/** The event that makes a reading the latest item; undefined when it is not newer than that. */
+function* latestItem(candidate: Candidate, accepted: Accepted, rules: Rules): Steps<DomainEvent | undefined> {
+  const { in: name, id, time, instant, reading, corrects } = candidate
+  const collection = accepted.collection(name)
+  // A single object has no items.
+  if (collection.isObject) return undefined
+  const before = collection.get(keyOf(id))
+  if (!isItem(before)) {
+    return {
+      type: 'ItemCreated',
+      ...stamp(name, id, before),
+      item: new Document(yield* latestText(reading, id, rules)),
+    }
+  }
+  const then = eventInstant((yield* parseSteps(before.text)) as JsonObject, time)
+  const order = then ? compareInstants(instant, then) : 1
+  if (order < 0 || (order === 0 && !(corrects && (yield* isMadeOf(before, corrects, rules))))) return undefined
+  const text = yield* latestText(reading, before.id, rules)
+  if (text === before.text) return undefined
+  return { type: 'ItemReplaced', ...stamp(name, before.id, before), item: new Document(text) }
+}
+
+function* isMadeOf({ id, text }: Item, reading: Item, rules: Rules): Steps<boolean> {
+  return text === (yield* latestText((yield* parseSteps(reading.text)) as JsonObject, id, rules))
+}
+
+function* latestText(reading: JsonObject, id: ItemId, rules: Rules): Steps<string> {
+  return yield* stringifySteps(yield* withId(reading, id, rules))
+}
+
+function nameOf(collection: string, id: ItemId): string {
+  return `${collection}\n${keyOf(id)}`
+}

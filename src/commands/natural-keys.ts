@@ -1,0 +1,101 @@
+import { type CollectionState, isItem } from '../collections/collection.ts'
+import { type Item, keyOf } from '../collections/item.ts'
+import { naturalKeyOf, shownKey } from '../collections/natural-key.ts'
+import { Refusal, type RefusalCode } from '../errors.ts'
+import { type DomainEvent, isItemEvent } from '../events/event.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import type { Path } from '../json/paths.ts'
+import { pointer } from '../json/pointer.ts'
+import type { JsonObject } from '../json/value.ts'
+import { equalSteps } from '../json/value-steps.ts'
+import type { Steps } from '../slices.ts'
+import type { Accepted } from './decide.ts'
+import type { Rules } from './rules.ts'
+
+/** The item that has the natural key of another one, or of what is to become one. */
+export function holderOf(item: JsonObject, collection: CollectionState, rules: Rules): Item | undefined {
+  const fields = rules.keyFields.get(collection.name)
+  const naturalKey = fields && naturalKeyOf(item, fields)
+  const key = naturalKey === undefined ? undefined : collection.holderOf(naturalKey)
+  const holder = key === undefined ? undefined : collection.get(key)
+  return isItem(holder) ? holder : undefined
+}
+
+/** Whether an item equals another one in all but the id. */
+export function* isDuplicate(item: JsonObject, holder: Item, idField: string): Steps<boolean> {
+  const { [idField]: _, ...rest } = item
+  const { [idField]: __, ...others } = (yield* parseSteps(holder.text)) as JsonObject
+  return yield* equalSteps(rest, others)
+}
+
+/** Refuses an item that would have the natural key of another item. */
+export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
+  const fields = rules.keyFields.get(collection.name)
+  const holder = holderOf(item, collection, rules)
+  if (fields && holder && holder.key !== key) throw taken(item, holder, collection.name, fields)
+}
+
+export function taken(item: JsonObject, holder: Item, name: string, fields: readonly Path[]): Refusal {
+  return new Refusal(
+    'Conflict',
+    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${shownKey(item, fields)}).`,
+  )
+}
+
+/** What a write changes of the natural keys of one collection. */
+interface KeyChanges {
+  /** The keys of the items that it changes, */
+  readonly items: Set<string>
+  /** and of those that have a natural key after it. */
+  readonly holders: Map<string, string>
+  /** The natural keys that another item had before it. */
+  readonly taken: { readonly item: JsonObject; readonly key: string; readonly holder: string }[]
+}
+
+/** Refuses events of one write after which two items would have the same natural key. */
+export function* checkKeys(
+  events: Iterable<DomainEvent>,
+  accepted: Accepted,
+  rules: Rules,
+  code: RefusalCode,
+): Steps<void> {
+  if (rules.keyFields.size === 0) return
+  const changes = new Map<string, KeyChanges>()
+  for (const event of events) {
+    yield
+    const fields = rules.keyFields.get(event.collection)
+    if (!fields || !isItemEvent(event)) continue
+    const changed: KeyChanges = changes.get(event.collection) ?? { items: new Set(), holders: new Map(), taken: [] }
+    changes.set(event.collection, changed)
+    const key = keyOf(event.id)
+    changed.items.add(key)
+    if (!('item' in event)) continue
+    const item = (yield* parseSteps(event.item.text)) as JsonObject
+    const naturalKey = naturalKeyOf(item, fields)
+    if (naturalKey === undefined) continue
+    const other = changed.holders.get(naturalKey)
+    if (other !== undefined && other !== key) throw sameKey(item, key, other, event.collection, fields, code)
+    changed.holders.set(naturalKey, key)
+    const holder = accepted.collection(event.collection).holderOf(naturalKey)
+    if (holder !== undefined && holder !== key) changed.taken.push({ item, key, holder })
+  }
+  for (const [name, { items, taken }] of changes) {
+    for (const { item, key, holder } of taken) {
+      yield
+      if (!items.has(holder)) throw sameKey(item, key, holder, name, rules.keyFields.get(name) as readonly Path[], code)
+    }
+  }
+}
+
+function sameKey(
+  item: JsonObject,
+  key: string,
+  holder: string,
+  name: string,
+  fields: readonly Path[],
+  code: RefusalCode,
+): Refusal {
+  const [one, other] = [JSON.stringify(key), JSON.stringify(holder)]
+  const message = `the items ${other} and ${one} would have the same natural key (${shownKey(item, fields)})`
+  return new Refusal(code, `In "${name}" ${message}.`, [{ pointer: pointer([name]), message }])
+}

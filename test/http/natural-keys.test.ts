@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { type TestContext, test } from 'node:test'
+import { temporaryDirectory } from '../support/directory.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { type Reply, send } from '../support/requests.ts'
+import { type OwnService, type OwnServiceOptions, startHere } from '../support/service.ts'
+
+const KEY = { readings: { Key: ['mac', 'timestamp'] } }
+const REPLACING = { readings: { Key: ['mac', 'timestamp'], OnConflict: 'replace' } }
+const flagsOf = (collections: unknown): readonly string[] => [
+  '--Collections',
+  JSON.stringify(collections),
+  '--Api.UpsertOnPut',
+  'true',
+]
+
+type Item = Record<string, unknown>
+
+function write(url: string, method: string, path: string, body: unknown, headers: object = {}): Promise<Reply> {
+  const isText = typeof body === 'string'
+  return send(url, method, path, {
+    headers: { ...(body !== undefined && { 'Content-Type': 'application/json' }), ...headers },
+    ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
+  })
+}
+
+const reading = (mac: unknown, hour: number, n: number): Item => ({ mac, timestamp: `2026-01-01T0${hour}:00:00`, n })
+
+async function headOf(url: string): Promise<string | undefined> {
+  return String((await send(url, 'GET', '/api')).headers['journal-position'])
+}
+
+test('an identical item is answered with the id that it has, and makes no event', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [] }, flags: flagsOf(KEY) })
+  const first = await write(url, 'POST', '/api/readings', reading('a', 1, 1))
+  assert.equal(first.status, 201)
+  const head = await headOf(url)
+  const again = await write(url, 'POST', '/api/readings', { n: 1, ...reading('a', 1, 1), id: 77 })
+  assert.deepEqual([again.status, again.json()], [200, { id: 0 }])
+  assert.equal(again.headers.location, '/api/readings/0')
+  assert.equal(again.headers.etag, first.headers.etag)
+  assert.equal(await headOf(url), head)
+  // Another spelling of an instant is the same key, though not the same item.
+  const spelled = await write(url, 'POST', '/api/readings', {
+    ...reading('a', 1, 1),
+    timestamp: '2026-01-01T01:00:00.000Z',
+  })
+  assert.equal(spelled.status, 409)
+  assert.match(
+    spelled.json<{ detail: string }>().detail,
+    /The item "0" of "readings" has the same natural key \(mac "a", timestamp "2026/,
+  )
+  const wanted = await write(url, 'POST', '/api/readings', reading('a', 1, 1), { Prefer: 'return=representation' })
+  assert.deepEqual([wanted.status, wanted.json()], [200, { id: 0, ...reading('a', 1, 1) }])
+})
+
+test('a different item with the same natural key is refused, or replaces it where the setting says so', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [{ id: 5, ...reading('a', 1, 1) }] }, flags: flagsOf(KEY) })
+  assert.equal((await write(url, 'POST', '/api/readings', reading('a', 1, 2))).status, 409)
+  assert.equal((await write(url, 'PUT', '/api/readings/6', reading('a', 1, 1))).status, 409)
+  assert.equal((await write(url, 'PUT', '/api/readings/6', reading('b', 1, 1))).status, 201)
+  assert.equal((await write(url, 'PUT', '/api/readings/6', reading('a', 1, 1))).status, 409)
+  assert.equal((await write(url, 'PUT', '/api/readings/5', reading('a', 1, 3))).status, 204)
+  const merge = { 'Content-Type': 'application/merge-patch+json' }
+  assert.equal((await write(url, 'PATCH', '/api/readings/6', { mac: 'a' }, merge)).status, 409)
+  assert.equal((await write(url, 'DELETE', '/api/readings/5', undefined)).status, 204)
+  assert.equal((await write(url, 'PATCH', '/api/readings/6', { mac: 'a' }, merge)).status, 204)
+
+  const other = await startHere(t, {
+    data: { readings: [{ id: 5, ...reading('a', 1, 1) }] },
+    flags: flagsOf(REPLACING),
+  })
+  const replaced = await write(other.url, 'POST', '/api/readings', reading('a', 1, 2))
+  assert.deepEqual([replaced.status, replaced.json(), replaced.headers.location], [200, { id: 5 }, '/api/readings/5'])
+  assert.deepEqual((await send(other.url, 'GET', '/api/readings')).json(), [{ ...reading('a', 1, 2), id: 5 }])
+})
+
+test('each item of a batch is created, a duplicate or rejected, also on one of the same batch', async (t) => {
+  const { url } = await startHere(t, { data: { readings: [reading('a', 1, 1)] }, flags: flagsOf(KEY) })
+  const items = [
+    reading('a', 1, 1),
+    reading('a', 2, 1),
+    reading('a', 2, 1),
+    reading('a', 2, 2),
+    { mac: 'x' },
+    { mac: 'x' },
+  ]
+  const lines = items.map((item) => JSON.stringify(item)).join('\n')
+  const lenient = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient', 'Idempotency-Key': 'k' }
+  const results = async (): Promise<unknown> => {
+    const { results } = (await write(url, 'POST', '/api/readings', lines, lenient)).json<{ results: Item[] }>()
+    return results.map(({ status, id, problem }) => [status, id ?? (problem as Item).status])
+  }
+  const expected = [
+    ['duplicate', 0],
+    ['created', 1],
+    ['duplicate', 1],
+    ['rejected', 409],
+    ['created', 2],
+    ['created', 3],
+  ]
+  assert.deepEqual(await results(), expected)
+  assert.deepEqual(await results(), expected, 'a retry gets the same results')
+  const whole = await write(url, 'POST', '/api/readings', items.slice(0, 3))
+  assert.deepEqual([whole.status, whole.json()], [200, { ids: [0, 1, 1] }])
+  const refused = await write(url, 'POST', '/api/readings', items)
+  assert.equal(refused.status, 409)
+  assert.match(refused.json<{ detail: string }>().detail, /^The item 3 of the list: /)
+  const csv = 'mac,timestamp,n\na,2026-01-01T01:00:00,1\na,2026-01-01T05:00:00,1\n'
+  const created = await write(url, 'POST', '/api/readings', csv, { 'Content-Type': 'text/csv' })
+  assert.deepEqual([created.status, created.json()], [201, { ids: [0, 4] }])
+})
+
+test('a key that is turned on over duplicates refuses the start, and names the first of them', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const started = (collections: unknown, data?: unknown) =>
+    open(t, { directory, flags: flagsOf(collections), ...(data !== undefined && { data }) })
+  const before = await started({}, { readings: [reading('a', 1, 1), reading('b', 1, 1), reading('a', 1, 2)] })
+  await before.close()
+  await assert.rejects(
+    started(KEY),
+    /The items "0" and "2" of "readings" have the same natural key \(mac "a", timestamp "2026-01-01T01:00:00"\)\. Delete or change one/,
+  )
+  const mended = await started({})
+  assert.equal((await write(mended.url, 'DELETE', '/api/readings/2', undefined)).status, 204)
+  await mended.close()
+  const after = await started(KEY)
+  assert.equal((await write(after.url, 'POST', '/api/readings', reading('a', 1, 2))).status, 409)
+  await after.close()
+  // Another key finds other duplicates, and is built anew.
+  await assert.rejects(started({ readings: { Key: ['n'] } }), /\(n 1\)/)
+  const again = await started(KEY)
+  assert.equal((await write(again.url, 'POST', '/api/readings', reading('b', 1, 2))).status, 409)
+  await again.close()
+})
+
+interface Opened extends OwnService {
+  close(): Promise<void>
+}
+
+/** A service that can be closed before the test ends. */
+async function open(t: TestContext, options: OwnServiceOptions): Promise<Opened> {
+  const ends: (() => Promise<unknown>)[] = []
+  const close = async (): Promise<void> => {
+    for (const end of ends.splice(0)) await end()
+  }
+  t.after(close)
+  return { ...(await startHere({ after: (end: () => Promise<unknown>) => void ends.push(end) }, options)), close }
+}
+
+/** A collection with a natural key, as naively as it can be written. */
+class Naive {
+  items = new Map<string, Item>()
+  next = 0
+  readonly #isReplacing: boolean
+
+  constructor(isReplacing: boolean) {
+    this.#isReplacing = isReplacing
+  }
+
+  holder(item: Item): Item | undefined {
+    const key = keyOf(item)
+    return key === undefined ? undefined : [...this.items.values()].find((other) => keyOf(other) === key)
+  }
+
+  create(item: Item): readonly [string, unknown] {
+    const holder = this.holder(item)
+    if (holder) {
+      if (isSame({ ...item, id: 0 }, { ...holder, id: 0 })) return ['duplicate', holder.id]
+      if (!this.#isReplacing) return ['rejected', 409]
+      this.items.set(String(holder.id), { ...item, id: holder.id })
+      return ['replaced', holder.id]
+    }
+    const id = this.next++
+    this.items.set(String(id), { ...item, id })
+    return ['created', id]
+  }
+
+  put(id: number, item: Item): number {
+    const holder = this.holder(item)
+    if (holder && holder.id !== id) return 409
+    const isNew = !this.items.has(String(id))
+    this.items.set(String(id), { ...item, id })
+    this.next = Math.max(this.next, id + 1)
+    return isNew ? 201 : 204
+  }
+}
+
+function keyOf({ mac, timestamp }: Item): string | undefined {
+  if (mac === undefined || mac === null || timestamp === undefined || timestamp === null) return undefined
+  return JSON.stringify([mac, Date.parse(`${String(timestamp).replace('Z', '')}Z`)])
+}
+
+function isSame(a: Item, b: Item): boolean {
+  const sorted = (item: Item) => JSON.stringify(Object.entries(item).sort(([x], [y]) => (x < y ? -1 : 1)))
+  return sorted(a) === sorted(b)
+}
+
+const sortedIds = (items: Iterable<Item>): Item[] => [...items].sort((a, b) => Number(a.id) - Number(b.id))
+
+for (const isReplacing of [false, true]) {
+  test(`random writes, edits and restarts leave what a naive model has${isReplacing ? ' where POST replaces' : ''}`, async (t) => {
+    const random = new Random(seedFor('natural keys'))
+    const directory = await temporaryDirectory(t)
+    const model = new Naive(isReplacing)
+    const flags = flagsOf(isReplacing ? REPLACING : KEY)
+    const started = (data?: unknown) => open(t, { directory, flags, ...(data !== undefined && { data }) })
+    const any = (): Item => {
+      const timestamp = random.pick([
+        '2026-01-01T01:00:00',
+        '2026-01-01T01:00:00Z',
+        '2026-01-01T02:00:00.000',
+        null,
+        undefined,
+      ])
+      const item: Item = { mac: random.pick(['a', 'b', 1, ['x']]), timestamp, n: random.integer(2) }
+      return JSON.parse(JSON.stringify(item)) as Item
+    }
+    let service = await started({ readings: [] })
+    for (let step = 0; step < 60; step++) {
+      const { url } = service
+      const kind = random.integer(20)
+      const context = `step ${step}, kind ${kind}, seed ${random.seed}`
+      const id = random.integer(12)
+      const item = any()
+      if (kind < 6) {
+        const { status, headers } = await write(url, 'POST', '/api/readings', item)
+        const [result, of] = model.create(item)
+        assert.equal(status, { created: 201, duplicate: 200, replaced: 200, rejected: 409 }[result], context)
+        if (result !== 'rejected') assert.equal(headers.location, `/api/readings/${of}`, context)
+      } else if (kind < 9) {
+        const items = Array.from({ length: 6 }, any)
+        const reply = await write(url, 'POST', '/api/readings', items, { Prefer: 'handling=lenient' })
+        const { results } = reply.json<{ results: Item[] }>()
+        assert.deepEqual(
+          results.map(({ status, id, problem }) => [status, id ?? (problem as Item).status]),
+          items.map((one) => model.create(one)),
+          context,
+        )
+      } else if (kind < 13) {
+        assert.equal((await write(url, 'PUT', `/api/readings/${id}`, item)).status, model.put(id, item), context)
+      } else if (kind < 15) {
+        const known = model.items.get(String(id))
+        const patch = { mac: item.mac }
+        const headers = { 'Content-Type': 'application/merge-patch+json' }
+        const { status } = await write(url, 'PATCH', `/api/readings/${id}`, patch, headers)
+        const { id: _, ...rest } = { ...known, ...patch } as Item
+        assert.equal(status, known ? model.put(id, rest) : 404, context)
+      } else if (kind < 17) {
+        const { status } = await write(url, 'DELETE', `/api/readings/${id}`, undefined)
+        assert.equal(status, model.items.delete(String(id)) ? 204 : 404, context)
+      } else if (kind < 19) {
+        // An editor exchanges keys, adds items and removes others: all of it, or nothing where two keys would be the same.
+        assert.equal((await write(url, 'POST', '/admin/snapshot', undefined)).status, 200, context)
+        const saved = await readFile(service.file, 'utf8')
+        const file = JSON.parse(saved) as { readings: Item[] }
+        assert.deepEqual(sortedIds(file.readings), sortedIds(model.items.values()), `the file: ${context}`)
+        // The newest items stay: without them it would be the edit of an older file.
+        const edited = file.readings.slice(random.integer(2))
+        const [one, other] = [random.pick(edited), random.pick(edited)]
+        if (one && other && one !== other) {
+          const { mac, timestamp } = one
+          Object.assign(one, { mac: other.mac, timestamp: other.timestamp, n: 100 + step })
+          Object.assign(other, { mac, timestamp, n: 100 + step })
+        }
+        if (random.chance(0.5)) edited.push({ id: 1000 + step, ...item })
+        const text = JSON.stringify({ readings: edited })
+        await writeFile(service.file, text)
+        const { status } = await write(url, 'POST', '/admin/reload', undefined)
+        const keys = edited.flatMap((one) => keyOf(one) ?? [])
+        assert.equal(status, new Set(keys).size < keys.length ? 422 : 200, `${context}: ${text}`)
+        if (status === 200) {
+          model.items = new Map(edited.map((one) => [String(one.id), JSON.parse(JSON.stringify(one)) as Item]))
+          for (const { id } of edited) model.next = Math.max(model.next, Number(id) + 1)
+        } else {
+          await writeFile(service.file, saved)
+          assert.equal((await write(url, 'POST', '/admin/reload', undefined)).status, 200, context)
+        }
+      } else {
+        await service.close()
+        service = await started()
+      }
+      const { url: now } = service
+      const found = (await send(now, 'GET', '/api/readings?pageSize=1000')).json<Item[]>()
+      assert.deepEqual(sortedIds(found), sortedIds(model.items.values()), context)
+    }
+    await service.close()
+  })
+}
