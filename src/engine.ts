@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ClusterFigures } from './cluster/figures.ts'
 import type { Peer } from './cluster/node.ts'
@@ -248,6 +249,9 @@ export function compressing(
   return compressAfter === 'off' ? {} : { compress: { afterMs: 1000 * compressAfter, schedule, log } }
 }
 
+/** Of an id as json-server 1.0 makes it. */
+const ID_BYTES = 8
+
 /** Without schemas, what compiles them is not loaded. */
 export async function rulesOf({ api, dataStore, limits, collections }: Settings): Promise<Rules> {
   const { schemas } = api
@@ -257,6 +261,7 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
     idField: dataStore.idField,
     upsertOnPut: api.upsertOnPut,
     clientIdsOnPost: api.clientIdsOnPost,
+    ...(api.compatibility === 'json-server' && { newId: () => randomBytes(ID_BYTES).toString('base64url') }),
     itemBytes: limits.bodyBytes,
     patchOperations: limits.patchOperations,
     keyFields: keyFieldsOf(collections),

@@ -11,6 +11,7 @@ import { ConnectionLimits } from './http/connection-limits.ts'
 import { Connections } from './http/connections.ts'
 import { eventResources } from './http/events.ts'
 import { FileStreams } from './http/file-streams.ts'
+import { Hints } from './http/hints.ts'
 import { hotPath } from './http/hot-path.ts'
 import { apiResources } from './http/items.ts'
 import { onceBuilt } from './http/once-built.ts'
@@ -25,6 +26,7 @@ import { metricsOf } from './metrics.ts'
 import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
 import { SEARCHES_AT_ONCE } from './projections/event-search.ts'
+import { FieldList } from './projections/query/field-list.ts'
 import { openReplayEngine, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
@@ -117,6 +119,10 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const requests = new RequestTimes()
     const { bodyBytes, batchBytes, batchItems } = limits
     const bodies = { bodyBytes, batchBytes, batchItems }
+    const fields = new FieldList(queries)
+    bus.subscribe((recorded) => fields.note(recorded))
+    const isJsonServer = settings.api.compatibility === 'json-server'
+    const hints = new Hints({ fields, isStrict: settings.api.strictQuery, log, elapsedMs })
     const { useResultObject } = settings.api
     const { idField } = settings.dataStore
     const all = apiResources({
@@ -126,6 +132,8 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       handler,
       journal,
       now,
+      hints,
+      isJsonServer,
       bodies,
       limits: query,
       useResultObject,
@@ -176,6 +184,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         swaggerAssets,
         schemes: gate.access?.schemes ?? [],
         isReadOnly: readOnly !== undefined,
+        isJsonServer,
         useResultObject,
         idField,
         streams: new FileStreams(descriptors.files),

@@ -10,31 +10,45 @@ export interface Claim {
 const WINDOW_MS = 10_000
 const LINES = 10
 
-/** Logs failed logins, at most ten lines in ten seconds, so that attackers cannot fill the disk. */
-export class FailureLog {
-  readonly #log: Pick<Logger, 'warn'>
+/** At most ten lines in ten seconds, so that no client can fill the disk with log lines. */
+export class LineLimit {
   readonly #elapsedMs: () => number
   #beganMs = Number.NEGATIVE_INFINITY
   #lines = 0
-  #unlogged = 0
 
   /** `elapsedMs` must be monotonic. */
-  constructor(log: Pick<Logger, 'warn'>, elapsedMs: () => number) {
-    this.#log = log
+  constructor(elapsedMs: () => number) {
     this.#elapsedMs = elapsedMs
   }
 
-  add(address: string, claim: Claim): void {
+  /** Whether another line may be written now. */
+  take(): boolean {
     const now = this.#elapsedMs()
     if (now - this.#beganMs >= WINDOW_MS) {
       this.#beganMs = now
       this.#lines = 0
     }
-    if (this.#lines >= LINES) {
+    return ++this.#lines <= LINES
+  }
+}
+
+/** Logs failed logins, within a LineLimit. */
+export class FailureLog {
+  readonly #log: Pick<Logger, 'warn'>
+  readonly #limit: LineLimit
+  #unlogged = 0
+
+  /** `elapsedMs` must be monotonic. */
+  constructor(log: Pick<Logger, 'warn'>, elapsedMs: () => number) {
+    this.#log = log
+    this.#limit = new LineLimit(elapsedMs)
+  }
+
+  add(address: string, claim: Claim): void {
+    if (!this.#limit.take()) {
       this.#unlogged++
       return
     }
-    this.#lines++
     const others = this.#unlogged > 0 && { unlogged: this.#unlogged }
     this.#unlogged = 0
     this.#log.warn({ address, ...claim, ...others }, 'a login failed')

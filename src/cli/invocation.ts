@@ -1,7 +1,7 @@
+import { mostSimilar } from '../json/similar.ts'
 import type { Replay } from '../replay-engine.ts'
 import { type Flags, parseFlags } from '../settings/flags.ts'
 import { KEYS } from '../settings/keys.ts'
-import { mostSimilar } from '../settings/similar.ts'
 import {
   BadSettings,
   clusterOf,

@@ -55,6 +55,8 @@ type Compared<V> = unknown extends V
         ? V
         : never
 
+type TextOperator = 'contains' | 'startswith' | 'endswith' | 'like' | 'istartswith' | 'iendswith'
+
 type OneOrMore<V> = V | readonly V[] | undefined
 
 /** Filters by field, or by `<field>_<operator>`. Of several values any may match; for `ne`, none may. */
@@ -69,7 +71,7 @@ export type Where<T> =
         /** Text may be a list of values with commas between them. */
         readonly [P in Paths<T> as `${P[0]}_in`]?: OneOrMore<Compared<P[1]> | string | null>
       } & {
-        readonly [P in Paths<T> as `${P[0]}_${'contains' | 'startswith' | 'endswith'}`]?: OneOrMore<string>
+        readonly [P in Paths<T> as `${P[0]}_${TextOperator}`]?: OneOrMore<string>
       } & {
         readonly [P in Paths<T> as `${P[0]}_exists`]?: OneOrMore<boolean>
       }
@@ -98,9 +100,13 @@ const RESERVED = [
   'dryRun',
 ]
 
+/** What a server takes for json-server's parameters and operators. */
+const JSON_SERVER =
+  /^_(sort|order|page|per_page|limit|start|end|embed|expand|dependent)$|.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$/
+
 export function filtersOf(where: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(where).flatMap(([name, value]) => {
-    const asked = RESERVED.includes(name) ? `${name}_eq` : name
+    const asked = RESERVED.includes(name) || JSON_SERVER.test(name) ? `${name}_eq` : name
     const values = (Array.isArray(value) ? value : [value]) as readonly unknown[]
     return values.filter((one) => one !== undefined).map((one) => [asked, textOf(one)] as const)
   })

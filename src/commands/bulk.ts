@@ -3,13 +3,14 @@ import { type Item, keyOf } from '../collections/item.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
-import type { JsonObject } from '../json/value.ts'
+import { formatPath } from '../json/paths.ts'
+import { type JsonObject, own } from '../json/value.ts'
 import type { List } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
 import type { BulkCommand } from './command.ts'
 import { creatingItems, type NotCreatedItems } from './create-items.ts'
-import { type Accepted, checkName, isSingle } from './decide.ts'
-import { Deletions } from './deletions.ts'
+import { type Accepted, checkName, decide, isEvents, isSingle } from './decide.ts'
+import { Deletions, JoinedLists } from './deletions.ts'
 import type { Rules } from './rules.ts'
 
 /** The ids of the items that match filters at one position. */
@@ -24,6 +25,7 @@ export interface Selected {
 export type Select = (command: DeleteItems) => Promise<Selected | undefined>
 
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
+type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDependents' }>
 
 /** The result of deciding a command on many items. */
 export interface BulkDecision {
@@ -33,19 +35,34 @@ export interface BulkDecision {
 
 const NONE: NotCreatedItems = new Map()
 
-/** `selected` are the items that match the filters of DeleteItems. */
+/** The deletions by filters that a command amounts to. */
+export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
+  if (command.type === 'DeleteItems') return [command]
+  if (command.type !== 'DeleteItemWithDependents') return []
+  const { dependents, key, seconds } = command
+  return dependents.map(({ collection, field }) => ({
+    type: 'DeleteItems',
+    collection,
+    filters: `${encodeURIComponent(formatPath([field]))}_eq=${encodeURIComponent(key)}`,
+    ...(seconds !== undefined && { seconds }),
+  }))
+}
+
+/** `selected` are the items that match each of the `deletionsIn`. */
 export function* decideBulk(
   command: BulkCommand,
   accepted: Accepted,
   rules: Rules,
-  selected: Selected | undefined,
+  selected: readonly (Selected | undefined)[],
 ): Steps<BulkDecision> {
   switch (command.type) {
     case 'CreateItems':
       return yield* creatingItems(command, accepted, rules)
     case 'DeleteItems':
-      if (!selected) throw unknown(command.collection)
-      return { events: yield* deletingItems(command, accepted, selected), notCreated: NONE }
+      if (!selected[0]) throw unknown(command.collection)
+      return { events: yield* deletingItems(command, accepted, selected[0]), notCreated: NONE }
+    case 'DeleteItemWithDependents':
+      return { events: yield* deletingDependents(command, accepted, rules, selected), notCreated: NONE }
     case 'CreateCollection':
       return { events: creatingCollection(command.collection, accepted), notCreated: NONE }
     case 'RemoveCollection':
@@ -74,6 +91,32 @@ function* deletingItems(
     if (item.position <= position || (yield* matches((yield* parseSteps(item.text)) as JsonObject))) deletions.add(item)
   }
   return deletions
+}
+
+/** The items that refer to one, then that one itself. */
+function* deletingDependents(
+  { dependents, seconds: _, ...item }: DeleteItemWithDependents,
+  accepted: Accepted,
+  rules: Rules,
+  selected: readonly (Selected | undefined)[],
+): Steps<List<DomainEvent>> {
+  yield
+  const decision = yield* decide({ ...item, type: 'DeleteItem' }, accepted, rules)
+  const lists: List<DomainEvent>[] = []
+  for (const [index, { collection: name, field }] of dependents.entries()) {
+    const collection = accepted.collection(name)
+    const deletions = new Deletions(name)
+    lists.push(deletions)
+    for (const id of (collection.exists && selected[index]?.ids) || []) {
+      yield
+      const found = id === undefined ? undefined : collection.get(keyOf(id))
+      if (!isItem(found) || (name === item.collection && found.key === item.key)) continue
+      const reference = own((yield* parseSteps(found.text)) as JsonObject, field)
+      // The filter also selects what is written in another way: another spelling of an instant, or an array that holds the id.
+      if (reference !== null && typeof reference !== 'object' && String(reference) === item.key) deletions.add(found)
+    }
+  }
+  return new JoinedLists([...lists, isEvents(decision) ? decision : []])
 }
 
 function creatingCollection(name: string, accepted: Accepted): readonly DomainEvent[] {

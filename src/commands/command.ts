@@ -10,7 +10,7 @@ export interface Conditions {
   readonly ifNoneMatch?: Tags | undefined
 }
 
-interface OnItem extends Conditions {
+export interface OnItem extends Conditions {
   readonly collection: string
   readonly key: string
 }
@@ -48,6 +48,12 @@ export interface Rejection {
 /** An item of a batch, or the reason why it is invalid. `line` is its line in a text, counting from 1. */
 export type BatchItem = { readonly line?: number } & ({ readonly item: JsonObject } | { readonly rejection: Rejection })
 
+/** The items of a collection that refer to others by a member. */
+export interface Dependents {
+  readonly collection: string
+  readonly field: string
+}
+
 /** A requested change of many items or of a whole collection. Plain data as well. */
 export type BulkCommand =
   | {
@@ -65,5 +71,12 @@ export type BulkCommand =
       /** Highest time for finding the items; undefined for no limit. */
       readonly seconds?: number
     }
+  | (OnItem & {
+      readonly type: 'DeleteItemWithDependents'
+      /** Whose items are deleted with it: those whose `field` is its id. */
+      readonly dependents: readonly Dependents[]
+      /** As in DeleteItems. */
+      readonly seconds?: number
+    })
   | { readonly type: 'CreateCollection'; readonly collection: string }
   | { readonly type: 'RemoveCollection'; readonly collection: string }

@@ -146,11 +146,18 @@ export function isSingle(name: string): Refusal {
 
 function newId(body: JsonObject, collection: CollectionState, rules: Rules): ItemId {
   const wanted = own(body, rules.idField)
-  if (!rules.clientIdsOnPost || wanted === undefined) return nextId(collection)
+  if (!rules.clientIdsOnPost || wanted === undefined) return newIdOf(collection, rules)
   const id = acceptableId(wanted, rules)
   if (isItem(collection.get(keyOf(id)))) {
     throw new Refusal('Conflict', `An item with the id ${JSON.stringify(keyOf(id))} exists already.`)
   }
+  return id
+}
+
+function newIdOf(collection: CollectionState, { newId }: Rules): ItemId {
+  if (!newId) return nextId(collection)
+  let id = newId()
+  while (collection.get(keyOf(id))) id = newId()
   return id
 }
 

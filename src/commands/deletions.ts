@@ -4,6 +4,36 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { type List, LongList } from '../long-list.ts'
 import { stamp } from './decide.ts'
 
+/** Lists one after the other. */
+export class JoinedLists<Thing> implements List<Thing> {
+  readonly #lists: readonly List<Thing>[]
+  readonly length: number
+
+  constructor(lists: readonly List<Thing>[]) {
+    this.#lists = lists
+    this.length = lists.reduce((length, list) => length + list.length, 0)
+  }
+
+  at(index: number): Thing | undefined {
+    let place = index < 0 ? this.length + index : index
+    for (const list of this.#lists) {
+      if (place < list.length) return list.at(place)
+      place -= list.length
+    }
+    return undefined
+  }
+
+  slice(from: number, to = this.length): readonly Thing[] {
+    const things: Thing[] = []
+    for (let index = from; index < Math.min(to, this.length); index++) things.push(this.at(index) as Thing)
+    return things
+  }
+
+  *[Symbol.iterator](): Generator<Thing> {
+    for (const list of this.#lists) yield* list
+  }
+}
+
 /**
  * The deletions of many items, optionally followed by the removal of their collection. Events are created on access, so
  * that an item with an integer id takes 20 to 30 bytes.

@@ -6,7 +6,7 @@ import { isLarge, type Journal, lastPosition, type Origin, partKey, type Recorde
 import { type List, LongList } from '../long-list.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { type Answered, type AnsweredRequest, nameOf } from './answered.ts'
-import { type BulkDecision, decideBulk, type Select } from './bulk.ts'
+import { type BulkDecision, decideBulk, deletionsIn, type Select } from './bulk.ts'
 import type { BulkCommand, Command } from './command.ts'
 import { type NotCreatedItems, notCreatedBefore } from './create-items.ts'
 import { decide, isEvents } from './decide.ts'
@@ -261,7 +261,7 @@ export class CommandHandler {
   }
 
   async #writeBulk(command: BulkCommand, origin: Origin, isDryRun: boolean): Promise<BulkOutcome> {
-    const selected = command.type === 'DeleteItems' ? await this.#select(command) : undefined
+    const selected = await Promise.all(deletionsIn(command).map((deletion) => this.#select(deletion)))
     const { head, decided, recorded } = await this.#decideAndAppend(
       () => decideBulk(command, this.#overlay, this.#rules, selected),
       ({ events }: BulkDecision) => (isDryRun ? [] : events),

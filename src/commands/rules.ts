@@ -15,6 +15,8 @@ export interface Rules {
   readonly idField: string
   readonly upsertOnPut: boolean
   readonly clientIdsOnPost: boolean
+  /** Makes the ids of POST; without it they are the next integers. */
+  readonly newId?: () => string
   /** UTF-8 bytes of an item without its id. */
   readonly itemBytes: number
   readonly patchOperations: number

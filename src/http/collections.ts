@@ -1,9 +1,10 @@
-import type { BulkCommand } from '../commands/command.ts'
+import type { BulkCommand, OnItem } from '../commands/command.ts'
 import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
 import { Refusal } from '../errors.ts'
 import { type ItemId, isItemEvent } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
+import { foreignKeyOf } from '../projections/query/embedding.ts'
 import type { Queries } from '../projections/query/queries.ts'
 import {
   AS_OF,
@@ -13,11 +14,15 @@ import {
   type Query,
   WITHOUT_FILTERS,
 } from '../projections/query/query.ts'
+import type { Views } from '../projections/views.ts'
 import type { ApiRequest, Reply } from './api.ts'
+import type { Hints } from './hints.ts'
 import { type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
 export interface DeletionOptions {
   readonly handler: Pick<CommandHandler, 'bulk'>
+  readonly views: Pick<Views, 'find'>
+  readonly hints: Pick<Hints, 'check'>
   readonly queries: Pick<Queries, 'timeOf'>
   readonly now: () => Date
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
@@ -28,10 +33,8 @@ export const DRY_RUN = 'dryRun'
 const LISTED_IDS = 1000
 /** Comparison operators. */
 const RANGES: readonly string[] = ['gt', 'gte', 'lt', 'lte']
+const MOST_DEPENDENTS = 8
 const NO_BODY = new Uint8Array()
-
-/** Parameters of json-server. Ignoring them silently would delete more than the client means. */
-const FOREIGN = ['_sort', '_order', '_page', '_per_page', '_limit', '_start', '_end', '_embed', '_expand', '_dependent']
 
 /** PUT of a collection: creates it if it does not exist. */
 export async function createCollection(
@@ -61,16 +64,19 @@ export async function deleteItems(
   request: ApiRequest,
   reply: Reply,
   collection: string,
-  { handler, queries, now, limits }: DeletionOptions,
+  { handler, views, hints, queries, now, limits }: DeletionOptions,
 ): Promise<void> {
   refuseConditions(request)
   refuseUnheeded(request)
   const isAdmin = request.principal.role === 'admin'
   const { filters, isDryRun } = parseDeletion(parametersOf(request, limits))
-  checkFilters(parseQuery(filters, limits, { time: queries.timeOf(collection), now: now().getTime() }))
+  const query = parseQuery(filters, limits, { time: queries.timeOf(collection), now: now().getTime() })
+  checkFilters(query)
   if (filters.length === 0 && !isAdmin) {
     throw new Refusal('Forbidden', 'Without filters a DELETE removes the whole collection; the role admin is needed.')
   }
+  const present = views.find(collection)
+  if (present) await hints.check(reply, present, query)
   const seconds = isAdmin ? {} : { seconds: limits.scanSeconds }
   const command: BulkCommand =
     filters.length === 0
@@ -81,12 +87,36 @@ export async function deleteItems(
   reply.json(JSON.stringify({ deleted: deletedIn(outcome), dryRun: isDryRun, ids: firstIds(outcome) }))
 }
 
+/** DELETE of an item with `_dependent`: also of the items that refer to it. */
+export async function deleteWithDependents(
+  request: ApiRequest,
+  item: OnItem,
+  names: readonly string[],
+  { handler, views, limits }: Pick<DeletionOptions, 'handler' | 'views' | 'limits'>,
+): Promise<BulkOutcome> {
+  refuseUnheeded(request)
+  const field = foreignKeyOf(item.collection)
+  const dependents = names.map((collection) => {
+    if (views.find(collection)?.isObject === false) return { collection, field }
+    throw new Refusal(
+      'Invalid',
+      `The parameter _dependent names ${JSON.stringify(collection)}, which is no collection.`,
+    )
+  })
+  if (dependents.length > MOST_DEPENDENTS) {
+    throw new Refusal('Invalid', `The parameter _dependent names more than ${MOST_DEPENDENTS} collections.`)
+  }
+  const seconds = request.principal.role === 'admin' ? {} : { seconds: limits.scanSeconds }
+  const command = { type: 'DeleteItemWithDependents', ...item, dependents, ...seconds } as const
+  return handler.bulk(command, originOf(request, NO_BODY))
+}
+
 function parseDeletion(parameters: readonly Parameter[]) {
   const filters: Parameter[] = []
   for (const parameter of parameters) {
     const { name } = parameter
     if (name === DRY_RUN) continue
-    if (WITHOUT_FILTERS.has(name) || FOREIGN.includes(name)) {
+    if (WITHOUT_FILTERS.has(name)) {
       const why = name === AS_OF ? 'the past cannot be changed' : 'it takes filters, q and dryRun'
       throw new Refusal(
         'Invalid',

@@ -5,7 +5,9 @@ import { parseSteps } from '../json/parse-steps.ts'
 import { formatPath, type Path, type Selection } from '../json/paths.ts'
 import type { JsonValue } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
+import { collectionPath } from '../projections/address.ts'
 import type { Answer } from '../projections/query/answer.ts'
+import type { RelatedReading } from '../projections/query/embedding.ts'
 import type { Reading } from '../projections/query/index/reading.ts'
 import type { Queries } from '../projections/query/queries.ts'
 import { ALL, PAGING, type Parameter, type Query } from '../projections/query/query.ts'
@@ -19,6 +21,7 @@ import { ItemShapes } from './formats/item-shapes.ts'
 import { TextStream } from './formats/text-stream.ts'
 import { csvWriter, type ItemsWriter, type ItemText, jsonWriter, linesWriter, noteColumns } from './formats/writers.ts'
 import { onFirstUse } from './late-modules.ts'
+import type { Wrapper } from './pages.ts'
 
 export interface TaggedQuery {
   readonly query: Query
@@ -31,6 +34,13 @@ export interface ExportsOptions {
   readonly askerOf: (request: ApiRequest) => Asker
   readonly tagAt: (position: Position) => string
   readonly linkOf: (name: string, parameters: readonly Parameter[], query: Query, total: number) => string | undefined
+  /** What a page of items as JSON is wrapped in; undefined for a plain array. */
+  readonly wrapperOf: (
+    path: string,
+    parameters: readonly Parameter[],
+    query: Query,
+    total: number,
+  ) => Wrapper | undefined
 }
 
 /** The requested form of a list of items. */
@@ -43,13 +53,23 @@ interface Wanted {
 interface Asked extends Wanted, TaggedQuery {
   readonly name: string
   readonly parameters: readonly Parameter[]
+  /** What is embedded in the items, read at the same position. */
+  readonly related: readonly RelatedReading[]
 }
 
-/** Undefined for a page of JSON. Rejects unsupported forms. */
-export function exportOf(form: Form | undefined, parameters: readonly Parameter[]): Wanted | undefined {
+/** Undefined for a JSON page without embedded items. Rejects unsupported forms. */
+export function exportOf(
+  form: Form | undefined,
+  parameters: readonly Parameter[],
+  { relations = [] }: Pick<Query, 'relations'>,
+): Wanted | undefined {
   if (!form) throw new Refusal('NotAcceptable', `Items are available as ${Object.values(TYPES).join(', ')}.`)
   const isWhole = isForAll(parameters)
-  return form === 'json' && !isWhole ? undefined : { form, isWhole }
+  const isEmbedding = relations.length > 0
+  if (isWhole && isEmbedding) {
+    throw new Refusal('Invalid', 'The whole result (all=true) has no embedded items; ask for pages.')
+  }
+  return form === 'json' && !isWhole && !isEmbedding ? undefined : { form, isWhole }
 }
 
 /** Highest number of whole results being sent. Each makes the store keep replaced rows. */
@@ -82,13 +102,16 @@ export class Exports {
   /** Responds with the items of a reading, and releases it. */
   async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: Reading): Promise<void> {
     const { tagAt } = this.#options
-    const { form, isWhole, query, isTagged } = asked
-    const release = once(() => reading.release())
+    const { form, isWhole, query, isTagged, related } = asked
+    const readings = [reading, ...related.map((one) => one.reading)]
+    const release = once(() => {
+      for (const one of readings) one.release()
+    })
     try {
       if (isWhole && query.grouping) {
         throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
       }
-      const tag = tagAt(reading.position)
+      const tag = tagAt(Math.max(...readings.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
       if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
       reply.set('Content-Type', TYPE_HEADERS[form])
@@ -103,30 +126,43 @@ export class Exports {
   async #sendPage(
     request: ApiRequest,
     reply: Reply,
-    { name, parameters, form, query }: Asked,
+    asked: Asked,
     reading: Reading,
     release: () => void,
   ): Promise<void> {
-    const { linkOf } = this.#options
-    const { items, total } = await this.#page(request, form, query, reading)
+    const { linkOf, wrapperOf } = this.#options
+    const { name, parameters, form, query, related } = asked
+    const { items, total } = await this.#page(request, asked, reading)
     release()
     reply.set('X-Total-Count', String(total))
     const link = linkOf(name, parameters, query, total)
     if (link !== undefined) reply.set('Link', link)
-    if (request.method !== 'HEAD') await this.#send(reply, form, query, () => partsOf(items), request)
+    const shown = related.length > 0 ? { ...query, fields: undefined } : query
+    const path = request.base + collectionPath(name)
+    const wrapper = form === 'json' ? wrapperOf(path, parameters, query, total) : undefined
+    if (request.method !== 'HEAD')
+      await this.#send(
+        reply,
+        form,
+        shown,
+        () => partsOf(items),
+        request,
+        () => {},
+        wrapper,
+      )
   }
 
   async #page(
     request: ApiRequest,
-    form: Form,
-    query: Query,
+    { form, query, related }: Asked,
     reading: Reading,
   ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
     const { queries, askerOf } = this.#options
     const asker = askerOf(request)
     if (!query.grouping) {
       const { items, total } = await queries.find(reading, query, asker)
-      return { items: items.map((item) => shownOf(item, query)), total }
+      const embed = () => queries.embed(items, query.fields, related, query.page.largest, asker)
+      return { items: related.length > 0 ? await embed() : items.map((item) => shownOf(item, query)), total }
     }
     const { text, total } = await queries.answer(reading, query, asker)
     return { items: await this.#slices.run(() => rowsOf(text, form, query), asker), total }
@@ -167,6 +203,7 @@ export class Exports {
     sources: Sources,
     request: ApiRequest,
     ended: () => void = () => {},
+    wrapper?: Wrapper,
   ): Promise<void> {
     const slices = this.#slices
     let body: TextStream | undefined
@@ -175,7 +212,7 @@ export class Exports {
     const asker: Asker = { isGone: () => request.isGone() || body?.destroyed === true, limit }
     const writer = await this.#writer(form, query, sources, asker)
     const source = sources(true)
-    let text = writer.begin
+    let text = (wrapper?.before ?? '') + writer.begin
     let parts = 0
     let isEnded = false
     const next = async (): Promise<string | undefined> => {
@@ -184,7 +221,7 @@ export class Exports {
       await setImmediate()
       const items = await slices.run(source, asker)
       if (items) text += (parts++ > 0 ? writer.between : '') + (await slices.run(() => writer.part(items), asker))
-      else text += writer.end
+      else text += writer.end + (wrapper?.after ?? '')
       isEnded = items === undefined
       const made = text
       text = ''

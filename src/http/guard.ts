@@ -13,6 +13,7 @@ const EXPOSED = [
   'Location',
   'Journal-Position',
   'Preference-Applied',
+  'Recollect-Hint',
   'Retry-After',
   'X-Request-Id',
   'X-Total-Count',

@@ -7,20 +7,26 @@ import { tagOf } from '../json/tag.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import { AnswerCache } from '../projections/query/answer-cache.ts'
-import type { AnsweredAt, Queries, QuerySource } from '../projections/query/queries.ts'
+import { foreignKeyOf } from '../projections/query/embedding.ts'
+import { dependentsOf, relationsOf } from '../projections/query/json-server.ts'
+import type { AnsweredAt, PresentCollection, Queries, QuerySource } from '../projections/query/queries.ts'
 import { mayBeRelative, type Parameter, parseQuery } from '../projections/query/query.ts'
 import { tookTooLong } from '../projections/query/too-long.ts'
 import type { Views } from '../projections/views.ts'
 import { type Asker, Slices } from '../slices.ts'
-import { type ApiRequest, type ApiResource, type Method, parseTags, type Reply } from './api.ts'
+import type { ApiRequest, ApiResource, Method, Reply } from './api.ts'
 import { asksForPast, parseAsOf, timeOfAsOf } from './as-of.ts'
 import { Batches, type BatchesOptions } from './batches.ts'
 import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody } from './bodies.ts'
-import { createCollection, deleteItems } from './collections.ts'
+import { createCollection, deleteItems, deleteWithDependents } from './collections.ts'
 import { Exports, exportOf, type TaggedQuery } from './export.ts'
 import { formOf } from './formats/forms.ts'
+import type { Hints } from './hints.ts'
 import { textAt, writeInside } from './inner-values.ts'
-import { linkOf, replyPage, resultObject } from './pages.ts'
+import { answerWith, itemNow, itemThen, target, unknownCollection } from './item-answers.ts'
+import { nestedFilter, wrapping } from './json-server.ts'
+import { linkOf, replyPage, wrapped } from './pages.ts'
+import { RelatedCollections } from './related.ts'
 import { replaceAll } from './replacement.ts'
 import {
   apiSegments,
@@ -31,7 +37,6 @@ import {
   wantsOnlyIfNewer,
 } from './requests.ts'
 import { allowOf, notAllowed } from './resource.ts'
-import { answerWith } from './written-items.ts'
 
 export interface ItemsOptions {
   readonly views: Views
@@ -40,6 +45,9 @@ export interface ItemsOptions {
   readonly queries: Queries
   readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
   readonly now: () => Date
+  readonly hints: Pick<Hints, 'check'>
+  /** Whether responses are those of json-server where they differ. */
+  readonly isJsonServer: boolean
   readonly bodies: Pick<BatchesOptions, 'bodyBytes' | 'batchBytes' | 'batchItems'>
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
   /** A page of a collection is an object as FakeServer's. */
@@ -61,6 +69,8 @@ export function apiResources({
   queries,
   journal,
   now,
+  hints,
+  isJsonServer,
   bodies,
   limits,
   useResultObject,
@@ -69,7 +79,9 @@ export function apiResources({
   const answers = new AnswerCache(CACHED_BYTES)
   const slices = new Slices()
   const batches = new Batches({ handler, slices, ...bodies })
-  const exports = new Exports({ queries, askerOf, tagAt, linkOf })
+  const wrapperOf = wrapping({ isJsonServer, useResultObject })
+  const exports = new Exports({ queries, askerOf, tagAt, linkOf, wrapperOf })
+  const related = new RelatedCollections({ views, past, queries, pageSize: limits.pageSize })
   const names: ApiResource = {
     path: '/api',
     routes: {
@@ -103,10 +115,7 @@ export function apiResources({
         reflect(reply, undefined)
         if (!present) throw unknownCollection(name)
         if (present.isObject) return answerItem(request, reply, present.item(OBJECT_ID) as Item)
-        const asked = exportOf(form, parameters)
-        if (!asked) return readPage(request, reply, name, parameters, present)
-        const query = queryOf(name, parameters)
-        return exports.answer(request, reply, { name, parameters, ...asked, ...query }, queries.hold(present))
+        return readList(request, reply, name, parameters, present)
       },
       POST: async (request, reply) => {
         const [collection] = apiSegments(request.path) as [string]
@@ -125,7 +134,7 @@ export function apiResources({
         const collection = views.find(name)
         if (request.querystring !== '' || collection?.isObject) return readValue(request, reply)
         reflect(reply, undefined)
-        answerItem(request, reply, itemNow(name, key))
+        answerItem(request, reply, itemNow(views, name, key))
       },
       PUT: (request, reply) => (isObject(request.path) ? writeInner(request, reply) : replaceItem(request, reply)),
       PATCH: (request, reply) => (isObject(request.path) ? writeInner(request, reply) : patchItem(request, reply)),
@@ -135,7 +144,7 @@ export function apiResources({
 
   const inside: ApiResource = {
     path: '/api/:collection/:id/*rest',
-    routes: { GET: readValue, PUT: writeInner, PATCH: writeInner },
+    routes: { GET: readValue, PUT: writeInner, PATCH: writeInner, ...(isJsonServer && { POST: createNested }) },
   }
 
   /** At the path of a collection, a single object is written like an item. */
@@ -157,7 +166,7 @@ export function apiResources({
       DELETE: (request, reply) => {
         if (isObject(request.path)) return deleteObject(request, reply)
         const [collection] = apiSegments(request.path) as [string]
-        return deleteItems(request, reply, collection, { handler, queries, now, limits })
+        return deleteItems(request, reply, collection, { handler, views, hints, queries, now, limits })
       },
     },
     methodsAt: (path) => (isObject(path) ? OBJECT_METHODS : LIST_METHODS),
@@ -183,8 +192,15 @@ export function apiResources({
     return writeInside(request, reply, { handler, slices, isObject: isObject(request.path), idField })
   }
 
-  function deleteItem(request: ApiRequest, reply: Reply): Promise<void> {
-    return write(request, reply, undefined, { type: 'DeleteItem', ...target(request) })
+  async function deleteItem(request: ApiRequest, reply: Reply): Promise<void> {
+    const names = request.querystring === '' ? [] : dependentsOf(parametersOf(request, limits))
+    if (names.length > 0) {
+      const { position } = await deleteWithDependents(request, target(request), names, { handler, views, limits })
+      reply.position = position
+      reply.status = 204
+      return isJsonServer ? answerDeleted(request, reply, position) : undefined
+    }
+    await write(request, reply, undefined, { type: 'DeleteItem', ...target(request) })
   }
 
   function deleteObject(request: ApiRequest, reply: Reply): Promise<void> {
@@ -214,6 +230,29 @@ export function apiResources({
     reply.position = at ?? views.position
   }
 
+  /** A list of items as it is now. */
+  function readList(
+    request: ApiRequest,
+    reply: Reply,
+    name: string,
+    parameters: readonly Parameter[],
+    present: PresentCollection,
+  ): void | Promise<void> {
+    const query = queryOf(name, parameters)
+    const asked = exportOf(formOf(request), parameters, query.query)
+    const answer = (isWithoutHint: boolean): void | Promise<void> => {
+      if (!asked) return readPage(request, reply, name, parameters, present, { ...query, isCached: isWithoutHint })
+      const wanted = { name, parameters, related: related.now(name, query.query.relations ?? []), ...asked, ...query }
+      return exports.answer(request, reply, wanted, queries.hold(present))
+    }
+    const isWithoutHint = hints.check(reply, present, query.query)
+    if (!(isWithoutHint instanceof Promise)) return answer(isWithoutHint)
+    return isWithoutHint.then((known) => {
+      reflect(reply, undefined)
+      return answer(known)
+    })
+  }
+
   async function readPast(
     request: ApiRequest,
     reply: Reply,
@@ -226,12 +265,18 @@ export function apiResources({
     const object = await past.item(name, OBJECT_ID, at)
     if (object) return answerItem(request, reply, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
-    const asked = exportOf(formOf(request), parameters)
     const query = queryOf(name, parameters, nowMs)
+    const asked = exportOf(formOf(request), parameters, query.query)
     const then = await past.collection(name, at, request)
-    if (asked) return exports.answer(request, reply, { name, parameters, ...asked, ...query }, then)
+    if (asked) {
+      const embedded = await related.at(name, query.query.relations ?? [], at, request).catch((error: unknown) => {
+        then.release()
+        throw error
+      })
+      return exports.answer(request, reply, { name, parameters, related: embedded, ...asked, ...query }, then)
+    }
     try {
-      await readPage(request, reply, name, parameters, then, nowMs)
+      await readPage(request, reply, name, parameters, then, { ...query, isCached: false })
     } finally {
       then.release()
     }
@@ -251,9 +296,8 @@ export function apiResources({
     name: string,
     parameters: readonly Parameter[],
     source: QuerySource,
-    nowMs?: number,
+    { query, isTagged, isCached }: TaggedQuery & { readonly isCached: boolean },
   ): void | Promise<void> {
-    const { query, isTagged } = queryOf(name, parameters, nowMs)
     if (isTagged && reply.isNotModified(request, tagAt(source.position))) return
     const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
       reply.position = at
@@ -263,12 +307,11 @@ export function apiResources({
         throw unknownCollection(name)
       }
       if (isTagged) reply.set('ETag', tagAt(position))
-      const path = request.base + collectionPath(name)
-      const body = useResultObject ? resultObject({ text, total }, path, parameters, query) : text
+      const body = wrapped(text, wrapperOf(request.base + collectionPath(name), parameters, query, total))
       const page = { total, link: linkOf(name, parameters, query, total) }
       replyPage(reply, { ...page, text: body })
       // Long pages are not cached.
-      if (isTagged && source === views.find(name) && typeof body === 'string') {
+      if (isTagged && isCached && source === views.find(name) && typeof body === 'string') {
         answers.note(request.base + request.url, position, { ...page, text: body })
       }
     }
@@ -287,17 +330,6 @@ export function apiResources({
     return `"${position}-${journal.id}"`
   }
 
-  function itemNow(name: string, key: string, otherwise: Missing = 'NotFound'): Item {
-    const collection = views.find(name)
-    if (!collection) throw noCollection(name)
-    return collection.item(key) ?? noItem(name, key, otherwise)
-  }
-
-  async function itemThen(at: Position, name: string, key: string, otherwise: Missing): Promise<Item> {
-    if (!past.existed(name, at)) throw noCollection(name)
-    return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
-  }
-
   function answerItem(request: ApiRequest, reply: Reply, { tag, text }: Item): void {
     if (!reply.isNotModified(request, tag)) reply.json(text)
   }
@@ -305,49 +337,63 @@ export function apiResources({
   /** An item, a value inside one, or inside a single object, in the present or past. */
   async function readValue(request: ApiRequest, reply: Reply): Promise<void> {
     const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
-    const at = await momentOf(parametersOf(request, limits), reply)
+    const parameters = parametersOf(request, limits)
+    const at = await momentOf(parameters, reply)
     reflect(reply, at)
     const object = at === undefined ? views.find(name)?.item(OBJECT_ID) : await past.item(name, OBJECT_ID, at)
     const [key = '', ...inner] = segments
     const rest = object ? segments : inner
     const missing = rest.length > 0 ? 'UnknownParent' : 'NotFound'
-    const whole = object ?? (at === undefined ? itemNow(name, key, missing) : await itemThen(at, name, key, missing))
-    if (rest.length === 0) return answerItem(request, reply, whole)
+    const whole =
+      object ?? (at === undefined ? itemNow(views, name, key, missing) : await itemThen(past, at, name, key, missing))
+    const relations = object ? [] : relationsOf(parameters)
+    if (rest.length === 0 && relations.length === 0) return answerItem(request, reply, whole)
+    if (rest.length === 0) {
+      const shown = await related.shownIn(whole, { collection: name, relations, at }, askerOf(request))
+      if (!reply.isNotModified(request, tagOf(shown))) reply.json(shown)
+      return
+    }
     const text = await slices.run(() => textAt(whole.text, rest, idField), request)
-    if (text === undefined) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+    if (text === undefined) {
+      const [child = ''] = rest
+      const nested = isJsonServer && !object && rest.length === 1 ? views.find(child) : undefined
+      if (nested?.isObject !== false) throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+      const filtered = [...parameters, nestedFilter(name, whole.key)]
+      reply.vary('Accept')
+      if (at !== undefined) return readPast(request, reply, child, filtered)
+      reflect(reply, undefined)
+      return readList(request, reply, child, filtered, nested)
+    }
     if (!reply.isNotModified(request, tagOf(text))) reply.json(text)
+  }
+
+  /** POST to `/api/posts/1/comments`: the comment gets the `postId`. */
+  async function createNested(request: ApiRequest, reply: Reply): Promise<void> {
+    const [name, key, ...rest] = apiSegments(request.path) as [string, string, ...string[]]
+    const [collection = ''] = rest
+    const parent = itemNow(views, name, key, 'UnknownParent')
+    const isMember = (await slices.run(() => textAt(parent.text, rest, idField), request)) !== undefined
+    if (isMember || rest.length > 1 || views.find(collection)?.isObject !== false) {
+      throw new Refusal('NotFound', `There is no collection at ${request.path} to create an item in.`)
+    }
+    const body = await readBody(request, [JSON_TYPE], slices)
+    const item = { ...parseItem(body), [foreignKeyOf(name)]: parent.id }
+    await write(request, reply, body, { type: 'CreateItem', collection, item })
   }
 
   async function write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
     refuseUnheeded(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes ?? new Uint8Array()))
     reply.position = outcome.position
-    answerWith(outcome, command, request, reply, idField)
+    if (isJsonServer && !outcome.item) await answerDeleted(request, reply, outcome.position)
+    else answerWith(outcome, command, request, reply, { idField, isJsonServer })
+  }
+
+  /** With the item as it was. */
+  async function answerDeleted(request: ApiRequest, reply: Reply, position: Position): Promise<void> {
+    const { collection, key } = target(request)
+    reply.json((await past.item(collection, key, position - 1))?.text ?? '{}')
   }
 }
 
 type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
-
-function unknownCollection(name: string): Refusal {
-  return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
-}
-
-type Missing = 'NotFound' | 'UnknownParent'
-
-function noCollection(name: string): Refusal {
-  return new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
-}
-
-function noItem(name: string, key: string, code: Missing): never {
-  throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
-}
-
-function target({ path, headers }: ApiRequest) {
-  const [collection = '', key = OBJECT_ID] = apiSegments(path)
-  return {
-    collection,
-    key,
-    ifMatch: parseTags(headers['if-match']),
-    ifNoneMatch: parseTags(headers['if-none-match']),
-  }
-}

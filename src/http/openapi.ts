@@ -7,6 +7,7 @@ import { Slices, type Steps } from '../slices.ts'
 import { securedComponents, securedPaths, tokenPaths } from './openapi/access.ts'
 import { headers, itemSchemasWith, ref, responses, schemas } from './openapi/components.ts'
 import { itemPaths, namesPath, objectPaths, valuePath } from './openapi/item-paths.ts'
+import { asJsonServer } from './openapi/json-server.ts'
 import { parameters } from './openapi/parameters.ts'
 import { withResultObjects } from './openapi/result-object.ts'
 import { schemaOf } from './openapi/schema-of.ts'
@@ -18,6 +19,8 @@ export interface OpenApiOptions {
   /** The authentication schemes; none if authentication is off. */
   readonly schemes: readonly Scheme[]
   readonly isReadOnly?: boolean
+  /** Responses are those of json-server where they differ. */
+  readonly isJsonServer?: boolean
   /** As `Api.UseResultObject` says. */
   readonly useResultObject?: boolean
   /** As `DataStore.IdField` says. */
@@ -93,9 +96,11 @@ export class OpenApi {
 
 /** Creates the document in OpenAPI 3.1. */
 function* describing(options: OpenApiOptions): Steps<string> {
-  const { version, views, schemes, isReadOnly = false, useResultObject = false, idField = 'id' } = options
+  const { version, views, schemes, isReadOnly = false, isJsonServer = false } = options
+  const { useResultObject = false, idField = 'id' } = options
   const served = (all: JsonObject): JsonObject => {
-    const paths = useResultObject ? withResultObjects(all) : all
+    const compatible = isJsonServer ? asJsonServer(all) : all
+    const paths = useResultObject ? withResultObjects(compatible) : compatible
     return securedPaths(isReadOnly ? readable(paths) : paths, schemes)
   }
   const tags: JsonObject[] = []

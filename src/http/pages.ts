@@ -34,13 +34,21 @@ function linkHeader(path: string, links: readonly PageLink[]): string | undefine
   return next !== '' && next.length <= LINK_BYTES ? next : undefined
 }
 
+/** The JSON before and after the items of a page. */
+export interface Wrapper {
+  readonly before: string
+  readonly after: string
+}
+
+export function wrapped(text: Answer['text'], wrapper: Wrapper | undefined): string | LongText {
+  if (!wrapper) return text
+  const { before, after } = wrapper
+  if (typeof text === 'string') return before + text + after
+  return new LongText([before, ...text.pieces, after], text.bytes + Buffer.byteLength(before + after))
+}
+
 /** FakeServer's object around a page (`Api.UseResultObject`). `path` is the collection's as clients see it. */
-export function resultObject(
-  { text, total }: Answer,
-  path: string,
-  parameters: readonly Parameter[],
-  { page }: Query,
-): string | LongText {
+export function resultObject(total: number, path: string, parameters: readonly Parameter[], { page }: Query): Wrapper {
   const searches = new Map(pageLinks(parameters, page, total).map(({ relation, search }) => [relation, search]))
   const to = (relation: PageLink['relation']): string =>
     searches.has(relation) ? `${path}?${searches.get(relation)}` : ''
@@ -48,7 +56,5 @@ export function resultObject(
   const link = { Prev: to('prev'), Next: to('next'), First: to('first'), Last: to('last') }
   const start = family.pages ? Math.floor(offset / size) + 1 : offset
   const rest = JSON.stringify({ link, count: total, [family.start]: start, [family.size]: size })
-  const [before, after] = ['{"results":', `,${rest.slice(1)}`]
-  if (typeof text === 'string') return before + text + after
-  return new LongText([before, ...text.pieces, after], text.bytes + before.length + Buffer.byteLength(after))
+  return { before: '{"results":', after: `,${rest.slice(1)}` }
 }

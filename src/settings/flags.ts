@@ -1,7 +1,7 @@
 import minimist from 'minimist'
+import { mostSimilar } from '../json/similar.ts'
 import type { JsonValue } from '../json/value.ts'
 import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
-import { mostSimilar } from './similar.ts'
 import type { Source } from './sources.ts'
 
 export interface Flag {

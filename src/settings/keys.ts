@@ -1,4 +1,5 @@
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
+import { mostSimilar } from '../json/similar.ts'
 import type { WriteSettings } from '../projections/data-file/write-budget.ts'
 import {
   boolean,
@@ -16,7 +17,6 @@ import {
   text,
   texts,
 } from './kinds.ts'
-import { mostSimilar } from './similar.ts'
 
 /** Longer than this, a body that is not read yet could exceed Limits.RequestSeconds. */
 const MOST_DELAY_MS = 30_000
@@ -48,6 +48,12 @@ export const KEYS = {
   'Api.UseResultObject': boolean('a page of a collection is an object with results, link and count'),
   'Api.UpsertOnPut': boolean('PUT creates an item that does not exist'),
   'Api.ClientIdsOnPost': boolean('POST keeps the id that the client sends'),
+  'Api.Compatibility': choice(
+    'none',
+    ['none', 'json-server'],
+    'answer as json-server does where the two differ: bodies, ids, the envelope of _page, nested routes',
+  ),
+  'Api.StrictQuery': boolean('refuse filters and sorts by fields that no item of the collection has'),
   'Authentication.Enabled': boolean('requests need credentials'),
   'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them'),
   'Authentication.Users': objects('Username, Password (a hash from recollect hash-password) and Role of each user'),

@@ -45,6 +45,7 @@ function served(slices = new Slices()) {
   }
   const past = new Past(journal, views, history)
   const queries = new Queries({ views, bytes: 2 ** 20, slices })
+  const hints = { check: () => true }
   const resources = apiResources({
     views,
     handler,
@@ -52,6 +53,8 @@ function served(slices = new Slices()) {
     queries,
     journal,
     now,
+    hints,
+    isJsonServer: false,
     bodies: BODIES,
     limits: LIMITS,
     useResultObject: false,

@@ -18,7 +18,15 @@ export const SETTINGS: Omit<Settings, 'store'> = {
   common: { eagerDataReload: false },
   dataStore: { idField: 'id' },
   dataFile: { write: 'auto', maxDelaySeconds: undefined },
-  api: { readOnly: false, useResultObject: false, upsertOnPut: true, clientIdsOnPost: false, schemas: {} },
+  api: {
+    readOnly: false,
+    useResultObject: false,
+    upsertOnPut: true,
+    clientIdsOnPost: false,
+    strictQuery: false,
+    compatibility: 'none',
+    schemas: {},
+  },
   authentication: {
     enabled: false,
     schemes: [],

@@ -64,6 +64,8 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
         handler,
         journal,
         now,
+        hints: { check: () => true },
+        isJsonServer: false,
         bodies,
         limits,
         useResultObject: false,

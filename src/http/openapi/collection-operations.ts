@@ -30,6 +30,8 @@ export function list(item: JsonObject, isAny = false): Operation {
       'limit',
       'all',
       'fields',
+      '_embed',
+      '_expand',
       'aggregate',
       'groupBy',
       'window',
@@ -44,7 +46,7 @@ export function list(item: JsonObject, isAny = false): Operation {
     responses: {
       200: {
         description: `A page of the items that match, which past the end is empty, or with \`all=true\` all of them. \`Link\` and \`X-Total-Count\` come with a page.${isAny ? ' A single object is answered as it is.' : ''}`,
-        headers: ['ETag', 'Link', 'X-Total-Count', 'Vary'],
+        headers: ['ETag', 'Link', 'Recollect-Hint', 'X-Total-Count', 'Vary'],
         content: { ...content(isAny ? { anyOf: [items, { type: 'object' }] } : items, JSON_TYPE), ...lines, ...csv },
       },
       304: NOT_MODIFIED,
@@ -115,7 +117,11 @@ export const deleteItems: Operation = {
     'With filters the matching items, in one write. Without filters all items and the collection itself; that needs the role `admin`.',
   parameters: ['filters', 'q', 'dryRun', 'Idempotency-Key'],
   responses: {
-    200: { description: 'Deleted.', content: content(ref('schemas', 'Deleted'), JSON_TYPE) },
+    200: {
+      description: 'Deleted.',
+      headers: ['Recollect-Hint'],
+      content: content(ref('schemas', 'Deleted'), JSON_TYPE),
+    },
   },
   problems: [400, 404, 422, 503, 504, 507],
 }

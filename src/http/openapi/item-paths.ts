@@ -37,7 +37,12 @@ export function itemPaths({ path, tag, name, item, parameters, isAny }: ItemPath
       tag,
       name: `Item${name}`,
       parameters: [...parameters, 'id'],
-      operations: { GET: read(item), PUT: replace(item), PATCH: patch(item), DELETE: remove },
+      operations: {
+        GET: { ...read(item), parameters: ['_embed', '_expand', ...READ] },
+        PUT: replace(item),
+        PATCH: patch(item),
+        DELETE: { ...remove, parameters: ['_dependent', ...CONDITIONS] },
+      },
     }),
   }
 }
@@ -107,10 +112,12 @@ function ofObject(operation: Operation, changes: Partial<Operation>): Operation 
   return { ...operation, ...changes, problems: [...(operation.problems ?? []), 405] }
 }
 
+const READ = ['asOf', 'If-None-Match', 'Wait-For-Position'] as const
+
 function read(item: JsonObject): Operation {
   return {
     summary: 'An item',
-    parameters: ['asOf', 'If-None-Match', 'Wait-For-Position'],
+    parameters: READ,
     responses: {
       200: { description: 'The item.', headers: ['ETag'], content: content(item, JSON_TYPE) },
       304: NOT_MODIFIED,

@@ -40,7 +40,7 @@ export const parameters = {
   filters: {
     ...query(
       'filters',
-      'Any other parameter is a filter: `<field>=<value>`, or `<field>_<operator>=<value>` with `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in`, `contains`, `startswith`, `endswith`, `exists`. A field may be a dotted path. All filters must hold; of one given twice either (with `ne` neither).',
+      'Any other parameter is a filter: `<field>=<value>`, or `<field>_<operator>=<value>` with `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in`, `contains`, `startswith`, `endswith`, `exists`, and `like`, `istartswith`, `iendswith`, which ignore case; `<field>:<operator>` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with `ne` neither).',
       { type: 'object', additionalProperties: text },
     ),
     style: 'form',
@@ -62,6 +62,15 @@ export const parameters = {
   all: query('all', '`true`: the whole result as a stream, instead of a page.', { type: 'boolean' }),
   dryRun: query('dryRun', '`true`: only say what would be deleted or replaced.', { type: 'boolean' }),
   fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
+  _embed: list(
+    '_embed',
+    'Shows in each item the items of these collections that refer to it by `<singular>Id`; or, of a singular, the item that it refers to.',
+  ),
+  _expand: list('_expand', 'Shows in each item the one that it refers to by `<name>Id`: `_expand=post` by `postId`.'),
+  _dependent: list(
+    '_dependent',
+    'Also deletes the items of these collections that refer to the item by `<singular>Id`, in the same write.',
+  ),
   aggregate: list(
     'aggregate',
     'Rows instead of items: `count`, `avg(field)`, `sum(field)`, `min(field)`, `max(field)`, `first(field)`, `last(field)`, and percentiles such as `p95(field)`.',

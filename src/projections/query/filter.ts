@@ -5,7 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../../json/v
 import type { Steps } from '../../slices.ts'
 import { readings } from './readings.ts'
 
-/** The suffixes of filters; `in` is `eq` with several values. */
+/** The suffixes of filters; `in` is `eq` with several values. `like`, `istartswith` and `iendswith` ignore case. */
 export const OPERATORS = [
   'eq',
   'ne',
@@ -18,6 +18,9 @@ export const OPERATORS = [
   'startswith',
   'endswith',
   'exists',
+  'like',
+  'istartswith',
+  'iendswith',
 ] as const
 export type Operator = (typeof OPERATORS)[number]
 
@@ -47,8 +50,11 @@ interface WantedKeys {
   readonly most: number
 }
 
+const FOLDED: ReadonlySet<Operator> = new Set(['like', 'istartswith', 'iendswith'])
+
 export function filterOf(path: Path, operator: Operator, values: readonly string[]): Filter {
-  const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : values
+  const isFolded = FOLDED.has(operator)
+  const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(fold) : values
   const wanted = texts.map((text) => ({ text, readings: readings(text) }))
   let keys: WantedKeys | undefined
   let trace: RegExp | undefined | null = null
@@ -194,6 +200,16 @@ function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
     case 'contains':
       if (typeof value !== 'string') return false
       return value.length <= LONG_TEXT ? wanted.some(({ text }) => value.includes(text)) : undefined
+    case 'like': {
+      if (typeof value === 'string' && value.length > LONG_TEXT) return undefined
+      if (value === null || isArray(value) || isObject(value)) return false
+      const folded = fold(String(value))
+      return wanted.some(({ text }) => folded.includes(text))
+    }
+    case 'istartswith':
+      return typeof value === 'string' && wanted.some(({ text }) => fold(value.slice(0, text.length)).startsWith(text))
+    case 'iendswith':
+      return typeof value === 'string' && wanted.some(({ text }) => fold(value.slice(-text.length)).endsWith(text))
     default:
       if (isArray(value) || isObject(value)) return undefined
       if (typeof value === 'number' && keys.lowest[2] === undefined) return false
@@ -204,6 +220,11 @@ function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
 /** Time-sliced: whether long text, an array or an object matches a filter. */
 function* meeting(value: JsonValue, { operator, wanted, keys }: Filter): Steps<boolean> {
   if (typeof value === 'string') {
+    if (operator === 'like')
+      return yield* containsFolded(
+        value,
+        wanted.map(({ text }) => text),
+      )
     for (const { text } of wanted) {
       if (yield* contains(value, text)) return true
       yield

@@ -1,5 +1,6 @@
 import { Collection } from '../../collections/collection.ts'
 import { IdList } from '../../collections/id-list.ts'
+import type { Item } from '../../collections/item.ts'
 import type { ItemId, Position } from '../../events/event.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
@@ -7,19 +8,20 @@ import { type Asker, type Limit, Slices, type Steps } from '../../slices.ts'
 import type { Views } from '../views.ts'
 import { groupedAnswer } from './aggregate/grouped.ts'
 import { type Answer, textOf } from './answer.ts'
+import { type Each, embedding, type ItemText, type Match, type RelatedReading } from './embedding.ts'
 import { type Conditions, passing } from './filter.ts'
 import { AccessPaths } from './index/access.ts'
-import { type Found, finding } from './index/finding.ts'
+import { type Found, finding, matches } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
 import { HeldReading, type Reading } from './index/reading.ts'
 import { type IndexStatus, indexedOf, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
 import { KIND } from './index/tuples.ts'
 import type { Query } from './query.ts'
-import { ResultCursor } from './result-cursor.ts'
+import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
 export interface QueriesOptions {
   /** The views of the present. */
-  readonly views: Pick<Views, 'any' | 'indexes'>
+  readonly views: Pick<Views, 'any' | 'find' | 'indexes'>
   /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number
   /** By name. */
@@ -33,6 +35,8 @@ export interface CollectionOptions {
   /** The field of the event time. */
   readonly time?: Path
 }
+
+export type PresentCollection = Collection
 
 /** The queried data: a collection, which is pinned when the work begins, or a reading, which the caller releases. */
 export type QuerySource = Collection | Reading
@@ -105,6 +109,18 @@ export class Queries {
     return this.#slices.run(() => this.#finding(source, query), asker)
   }
 
+  /** The texts of items, of which `fields` are shown, with related ones in them: at most so many in all. */
+  embed(
+    items: readonly Item[],
+    fields: Query['fields'],
+    related: readonly RelatedReading[],
+    most: number,
+    asker?: Asker,
+  ): readonly ItemText[] | Promise<readonly ItemText[]> {
+    const match: Match = (one, wanted, each) => this.#matching(one, { ...NO_PAGE, ...wanted }, each)
+    return this.#slices.run(() => embedding(items, fields, related, most, match), asker)
+  }
+
   /** Pins the current collection for a ResultCursor. The caller must release it. */
   hold(collection: Collection): HeldReading {
     this.#fix(collection)
@@ -143,6 +159,13 @@ export class Queries {
 
   *#finding(source: QuerySource, query: Query): Steps<FoundAt> {
     return yield* this.#led(source, query, (reading, lead) => finding(reading, query, lead))
+  }
+
+  *#matching({ collection, reading }: RelatedReading, query: Query, each: Each): Steps<void> {
+    const answer = (of: Reading, lead: Lead | undefined) => matchingAll(of, query, lead, each)
+    // What the past is asked for says nothing of the indexes that the present needs.
+    const now = reading instanceof HeldReading ? this.#options.views.find(collection) : undefined
+    yield* this.#ledIn(reading, query, answer, now)
   }
 
   /** Creates an answer with the most helpful index, if any. */
@@ -248,6 +271,11 @@ function* answerOf(reading: Reading, query: Query, lead: Lead | undefined): Step
   if (grouping) return yield* groupedAnswer(reading, query, grouping, lead)
   const { items, total } = yield* finding(reading, query, lead)
   return { text: yield* textOf(items, query.fields), total }
+}
+
+function* matchingAll(reading: Reading, query: Query, lead: Lead | undefined, each: Each): Steps<object> {
+  yield* matches(reading, query, lead, each)
+  return {}
 }
 
 function* idsOf(reading: Reading, conditions: Conditions): Steps<IdList> {

@@ -4,6 +4,14 @@ import { formatPath, type Path, parsePath, type Selection, selectionOf, splitLis
 import { fold } from '../../json/text-search.ts'
 import { GROUPING, type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
+import {
+  colonOperator,
+  JSON_SERVER_FAMILIES,
+  JSON_SERVER_PARAMETERS,
+  jsonServerSort,
+  type Relation,
+  relationsOf,
+} from './json-server.ts'
 import { isReceived, RECEIVED } from './received.ts'
 
 /** A parsed query (docs/api.md, "Query"). Filters apply first, then the sort, then the page, then the fields. */
@@ -17,6 +25,8 @@ export interface Query {
   readonly fields: Selection | undefined
   /** Undefined: items are requested. Otherwise sort and page apply to rows. */
   readonly grouping?: Grouping | undefined
+  /** Other items that are shown inside those of the page. */
+  readonly relations?: readonly Relation[]
   /** Other pages with the same filters and sort are likely to be requested. */
   readonly isShared?: boolean
   /** It names the virtual field `$received`, in any of its parts. */
@@ -32,11 +42,15 @@ export interface Page {
   readonly family: Family
 }
 
-interface Family {
+export interface Family {
   readonly start: string
   readonly size: string
   /** Whether `start` counts pages, from 1, or items, from 0. */
   readonly pages: boolean
+  /** `size` is the index behind the last item. */
+  readonly isEnd?: boolean
+  /** Items of a page when no size is given. */
+  readonly initial?: number
 }
 
 const FAMILIES: readonly Family[] = [
@@ -44,6 +58,7 @@ const FAMILIES: readonly Family[] = [
   { start: 'page', size: 'per_page', pages: true },
   { start: 'skip', size: 'take', pages: false },
   { start: 'offset', size: 'limit', pages: false },
+  ...JSON_SERVER_FAMILIES,
 ]
 
 export const DEFAULT_PAGE_SIZE = 512
@@ -128,7 +143,15 @@ export const ALL = 'all'
 export const PAGING: ReadonlySet<string> = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
 
 /** Parameters that do not filter items. */
-export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([...PAGING, ...GROUPING, 'sort', 'fields', AS_OF, ALL])
+export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([
+  ...PAGING,
+  ...GROUPING,
+  ...JSON_SERVER_PARAMETERS,
+  'sort',
+  'fields',
+  AS_OF,
+  ALL,
+])
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {
   const filters = new Map<string, string[]>()
@@ -140,7 +163,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     if (name === 'q') mentioned.push(fold(value))
     else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
     else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
-    else if (name === AS_OF || name === ALL || isGrouping(name)) continue
+    else if (name === AS_OF || name === ALL || isGrouping(name) || JSON_SERVER_PARAMETERS.includes(name)) continue
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
       paging.set(name, value)
@@ -150,6 +173,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
       else filters.set(name, [value])
     }
   }
+  sort.push(...jsonServerSort(parameters))
   if (sort.length > MAX_SORT_FIELDS) throw new Refusal('Invalid', `At most ${MAX_SORT_FIELDS} fields can be sorted by.`)
   const grouping = parseGrouping(parameters, context.time)
   if (grouping && grouping.kind !== 'newest' && fields.length > 0) {
@@ -157,6 +181,10 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
       'Invalid',
       'The parameter fields is for items, and cannot be combined with aggregate or distinct.',
     )
+  }
+  const relations = relationsOf(parameters)
+  if (grouping && relations.length > 0) {
+    throw new Refusal('Invalid', 'Items are embedded in items: not with aggregate, distinct or newestBy.')
   }
   return {
     ...(parameters.some(({ name, value }) => `${name} ${value}`.includes(RECEIVED)) && { namesReceived: true }),
@@ -166,23 +194,29 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     sort,
     page: parsePage(paging, limits.pageSize, grouping ? limits.pageSize : DEFAULT_PAGE_SIZE),
     fields: fields.length > 0 ? selectionOf(fields) : undefined,
+    relations,
   }
 }
 
-/** Only the names of operators are suffixes: `data.acceleration_x` is a field. */
 function parseFilter(name: string, values: readonly string[], { time, now }: QueryContext): Filter {
-  const underscore = name.lastIndexOf('_')
-  const suffix = name.slice(underscore + 1)
-  const operator: Operator | undefined = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
+  const { field, operator } = colonOperator(name) ?? suffixOperator(name)
   if (operator === 'exists' && values.some((value) => value !== 'true' && value !== 'false')) {
     throw new Refusal('Invalid', `The parameter ${name} must be true or false.`)
   }
-  const path = parsePath(operator ? name.slice(0, underscore) : name)
+  const path = parsePath(field)
   const isTime = isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
   const wanted = isTime && now !== undefined ? values.map((value) => absolute(value, now)) : values
-  const filter = filterOf(path, operator ?? 'eq', wanted)
+  const filter = filterOf(path, operator, wanted)
   // What is virtual leaves no trace in an item's text.
   return isReceived(path) ? { ...filter, trace: undefined } : filter
+}
+
+/** Only the names of operators are suffixes: `data.acceleration_x` is a field. */
+function suffixOperator(name: string): { readonly field: string; readonly operator: Operator } {
+  const underscore = name.lastIndexOf('_')
+  const suffix = name.slice(underscore + 1)
+  const operator = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
+  return operator ? { field: name.slice(0, underscore), operator } : { field: name, operator: 'eq' }
 }
 
 function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial: number): Page {
@@ -194,9 +228,11 @@ function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial
       `The parameters ${used.join(', ')} count pages in different ways; use one of: ${FAMILIES.map(({ start, size }) => `${start} and ${size}`).join('; ')}.`,
     )
   }
-  const size = number(paging, family.size, 1) ?? Math.min(initial, largest)
-  if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${largest}.`)
   const start = number(paging, family.start, firstOf(family)) ?? firstOf(family)
+  const behind = family.isEnd ? start : 0
+  const size =
+    (number(paging, family.size, behind + 1) ?? behind + Math.min(family.initial ?? initial, largest)) - behind
+  if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${behind + largest}.`)
   return { offset: offsetOf(family, start, size), size, largest, family }
 }
 
@@ -233,9 +269,14 @@ export function pageLinks(parameters: readonly Parameter[], page: Page, total: n
   const { family, size, offset } = page
   const lastOffset = Math.max(0, Math.ceil(total / size) - 1) * size
   let rest = ''
-  for (const { name, raw } of parameters) if (name !== family.start) rest += `${raw}&`
+  for (const { name, raw } of parameters) {
+    if (name !== family.start && !(family.isEnd && name === family.size)) rest += `${raw}&`
+  }
   rest += `${family.start}=`
-  const at = (start: number): string => rest + (family.pages ? Math.floor(start / size) + 1 : start)
+  const at = (start: number): string => {
+    if (family.pages) return `${rest}${Math.floor(start / size) + 1}`
+    return family.isEnd ? `${rest}${start}&${family.size}=${start + size}` : rest + start
+  }
   const links: PageLink[] = [{ relation: 'first', search: at(0) }]
   if (offset >= size) links.push({ relation: 'prev', search: at(Math.min(offset - size, lastOffset)) })
   else if (offset > 0) links.push({ relation: 'prev', search: upTo(offset, parameters, family) })

@@ -20,7 +20,7 @@ const STEP = 256
 /** The conditions and order of a query. */
 export type Wanted = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'namesReceived'>
 
-const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
+export const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
 
 type Part = readonly number[]
 

@@ -36,7 +36,21 @@ const POOL: readonly JsonValue[] = [
   12.5,
 ]
 const FIELDS = ['a', 'b', 'n', 't', 's', 'c', 'c.d', 'e', 'id', 'missing']
-const OPERATORS = ['eq', 'ne', 'gt', 'gte', 'lt', 'lte', 'in', 'startswith', 'contains', 'endswith']
+const OPERATORS = [
+  'eq',
+  'ne',
+  'gt',
+  'gte',
+  'lt',
+  'lte',
+  'in',
+  'startswith',
+  'contains',
+  'endswith',
+  'like',
+  'istartswith',
+  'iendswith',
+]
 
 /** A collection that is written to, and queries over it. */
 class World {

@@ -27,9 +27,9 @@ test('only the names of operators are suffixes', () => {
   const read = (search: string) => query(search).filters.map(({ path, operator }) => [path.join('.'), operator])
   assert.deepEqual(read('data.acceleration_x=78'), [['data.acceleration_x', 'eq']])
   assert.deepEqual(read('data.acceleration_x_gt=70'), [['data.acceleration_x', 'gt']])
-  assert.deepEqual(read('a_GT=1&b_like=1&c_=1&_gt=1&gt=1'), [
+  assert.deepEqual(read('a_GT=1&b_Like=1&c_=1&_gt=1&gt=1'), [
     ['a_GT', 'eq'],
-    ['b_like', 'eq'],
+    ['b_Like', 'eq'],
     ['c_', 'eq'],
     ['_gt', 'eq'],
     ['gt', 'eq'],
@@ -156,4 +156,67 @@ test('empty parameters say nothing, and a name without a value has the empty one
   )
   assert.equal(query('fields=').fields, undefined)
   assert.deepEqual(query('sort=').sort, [])
+})
+
+test("json-server's operators behind a colon are ours, and any other colon is part of a field's name", () => {
+  const read = (search: string) => query(search).filters.map(({ path, operator }) => [path.join('.'), operator])
+  assert.deepEqual(
+    read('views:gt=1&author.name:eq=x&title:contains=A&title:startsWith=A&title:endsWith=A&title_like=a'),
+    [
+      ['views', 'gt'],
+      ['author.name', 'eq'],
+      ['title', 'like'],
+      ['title', 'istartswith'],
+      ['title', 'iendswith'],
+      ['title', 'like'],
+    ],
+  )
+  assert.deepEqual(read('views:GT=1&views:=1&:gt=1&a:b=1&views:gt_eq=1'), [
+    ['views:GT', 'eq'],
+    ['views:', 'eq'],
+    [':gt', 'eq'],
+    ['a:b', 'eq'],
+    ['views:gt', 'eq'],
+  ])
+})
+
+test("json-server's sort is ours, in the manner of 0.17 and of 1.0", () => {
+  const read = (search: string) => query(search).sort.map(({ path, descending }) => [path.join('.'), descending])
+  assert.deepEqual(read('_sort=-views,author.name,a_desc'), [
+    ['views', true],
+    ['author.name', false],
+    ['a_desc', false],
+  ])
+  assert.deepEqual(read('_sort=views,title,id&_order=desc,ASC'), [
+    ['views', true],
+    ['title', false],
+    ['id', false],
+  ])
+  for (const search of ['_order=desc', '_sort=a&_order=asc,desc', '_sort=a&_order=up', '_sort=-a&_order=desc']) {
+    isRefused(search)
+  }
+})
+
+test("json-server's pages are counted as it does, and links go on in its words", () => {
+  const page = (search: string) => [query(search).page.offset, query(search).page.size]
+  assert.deepEqual(page('_page=3'), [20, 10])
+  assert.deepEqual(page('_page=3&_per_page=4'), [8, 4])
+  assert.deepEqual(page('_page=3&_limit=4'), [8, 4])
+  assert.deepEqual(page('_limit=4'), [0, 4])
+  assert.deepEqual(page('_start=5&_limit=4'), [5, 4])
+  assert.deepEqual(page('_start=5&_end=7'), [5, 2])
+  assert.deepEqual(page('_end=7'), [0, 7])
+  assert.deepEqual(page('_start=5'), [5, DEFAULT_PAGE_SIZE])
+  for (const search of ['_start=5&_end=5', '_page=0', '_page=1&_start=2', '_page=1&page=1', '_limit=0', '_end=20000']) {
+    isRefused(search)
+  }
+  assert.deepEqual(links('_start=3&_end=5&a=1', 6), {
+    first: 'a=1&_start=0&_end=2',
+    prev: 'a=1&_start=1&_end=3',
+    next: 'a=1&_start=5&_end=7',
+    last: 'a=1&_start=4&_end=6',
+  })
+  assert.equal(links('_start=1&_end=5', 6).prev, '_end=1&_start=0')
+  assert.equal(links('_page=1', 30).next, '_page=2')
+  assert.equal(links('_page=1&_limit=5', 30).last, '_limit=5&_page=6')
 })

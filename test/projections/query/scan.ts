@@ -46,6 +46,12 @@ function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
       return found.some((value) => typeof value === 'string' && texts.some((text) => value.startsWith(text)))
     case 'endswith':
       return found.some((value) => typeof value === 'string' && texts.some((text) => value.endsWith(text)))
+    case 'like':
+      return found.some((value) => isScalar(value) && texts.some((text) => folded(value).includes(text)))
+    case 'istartswith':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).startsWith(text)))
+    case 'iendswith':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).endsWith(text)))
     default:
       return found.map(ranked).some((value) => {
         const readings = wanted.flatMap((one) => one.readings[value.rank] ?? [])
@@ -54,6 +60,14 @@ function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
         return orders.some((order) => HOLDS[operator](order))
       })
   }
+}
+
+function isScalar(value: JsonValue): value is string | number | boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+}
+
+function folded(value: string | number | boolean): string {
+  return String(value).toLowerCase().toUpperCase()
 }
 
 const HOLDS = {

@@ -13,13 +13,19 @@ export const OPERATORS = /** @type {const} */ ([
   ['contains', 'contains'],
   ['startswith', 'starts with'],
   ['endswith', 'ends with'],
+  ['like', 'contains, in any case'],
+  ['istartswith', 'starts with, in any case'],
+  ['iendswith', 'ends with, in any case'],
   ['exists', 'is there'],
 ])
 
-export const PAGING = ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit']
+export const PAGING = ['page', 'pageSize', 'per_page', 'skip', 'take', 'offset', 'limit'].concat(
+  ['_page', '_per_page', '_limit', '_start', '_end'], // json-server's
+)
 export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy']
-const RESERVED = ['q', 'sort', 'fields', 'asOf', 'all', ...GROUPING, ...PAGING]
-const SUFFIX = /^(.+)_(eq|ne|gt|gte|lt|lte|in|contains|startswith|endswith|exists)$/
+const JSON_SERVER = ['_sort', '_order', '_embed', '_expand', '_dependent']
+const RESERVED = ['q', 'sort', 'fields', 'asOf', 'all', ...GROUPING, ...JSON_SERVER, ...PAGING]
+const SUFFIX = /^(.+)_(eq|ne|gt|gte|lt|lte|in|contains|startswith|endswith|exists|like|istartswith|iendswith)$/
 
 /**
  * @param {string} text

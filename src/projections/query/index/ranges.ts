@@ -32,6 +32,9 @@ export function rangesOf(filter: Filter): Ranges | undefined {
   switch (filter.operator) {
     case 'contains':
     case 'endswith':
+    case 'like':
+    case 'istartswith':
+    case 'iendswith':
       return undefined
     case 'startswith':
       return beginning(filter)

@@ -1,0 +1,97 @@
+import type { Logger } from 'pino'
+import { LineLimit } from '../access/failure-log.ts'
+import { Refusal } from '../errors.ts'
+import { formatPath, type Path } from '../json/paths.ts'
+import type { FieldList } from '../projections/query/field-list.ts'
+import { insteadOf } from '../projections/query/json-server.ts'
+import type { PresentCollection } from '../projections/query/queries.ts'
+import type { Query } from '../projections/query/query.ts'
+import { RECEIVED } from '../projections/query/received.ts'
+import type { Reply } from './api.ts'
+
+export interface HintsOptions {
+  readonly fields: Pick<FieldList, 'has' | 'similarTo'>
+  /** Whether a filter or sort by a field that no item has is refused. */
+  readonly isStrict: boolean
+  readonly log: Pick<Logger, 'warn'>
+  /** Monotonic. */
+  readonly elapsedMs: () => number
+}
+
+const HEADER = 'Recollect-Hint'
+/** Fields of a query that are looked up. */
+const MOST_FIELDS = 16
+/** Fields that a response names. */
+const MOST_NAMED = 4
+
+/** Tells clients of filters and sorts by fields that no item has: such a query selects nothing, which looks like lost data. */
+export class Hints {
+  readonly #options: HintsOptions
+  readonly #lines: LineLimit
+
+  constructor(options: HintsOptions) {
+    this.#options = options
+    this.#lines = new LineLimit(options.elapsedMs)
+  }
+
+  /** Sets the header where a field is absent. False: a later answer to the same query may have another header. */
+  check(reply: Reply, collection: PresentCollection, query: Query): boolean | Promise<boolean> {
+    const paths = pathsOf(query)
+    if (paths.length === 0) return true
+    const known = paths.map((path) => this.#options.fields.has(collection, path))
+    if (known.some((one) => one instanceof Promise)) {
+      return Promise.all(known).then((all) => this.#tell(reply, collection, paths, all))
+    }
+    return this.#tell(reply, collection, paths, known as readonly (boolean | undefined)[])
+  }
+
+  #tell(
+    reply: Reply,
+    collection: PresentCollection,
+    paths: readonly Path[],
+    known: readonly (boolean | undefined)[],
+  ): boolean {
+    const absent = paths.filter((_, index) => known[index] === false)
+    if (absent.length === 0) return known.every((one) => one === true)
+    const { isStrict, log } = this.#options
+    const hint = absent
+      .slice(0, MOST_NAMED)
+      .map((path) => this.#hintOf(collection, path))
+      .join(' ')
+    const isParameter = absent.some((path) => path.length === 1 && insteadOf(path[0] as string) !== undefined)
+    if (isStrict || isParameter) throw new Refusal('Invalid', hint)
+    if (this.#lines.take()) log.warn({ collection: collection.name, fields: absent.map(formatPath) }, hint)
+    reply.set(HEADER, ascii(hint))
+    return false
+  }
+
+  #hintOf(collection: PresentCollection, path: Path): string {
+    const field = formatPath(path)
+    const name = JSON.stringify(field)
+    const instead = path.length === 1 ? insteadOf(field) : undefined
+    const where = JSON.stringify(collection.name)
+    if (instead !== undefined) {
+      return `There is no parameter ${name}, and no item of ${where} has such a field; instead: ${instead}.`
+    }
+    const similar = this.#options.fields.similarTo(collection, path)
+    return `No item of ${where} has the field ${name}${similar === undefined ? '.' : `; did you mean ${JSON.stringify(similar)}?`}`
+  }
+}
+
+/** The fields that are filtered or sorted by. Items without a field may be asked for with `exists`; rows are sorted by their columns. */
+function pathsOf({ filters, sort, grouping }: Query): readonly Path[] {
+  const paths = new Map<string, Path>()
+  for (const { path, operator } of filters) {
+    if (paths.size === MOST_FIELDS) break
+    if (operator !== 'exists') paths.set(formatPath(path), path)
+  }
+  if (!grouping || grouping.kind === 'newest') for (const { path } of sort) paths.set(formatPath(path), path)
+  paths.delete('id')
+  paths.delete(RECEIVED)
+  return [...paths.values()]
+}
+
+/** As a header may hold it. */
+function ascii(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

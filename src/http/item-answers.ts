@@ -1,0 +1,92 @@
+import type { Command } from '../commands/command.ts'
+import type { Outcome } from '../commands/handler.ts'
+import { Refusal } from '../errors.ts'
+import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
+import { itemPath } from '../projections/address.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
+import { type ApiRequest, parseTags, type Reply } from './api.ts'
+import { apiSegments, wantsRepresentation } from './requests.ts'
+
+export function unknownCollection(name: string): Refusal {
+  return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
+}
+
+type Missing = 'NotFound' | 'UnknownParent'
+
+/** @throws {Refusal} NotFound; `otherwise` where something inside the item is asked for */
+export function itemNow(views: Pick<Views, 'find'>, name: string, key: string, otherwise: Missing = 'NotFound'): Item {
+  const collection = views.find(name)
+  if (!collection) throw noCollection(name)
+  return collection.item(key) ?? noItem(name, key, otherwise)
+}
+
+/** The same at a position. */
+export async function itemThen(
+  past: Pick<Past, 'existed' | 'item'>,
+  at: Position,
+  name: string,
+  key: string,
+  otherwise: Missing,
+): Promise<Item> {
+  if (!past.existed(name, at)) throw noCollection(name)
+  return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
+}
+
+function noCollection(name: string): Refusal {
+  return new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
+}
+
+function noItem(name: string, key: string, code: Missing): never {
+  throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
+}
+
+export function target({ path, headers }: ApiRequest) {
+  const [collection = '', key = OBJECT_ID] = apiSegments(path)
+  return {
+    collection,
+    key,
+    ifMatch: parseTags(headers['if-match']),
+    ifNoneMatch: parseTags(headers['if-none-match']),
+  }
+}
+
+type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
+
+interface WriteAnswers {
+  readonly idField: string
+  /** Whether the item is sent as it is now, as json-server does. */
+  readonly isJsonServer: boolean
+}
+
+/** The response to a command on one item. */
+export function answerWith(
+  { event, item }: Outcome,
+  command: Command,
+  { headers }: ApiRequest,
+  reply: Reply,
+  { idField, isJsonServer }: WriteAnswers,
+): void {
+  if (!item) {
+    reply.status = 204
+    return
+  }
+  reply.set('ETag', item.tag)
+  const onlyIfNewer = command.type === 'ReplaceItem' && command.onlyIfNewer ? ['only-if-newer'] : []
+  if (onlyIfNewer.length > 0 && !event) {
+    reply.set('Preference-Applied', onlyIfNewer[0] as string)
+    reply.json('{"applied":false}')
+    return
+  }
+  const created = event !== undefined && isCreation(event)
+  const isPosted = command.type === 'CreateItem'
+  if (created || isPosted) reply.set('Location', itemPath(command.collection, item.key))
+  const isPreferred = wantsRepresentation(headers)
+  const applied = [...onlyIfNewer, ...(isPreferred ? ['return=representation'] : [])]
+  if (applied.length > 0) reply.set('Preference-Applied', applied.join(', '))
+  // A created single object has no id to return.
+  const isShown = isPreferred || isJsonServer || (created && item.id === OBJECT_ID)
+  if (isShown) reply.json(item.text, created ? 201 : 200)
+  else if (created || isPosted) reply.json(JSON.stringify({ [idField]: item.id }), created ? 201 : 200)
+  else reply.status = 204
+}

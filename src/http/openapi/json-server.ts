@@ -1,0 +1,53 @@
+import type { JsonObject } from '../../json/value.ts'
+import { JSON_TYPE } from '../bodies.ts'
+import { create } from './collection-operations.ts'
+import { content, ref } from './components.ts'
+import { pathItem } from './operations.ts'
+
+const pageOrNull = { type: ['integer', 'null'] }
+const page = { type: 'integer' }
+
+const NESTED = pathItem('/api/{collection}/{id}/{rest}', {
+  tag: 'Any collection',
+  name: 'Nested',
+  parameters: ['collection', 'id', 'rest'],
+  operations: {
+    POST: {
+      ...create(ref('schemas', 'Item')),
+      summary: 'Create an item of another collection that refers to this one',
+      description: 'The last segment is the name of that collection; the item gets the `<singular>Id` of this one.',
+    },
+  },
+})
+
+/** The paths as they are with `Api.Compatibility` `json-server`. */
+export function asJsonServer(paths: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(paths).map(([path, item]) => [path, changed(path, item as Readonly<Record<string, JsonObject>>)]),
+  )
+}
+
+function changed(path: string, item: Readonly<Record<string, JsonObject>>): JsonObject {
+  if (!path.startsWith('/api/')) return item
+  if (path.endsWith('/{rest}')) return { ...item, post: NESTED.post as JsonObject }
+  const { get, delete: remove } = item
+  if (path.endsWith('/{id}') && remove) {
+    const { 204: _, ...others } = remove.responses as JsonObject
+    const deleted = { description: 'The item as it was.', content: content(ref('schemas', 'Item'), JSON_TYPE) }
+    return { ...item, delete: { ...remove, responses: { 200: deleted, ...others } } }
+  }
+  return get ? { ...item, get: { ...get, responses: inEnvelope(get.responses as JsonObject) } } : item
+}
+
+/** Of a list: with `_page`, the envelope of json-server 1.0. */
+function inEnvelope(responses: JsonObject): JsonObject {
+  const found = responses['200'] as { readonly content: Readonly<Record<string, { readonly schema: JsonObject }>> }
+  const plain = found.content[JSON_TYPE]?.schema
+  if (plain === undefined) return responses
+  const envelope = {
+    type: 'object',
+    properties: { first: page, prev: pageOrNull, next: pageOrNull, last: page, pages: page, items: page, data: plain },
+  }
+  const json = { schema: { anyOf: [plain, envelope] } }
+  return { ...responses, 200: { ...found, content: { ...found.content, [JSON_TYPE]: json } } }
+}

@@ -1,0 +1,77 @@
+import type { Position } from '../events/event.ts'
+import type { Past } from '../projections/past.ts'
+import { type Item, type ItemText, type RelatedReading, relatedOf } from '../projections/query/embedding.ts'
+import type { Relation } from '../projections/query/json-server.ts'
+import type { PresentCollection, Queries } from '../projections/query/queries.ts'
+import type { Views } from '../projections/views.ts'
+import type { Asker } from '../slices.ts'
+
+export interface RelatedOptions {
+  readonly views: Views
+  readonly past: Past
+  readonly queries: Pick<Queries, 'hold' | 'embed'>
+  readonly pageSize: number
+}
+
+/** What is embedded in an item, now or right after an event. */
+interface Wanted {
+  readonly collection: string
+  readonly relations: readonly Relation[]
+  readonly at: Position | undefined
+}
+
+/** Reads the collections whose items `_embed` and `_expand` show in others. The readings are to be released. */
+export class RelatedCollections {
+  readonly #options: RelatedOptions
+
+  constructor(options: RelatedOptions) {
+    this.#options = options
+  }
+
+  /** As they are now. */
+  now(collection: string, relations: readonly Relation[]): readonly RelatedReading[] {
+    const { views, queries } = this.#options
+    const isList = (name: string): boolean => views.find(name)?.isObject === false
+    return relatedOf(collection, relations, isList).map((related) => ({
+      ...related,
+      reading: queries.hold(views.find(related.collection) as PresentCollection),
+    }))
+  }
+
+  /** As they were right after an event. */
+  async at(
+    collection: string,
+    relations: readonly Relation[],
+    at: Position,
+    asker: Asker,
+  ): Promise<readonly RelatedReading[]> {
+    const { views, past } = this.#options
+    const isList = (name: string): boolean => past.existed(name, at) && views.any(name)?.isObject === false
+    const readings: RelatedReading[] = []
+    try {
+      for (const related of relatedOf(collection, relations, isList)) {
+        readings.push({ ...related, reading: await past.collection(related.collection, at, asker) })
+      }
+    } catch (error) {
+      release(readings)
+      throw error
+    }
+    return readings
+  }
+
+  /** The text of an item with its related ones in it. */
+  async shownIn(item: Item, { collection, relations, at }: Wanted, asker: Asker): Promise<string> {
+    const { queries, pageSize } = this.#options
+    const related = at === undefined ? this.now(collection, relations) : await this.at(collection, relations, at, asker)
+    try {
+      const [shown] = await queries.embed([item], undefined, related, pageSize, asker)
+      return (shown as ItemText).text
+    } finally {
+      release(related)
+    }
+  }
+}
+
+export function release(related: readonly RelatedReading[]): void {
+  for (const { reading } of related) reading.release()
+}

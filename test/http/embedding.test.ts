@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const BLOG = {
+  posts: [
+    { id: 1, title: 'first', userId: 'ada' },
+    { id: 2, title: 'second', userId: 'nobody', comments: 'of its own' },
+    { id: '3', title: 'third' },
+  ],
+  comments: [
+    { id: 1, body: 'a', postId: 1 },
+    { id: 2, body: 'b', postId: '3' },
+    { id: 3, body: 'c', postId: '1' },
+    { id: 4, body: 'd', postId: [1, 3] },
+    { id: 5, body: 'e', postId: null },
+  ],
+  users: [{ id: 'ada', name: 'Ada' }],
+  profile: { name: 'typicode' },
+}
+
+interface Post {
+  readonly id: number | string
+  readonly comments: readonly { readonly id: number }[]
+}
+
+async function read<T>(server: RunningServer, path: string): Promise<T> {
+  const answer = await server.fetch(`/api/${path}`)
+  assert.equal(answer.status, 200, `${path}: ${await answer.clone().text()}`)
+  return (await answer.json()) as T
+}
+
+function idsOf(posts: readonly Post[]): unknown {
+  return posts.map(({ id, comments }) => [id, comments.map((comment) => comment.id)])
+}
+
+const EMBEDDED = [
+  [1, [1, 3, 4]],
+  [2, []],
+  ['3', [2, 4]],
+]
+
+test('_embed shows the items that refer to each item, in their order, whatever type the id has', async (t) => {
+  const server = await startServer(t, { data: BLOG })
+  assert.deepEqual(idsOf(await read(server, 'posts?_embed=comments')), EMBEDDED)
+  assert.deepEqual(idsOf([await read(server, 'posts/1?_embed=comments')]), EMBEDDED.slice(0, 1))
+  assert.deepEqual(await read(server, 'posts?_embed=comments&fields=title&_limit=1&_start=1'), [
+    { title: 'second', comments: [] },
+  ])
+})
+
+test('_expand, and _embed of a singular, show the item that is referred to, if there is one', async (t) => {
+  const server = await startServer(t, { data: BLOG })
+  for (const parameter of ['_expand', '_embed']) {
+    const posts = await read<readonly object[]>(server, `posts?${parameter}=user`)
+    assert.deepEqual(posts[0], { ...BLOG.posts[0], user: BLOG.users[0] })
+    assert.deepEqual(posts.slice(1), BLOG.posts.slice(1))
+  }
+  assert.deepEqual(await read(server, 'comments/1?_expand=post'), { ...BLOG.comments[0], post: BLOG.posts[0] })
+  const both = await read<Post>(server, 'posts/1?_expand=user&_embed=comments')
+  assert.deepEqual(Object.keys(both), ['id', 'title', 'userId', 'comments', 'user'])
+})
+
+test('items are embedded as they were, and in any form', async (t) => {
+  const server = await startServer(t, { data: BLOG })
+  const before = (await server.fetch('/api/posts')).headers.get('Journal-Position')
+  await server.fetch('/api/comments/1', { method: 'DELETE' })
+  await server.fetch('/api/comments', json('POST', { postId: 2 }))
+  await server.fetch('/api/users/ada', json('PATCH', { name: 'Countess' }))
+  assert.deepEqual(idsOf(await read(server, `posts?_embed=comments&asOf=${before}`)), EMBEDDED)
+  assert.deepEqual(idsOf([await read(server, `posts/1?_embed=comments&asOf=${before}`)]), EMBEDDED.slice(0, 1))
+  assert.deepEqual(idsOf(await read(server, 'posts?_embed=comments')), [
+    [1, [3, 4]],
+    [2, [6]],
+    ['3', [2, 4]],
+  ])
+  const csv = await server.fetch(`/api/posts?_expand=user&fields=title&asOf=${before}`, {
+    headers: { Accept: 'text/csv' },
+  })
+  assert.equal(await csv.text(), 'title,user.id,user.name\r\nfirst,ada,Ada\r\nsecond,,\r\nthird,,\r\n')
+})
+
+test('the entity tag changes with what is embedded', async (t) => {
+  const server = await startServer(t, { data: BLOG })
+  for (const path of ['/api/posts?_embed=comments', '/api/posts/1?_embed=comments']) {
+    const tag = (await server.fetch(path)).headers.get('ETag') ?? ''
+    const asked = { headers: { 'If-None-Match': tag } }
+    assert.equal((await server.fetch(path, asked)).status, 304)
+    await server.fetch('/api/comments', json('POST', { postId: 1 }))
+    assert.equal((await server.fetch(path, asked)).status, 200)
+  }
+})
+
+test('what cannot be embedded is refused with the reason', async (t) => {
+  const server = await startServer(t, { data: BLOG, flags: ['--Limits.PageSize', '4'] })
+  const refused = async (path: string, why: RegExp): Promise<void> => {
+    const answer = await server.fetch(`/api/${path}`)
+    assert.equal(answer.status, 400, path)
+    assert.match(((await answer.json()) as { detail: string }).detail, why)
+  }
+  await refused('posts?_embed=likes', /_embed names "likes".*no collection "likes"/)
+  await refused('posts?_expand=author', /no collection "authors"/)
+  await refused('posts?_embed=profile', /no collection "profile"/)
+  await refused('posts?_embed=comments&all=true', /ask for pages/)
+  await refused('posts?_embed=comments&aggregate=count', /not with aggregate/)
+  await refused(`posts?_embed=${Array.from({ length: 9 }, (_, at) => `c${at}`)}`, /At most 8/)
+  await refused('posts?_embed=comments', /more than 4 items embedded.*smaller page/)
+  assert.deepEqual(idsOf(await read(server, 'posts?_embed=comments&_limit=1')), EMBEDDED.slice(0, 1))
+})
+
+test('an index of the foreign key finds the same as a look at all items', async (t: TestContext) => {
+  const posts = Array.from({ length: 200 }, (_, id) => ({ id }))
+  const comments = Array.from({ length: 3000 }, (_, id) => ({ id, postId: (id * 7919) % 230, text: 'x'.repeat(100) }))
+  const server = await startServer(t, { data: { posts, comments } })
+  const first = await read<readonly Post[]>(server, 'posts?_embed=comments')
+  assert.deepEqual(
+    idsOf(first),
+    posts.map(({ id }) => [id, comments.filter(({ postId }) => postId === id).map((comment) => comment.id)]),
+  )
+  await until('a use of the index', async () => {
+    assert.deepEqual(await read(server, 'posts?_embed=comments'), first)
+    const metrics = await (await server.fetch('/metrics')).text()
+    return /recollect_index_uses\{[^}]*postId[^}]*\} [1-9]/.test(metrics)
+  })
+})

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { json, type RunningServer, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const POSTS = [
+  { id: 1, title: 'a title', views: 100, author: { name: 'typicode' }, tags: [{ label: 'x' }], _draft: true },
+  { id: 2, title: 'another title', views: 200 },
+]
+
+function serve(t: TestContext, flags: readonly string[] = [], data: unknown = { posts: POSTS, empty: [] }) {
+  return startServer(t, { data, flags })
+}
+
+async function hintOf(server: RunningServer, search: string, init?: RequestInit): Promise<string | null> {
+  const answer = await server.fetch(`/api/posts?${search}`, init)
+  assert.equal(answer.status, 200, search)
+  return answer.headers.get('Recollect-Hint')
+}
+
+async function detailOf(server: RunningServer, path: string): Promise<string> {
+  const answer = await server.fetch(path)
+  assert.equal(answer.status, 400, path)
+  return ((await answer.json()) as { detail: string }).detail
+}
+
+test('a filter or a sort by a field that no item has is answered as ever, with a hint', async (t) => {
+  const server = await serve(t)
+  assert.equal(await hintOf(server, 'titel=x'), 'No item of "posts" has the field "titel"; did you mean "title"?')
+  assert.match((await hintOf(server, 'sort=-veiws')) ?? '', /"veiws"; did you mean "views"\?/)
+  assert.match(
+    (await hintOf(server, 'auhtor.name=x&zzz_gt=1')) ?? '',
+    /"auhtor.name"; did you mean "author.name"\? .*"zzz"\.$/,
+  )
+  assert.match((await hintOf(server, `${encodeURIComponent('é€')}=1`)) ?? '', /"\\u00e9\\u20ac"/)
+  assert.match((await hintOf(server, 'titel=x', { method: 'HEAD' })) ?? '', /titel/)
+  assert.match((await hintOf(server, 'titel=x&all=true')) ?? '', /titel/)
+  assert.match((await hintOf(server, 'titel=x&dryRun=true', { method: 'DELETE' })) ?? '', /titel/)
+  await until('the log line', () => server.stderr().includes('did you mean'))
+})
+
+test('there is no hint for fields that an item has, and none where it is not known', async (t) => {
+  const server = await serve(t)
+  for (const search of [
+    'title=x&views_gt=1000&author.name=x&tags.label=y&_draft=false&id=7',
+    'sort=-views,author.name',
+    'nobody_exists=false',
+    'aggregate=count&groupBy=title&sort=-count',
+    'titel=x&asOf=1',
+  ]) {
+    assert.equal(await hintOf(server, search), null, search)
+  }
+  const answer = await server.fetch('/api/empty?titel=x')
+  assert.equal(answer.headers.get('Recollect-Hint'), null)
+})
+
+test('a field is known as soon as an item has it, and is still so after a restart', async (t) => {
+  const server = await serve(t)
+  for (const path of ['likes', 'author.likes', 'names']) assert.ok(await hintOf(server, `${path}=1`), path)
+  await server.fetch('/api/posts/2', json('PATCH', { author: { likes: 3 }, text: '"names":1' }))
+  assert.equal(await hintOf(server, 'author.likes=1'), null)
+  assert.ok(await hintOf(server, 'likes=1'))
+  assert.ok(await hintOf(server, 'names=1'))
+  await server.fetch('/api/posts', json('POST', [{ likes: 1 }, { names: [1] }]))
+  assert.equal(await hintOf(server, 'likes=1&names=2'), null)
+  await server.stop()
+  const again = await startServer(t, { directory: server.directory })
+  assert.equal(await hintOf(again, 'likes=1&names=2&author.likes=1'), null)
+  assert.ok(await hintOf(again, 'titel=1'))
+})
+
+test("json-server's parameters that are not supported, and misspelt ones, are refused with what is meant", async (t) => {
+  const server = await serve(t)
+  assert.match(await detailOf(server, '/api/posts?_where={}'), /no parameter "_where".*views_gt=10/)
+  assert.match(await detailOf(server, '/api/posts?_sorts=views'), /no parameter "_sorts".*sort=-views/)
+  assert.match(await detailOf(server, '/api/posts?_perpage=3'), /pageSize=10/)
+  assert.match((await hintOf(server, '_deleted=true')) ?? '', /"_deleted"/)
+  await server.fetch('/api/posts', json('POST', { _where: 'here' }))
+  assert.equal(await hintOf(server, '_where=here'), null)
+})
+
+test('with Api.StrictQuery a field that no item has is refused', async (t) => {
+  const server = await serve(t, ['--Api.StrictQuery', 'true'])
+  assert.match(await detailOf(server, '/api/posts?titel=x'), /did you mean "title"/)
+  assert.match(await detailOf(server, '/api/posts?sort=titel'), /did you mean "title"/)
+  const refused = await server.fetch('/api/posts?titel=x', { method: 'DELETE' })
+  assert.equal(refused.status, 400)
+  assert.equal(await hintOf(server, 'title=x'), null)
+})
+
+test('an item with very many fields, and very many questions, do not grow the list without bound', async (t) => {
+  const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`field${index}`, index]))
+  const server = await serve(t, [], { posts: [wide, ...POSTS] })
+  assert.equal(await hintOf(server, 'field19999=1'), null)
+  for (let index = 0; index < 1200; index += 10) {
+    const search = Array.from({ length: 10 }, (_, more) => `f${index + more}_gt=1`).join('&')
+    assert.ok(await hintOf(server, search))
+  }
+  assert.ok(await hintOf(server, 'titel=x'))
+  assert.equal(await hintOf(server, 'title=x'), null)
+})
