@@ -370,3 +370,50 @@ test('the readings of the time shown are downloaded', options, async (t) => {
   }
   assert.deepEqual(errors, [])
 })
+
+test(
+  'where the server knows no event time, the newest readings are drawn, and the page says so',
+  options,
+  async (t) => {
+    const sensordatas = Array.from({ length: 700 }, (_, id) => ({
+      ...reading(MAC, id, new Date(Date.now() - (700 - id) * 60_000).toISOString()),
+      id,
+    }))
+    const server = await startServer(t, { data: { sensors: [{ ...sensordatas[699], id: MAC }], sensordatas } })
+    const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
+    await page.getByText('The newest 500 of 700 readings').waitFor()
+    await value(page, 'temperature').getByText('699', { exact: true }).waitFor()
+    await page.locator(`${tile(MAC)} .spark canvas`).waitFor()
+    assert.deepEqual(errors, [])
+  },
+)
+
+test('the event time may be in another field, in seconds', options, async (t) => {
+  const now = Math.floor(Date.now() / 1000)
+  const sensordatas = Array.from({ length: 700 }, (_, id) => ({
+    id,
+    mac: MAC,
+    time: { at: now - (700 - id) * 60 },
+    temperature: id,
+  }))
+  const flags = ['--Collections', '{"sensordatas": {"Time": "time.at"}}']
+  const server = await startServer(t, { data: { sensors: [], sensordatas }, flags })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?range=6h`)
+  await page.locator(main(MAC, '699')).waitFor()
+  await page.getByText(/^3(59|60) readings$/).waitFor()
+  await page.getByRole('button', { name: '24 h' }).click()
+  await page.getByText('700 readings, averages').waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('the id of sensors may be another field', options, async (t) => {
+  const { id: _, ...about } = { ...reading('A', 20), name: 'Kitchen' }
+  const data = { sensors: [{ ...about, key: 'A' }], sensordatas: [{ ...about, key: 0 }] }
+  const server = await startServer(t, { data, flags: [...TIME, ...UPSERT, '--DataStore.IdField', 'key'] })
+  const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=A`)
+  await page.locator(main('Kitchen', '20')).waitFor()
+  await page.getByText('1 reading', { exact: true }).waitFor()
+  await server.fetch('/api/sensors/A', json('PUT', { ...about, data: { temperature: 21 }, key: 'A' }))
+  await page.locator(main('Kitchen', '21')).waitFor()
+  assert.deepEqual(errors, [])
+})

@@ -7,7 +7,7 @@ export const READINGS = 'sensordatas'
 
 const MAIN = 'temperature'
 /** Members that describe the sensor. */
-const OF_SENSOR = ['id', 'mac', 'name', 'units', 'timestamp']
+const OF_SENSOR = ['mac', 'name', 'units', 'timestamp']
 /** Smaller numbers are seconds since 1970, greater ones milliseconds, as the server reads them. */
 const LEAST_MILLISECONDS = 1e11
 /** A battery with less is low. */
@@ -28,11 +28,16 @@ export function timeField() {
   return eventTimeField() ?? 'timestamp'
 }
 
+/** The names on the way to the time; a dot that belongs to a name has a backslash before it. */
+function timePath() {
+  const names = timeField().split(/(?<!\\)\./)
+  return names.map((name) => name.replace(/\\([\\.,])/g, '$1'))
+}
+
 /** @param {any} item */
 function timeValue(item) {
   let value = item
-  // A dot that belongs to a name has a backslash before it.
-  for (const name of timeField().split(/(?<!\\)\./)) value = value?.[name.replace(/\\([\\.,])/g, '$1')]
+  for (const name of timePath()) value = value?.[name]
   return value ?? item?.timestamp
 }
 
@@ -65,7 +70,8 @@ export function timeLike(ms, item) {
  */
 export function measured(item) {
   if (isObject(item.data)) return item.data
-  return Object.fromEntries(Object.entries(item).filter(([name]) => !OF_SENSOR.includes(name) && name !== timeField()))
+  const others = [...OF_SENSOR, server.idField, timePath()[0]]
+  return Object.fromEntries(Object.entries(item).filter(([name]) => !others.includes(name)))
 }
 
 /**
@@ -101,7 +107,7 @@ export function unitOf(item, name) {
 
 /** @param {any} item */
 export function macOf(item) {
-  return item.mac ?? item.id
+  return item.mac ?? item[server.idField]
 }
 
 /** @param {any} item */
