@@ -13,7 +13,7 @@ const FACTS = 0
 /** A transaction of a build takes so long, about. */
 const STEP_MS = 4
 
-/** What the store keeps of the natural keys of one collection beside the keys themselves. */
+/** The state of the natural keys of one collection; the store has it beside the keys. */
 export interface NaturalKeyFacts {
   readonly collection: string
   readonly fields: readonly Path[]

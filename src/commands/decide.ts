@@ -26,7 +26,7 @@ export interface Accepted {
   collection(name: string): CollectionState
 }
 
-/** What comes of a command on an item: events, or none where the item stays as it is. */
+/** The events of a command on an item, or the item if the command does not change it. */
 export type Decision = readonly DomainEvent[] | Item
 
 /** Decides a command; of several events the last is that of the item. A decision about a short item takes no step. */

@@ -19,7 +19,7 @@ import { type Edit, Merge, type MergeConflict } from './take-in.ts'
 
 /** The result of a command on an item, durable and readable. */
 export interface Outcome {
-  /** Of the write's last event, or of the state that was looked at when nothing was written. */
+  /** The position of the write's last event, or of the state that was read if nothing was written. */
   readonly position: Position
   /** Undefined when nothing was written, as the item is to stay as it is. */
   readonly event: ItemEvent | undefined
@@ -193,7 +193,7 @@ export class CommandHandler {
     }
   }
 
-  /** What an edit makes, and the latest items that follow from it, which the file does not show. */
+  /** The events of an edit, and those with the resulting latest items, which are not in the file. */
   *#edited(
     merging: Steps<List<DomainEvent>>,
   ): Steps<{ readonly edited: List<DomainEvent>; readonly made: List<DomainEvent> }> {

@@ -53,7 +53,7 @@ export function* latestItems(
   const created = new Set<string>()
   for (const [name, candidate] of newest) {
     yield
-    // What a write says of the latest item itself stands.
+    // A write to the latest item itself takes precedence.
     if (written.has(name)) continue
     const event = yield* latestItem(candidate, accepted, rules)
     if (!event) continue
@@ -84,7 +84,7 @@ function* candidateOf(
   return { in: latest.in, id: id as ItemId, time, instant, reading, source, corrects }
 }
 
-/** Of two readings with the same time the first stays, but a correction of it takes its place. */
+/** For readings with the same time, the first one stays unless the other is a correction of it. */
 function isAfter(a: Candidate, b: Candidate): boolean {
   const order = compareInstants(a.instant, b.instant)
   return order > 0 || (order === 0 && a.source === b.source)

@@ -42,13 +42,13 @@ export function taken(item: JsonObject, holder: Item, name: string, fields: read
   )
 }
 
-/** What a write changes of the natural keys of one collection. */
+/** The changes of a write to the natural keys of one collection. */
 interface KeyChanges {
-  /** The keys of the items that it changes, */
+  /** The keys of the changed items. */
   readonly items: Set<string>
-  /** and of those that have a natural key after it. */
+  /** By natural key, the key of the item that has it after the write. */
   readonly holders: Map<string, string>
-  /** The natural keys that another item had before it. */
+  /** The natural keys that another item had before the write. */
   readonly taken: { readonly item: JsonObject; readonly key: string; readonly holder: string }[]
 }
 

@@ -99,7 +99,7 @@ type Result =
   | { readonly status: 'created' | 'replaced' | 'duplicate'; readonly id: ItemId }
   | { readonly status: 'rejected'; readonly rejection: Rejection }
 
-/** What became of each item of a batch, in its order. */
+/** The results of the items of a batch, in its order. */
 function* resultsIn({ events, notCreated }: BulkOutcome, count: number, collection: string): Generator<Result> {
   const made = events[Symbol.iterator]()
   for (let index = 0; index < count; index++) {

@@ -339,7 +339,7 @@ export class Views {
   }
 }
 
-/** What the events from some positions up to others make of the collections. */
+/** The collections after the events of these ranges of positions alone. */
 export async function collectionsAt(
   directory: string,
   journal: Pick<Journal, 'read'>,

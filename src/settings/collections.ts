@@ -1,7 +1,7 @@
 import { formatPath, type Path, parsePath, splitList } from '../json/paths.ts'
 import { isArray, isObject, type JsonValue } from '../json/value.ts'
 
-/** What is set for one collection. */
+/** The settings of one collection. */
 export interface CollectionSettings {
   /** The fields of each index. */
   readonly indexes: readonly (readonly Path[])[]
@@ -21,7 +21,7 @@ const MOST_INDEXES = 16
 const MOST_FIELDS = 4
 const KEYS = ['Indexes', 'Time', 'Key', 'OnConflict', 'Latest', 'Schema']
 
-/** What a valid value of `Collections` is. */
+/** Describes the valid values of `Collections`, for error messages. */
 export const COLLECTIONS_FORM =
   'an object of {"Indexes": ["<field>,<field>"], "Time": "<field>", "Key": ["<field>"], "OnConflict": "replace", ' +
   '"Latest": {"in": "<collection>", "by": "<field>"}, "Schema": {…}} by collection, with at most four fields each and 16 indexes'
@@ -71,7 +71,7 @@ function isName(value: JsonValue | undefined): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** What the settings of collections ask for that they cannot have together. */
+/** Adds a mistake for each combination of settings that is not possible. */
 export function checkCollections(
   collections: Readonly<Record<string, CollectionSettings>>,
   schemas: ReadonlyMap<string, JsonValue>,

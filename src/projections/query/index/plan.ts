@@ -27,7 +27,7 @@ export interface Lead {
   readonly others: number
   /** Total number of keys. */
   readonly size: number
-  /** What reading the index costs, as a number of items to read. */
+  /** The cost of reading the index, as a number of items to read. */
   readonly cost: number
   /** Whether the page consists of consecutive keys, apart from a few items to be merged. */
   readonly isInOrder: boolean
