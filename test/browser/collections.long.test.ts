@@ -319,7 +319,7 @@ test('what was typed and not saved survives another way to change the item, and 
   await page.reload()
   await page.getByText('This was typed before').waitFor()
   await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByText('Somebody else changed it').waitFor()
+  await page.getByText('Somebody else has changed it').waitFor()
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.locator(`${row('1')} td:text-is("4")`).waitFor()
   await page.reload()
