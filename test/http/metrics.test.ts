@@ -221,7 +221,7 @@ test('indexes are told by collection and paths', { skip }, async (t) => {
       assert.equal(status, 200)
     }
     await until('it is built', async () => !(await send(url, 'GET', '/health')).text.includes('"indexing"'))
-    await send(url, 'GET', `/api/sensors?${query}`)
+    await send(url, 'GET', `/api/sensors?${query}&page=2`)
   }
   const { text } = await send(url, 'GET', '/metrics')
   const told = (name: string) => [...text.matchAll(new RegExp(`^recollect_index_${name}\\{(.*)\\} (\\d+)$`, 'gm'))]
