@@ -100,7 +100,7 @@ const RESERVED = [
   'dryRun',
 ]
 
-/** What a server takes for json-server's parameters and operators. */
+/** The names that a server understands as json-server's parameters and operators. */
 const JSON_SERVER =
   /^_(sort|order|page|per_page|limit|start|end|embed|expand|dependent)$|.:(eq|ne|gte?|lte?|in|contains|startsWith|endsWith)$/
 

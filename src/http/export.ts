@@ -34,7 +34,7 @@ export interface ExportsOptions {
   readonly askerOf: (request: ApiRequest) => Asker
   readonly tagAt: (position: Position) => string
   readonly linkOf: (name: string, parameters: readonly Parameter[], query: Query, total: number) => string | undefined
-  /** What a page of items as JSON is wrapped in; undefined for a plain array. */
+  /** The wrapper of a JSON page of items; undefined for a plain array. */
   readonly wrapperOf: (
     path: string,
     parameters: readonly Parameter[],
@@ -53,7 +53,7 @@ interface Wanted {
 interface Asked extends Wanted, TaggedQuery {
   readonly name: string
   readonly parameters: readonly Parameter[]
-  /** What is embedded in the items, read at the same position. */
+  /** The embedded items, read at the same position. */
   readonly related: readonly RelatedReading[]
 }
 

@@ -1,4 +1,4 @@
-/** What `Api.Compatibility: "json-server"` changes in responses. */
+/** The changes that `Api.Compatibility: "json-server"` makes to responses. */
 
 import { formatPath } from '../json/paths.ts'
 import { foreignKeyOf } from '../projections/query/embedding.ts'
@@ -24,7 +24,7 @@ interface WrapperOptions {
   readonly useResultObject: boolean
 }
 
-/** What a page of items as JSON is wrapped in; undefined for a plain array. `path` is the collection's as clients see it. */
+/** The wrapper of a JSON page of items; undefined for a plain array. `path` is the collection's as clients see it. */
 export function wrapping({ isJsonServer, useResultObject }: WrapperOptions) {
   return (path: string, parameters: readonly Parameter[], query: Query, total: number): Wrapper | undefined => {
     const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined

@@ -13,7 +13,7 @@ export interface RelatedOptions {
   readonly pageSize: number
 }
 
-/** What is embedded in an item, now or right after an event. */
+/** The items embedded in an item, now or right after an event. */
 interface Wanted {
   readonly collection: string
   readonly relations: readonly Relation[]

@@ -104,7 +104,7 @@ test('a snapshot of a file that was edited by hand is 409, and is one for admins
   await writeFile(server.file, '{"a":[{"id":1}]}')
   const response = await as(admin)
   assert.equal(response.status, 409)
-  assert.match(((await response.json()) as { detail: string }).detail, /edited by hand/)
+  assert.match(((await response.json()) as { detail: string }).detail, /was edited/)
   assert.equal(await readFile(server.file, 'utf8'), '{"a":[{"id":1}]}')
 })
 

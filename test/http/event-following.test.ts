@@ -60,7 +60,7 @@ test('without follow NDJSON ends; with follow=false so do server-sent events', a
 test('a page cannot be followed, and follow is true or false', async () => {
   const refused = await server.fetch('/events?follow=true')
   assert.equal(refused.status, 400)
-  assert.match(((await refused.json()) as { detail: string }).detail, /page.*x-ndjson/)
+  assert.match(((await refused.json()) as { detail: string }).detail, /Pages.*x-ndjson/)
   assert.equal((await server.fetch('/events?follow=false')).status, 200)
   for (const query of ['follow=', 'follow=yes', 'follow=true&follow=true']) {
     assert.equal((await server.fetch(`/events?${query}`, { headers: { Accept: NDJSON } })).status, 400, query)

@@ -146,7 +146,7 @@ test('a snapshot does not overwrite an edit', async (t) => {
   const { place, engine } = await opened(t)
   await writeFile(place.file, '{"a":[]}')
   await replaceItem(engine, 1, 1)
-  await assert.rejects(engine.snapshot(), { code: 'Conflict', message: /edited by hand/ })
+  await assert.rejects(engine.snapshot(), { code: 'Conflict', message: /was edited/ })
   assert.equal(await readFile(place.file, 'utf8'), '{"a":[]}')
   assert.equal((await engine.reload()).events, 20)
   assert.equal(await engine.snapshot(), engine.views.position)
@@ -252,7 +252,7 @@ test('a write that goes on when the server stops is given up after five seconds'
   })
   const slow = await open(place, files, {}, () => clock.ms)
   await replaceItem(slow, 2, 2)
-  await assert.rejects(slow.snapshot(), { code: 'Unavailable', message: /left behind/ })
+  await assert.rejects(slow.snapshot(), { code: 'Unavailable', message: /stays behind/ })
   await closing
   assert.equal(await readFile(place.file, 'utf8'), before)
 })

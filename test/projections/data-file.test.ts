@@ -188,7 +188,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     for (let n = 5; n < 10; n++) await write(server, 'PUT', '/api/things/1', { ...BOB, n })
     assert.equal(await readFile(server.file, 'utf8'), mine)
     assert.deepEqual(await get(server, '/api/things/0'), ANN)
-    assert.match(server.stderr(), /edited by hand/)
+    assert.match(server.stderr(), /was edited/)
 
     const before = (await health(server)).position
     const response = await server.fetch('/admin/reload', { method: 'POST' })

@@ -403,8 +403,8 @@ describe('a replay', () => {
       [{ from: 1.5 }, /from must be a position/],
       [{ from: null }, /from must be a position/],
       [{ from: { position: 1 } }, /from must be a position/],
-      [{ from: 1, after: 1 }, /but one of them/],
-      [{ from: 1, after: 1, journal: world.journal.id }, /but one of them/],
+      [{ from: 1, after: 1 }, /only one of them/],
+      [{ from: 1, after: 1, journal: world.journal.id }, /only one of them/],
       [{ speed: 60 }, /speed needs from/],
       [{ after: 1, journal: world.journal.id, speed: 60 }, /speed needs from/],
       ...[0, 0.5, -1, 1001, Number.NaN, Number.POSITIVE_INFINITY, '60', null].map(

@@ -39,7 +39,7 @@ function changed(path: string, item: Readonly<Record<string, JsonObject>>): Json
   return get ? { ...item, get: { ...get, responses: inEnvelope(get.responses as JsonObject) } } : item
 }
 
-/** Of a list: with `_page`, the envelope of json-server 1.0. */
+/** The schema of a list: with `_page`, the envelope of json-server 1.0. */
 function inEnvelope(responses: JsonObject): JsonObject {
   const found = responses['200'] as { readonly content: Readonly<Record<string, { readonly schema: JsonObject }>> }
   const plain = found.content[JSON_TYPE]?.schema

@@ -50,7 +50,7 @@ export function foreignKeyOf(collection: string): string {
   return `${pluralize.singular(collection)}Id`
 }
 
-/** What is to be shown in the items of a collection. Refuses what is neither a collection nor the singular of one. */
+/** The relations to show in the items of a collection. Rejects names that are neither a collection nor the singular of one. */
 export function relatedOf(
   collection: string,
   relations: readonly Relation[],

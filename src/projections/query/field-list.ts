@@ -19,7 +19,7 @@ const MOST_ABSENT = 16
 const MOST_CHARACTERS = 256
 /** In a collection of more items they are looked for behind the answers. */
 const FEW_ITEMS = 20_000
-/** So many such searches go on at a time, and so long each; what is not looked for stays unknown. */
+/** Highest number of concurrent searches, and the longest time of each; fields that were not searched stay unknown. */
 const MOST_SEARCHES = 2
 const SEARCH_SECONDS = 60
 /** Items that are looked at in a step. */

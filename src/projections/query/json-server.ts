@@ -28,7 +28,7 @@ const SORT = '_sort'
 const ORDER = '_order'
 const EMBED = '_embed'
 const EXPAND = '_expand'
-/** Of DELETE: the collections whose items are deleted with the item that they refer to. */
+/** The parameters of DELETE that name collections whose items are deleted with the item that they refer to. */
 export const DEPENDENT = '_dependent'
 
 /** The parameters that are no filters, besides those that count pages. */
@@ -77,7 +77,7 @@ export function jsonServerSort(parameters: readonly Parameter[]): readonly Sort[
   })
 }
 
-/** What `_embed` and `_expand` ask for, each once. */
+/** The relations requested by `_embed` and `_expand`, each once. */
 export function relationsOf(parameters: readonly Parameter[]): readonly Relation[] {
   const relations = new Map<string, Relation>()
   for (const parameter of [EMBED, EXPAND] as const) {
@@ -94,7 +94,7 @@ export function dependentsOf(parameters: readonly Parameter[]): readonly string[
   return [...new Set(valuesOf(parameters, DEPENDENT))]
 }
 
-/** What to write instead of json-server's parameters that are not understood, and of those that are. */
+/** Suggestions for json-server's parameters, understood or not. */
 const INSTEAD: Readonly<Record<string, string>> = {
   _where: 'combine filters, as in views_gt=10&title_like=word; a filter given twice matches either value',
   _sort: '_sort=-views or sort=-views',
@@ -108,7 +108,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
   _expand: '_expand=post',
 }
 
-/** What a parameter is taken to have meant that names no field: one of json-server's, understood or not, or a misspelling of it. */
+/** The likely meaning of a parameter that names no field: one of json-server's, understood or not, or a misspelling of it. */
 export function insteadOf(name: string): string | undefined {
   if (!name.startsWith('_')) return undefined
   const meant = Object.hasOwn(INSTEAD, name) ? name : mostSimilar(name, Object.keys(INSTEAD))

@@ -163,7 +163,7 @@ export class Queries {
 
   *#matching({ collection, reading }: RelatedReading, query: Query, each: Each): Steps<void> {
     const answer = (of: Reading, lead: Lead | undefined) => matchingAll(of, query, lead, each)
-    // What the past is asked for says nothing of the indexes that the present needs.
+    // Queries of the past do not count towards the indexes of the present.
     const now = reading instanceof HeldReading ? this.#options.views.find(collection) : undefined
     yield* this.#ledIn(reading, query, answer, now)
   }

@@ -207,7 +207,7 @@ function parseFilter(name: string, values: readonly string[], { time, now }: Que
   const isTime = isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
   const wanted = isTime && now !== undefined ? values.map((value) => absolute(value, now)) : values
   const filter = filterOf(path, operator, wanted)
-  // What is virtual leaves no trace in an item's text.
+  // An item's text does not contain the virtual field.
   return isReceived(path) ? { ...filter, trace: undefined } : filter
 }
 
