@@ -9,8 +9,8 @@ import { EventBus } from './events/bus.ts'
 import type { DirectoryOptions } from './events/directory.ts'
 import type { Position } from './events/event.ts'
 import type { Journal, Recorded } from './events/journal.ts'
-import { checkUpTo, type Mark, whyNotMarked } from './events/mark.ts'
-import { type Walk, walk } from './events/walk.ts'
+import { type Mark, whyNotMarked } from './events/mark.ts'
+import { checkUpTo, type Walk, walk } from './events/walk.ts'
 import { isOutOfSpace } from './files/files.ts'
 import { History } from './projections/history.ts'
 import { Past } from './projections/past.ts'
@@ -126,7 +126,7 @@ export class Projected {
     if (mark && why !== undefined) {
       await directory.close(store)
       // A journal that is damaged is refused for that.
-      const found = await walk(surroundings.files, settings.journal, () => {})
+      const found = await walk(surroundings.files, settings.journal)
       const mismatch = otherJournal(settings, mark, { ...found, why })
       if (!settings.acceptJournal) throw mismatch
       surroundings.log.warn(`${mismatch.message} It is accepted.`)

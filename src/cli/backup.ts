@@ -59,7 +59,7 @@ export async function backup(
   )
   await files.syncDirectory(out)
 
-  const checked = await walk(files, copy.journal, () => {})
+  const checked = await walk(files, copy.journal)
   if (checked.next.position - 1 !== views.position) throw new Error(`the copy in ${out} ends at another position`)
   return { position: views.position, segments: segments.length, file: copy.file }
 }

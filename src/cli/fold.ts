@@ -29,7 +29,7 @@ export async function fold(
     files,
     directory,
     upTo(until, (recorded) => views.replay(recorded)),
-    progress,
+    { progress },
   )
   views.replayed()
   return { views, walked }

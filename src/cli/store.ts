@@ -121,7 +121,7 @@ async function built(
       views.replay(part)
     }
   }
-  const { id } = await walk(files, journal, apply, progress)
+  const { id } = await walk(files, journal, apply, { progress })
   views.replayed()
   return { views, id, whole }
 }

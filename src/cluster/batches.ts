@@ -1,5 +1,6 @@
 import { type Draft, lastPosition, type Recorded } from '../events/journal.ts'
-import { type Expected, encodeWrite, RECORD_BYTES, type RecordLine } from '../events/record.ts'
+import { type Expected, RECORD_BYTES } from '../events/record-format.ts'
+import { type EncodedRecord, encodeWrite } from '../events/record-writer.ts'
 import type { Message } from './message.ts'
 
 /** A write that waits to be sent. */
@@ -47,7 +48,7 @@ export class Batches {
   /** Removes the next batch from a queue that is not empty. */
   take(queue: Waiting[], next: Beginning, record: (draft: Draft) => Recorded): Batch {
     const writes: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
-    const lines: RecordLine[] = []
+    const lines: EncodedRecord[] = []
     const flush = next.position
     let { position: following, previous } = next
     let size = 0
@@ -71,7 +72,7 @@ export class Batches {
     return { writes, messages: this.#messagesOf(lines, flush), next: { position: following, previous } }
   }
 
-  #messagesOf(lines: readonly RecordLine[], position: number): readonly Message[] {
+  #messagesOf(lines: readonly EncodedRecord[], position: number): readonly Message[] {
     const messages: Message[] = []
     for (let from = 0; from < lines.length; ) {
       let to = from
@@ -87,10 +88,10 @@ export class Batches {
   }
 }
 
-function lineBytes(line: RecordLine | undefined): number {
+function lineBytes(line: EncodedRecord | undefined): number {
   return line?.bytes.length ?? 0
 }
 
-function sizeOf(lines: readonly RecordLine[]): number {
+function sizeOf(lines: readonly EncodedRecord[]): number {
   return lines.reduce((sum, { bytes }) => sum + bytes.length, 0)
 }

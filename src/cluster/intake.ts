@@ -1,50 +1,45 @@
+import { Chain, writeOf } from '../events/chain.ts'
 import type { Recorded } from '../events/journal.ts'
-import { after, type Expected, type JournalRecord, misplaced } from '../events/record.ts'
-import { joined } from '../events/walk.ts'
-import type { CheckedLine } from './message.ts'
+import type { Expected } from '../events/record-format.ts'
+import type { RecordLine } from '../events/record-reader.ts'
 
 /** Complete writes and the lines they consist of. */
 export interface Whole {
   readonly writes: readonly Recorded[]
-  readonly lines: readonly CheckedLine[]
-  /** The chain values of the next record. */
+  readonly lines: readonly RecordLine[]
+  /** What the next record must carry. */
   readonly next: Expected
 }
 
 /** Assembles records into complete writes. A write may span messages, and is void if its last record never comes. */
 export class Intake {
-  #unfinished: { readonly lines: CheckedLine[]; next: Expected } | undefined
+  readonly #chain: Chain
+  #unfinished: RecordLine[] = []
+
+  /** `next` is what the first record must carry. */
+  constructor(next: Expected) {
+    this.#chain = new Chain(next)
+  }
 
   /** Drops the incomplete write, which is void. */
   forget(): void {
-    this.#unfinished = undefined
+    this.#chain.cutOff()
+    this.#unfinished = []
   }
 
   /** The writes that the lines complete, or a text that tells which rule a line breaks. */
-  take(lines: readonly CheckedLine[], next: Expected): Whole | string {
+  take(lines: readonly RecordLine[]): Whole | string {
     const writes: Recorded[] = []
-    const whole: CheckedLine[] = []
-    let following = next
+    const whole: RecordLine[] = []
     for (const line of lines) {
-      const { record, crc } = line
-      const wrong = misplaced(record, this.#unfinished?.next ?? following)
+      const wrong = this.#chain.add(line.record, line.crc)
       if (wrong !== undefined) return wrong
-      this.#unfinished ??= { lines: [], next: following }
-      this.#unfinished.lines.push(line)
-      this.#unfinished.next = after(record, crc)
-      if (record.more) continue
-      const parts = this.#unfinished.lines
-      following = this.#unfinished.next
-      this.#unfinished = undefined
-      whole.push(...parts)
-      writes.push(
-        withoutChain(parts.length === 1 ? record : (joined(parts.map((part) => part.record)) as JournalRecord)),
-      )
+      this.#unfinished.push(line)
+      if (line.record.more) continue
+      for (const part of this.#unfinished) whole.push(part)
+      writes.push(writeOf(this.#unfinished.map(({ record }) => record)))
+      this.#unfinished = []
     }
-    return { writes, lines: whole, next: following }
+    return { writes, lines: whole, next: this.#chain.whole }
   }
-}
-
-function withoutChain({ previous, flush, more, ...recorded }: JournalRecord): Recorded {
-  return recorded
 }

@@ -4,16 +4,9 @@
  */
 import { Corruption } from '../errors.ts'
 import type { Position } from '../events/event.ts'
-import {
-  encodeHeader,
-  FORMAT,
-  frame,
-  type JournalRecord,
-  NO_PREVIOUS,
-  parseHeader,
-  parseRecord,
-  readFrame,
-} from '../events/record.ts'
+import { FORMAT, NO_PREVIOUS } from '../events/record-format.ts'
+import { linesOf, parseHeader, type RecordLine } from '../events/record-reader.ts'
+import { encodeHeader, frame } from '../events/record-writer.ts'
 
 /** The place of a message in the stream: 1, 2, 3… without gaps. */
 export type Sequence = number
@@ -39,16 +32,9 @@ export interface Succession {
   readonly previous: string
 }
 
-/** A record with a valid checksum. */
-export interface CheckedLine {
-  readonly record: JournalRecord
-  readonly crc: string
-  readonly bytes: Uint8Array
-}
-
 export type Content =
   | { readonly kind: 'succession'; readonly succession: Succession }
-  | { readonly kind: 'records'; readonly lines: readonly CheckedLine[] }
+  | { readonly kind: 'records'; readonly lines: readonly RecordLine[] }
 
 const SUCCESSION = Buffer.from('"decider":')
 
@@ -58,7 +44,7 @@ export function encodeBeginning(journal: string): Message {
 
 /** The journal's UUID. */
 export function decodeBeginning({ bytes }: Message): string {
-  return parseHeader(bufferOf(bytes)).header.journal
+  return parseHeader(bufferOf(bytes)).journal
 }
 
 export function encodeSuccession({ decider, token, position, previous }: Succession): Message {
@@ -70,17 +56,12 @@ export function encodeSuccession({ decider, token, position, previous }: Success
  * @throws {Corruption}
  */
 export function decodeContent(message: Message): Content {
-  const bytes = bufferOf(message.bytes)
-  const lines: CheckedLine[] = []
-  for (let at = 0; at < bytes.length; ) {
-    const found = readFrame(bytes, at)
-    if (found.kind !== 'whole') throw new Corruption(`the line at byte ${at} is damaged`)
-    if (at === 0 && bytes.subarray(found.start, found.start + SUCCESSION.length).equals(SUCCESSION)) {
-      const succession = JSON.parse(`{${bytes.toString('utf8', found.start, found.end - 1)}`) as Succession
-      return { kind: 'succession', succession }
+  const lines: RecordLine[] = []
+  for (const line of linesOf(bufferOf(message.bytes))) {
+    if (line.offset === 0 && line.rest.subarray(0, SUCCESSION.length).equals(SUCCESSION)) {
+      return { kind: 'succession', succession: JSON.parse(`{${line.rest}`) as Succession }
     }
-    lines.push({ record: parseRecord(bytes, found), crc: found.crc, bytes: bytes.subarray(at, found.end) })
-    at = found.end
+    lines.push({ record: line.record(), crc: line.crc, bytes: line.bytes })
   }
   if (lines.length === 0) throw new Corruption('it is empty')
   return { kind: 'records', lines }

@@ -2,9 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Corruption, Locked, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
-import { NO_PREVIOUS } from '../events/record.ts'
-import { readLines } from '../events/segments.ts'
-import { type Segment, walk } from '../events/walk.ts'
+import { BEGINNING, NO_PREVIOUS } from '../events/record-format.ts'
+import type { Segment } from '../events/segment.ts'
+import { readLines } from '../events/segment-reader.ts'
+import { walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { ClusterJournal } from './cluster-journal.ts'
 import { ClusterFigures } from './figures.ts'
@@ -55,7 +56,7 @@ export async function moveToStream(
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
   try {
-    const { id, segments, next, torn } = await walk(files, directory, () => {})
+    const { id, segments, next, torn } = await walk(files, directory)
     if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${directory}.`)
     if (torn) {
       throw new Refusal('Conflict', `${directory} ends with ${torn.why}; a server that opens it cuts that off first.`)
@@ -122,7 +123,7 @@ export async function moveToDirectory(
   } finally {
     await journal.close()
   }
-  const { id, next } = await walk(files, directory, () => {})
+  const { id, next } = await walk(files, directory)
   if (next.position < end.position || (next.position === end.position && next.previous !== end.previous)) {
     throw new Corruption(`${directory} ends at position ${next.position - 1}, and not as the stream does.`)
   }
@@ -210,8 +211,8 @@ async function compare(
   stream: RecordStream,
 ): Promise<void> {
   const lines = readLines(files, segments, 1, head)
-  const intake = new Intake()
-  let next = { position: 1, previous: NO_PREVIOUS, flush: 0 }
+  const intake = new Intake(BEGINNING)
+  let next = BEGINNING
   const last = await stream.last()
   await new Promise<void>((resolve, reject) => {
     const following = stream.follow(2, async (sequence, message) => {
@@ -219,7 +220,7 @@ async function compare(
         const content = decodeContent(message)
         if (content.kind === 'succession') intake.forget()
         else {
-          const whole = intake.take(content.lines, next)
+          const whole = intake.take(content.lines)
           if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
           next = whole.next
           for (const { bytes, record } of whole.lines) {

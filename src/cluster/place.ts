@@ -1,14 +1,15 @@
 import { JournalMismatch } from '../errors.ts'
 import { lastPosition } from '../events/journal.ts'
-import type { Expected } from '../events/record.ts'
-import { type CheckedLine, decodeContent, type Sequence } from './message.ts'
+import type { Expected } from '../events/record-format.ts'
+import type { RecordLine } from '../events/record-reader.ts'
+import { decodeContent, type Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 
 export interface Place {
   /** Sequence of the message that holds the last record of the copy. */
   readonly sequence: Sequence
   /** The lines of that message after this record. */
-  readonly rest: readonly CheckedLine[]
+  readonly rest: readonly RecordLine[]
 }
 
 /**

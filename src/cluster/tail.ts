@@ -1,10 +1,11 @@
 import { Corruption, Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded } from '../events/journal.ts'
+import type { RecordLine } from '../events/record-reader.ts'
 import type { Copied, Replica } from '../events/replica.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Intake } from './intake.ts'
-import { type CheckedLine, decodeContent, type Message, type Sequence, type Succession } from './message.ts'
+import { decodeContent, type Message, type Sequence, type Succession } from './message.ts'
 import type { Place } from './place.ts'
 import type { RecordStream } from './record-stream.ts'
 
@@ -33,7 +34,7 @@ const FULL_MS = 500
 export class Tail {
   readonly #options: TailOptions
   readonly #replica: Replica
-  readonly #intake = new Intake()
+  readonly #intake: Intake
   readonly #followers: ((recorded: Recorded) => void)[] = []
   #sequence: Sequence
   #head: Position
@@ -50,6 +51,7 @@ export class Tail {
   constructor(options: TailOptions) {
     this.#options = options
     this.#replica = options.replica
+    this.#intake = new Intake(options.replica.next)
     this.#sequence = options.place.sequence
     this.#head = options.replica.next.position - 1
     this.#time = options.replica.time
@@ -148,8 +150,8 @@ export class Tail {
   }
 
   /** Returns the rule that a record breaks; undefined if all are valid. */
-  async #takeIn(lines: readonly CheckedLine[]): Promise<string | undefined> {
-    const whole = this.#intake.take(lines, this.#replica.next)
+  async #takeIn(lines: readonly RecordLine[]): Promise<string | undefined> {
+    const whole = this.#intake.take(lines)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined
     await this.#copy({

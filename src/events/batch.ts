@@ -1,6 +1,7 @@
 import type { DomainEvent, Position } from './event.ts'
 import { type Draft, type Recorded, recordedOf } from './journal.ts'
-import { type Expected, encodeEvent, encodeWrite, encodingWrite, type Line, type RecordLine } from './record.ts'
+import type { Expected } from './record-format.ts'
+import { type EncodedLine, type EncodedRecord, encodeEvent, encodeWrite, encodingWrite } from './record-writer.ts'
 
 /** A write that is to be made durable. */
 export interface Write {
@@ -48,11 +49,11 @@ export class Batch {
   }
 
   /** Its lines; those of a large write are each made when it is asked for, so that they are never there all at once. */
-  lines(): Iterable<Line> {
+  lines(): Iterable<EncodedLine> {
     return this.isLarge ? this.#making() : [...this.#making()]
   }
 
-  *#making(): Generator<Line> {
+  *#making(): Generator<EncodedLine> {
     for (const { draft, texts } of this.#writes) {
       const start = { ...this.#next, time: this.time }
       const { events } = draft
@@ -64,7 +65,7 @@ export class Batch {
     }
   }
 
-  #noted(line: RecordLine): Line {
+  #noted(line: EncodedRecord): EncodedLine {
     this.starts.push([line.position, this.#end])
     this.#end += line.bytes.length
     this.#next.previous = line.crc

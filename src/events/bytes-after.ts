@@ -1,5 +1,5 @@
 import type { Position } from './event.ts'
-import type { MarkedSegment } from './mark.ts'
+import type { MarkedSegment } from './segment.ts'
 
 /** A journal whose length in bytes is known. */
 export interface Sized {

@@ -2,8 +2,8 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { directoryOf, type Files, isOutOfSpace, type OpenFile, readFully, writeNew } from '../files/files.ts'
 import { MemberTable } from './members.ts'
+import type { Segment } from './segment.ts'
 import { compressedPath, readMember } from './segment-text.ts'
-import type { Segment } from './walk.ts'
 
 export interface CompressionOptions {
   readonly files: Files

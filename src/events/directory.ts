@@ -2,8 +2,10 @@ import { Locked } from '../errors.ts'
 import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
 import type { Recorded } from './journal.ts'
 import { type Mark, whyNotMarked } from './mark.ts'
-import { type Expected, encodeHeader, FORMAT, NO_PREVIOUS } from './record.ts'
-import { isSegment, type Segment, segmentName, type Torn, walk } from './walk.ts'
+import { type Expected, FORMAT, NO_PREVIOUS } from './record-format.ts'
+import { encodeHeader } from './record-writer.ts'
+import { isSegment, type Segment, segmentName } from './segment.ts'
+import { type Torn, walk } from './walk.ts'
 
 export interface DirectoryOptions {
   readonly files: Files
@@ -68,7 +70,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<Opened> 
   const lock = options.lock ?? (await lockDirectory(files, directory))
   try {
     const mark = await resume?.((one) => whyNotMarked(files, directory, one))
-    const walked = await walk(files, directory, replay, undefined, mark)
+    const walked = await walk(files, directory, replay, { from: mark })
     const id = walked.id ?? newId()
     const { segments, next, time, lastOffset, torn } = walked
     // A compressed segment is never appended to.

@@ -8,10 +8,12 @@ import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
 import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
-import { checkUpTo, type Mark, markOf } from './mark.ts'
-import { type Expected, encodeEvents, type Line } from './record.ts'
-import { readSegments } from './segments.ts'
-import { note, type Segment } from './walk.ts'
+import { type Mark, markOf } from './mark.ts'
+import type { Expected } from './record-format.ts'
+import { type EncodedLine, encodeEvents } from './record-writer.ts'
+import { note, type Segment } from './segment.ts'
+import { readSegments } from './segment-reader.ts'
+import { checkUpTo } from './walk.ts'
 
 export interface FileJournalOptions extends DirectoryOptions {
   readonly now: () => Date
@@ -353,7 +355,12 @@ const WRITE_BYTES = 1024 * 1024
 const LARGE_WRITE_BYTES = 256 * 1024
 
 /** Writes the lines one behind the other, durably; so many bytes of them together, but never copies all of a large write. */
-async function writeLines(file: OpenFile, lines: Iterable<Line>, offset: number, together: number): Promise<void> {
+async function writeLines(
+  file: OpenFile,
+  lines: Iterable<EncodedLine>,
+  offset: number,
+  together: number,
+): Promise<void> {
   let at = offset
   let gathered: Buffer[] = []
   let size = 0

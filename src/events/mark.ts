@@ -1,17 +1,10 @@
 import { Corruption } from '../errors.ts'
 import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
-import { after, type Expected, misplaced, NO_PREVIOUS, parseHeader, parseRecord, readFrame } from './record.ts'
+import type { Expected } from './record-format.ts'
+import { parseHeader, readFrame } from './record-reader.ts'
+import { type MarkedSegment, segmentName } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
-import { segmentName } from './walk.ts'
-
-/** A segment, or the beginning of one. */
-export interface MarkedSegment {
-  /** Of the first event. */
-  readonly first: Position
-  readonly size: number
-  readonly index: { readonly positions: readonly Position[]; readonly offsets: readonly number[] }
-}
 
 /**
  * A place in a journal between two writes, and all that must be known to read on from there. It is about durable
@@ -76,7 +69,7 @@ async function whyNotItsBeginning(text: SegmentText, journal: string, first: Pos
   try {
     const { bytes, damage } = await readText(text, HEADER_BYTES, 0)
     if (damage) throw damage
-    const { header } = parseHeader(bytes)
+    const header = parseHeader(bytes)
     return header.journal === journal && header.first === first ? undefined : 'it belongs to another journal'
   } catch (error) {
     return (error as Error).message
@@ -87,75 +80,4 @@ async function endsAsMarked(text: SegmentText, size: number, { lastOffset, next 
   const { bytes } = await readText(text, size - lastOffset, lastOffset)
   const found = readFrame(bytes, 0)
   return found.kind === 'whole' && found.end === bytes.length && found.crc === next.previous
-}
-
-const CHECK_BYTES = 128 * 1024
-
-/**
- * Checks every record before a mark as a walk does, a few at a time; `rest` is told how far it came and waited for in
- * between. Damage is thrown
- * as Corruption that names the place.
- */
-export async function checkUpTo(
-  files: Files,
-  directory: string,
-  mark: Pick<Mark, 'journal' | 'next' | 'segments'>,
-  rest: (checked: Position) => Promise<void>,
-): Promise<void> {
-  let next: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
-  for (const { first, size } of mark.segments) {
-    const text = await openSegment(files, { path: `${directory}/${segmentName(first)}`, first })
-    let offset = 0
-    const corrupt = (why: string) =>
-      new Corruption(`${text.path}, offset ${offset}, position ${next.position}: ${why}.`)
-    try {
-      for (let wanted = CHECK_BYTES; offset < size; ) {
-        const { bytes, damage } = await readText(text, Math.min(wanted, size - offset), offset)
-        let at = 0
-        if (offset === 0) {
-          if (damage && bytes.length === 0) throw corrupt(damage.message)
-          const { header, end } = headerOf(bytes, corrupt)
-          if (header.first !== next.position || header.previous !== next.previous || header.journal !== mark.journal) {
-            throw corrupt('the segment does not follow the one before it')
-          }
-          at = end
-        }
-        while (at < bytes.length) {
-          const found = readFrame(bytes, at)
-          if (found.kind === 'cut' && !damage && offset + bytes.length < size) break
-          if (found.kind !== 'whole') {
-            offset += at
-            throw corrupt(damage?.message ?? 'the record is damaged')
-          }
-          const record = parseRecord(bytes, found)
-          const wrong = misplaced(record, next)
-          if (wrong !== undefined) {
-            offset += at
-            throw corrupt(wrong)
-          }
-          next = after(record, found.crc)
-          at = found.end
-        }
-        wanted = at === 0 ? wanted * 2 : CHECK_BYTES
-        offset += at
-        if (damage) throw corrupt(damage.message)
-        await rest(next.position - 1)
-      }
-    } finally {
-      await text.close()
-    }
-  }
-  if (next.position !== mark.next.position || next.previous !== mark.next.previous) {
-    throw new Corruption(
-      `${directory}: its records up to position ${mark.next.position - 1} are not those that were marked.`,
-    )
-  }
-}
-
-function headerOf(bytes: Buffer, corrupt: (why: string) => Corruption): ReturnType<typeof parseHeader> {
-  try {
-    return parseHeader(bytes)
-  } catch (error) {
-    throw corrupt((error as Error).message)
-  }
 }

@@ -3,8 +3,8 @@ import type { Files } from '../files/files.ts'
 import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
 import { type Journal, lastPosition, type Recorded } from './journal.ts'
-import { readSegments, readWrites } from './segments.ts'
-import type { Segment } from './walk.ts'
+import type { Segment } from './segment.ts'
+import { readSegments, readWrites } from './segment-reader.ts'
 
 export interface PlayedJournalOptions {
   readonly files: Files

@@ -5,10 +5,11 @@ import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirecto
 import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
 import type { Recorded } from './journal.ts'
-import { checkUpTo, type Mark, markOf } from './mark.ts'
-import type { Expected } from './record.ts'
-import { readSegments } from './segments.ts'
-import { note, type Segment } from './walk.ts'
+import { type Mark, markOf } from './mark.ts'
+import type { Expected } from './record-format.ts'
+import { note, type Segment } from './segment.ts'
+import { readSegments } from './segment-reader.ts'
+import { checkUpTo } from './walk.ts'
 
 export interface ReplicaOptions extends Omit<DirectoryOptions, 'newId'> {
   /** The UUID of the journal that is copied. */

@@ -1,68 +1,14 @@
 import { Corruption } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { Chain, writeOf } from './chain.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
-import type { Mark, MarkedSegment } from './mark.ts'
-import {
-  after,
-  type Expected,
-  type JournalRecord,
-  misplaced,
-  NO_PREVIOUS,
-  parseHeader,
-  parseRecord,
-  readFrame,
-  SECTOR,
-  whyNotTorn,
-} from './record.ts'
-import { openSegment, readText, type SegmentPlace, type TextRead } from './segment-text.ts'
-
-/** All offsets and sizes are of the text, whether the file is plain or compressed. */
-export interface Segment extends SegmentPlace {
-  /** Durable bytes. */
-  size: number
-  /** Where some of the records begin, in ascending order, at most INDEX_BYTES of the file apart. */
-  readonly index: { readonly positions: Position[]; readonly offsets: number[] }
-}
-
-const INDEX_BYTES = 16 * 1024
-const NAME = /^(\d{20})\.ndjson(\.gz)?$/
-
-export function segmentName(first: Position): string {
-  return `${String(first).padStart(20, '0')}.ndjson`
-}
-
-export function isSegment(name: string): boolean {
-  return NAME.test(name)
-}
-
-/** The first position of each segment in a directory, ascending. */
-export async function segmentsIn(files: Files, directory: string): Promise<readonly Position[]> {
-  const names = (await files.list(directory)).filter(isSegment)
-  return [...new Set(names.map((name) => Number(name.slice(0, 20))))].sort((a, b) => a - b)
-}
-
-export function note(segment: Segment, position: Position, offset: number): void {
-  const { positions, offsets } = segment.index
-  const last = offsets.at(-1)
-  if (last === undefined || offset - last >= INDEX_BYTES) {
-    positions.push(position)
-    offsets.push(offset)
-  }
-}
-
-function segmentAt(
-  directory: string,
-  { first, size, index }: Pick<MarkedSegment, 'first' | 'size'> & Partial<MarkedSegment>,
-): Segment {
-  const { positions = [], offsets = [] } = index ?? {}
-  return {
-    path: `${directory}/${segmentName(first)}`,
-    first,
-    size,
-    index: { positions: [...positions], offsets: [...offsets] },
-  }
-}
+import type { Mark } from './mark.ts'
+import type { Expected, JournalRecord } from './record-format.ts'
+import { DAMAGED_HEADER, LineReader, parseHeader, type ScannedLine } from './record-reader.ts'
+import { forget, note, type Segment, segmentAt, segmentsIn } from './segment.ts'
+import { openSegment, readText, type SegmentText } from './segment-text.ts'
+import { SECTOR, whyNotTorn } from './torn.ts'
 
 export interface Walk {
   /** The journal's UUID; undefined when there is no journal yet. */
@@ -85,132 +31,192 @@ export interface Torn {
   readonly why: string
 }
 
-/**
- * Reads a journal's directory from its first segment to its last and checks every line; `visit` gets every whole
- * write, in order. With a mark, which must be one of this journal's, it begins there. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption, naming
- * segment, offset and position: it is never skipped.
- */
-export async function walk(
-  files: Files,
-  directory: string,
-  visit: (recorded: Recorded) => void,
-  progress: (segments: number, of: number) => void = () => {},
-  mark?: Mark,
-): Promise<Walk> {
-  const firsts = await segmentsIn(files, directory)
-  const marked = (mark?.segments ?? []).map((known) => segmentAt(directory, known))
-  const begun = marked.pop()
-  let lastOffset = mark?.lastOffset
-  const segments = [...marked]
-  let id = mark?.journal
-  let next: Expected = mark?.next ?? { position: 1, previous: NO_PREVIOUS, flush: 0 }
-  let time = mark?.time ?? ''
-  let torn: Torn | undefined
-  let unfinished: { readonly offset: number; readonly before: Expected; readonly parts: JournalRecord[] } | undefined
+type Visit = (recorded: Recorded) => void
 
+export interface WalkOptions {
+  readonly progress?: ((segments: number, of: number) => void) | undefined
+  /** A mark of this journal, to begin at. */
+  readonly from?: Mark | undefined
+  /** A mark to end at: what lies before it must be whole. */
+  readonly until?: Pick<Mark, 'journal' | 'next' | 'segments'>
+  /** Told how far the walk came, and waited for before it goes on. */
+  readonly rest?: (checked: Position) => Promise<void>
+}
+
+/**
+ * Reads a journal's directory from its first segment to its last and checks every line (docs/journal.md, J14); `visit`
+ * gets every whole write, in order. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption,
+ * naming segment, offset and position: it is never skipped.
+ */
+export async function walk(files: Files, directory: string, visit?: Visit, options: WalkOptions = {}): Promise<Walk> {
+  const { progress = () => {}, from, until } = options
+  const walker = new Walker(files, visit, options)
+  const marked = from?.segments ?? []
+  const firsts = until ? until.segments.map(({ first }) => first) : await segmentsIn(files, directory)
   for (const [index, first] of firsts.entries()) {
     progress(index, firsts.length)
-    const known = index < marked.length ? marked[index] : undefined
-    if (known) {
-      await (await openSegment(files, known)).close()
-      continue
-    }
-    const isBegun = begun !== undefined && index === marked.length
-    const segment = isBegun ? begun : segmentAt(directory, { first, size: 0 })
-    // Whole sectors, as the kinds of damage are told apart by them.
-    const base = segment.size - (segment.size % SECTOR)
-    const { bytes, damage } = await readFrom(files, segment, base)
-    let offset = segment.size
-    const corrupt = (why: string) =>
-      new Corruption(`${segment.path}, offset ${offset}, position ${next.position}: ${why}. Nothing was changed.`)
-
-    if (unfinished) throw corrupt('the segment before it ends in the middle of a write')
-    if (!isBegun) {
-      if (segment.first !== next.position)
-        throw corrupt(`the segment that begins with position ${next.position} is missing`)
-      if (damage && bytes.length === 0) throw corrupt(damage.message)
-      const { header, end } = inPlace(corrupt, () => parseHeader(bytes))
-      if (header.journal !== (id ?? header.journal))
-        throw corrupt(`the segment belongs to another journal, ${header.journal}`)
-      if (header.first !== segment.first || header.previous !== next.previous) {
-        throw corrupt('the segment does not follow the one before it')
-      }
-      id = header.journal
-      offset = end
-      lastOffset = undefined
-    }
-
-    while (offset < base + bytes.length) {
-      const found = readFrame(bytes, offset - base)
-      if (found.kind !== 'whole') {
-        if (damage) throw corrupt(damage.message)
-        const isLast = first === firsts.at(-1) && !segment.members
-        const why = isLast
-          ? whyNotTorn(bytes, offset - base, next.position)
-          : 'the record is damaged, and segments follow'
-        if (why !== undefined) throw corrupt(`the record is damaged: ${why}`)
-        torn = { segment, offset, bytes: bytes.subarray(offset - base), why: 'a torn tail' }
-        break
-      }
-      const record = inPlace(corrupt, () => parseRecord(bytes, found))
-      const wrong = misplaced(record, next)
-      if (wrong !== undefined) throw corrupt(wrong)
-      if (record.more || unfinished) {
-        unfinished ??= { offset, before: next, parts: [] }
-        unfinished.parts.push(record)
-      }
-      note(segment, record.position, offset)
-      lastOffset = offset
-      next = after(record, found.crc)
-      offset = base + found.end
-      if (record.more) continue
-      visit(unfinished ? joined(unfinished.parts) : record)
-      time = record.time
-      unfinished = undefined
-    }
-    if (damage) throw corrupt(damage.message)
-    if (unfinished) {
-      const { offset: from, before } = unfinished
-      torn = { segment, offset: from, bytes: bytes.subarray(from - base), why: 'an unfinished write' }
-      next = before
-      offset = from
-      lastOffset = undefined
-      forget(segment, from)
-    }
-    segment.size = offset
-    segments.push(segment)
+    const segment = segmentAt(directory, marked[index] ?? { first, size: 0 })
+    const isLast = !until && index === firsts.length - 1
+    if (index < marked.length - 1) await walker.pass(segment)
+    else await walker.read(segment, until?.segments[index]?.size, isLast)
   }
   progress(firsts.length, firsts.length)
-  return { id, segments, next, time, lastOffset, torn }
+  return walker.walk
 }
 
-function inPlace<T>(corrupt: (why: string) => Corruption, parse: () => T): T {
-  try {
-    return parse()
-  } catch (error) {
-    throw corrupt((error as Error).message)
+/** Checks every record before a mark, as `walk` does. `rest` is told how far it came, and waited for before it goes on. */
+export async function checkUpTo(
+  files: Files,
+  directory: string,
+  until: Pick<Mark, 'journal' | 'next' | 'segments'>,
+  rest: (checked: Position) => Promise<void>,
+): Promise<void> {
+  const { next } = await walk(files, directory, undefined, { until, rest })
+  const { position, previous } = until.next
+  if (next.position === position && next.previous === previous) return
+  throw new Corruption(`${directory}: its records up to position ${position - 1} are not those that were marked.`)
+}
+
+/** Goes through the segments of a journal, one after the other. */
+class Walker {
+  readonly #files: Files
+  readonly #visit: Visit | undefined
+  readonly #options: WalkOptions
+  readonly #segments: Segment[] = []
+  readonly #chain: Chain
+  #id: string | undefined
+  #time: string
+  #lastOffset: number | undefined
+  #torn: Torn | undefined
+  /** Where the write begins that is not finished, and its records. */
+  #begun: number | undefined
+  #parts: JournalRecord[] = []
+
+  constructor(files: Files, visit: Visit | undefined, options: WalkOptions) {
+    const { from, until } = options
+    this.#files = files
+    this.#visit = visit
+    this.#options = options
+    this.#chain = new Chain(from?.next)
+    this.#id = (from ?? until)?.journal
+    this.#time = from?.time ?? ''
+    this.#lastOffset = from?.lastOffset
   }
-}
 
-/** The records of one write, as the one write that they are. */
-export function joined(parts: readonly JournalRecord[]): JournalRecord {
-  const [first] = parts as readonly [JournalRecord]
-  return { ...first, events: parts.flatMap((part) => part.events) }
-}
-
-function forget(segment: Segment, from: number): void {
-  const { positions, offsets } = segment.index
-  while ((offsets.at(-1) ?? -1) >= from) {
-    offsets.pop()
-    positions.pop()
+  get walk(): Walk {
+    return {
+      id: this.#id,
+      segments: this.#segments,
+      next: this.#chain.next,
+      time: this.#time,
+      lastOffset: this.#lastOffset,
+      torn: this.#torn,
+    }
   }
-}
 
-async function readFrom(files: Files, segment: Segment, offset: number): Promise<TextRead> {
-  const text = await openSegment(files, segment)
-  try {
-    return await readText(text, Math.max(0, (await text.size()) - offset), offset)
-  } finally {
-    await text.close()
+  /** Takes a segment as the mark knows it. */
+  async pass(segment: Segment): Promise<void> {
+    await (await openSegment(this.#files, segment)).close()
+    this.#segments.push(segment)
+  }
+
+  /** Reads a segment on from the bytes that the mark knows, up to a size or its end. Only the last one may be torn. */
+  async read(segment: Segment, size: number | undefined, isLast: boolean): Promise<void> {
+    const text = await openSegment(this.#files, segment)
+    try {
+      await this.#read(text, segment, size ?? (await text.size()), isLast)
+    } finally {
+      await text.close()
+    }
+    this.#segments.push(segment)
+  }
+
+  async #read(text: SegmentText, segment: Segment, size: number, isLast: boolean): Promise<void> {
+    const { position } = this.#chain.next
+    if (this.#begun !== undefined) throw this.#corrupt(text, 0, 'the segment before it ends in the middle of a write')
+    let hasHeader = segment.size > 0
+    if (!hasHeader && segment.first !== position) {
+      throw this.#corrupt(text, 0, `the segment that begins with position ${position} is missing`)
+    }
+    const reader = new LineReader(text, segment.size, size)
+    for await (const lines of reader.read()) {
+      for (const line of lines) {
+        if (hasHeader) this.#take(text, segment, line)
+        else this.#begin(text, segment, line)
+        hasHeader = true
+      }
+      await this.#options.rest?.(this.#chain.next.position - 1)
+    }
+    const { offset, damage } = reader
+    if (!hasHeader) throw this.#corrupt(text, 0, DAMAGED_HEADER)
+    segment.size = offset
+    if (damage !== undefined) {
+      const why = isLast && !segment.members ? await this.#whyNotTorn(text, offset, size) : damage
+      if (why !== undefined) throw this.#corrupt(text, offset, why)
+    }
+    await this.#cutOff(text, segment, size)
+  }
+
+  #begin(text: SegmentText, segment: Segment, line: ScannedLine): void {
+    const { journal, first, previous } = this.#parse(text, 0, () => parseHeader(line.bytes))
+    if (journal !== (this.#id ?? journal)) {
+      throw this.#corrupt(text, 0, `the segment belongs to another journal, ${journal}`)
+    }
+    if (first !== segment.first || previous !== this.#chain.next.previous) {
+      throw this.#corrupt(text, 0, 'the segment does not follow the one before it')
+    }
+    this.#id = journal
+    this.#lastOffset = undefined
+  }
+
+  #take(text: SegmentText, segment: Segment, line: ScannedLine): void {
+    const { offset } = line
+    const record = this.#parse(text, offset, () => line.record())
+    const wrong = this.#chain.add(record, line.crc)
+    if (wrong !== undefined) throw this.#corrupt(text, offset, wrong)
+    note(segment, record.position, offset)
+    this.#lastOffset = offset
+    this.#begun ??= offset
+    if (this.#visit) this.#parts.push(record)
+    if (record.more) return
+    this.#visit?.(writeOf(this.#parts))
+    this.#time = record.time
+    this.#begun = undefined
+    this.#parts = []
+  }
+
+  async #whyNotTorn(text: SegmentText, offset: number, size: number): Promise<string | undefined> {
+    // The kinds of damage are told apart by whole sectors.
+    const base = offset - (offset % SECTOR)
+    const { bytes } = await readText(text, size - base, base)
+    const why = whyNotTorn(bytes, offset - base, this.#chain.next.position)
+    return why && `the record is damaged: ${why}`
+  }
+
+  /** Notes what is to be cut off: what is not whole, and the write that is not. */
+  async #cutOff(text: SegmentText, segment: Segment, size: number): Promise<void> {
+    const offset = this.#begun ?? segment.size
+    if (offset === size) return
+    const { bytes } = await readText(text, size - offset, offset)
+    this.#torn = { segment, offset, bytes, why: this.#begun === undefined ? 'a torn tail' : 'an unfinished write' }
+    if (this.#begun === undefined) return
+    this.#chain.cutOff()
+    this.#lastOffset = undefined
+    forget(segment, offset)
+    segment.size = offset
+  }
+
+  #parse<T>(text: SegmentText, offset: number, parse: () => T): T {
+    try {
+      return parse()
+    } catch (error) {
+      throw this.#corrupt(text, offset, (error as Error).message)
+    }
+  }
+
+  #corrupt({ path }: SegmentText, offset: number, why: string): Corruption {
+    return new Corruption(
+      `${path}, offset ${offset}, position ${this.#chain.next.position}: ${why}. Nothing was changed.`,
+    )
   }
 }

@@ -1,5 +1,6 @@
 import type { Position } from '../events/event.ts'
-import type { Mark, MarkedSegment } from '../events/mark.ts'
+import type { Mark } from '../events/mark.ts'
+import type { MarkedSegment } from '../events/segment.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { segmentName } from '../../src/events/walk.ts'
+import { segmentName } from '../../src/events/segment.ts'
 import type { Scope } from '../support/directory.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Corruption } from '../../src/errors.ts'
-import { checkUpTo, type Mark, whyNotMarked } from '../../src/events/mark.ts'
-import { segmentName, walk } from '../../src/events/walk.ts'
+import { type Mark, whyNotMarked } from '../../src/events/mark.ts'
+import { segmentName } from '../../src/events/segment.ts'
+import { checkUpTo, walk } from '../../src/events/walk.ts'
 import { all, created, draft } from '../contract/journal.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -87,7 +88,7 @@ test('damage behind a mark refuses the start from it as it does any other', asyn
     const context = `MARK_TAIL_SEED=${seed}, run ${run}`
     const places = await Promise.all(
       [undefined, mark].map((from) =>
-        walk(damaged.files(), DIRECTORY, () => {}, undefined, from).then(
+        walk(damaged.files(), DIRECTORY, undefined, { from }).then(
           () => assert.fail(context),
           (error: unknown) => (error as Corruption).message,
         ),
@@ -115,7 +116,7 @@ test('a torn tail behind a mark is the same tail, cut at any byte', async () => 
     cut.put(path, Buffer.from(bytes.subarray(0, end)))
     const [one, other] = await Promise.all([
       walk(cut.files(), DIRECTORY, () => {}),
-      walk(cut.files(), DIRECTORY, () => {}, undefined, mark),
+      walk(cut.files(), DIRECTORY, undefined, { from: mark }),
     ])
     assert.deepEqual(other, one, `MARK_TORN_SEED=${seed}, cut at ${end}`)
   }
@@ -160,4 +161,16 @@ test('damage before a mark is found when that is checked, wherever it is, and na
       return true
     })
   }
+})
+
+test('a journal that is shorter than its mark is damaged, and the check of it ends', async () => {
+  const { disk, marks } = await marked(new Random(seedFor('mark_short')))
+  const mark = marks.at(-1) as Mark
+  const path = `${DIRECTORY}/${segmentName(mark.segments.at(-1)?.first as number)}`
+  const shorter = disk.killed()
+  shorter.put(path, (disk.bytes(path) as Buffer).subarray(0, mark.lastOffset))
+  await assert.rejects(
+    checkUpTo(shorter.files(), DIRECTORY, mark, noRest),
+    new RegExp(`offset ${mark.lastOffset}, position \\d+: the segment ends here`),
+  )
 })

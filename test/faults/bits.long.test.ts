@@ -3,17 +3,12 @@ import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Corruption } from '../../src/errors.ts'
-import {
-  after,
-  type Expected,
-  misplaced,
-  NO_PREVIOUS,
-  parseHeader,
-  parseRecord,
-  readFrame,
-  whyNotTorn,
-} from '../../src/events/record.ts'
-import { segmentName, walk } from '../../src/events/walk.ts'
+import { Chain } from '../../src/events/chain.ts'
+import { type Expected, NO_PREVIOUS } from '../../src/events/record-format.ts'
+import { parseHeader, parseRecord, readFrame, linesOf as scanned } from '../../src/events/record-reader.ts'
+import { segmentName } from '../../src/events/segment.ts'
+import { whyNotTorn } from '../../src/events/torn.ts'
+import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { created, draft } from '../contract/journal.ts'
 import { temporaryDirectory } from '../support/directory.ts'
@@ -67,17 +62,19 @@ async function written(records: number, random: Random): Promise<Written> {
 }
 
 function linesOf(bytes: Buffer): Written {
-  let expected: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
+  const chain = new Chain()
+  const lines: Line[] = []
   let lastBatch = 0
-  const lines: Line[] = [{ offset: 0, end: parseHeader(bytes).end, expected, flush: 0 }]
-  for (let offset = parseHeader(bytes).end; offset < bytes.length; ) {
-    const found = readFrame(bytes, offset)
-    assert.ok(found.kind === 'whole')
-    const record = parseRecord(bytes, found)
-    lines.push({ offset, end: found.end, expected, flush: record.flush })
-    if (record.flush === record.position) lastBatch = offset
-    expected = after(record, found.crc)
-    offset = found.end
+  for (const line of scanned(bytes)) {
+    const { offset } = line
+    const place = { offset, end: offset + line.bytes.length, expected: chain.next }
+    if (offset === 0) lines.push({ ...place, flush: 0 })
+    else {
+      const record = line.record()
+      assert.equal(chain.add(record, line.crc), undefined)
+      lines.push({ ...place, flush: record.flush })
+      if (record.flush === record.position) lastBatch = offset
+    }
   }
   return { bytes, lines, lastBatch }
 }
@@ -86,7 +83,7 @@ function linesOf(bytes: Buffer): Written {
 function isRefused(bytes: Buffer, { offset, expected }: Line): boolean {
   if (offset === 0) {
     try {
-      const { header } = parseHeader(bytes)
+      const header = parseHeader(bytes)
       return header.first !== 1 || header.previous !== NO_PREVIOUS
     } catch (error) {
       return error instanceof Corruption
@@ -94,7 +91,7 @@ function isRefused(bytes: Buffer, { offset, expected }: Line): boolean {
   }
   const found = readFrame(bytes, offset)
   if (found.kind !== 'whole') return whyNotTorn(bytes, offset, expected.position) !== undefined
-  return misplaced(parseRecord(bytes, found), expected) !== undefined
+  return new Chain(expected).add(parseRecord(bytes, found), found.crc) !== undefined
 }
 
 type Walked = { readonly head: number } | { readonly refused: string }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdir, rename, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { segmentName } from '../../src/events/walk.ts'
+import { segmentName } from '../../src/events/segment.ts'
 import { type ProbedServer, startProbed } from '../support/probe.ts'
 
 const NDJSON = 'application/x-ndjson'

@@ -4,7 +4,9 @@ import { readdir, readFile, readlink, realpath } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { segmentName, walk } from '../../src/events/walk.ts'
+import { segmentName } from '../../src/events/segment.ts'
+import { readLines } from '../../src/events/segment-reader.ts'
+import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { startServer } from '../support/server.ts'
@@ -53,10 +55,11 @@ test('a durable write of the journal that fails ends the process; nothing is ack
 
     const batches = new Set<number>()
     const batchOf = new Map<string, number>()
-    await walk(nodeFiles, journal, (recorded) => {
-      batches.add((recorded as { flush?: number }).flush ?? 0)
-      batchOf.set(recorded.requestId, batches.size)
-    })
+    const { segments, next } = await walk(nodeFiles, journal)
+    for await (const { record } of readLines(nodeFiles, segments, 1, next.position - 1)) {
+      batches.add(record.flush)
+      batchOf.set(record.requestId, batches.size)
+    }
     assert.equal(batches.size, nth - 1, `${context}: write ${nth} failed`)
     for (const [id, { acknowledged }] of load.sent) {
       if (!acknowledged) continue

@@ -3,7 +3,7 @@ import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promise
 import { type TestContext, test } from 'node:test'
 import type { FileEngine } from '../../src/engine.ts'
 import { Corruption, JournalMismatch } from '../../src/errors.ts'
-import { segmentName } from '../../src/events/walk.ts'
+import { segmentName } from '../../src/events/segment.ts'
 import type { Settings } from '../../src/settings.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'

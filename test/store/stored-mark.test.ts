@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Mark, MarkedSegment } from '../../src/events/mark.ts'
+import type { Mark } from '../../src/events/mark.ts'
+import type { MarkedSegment } from '../../src/events/segment.ts'
 import { StoredMark } from '../../src/projections/stored-mark.ts'
 import { Store } from '../../src/store/store.ts'
 

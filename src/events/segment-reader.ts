@@ -1,13 +1,13 @@
 import { Corruption } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { writeOf } from './chain.ts'
 import type { Position } from './event.ts'
 import type { InflatedMembers } from './inflated-members.ts'
 import { lastPosition, type Recorded, slice } from './journal.ts'
-import { type JournalRecord, parseRecord, positionAt, readFrame } from './record.ts'
-import { openSegment, readSome } from './segment-text.ts'
-import { joined, type Segment } from './walk.ts'
-
-const READ_BYTES = 64 * 1024
+import type { JournalRecord } from './record-format.ts'
+import { LineReader, type RecordLine } from './record-reader.ts'
+import type { Segment } from './segment.ts'
+import { openSegment } from './segment-text.ts'
 
 /** The events from one position up to another (both inclusive), in order, of segments that were walked. */
 export async function* readSegments(
@@ -17,7 +17,7 @@ export async function* readSegments(
   to: Position,
   inflated?: InflatedMembers,
 ): AsyncGenerator<Recorded> {
-  for await (const record of readRecords(files, segments, from, to, inflated)) yield withoutFrame(record)
+  for await (const record of readRecords(files, segments, from, to, inflated)) yield writeOf([record])
 }
 
 /** The same, each write whole, also where the segments hold it in several records. */
@@ -32,13 +32,9 @@ export async function* readWrites(
   for await (const record of readRecords(files, segments, from, to, inflated)) {
     parts.push(record)
     if (record.more) continue
-    yield withoutFrame(joined(parts))
+    yield writeOf(parts)
     parts = []
   }
-}
-
-function withoutFrame({ previous, flush, more, ...recorded }: JournalRecord): Recorded {
-  return recorded
 }
 
 async function* readRecords(
@@ -51,14 +47,6 @@ async function* readRecords(
   for await (const { record } of readLines(files, segments, from, to, inflated)) yield slice(record, from, to)
 }
 
-/** A record as it stands in its segment. */
-export interface ReadLine {
-  readonly record: JournalRecord
-  /** crc32 of the rest, 8 hex digits. */
-  readonly crc: string
-  readonly bytes: Uint8Array
-}
-
 /** The records, whole, that hold anything from one position up to another. */
 export async function* readLines(
   files: Files,
@@ -66,7 +54,7 @@ export async function* readLines(
   from: Position,
   to: Position,
   inflated?: InflatedMembers,
-): AsyncGenerator<ReadLine> {
+): AsyncGenerator<RecordLine> {
   let at = Math.max(1, from)
   let index = segments.findLastIndex((segment) => segment.first <= at)
   while (at <= to) {
@@ -86,42 +74,25 @@ async function* readSegment(
   from: Position,
   to: Position,
   inflated?: InflatedMembers,
-): AsyncGenerator<ReadLine> {
-  const nearest = floorIndex(segment.index.positions, from)
-  let offset = segment.index.offsets[nearest]
+): AsyncGenerator<RecordLine> {
+  const { positions, offsets } = segment.index
+  const offset = offsets[floorIndex(positions, from)]
   if (offset === undefined) return
-  const { size } = segment
   const text = await openSegment(files, segment, inflated)
-  const damagedAt = (at: number, why = 'the record is damaged') =>
-    new Corruption(`${text.path}, offset ${at}: ${why} (looking for position ${from}).`)
   try {
-    let wanted = READ_BYTES
-    while (offset < size) {
-      const asked = Math.min(wanted, size - offset)
-      const { bytes: buffer, damage } = await readSome(text, asked, offset)
-      let at = 0
-      while (at < buffer.length) {
-        const found = readFrame(buffer, at)
-        if (found.kind === 'cut' && offset + buffer.length < size) break
-        if (found.kind !== 'whole') throw damagedAt(offset + at)
+    const reader = new LineReader(text, offset, segment.size)
+    for await (const lines of reader.read()) {
+      for (const line of lines) {
         // What lies before the position is not parsed.
-        if ((positionAt(buffer, found.end) ?? Number.POSITIVE_INFINITY) <= from) {
-          at = found.end
-          continue
-        }
-        const record = parseRecord(buffer, found)
-        const bytes = buffer.subarray(at, found.end)
-        at = found.end
+        if ((line.nextPosition ?? Number.POSITIVE_INFINITY) <= from) continue
+        const record = line.record()
         if (lastPosition(record) < from) continue
-        yield { record, crc: found.crc, bytes }
+        yield { record, crc: line.crc, bytes: line.bytes }
         if (lastPosition(record) >= to) return
       }
-      if (damage) throw damagedAt(offset + at, damage.message)
-      if (at === 0 && buffer.length < asked) {
-        throw new Corruption(`${text.path}: the segment ends at ${offset + buffer.length} and not at ${size}.`)
-      }
-      wanted = at === 0 ? wanted * 2 : READ_BYTES * 4
-      offset += at
+    }
+    if (reader.damage !== undefined) {
+      throw new Corruption(`${text.path}, offset ${reader.offset}: ${reader.damage} (looking for position ${from}).`)
     }
   } finally {
     await text.close()

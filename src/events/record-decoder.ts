@@ -2,7 +2,7 @@ import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { DomainEvent } from './event.ts'
-import type { JournalRecord } from './record.ts'
+import type { JournalRecord } from './record-format.ts'
 
 const EVENTS = Buffer.from(',"events":[')
 const ITEM = Buffer.from(',"item":{')

@@ -1,0 +1,62 @@
+import { lastPosition, type Recorded } from './journal.ts'
+import { BEGINNING, type Expected, type JournalRecord } from './record-format.ts'
+
+/** Verifies that each record follows the one before (docs/journal.md, J14). */
+export class Chain {
+  #next: Expected
+  #whole: Expected
+
+  /** `next` is what the first record must carry. */
+  constructor(next: Expected = BEGINNING) {
+    this.#next = next
+    this.#whole = next
+  }
+
+  /** What the next record must carry. */
+  get next(): Expected {
+    return this.#next
+  }
+
+  /** What the next write must begin with. */
+  get whole(): Expected {
+    return this.#whole
+  }
+
+  /** Says why a record does not follow the one before; undefined when it does. */
+  add(record: JournalRecord, crc: string): string | undefined {
+    const wrong = misplaced(record, this.#next)
+    if (wrong !== undefined) return wrong
+    this.#next = after(record, crc)
+    if (!record.more) this.#whole = this.#next
+    return undefined
+  }
+
+  /** The write that is not finished is void. */
+  cutOff(): void {
+    this.#next = this.#whole
+  }
+}
+
+/** Why a record whose own bytes are whole does not belong where it stands; undefined when it does. */
+function misplaced(record: JournalRecord, expected: Expected): string | undefined {
+  if (record.position !== expected.position) {
+    return `a record of position ${record.position} stands where position ${expected.position} belongs`
+  }
+  if (record.previous !== expected.previous) {
+    return `the record of position ${record.position} does not follow the one before it (a record was dropped, doubled or moved)`
+  }
+  if (record.flush !== expected.flush && record.flush !== record.position) {
+    return `the record of position ${record.position} names a write batch that did not begin there`
+  }
+  return undefined
+}
+
+function after(record: JournalRecord, crc: string): Expected {
+  return { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
+}
+
+/** The records of one write, as the write that they are. */
+export function writeOf(parts: readonly JournalRecord[]): Recorded {
+  const [{ previous, flush, more, ...write }] = parts as readonly [JournalRecord]
+  return parts.length === 1 ? write : { ...write, events: parts.flatMap((part) => part.events) }
+}

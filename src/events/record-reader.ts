@@ -1,0 +1,227 @@
+import { crc32 } from 'node:zlib'
+import { Corruption } from '../errors.ts'
+import { isEventType, type Position } from './event.ts'
+import { decodeRecord } from './record-decoder.ts'
+import { FORMAT, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES, type SegmentHeader } from './record-format.ts'
+import { readSome, type SegmentText } from './segment-text.ts'
+
+/** A record and its line. */
+export interface RecordLine {
+  readonly record: JournalRecord
+  /** crc32 of the rest, 8 hex digits. */
+  readonly crc: string
+  readonly bytes: Uint8Array
+}
+
+/** A whole line, as the scanner found it. */
+export class ScannedLine {
+  /** Where it begins in its text. */
+  readonly offset: number
+  readonly #buffer: Buffer
+  readonly #at: number
+  readonly #frame: WholeFrame
+
+  constructor(buffer: Buffer, at: number, frame: WholeFrame, base: number) {
+    this.#buffer = buffer
+    this.#at = at
+    this.#frame = frame
+    this.offset = base + at
+  }
+
+  /** crc32 of the rest, 8 hex digits. */
+  get crc(): string {
+    return this.#frame.crc
+  }
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(this.#at, this.#frame.end)
+  }
+
+  /** The bytes that the frame covers. */
+  get rest(): Buffer {
+    return this.#buffer.subarray(this.#frame.start, this.#frame.end - 1)
+  }
+
+  /** The position of the record behind it, unless that was read apart from it. */
+  get nextPosition(): Position | undefined {
+    return positionAt(this.#buffer, this.#frame.end)
+  }
+
+  record(): JournalRecord {
+    return parseRecord(this.#buffer, this.#frame)
+  }
+}
+
+/** Where the whole lines end, and what is there. */
+interface Stop {
+  readonly offset: number
+  readonly kind: 'end' | 'cut' | 'damaged'
+}
+
+/** The whole lines of some bytes, in order. `base` is the offset of the first byte in its text. */
+function* scan(bytes: Buffer, base: number): Generator<ScannedLine, Stop> {
+  let at = 0
+  while (at < bytes.length) {
+    const frame = readFrame(bytes, at)
+    if (frame.kind !== 'whole') return { offset: base + at, kind: frame.kind }
+    yield new ScannedLine(bytes, at, frame, base)
+    at = frame.end
+  }
+  return { offset: base + at, kind: 'end' }
+}
+
+/** The lines of a message. @throws {Corruption} when one of them is not whole */
+export function* linesOf(bytes: Buffer): Generator<ScannedLine, void> {
+  const { offset, kind } = yield* scan(bytes, 0)
+  if (kind !== 'end') throw new Corruption(`the line at byte ${offset} is damaged`)
+}
+
+const FIRST_BYTES = 64 * 1024
+const READ_BYTES = 256 * 1024
+
+/** Reads the lines of a segment's text, from one offset up to another. */
+export class LineReader {
+  readonly #text: SegmentText
+  readonly #size: number
+  #stop: Stop
+  #damage: string | undefined
+
+  constructor(text: SegmentText, offset: number, size: number) {
+    this.#text = text
+    this.#size = size
+    this.#stop = { offset, kind: 'cut' }
+  }
+
+  /** Where the whole lines end that were read. */
+  get offset(): number {
+    return this.#stop.offset
+  }
+
+  /** Why there is no whole line at that offset; undefined at the end of the text. */
+  get damage(): string | undefined {
+    return this.#damage
+  }
+
+  /** The whole lines, as many together as are read at once. Each of these must be asked for before the next are read. */
+  async *read(): AsyncGenerator<Iterable<ScannedLine>, void> {
+    let together = FIRST_BYTES
+    while (this.offset < this.#size) {
+      const from = this.offset
+      const wanted = Math.min(together, this.#size - from)
+      const { bytes, damage } = await readSome(this.#text, wanted, from)
+      yield this.#lines(bytes)
+      const isAll = bytes.length < wanted || from + wanted === this.#size
+      this.#damage = damage?.message ?? this.#whyNoLineAt(from, isAll)
+      if (this.#damage !== undefined) return
+      together = this.offset === from ? together * 2 : READ_BYTES
+    }
+  }
+
+  *#lines(bytes: Buffer): Generator<ScannedLine, void> {
+    this.#stop = yield* scan(bytes, this.offset)
+  }
+
+  /** `isAll` says that no longer part of the text can be read from there. */
+  #whyNoLineAt(offset: number, isAll: boolean): string | undefined {
+    const { kind, offset: end } = this.#stop
+    if (kind !== 'damaged' && (end > offset || (kind === 'cut' && !isAll))) return undefined
+    return kind === 'end' ? `the segment ends here, and not at offset ${this.#size}` : 'the record is damaged'
+  }
+}
+
+/** What the frame at an offset says: whole and right, cut off by the end of the bytes, or damaged. */
+export type Frame = WholeFrame | { readonly kind: 'cut' } | { readonly kind: 'damaged'; readonly end?: number }
+
+/** The crc32 of a line's rest, where that begins in the bytes, and where the line ends. */
+export interface WholeFrame {
+  readonly kind: 'whole'
+  readonly crc: string
+  readonly start: number
+  readonly end: number
+}
+
+/** Checks the line that begins at `offset`; `end` is after its newline. */
+export function readFrame(bytes: Buffer, offset: number): Frame {
+  const available = bytes.length - offset
+  if (available < PREFIX_BYTES) return { kind: 'cut' }
+  const digits = offset + OPENING.length
+  const start = offset + PREFIX_BYTES
+  const check = hexAt(bytes, digits + 16)
+  if (
+    !spells(bytes, offset, OPENING) ||
+    !spells(bytes, start - 2, '",') ||
+    check === undefined ||
+    crc32(bytes.subarray(digits, digits + 16)) !== check
+  ) {
+    return { kind: 'damaged' }
+  }
+  const crc = hexAt(bytes, digits)
+  const close = start + (hexAt(bytes, digits + 8) ?? 0)
+  const end = close + 1
+  if (close <= bytes.length && crc32(bytes.subarray(start, close)) !== crc) return { kind: 'damaged', end }
+  if (end > bytes.length) return { kind: 'cut' }
+  if (bytes[close] !== NEWLINE) return { kind: 'damaged', end }
+  return { kind: 'whole', crc: bytes.toString('latin1', digits, digits + 8), start, end }
+}
+
+function spells(bytes: Buffer, offset: number, text: string): boolean {
+  for (let index = 0; index < text.length; index++) {
+    if (bytes[offset + index] !== text.charCodeAt(index)) return false
+  }
+  return true
+}
+
+/** The number that 8 lower-case hex digits make; undefined when they are none. */
+function hexAt(bytes: Buffer, offset: number): number | undefined {
+  let value = 0
+  for (let at = offset; at < offset + 8; at++) {
+    const digit = bytes[at] as number
+    if (digit >= 0x30 && digit <= 0x39) value = value * 16 + digit - 0x30
+    else if (digit >= 0x61 && digit <= 0x66) value = value * 16 + digit - 0x57
+    else return undefined
+  }
+  return value
+}
+
+const POSITION = '"position":'
+
+/** The position of the record that begins at an offset, without a look at its frame; undefined where none can be made out. */
+function positionAt(bytes: Buffer, offset: number): Position | undefined {
+  const digits = offset + PREFIX_BYTES + POSITION.length
+  if (digits >= bytes.length || !spells(bytes, offset + PREFIX_BYTES, POSITION)) return undefined
+  let position = 0
+  for (let at = digits; at < bytes.length; at++) {
+    const digit = (bytes[at] as number) - 0x30
+    if (digit < 0 || digit > 9) return position
+    position = position * 10 + digit
+  }
+  return undefined
+}
+
+/** The fields of a line whose frame is whole; an unknown format or event type is refused. */
+export function parseRecord(bytes: Buffer, whole: Pick<WholeFrame, 'start' | 'end'>): JournalRecord {
+  const record = decodeRecord(bytes, whole.start, whole.end - 1)
+  for (const { type } of record.events) {
+    if (!isEventType(type)) {
+      throw new Corruption(
+        `position ${record.position} holds an event of the unknown type ${JSON.stringify(type)}: it was written by a newer version of Recollect, which can read it`,
+      )
+    }
+  }
+  return record
+}
+
+export const DAMAGED_HEADER = 'the segment header (offset 0) is damaged'
+
+/** The header of a segment that begins with these bytes. */
+export function parseHeader(bytes: Buffer): SegmentHeader {
+  const whole = readFrame(bytes, 0)
+  if (whole.kind !== 'whole') throw new Corruption(DAMAGED_HEADER)
+  const header = JSON.parse(`{${bytes.toString('utf8', whole.start, whole.end - 1)}`) as SegmentHeader
+  if (header.format !== FORMAT) {
+    throw new Corruption(
+      `the segment has format ${JSON.stringify(header.format)}, this version of Recollect reads ${FORMAT}`,
+    )
+  }
+  return header
+}

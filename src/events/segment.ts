@@ -1,0 +1,68 @@
+import type { Files } from '../files/files.ts'
+import type { Position } from './event.ts'
+import type { SegmentPlace } from './segment-text.ts'
+
+/** A segment, or the beginning of one. */
+export interface MarkedSegment {
+  /** Of the first event. */
+  readonly first: Position
+  readonly size: number
+  readonly index: { readonly positions: readonly Position[]; readonly offsets: readonly number[] }
+}
+
+/** All offsets and sizes are of the text, whether the file is plain or compressed. */
+export interface Segment extends SegmentPlace {
+  /** Durable bytes. */
+  size: number
+  /** Where some of the records begin, in ascending order, at most INDEX_BYTES of the file apart. */
+  readonly index: { readonly positions: Position[]; readonly offsets: number[] }
+}
+
+const INDEX_BYTES = 16 * 1024
+const NAME = /^(\d{20})\.ndjson(\.gz)?$/
+
+export function segmentName(first: Position): string {
+  return `${String(first).padStart(20, '0')}.ndjson`
+}
+
+export function isSegment(name: string): boolean {
+  return NAME.test(name)
+}
+
+/** The first position of each segment in a directory, ascending. */
+export async function segmentsIn(files: Files, directory: string): Promise<readonly Position[]> {
+  const names = (await files.list(directory)).filter(isSegment)
+  return [...new Set(names.map((name) => Number(name.slice(0, 20))))].sort((a, b) => a - b)
+}
+
+/** Adds a record to the index where it is far enough behind the last one there. */
+export function note(segment: Segment, position: Position, offset: number): void {
+  const { positions, offsets } = segment.index
+  const last = offsets.at(-1)
+  if (last === undefined || offset - last >= INDEX_BYTES) {
+    positions.push(position)
+    offsets.push(offset)
+  }
+}
+
+export function segmentAt(
+  directory: string,
+  { first, size, index }: Pick<MarkedSegment, 'first' | 'size'> & Partial<MarkedSegment>,
+): Segment {
+  const { positions = [], offsets = [] } = index ?? {}
+  return {
+    path: `${directory}/${segmentName(first)}`,
+    first,
+    size,
+    index: { positions: [...positions], offsets: [...offsets] },
+  }
+}
+
+/** Removes the records that begin at an offset or behind it. */
+export function forget(segment: Segment, from: number): void {
+  const { positions, offsets } = segment.index
+  while ((offsets.at(-1) ?? -1) >= from) {
+    offsets.pop()
+    positions.pop()
+  }
+}
