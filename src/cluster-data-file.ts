@@ -1,81 +1,80 @@
 import { randomUUID } from 'node:crypto'
 import type { EngineSurroundings } from './engine.ts'
+import type { Projections } from './engine-projections.ts'
 import { Refusal } from './errors.ts'
 import type { Position } from './events/event.ts'
 import type { Origin } from './events/journal.ts'
-import { directoryOf, replace } from './files/files.ts'
+import type { Projection } from './events/projection.ts'
+import { directoryOf, type Files, replace } from './files/files.ts'
 import type { DataFileStatus } from './projections/data-file/account.ts'
 import type { Connection, Merging, TakenInEdit } from './projections/data-file/connection.ts'
 import { DataFile } from './projections/data-file/data-file.ts'
 import { readState } from './projections/data-file/state.ts'
-import { DATA_FILE_ACTOR, TakenIn } from './projections/data-file/taken-in.ts'
-import type { Views } from './projections/views.ts'
+import { DATA_FILE_ACTOR } from './projections/data-file/taken-in.ts'
 import type { Settings } from './settings.ts'
 
 export interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly surroundings: EngineSurroundings
-  readonly views: Views
+  readonly projections: Pick<Projections, 'views' | 'takenIn'>
   readonly check: Connection['check']
   readonly merge: (edit: Parameters<Connection['merge']>[0], origin: Origin) => Merging
   /** Past states, from this node's copy of the journal. */
   readonly past: () => Connection['past']
 }
 
+/** What the edits of this node's data file are known by among those of other nodes' files. */
+export async function doorOf(files: Files, journal: string): Promise<string> {
+  const path = `${journal}/data-file.id`
+  const known = (await files.read(path))?.toString()
+  if (known) return known
+  const door = randomUUID()
+  await replace(files, path, Buffer.from(door))
+  return door
+}
+
 /**
  * The data file of one node of a cluster: written and taken in while the node decides, and left alone while it does
  * not. The first items come from it only where the journal is empty.
  */
-export class ClusterDataFile {
+export class ClusterDataFile implements Projection {
   readonly #options: ClusterDataFileOptions
   readonly #path: string
-  /** What this file's edits are known by among those of other nodes' files. */
-  readonly #door: string
-  readonly #takenIn: TakenIn
   #open: DataFile | undefined
   #trouble: DataFileStatus | undefined
 
-  private constructor(options: ClusterDataFileOptions, path: string, door: string) {
+  private constructor(options: ClusterDataFileOptions, path: string) {
     this.#options = options
     this.#path = path
-    this.#door = door
-    this.#takenIn = new TakenIn(options.views, door)
   }
 
-  /** To be called before the store is built. */
   static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
     const { settings, surroundings } = options
     const { files } = surroundings
     const path = await files.resolve(settings.file)
     await files.makeDirectory(directoryOf(path))
-    await files.makeDirectory(settings.journal)
-    const named = `${settings.journal}/data-file.id`
-    let door = (await files.read(named))?.toString()
-    if (!door) {
-      door = randomUUID()
-      await replace(files, named, Buffer.from(door))
-    }
-    return new ClusterDataFile(options, path, door)
+    return new ClusterDataFile(options, path)
   }
 
   get status(): DataFileStatus | undefined {
     return this.#trouble ?? this.#open?.status
   }
 
-  changed(): void {
-    this.#open?.changed()
+  apply(): void {
+    this.#open?.apply()
   }
 
   /** Takes in what was edited, and writes the file from now on. */
   async open(journal: Connection['journal']): Promise<void> {
-    const { settings, surroundings, views, check, merge, past } = this.#options
+    const { settings, surroundings, projections, check, merge, past } = this.#options
+    const { views, takenIn } = projections
     const { files, log, schedule, elapsedMs, now, sampleFile } = surroundings
     this.#trouble = undefined
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
       const state = await readState(files, { dataFile: this.#path, journal: settings.journal })
       // A state is noted when the first items are merged, whole.
-      if (isThere && !state && journal.head > 0 && this.#takenIn.until === 0) {
+      if (isThere && !state && journal.head > 0 && takenIn.until === 0) {
         throw new Refusal(
           'Conflict',
           `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither taken in nor written. Remove it, or name another one.`,
@@ -97,14 +96,14 @@ export class ClusterDataFile {
         eager: settings.common.eagerDataReload,
         readOnly: settings.api.readOnly,
         acceptJournal: settings.acceptJournal,
-        takenIn: this.#takenIn,
+        takenIn,
       })
       await file.prepare()
       await file.start({
         journal,
         past: past(),
         check,
-        merge: (edit, hash) => merge(edit, { actor: DATA_FILE_ACTOR, requestId: this.#door, key: hash }),
+        merge: (edit, hash) => merge(edit, { actor: DATA_FILE_ACTOR, requestId: takenIn.door as string, key: hash }),
       })
       this.#open = file
     } catch (error) {

@@ -12,11 +12,12 @@ import { Node } from './cluster/node.ts'
 import { patiently } from './cluster/patience.ts'
 import { Recent } from './cluster/recent.ts'
 import { tokensIn } from './cluster/secrets.ts'
-import { ClusterDataFile } from './cluster-data-file.ts'
+import { ClusterDataFile, doorOf } from './cluster-data-file.ts'
 import { checkEdited } from './commands/edited-items.ts'
-import { compressing, type Engine, type EngineSurroundings, rulesOf } from './engine.ts'
+import { DurableProjections } from './durable-projections.ts'
+import { compressing, type EngineSurroundings, type JournalHost, rulesOf } from './engine.ts'
+import { Ended } from './errors.ts'
 import { lockDirectory } from './events/directory.ts'
-import { Projected } from './projected.ts'
 import { checkIdField } from './projections/id-field.ts'
 import { textOf } from './settings/urls.ts'
 import type { ClusterSettings, Settings } from './settings.ts'
@@ -25,12 +26,12 @@ const SECRET_BYTES = 32
 /** On a full disk a start waits so long; then it serves what needs no room. */
 const PATIENCE_MS = 5000
 
-/** The engine of a cluster node, whose journal is in a stream. */
-export async function openClusterEngine(
+/** The journal of one node of a cluster: it is in a stream, and one of the nodes decides. */
+export async function openClusterHost(
   settings: Settings,
   cluster: ClusterSettings,
   surroundings: EngineSurroundings,
-): Promise<Engine> {
+): Promise<JournalHost> {
   const { files, now, newId, elapsedMs, log, failed } = surroundings
   const id = newId()
   const rules = await rulesOf(settings)
@@ -47,15 +48,16 @@ export async function openClusterEngine(
     const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log, figures)
     const lock = await lockDirectory(files, settings.journal)
     ends.push(() => lock.release())
-    const projected = await Projected.open({ settings, surroundings })
-    ends.push(() => projected.close())
-    const { views, opening } = projected
+    const door = await doorOf(files, settings.journal)
+    const projections = await DurableProjections.open({ settings, surroundings, door })
+    ends.push(() => projections.close())
+    const { views, opening } = projections
     const hasRoom = (): boolean => opening.hasRoom(1, 0)
     let isEnding = false
     const dataFile = await ClusterDataFile.prepare({
       settings,
       surroundings,
-      views,
+      projections,
       check: (file) => checkEdited(file, rules),
       merge: (edit, origin) => handler.merge(edit, origin),
       past: () => past,
@@ -80,10 +82,9 @@ export async function openClusterEngine(
     ends.push(() => journal.close())
     if (journal.replica.cut)
       log.warn(journal.replica.cut, 'a crash left the end of the copy torn; it was cut off and kept')
-    const handler = projected.decide(journal, rules, now)
-    projected.bus.subscribe(() => dataFile.changed())
+    const handler = projections.decide(journal, rules, now)
     const recent = new Recent(journal)
-    journal.follow((recorded) => recent.settle(recorded))
+    projections.follow(journal, handler, dataFile, recent)
     const election = new Election({ register: bucket.register('decider'), node: id, elapsedMs })
     const node: Node = new Node({
       id,
@@ -112,50 +113,47 @@ export async function openClusterEngine(
       find: (name, key) => views.find(name)?.item(key),
       hasRoom,
     })
-    const past = projected.past(journal)
-    let isStarted = false
-    const start = async (): Promise<void> => {
-      await projected.catchUp(journal)
-      checkIdField(views, rules.idField)
-      await projected.buildNaturalKeys()
-      projected.begin()
-      await journal.begin()
-      await journal.caughtUp()
-      exchange.serve(id, (question) => clusterHandler.answer(question))
-      await node.start()
-      isStarted = true
-    }
-    const starting = start()
+    const past = projections.past(journal)
     ends.push(async () => exchange.close())
     ends.push(() => node.close())
-    await startedOrFull(starting, hasRoom)
-    starting.catch((error: unknown) => {
-      if (!isEnding) failed(error)
-    })
-    const { history, bus } = projected
     return {
       journal,
-      views,
-      history,
+      projections,
       past,
-      queries: projected.queries,
+      get queries() {
+        return projections.queries
+      },
       handler: clusterHandler,
-      bus,
-      clusterFigures: figures,
+      figures: [{ kind: 'cluster', figures }],
+      readOnly: undefined,
       now,
       tokens: tokensIn(bucket, () => randomBytes(SECRET_BYTES).toString('base64url'), now),
       warnings,
       verify: (rest) => journal.replica.verify(rest),
-      building: () => (isStarted ? undefined : { position: projected.status.position, of: journal.head }),
       reload: () => clusterHandler.reload(),
       snapshot: () => clusterHandler.snapshot(),
-      health() {
+      async start() {
+        try {
+          await projections.catchUp(journal)
+          checkIdField(views, rules.idField)
+          await projections.buildNaturalKeys()
+          projections.begin()
+          await journal.begin()
+          await journal.caughtUp()
+          exchange.serve(id, (question) => clusterHandler.answer(question))
+          await node.start()
+        } catch (error) {
+          throw isEnding ? new Ended() : error
+        }
+      },
+      patience: (starting) => startedOrFull(starting, hasRoom),
+      healthOf(isStarted) {
         const { leader, isLeader, hasLeader, lag, peers } = node
         const { isConnected } = exchange
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
         const writable = isStarted && isConnected && hasLeader
         return {
-          status: !writable ? 'unavailable' : isKept && projected.status.state === 'current' ? 'ok' : 'degraded',
+          status: !writable ? 'unavailable' : isKept && projections.status.state === 'current' ? 'ok' : 'degraded',
           journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
           cluster: {
             role: isLeader ? 'leader' : 'follower',
@@ -166,12 +164,12 @@ export async function openClusterEngine(
             peers,
           },
           ...(dataFile.status && { dataFile: dataFile.status }),
-          store: projected.status,
+          store: projections.status,
         }
       },
       close() {
         isEnding = true
-        projected.end()
+        projections.end()
         return end()
       },
     }

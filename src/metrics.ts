@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import type { ClusterFigures } from './cluster/figures.ts'
-import type { Engine } from './engine.ts'
+import type { Engine, HostFigures } from './engine.ts'
 import type { ConnectionFigures } from './http/connection-limits.ts'
 import type { MetricsOptions } from './http/metrics.ts'
 import type { RequestTimes } from './http/request-times.ts'
@@ -74,35 +74,12 @@ export function metricsOf({
   gauge('journal_writable', '1 while writes are taken, 0 on a full disk and after a failed sync.', () =>
     Number(engine.health().journal.writable),
   )
-  if (engine.segments) {
-    tell('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
-      [false, true].map((compressed) => {
-        const those = (engine.segments?.() ?? []).filter((one) => one.compressed === compressed)
-        const form = compressed ? 'compressed' : 'plain'
-        return { value: those.reduce((sum, { size }) => sum + size, 0), labels: { form } }
-      }),
-    )
-  }
   gauge('views_position', 'Of the last event that readers see.', () => views.position)
   gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position)
-  const { journalFigures: figures } = engine
-  if (figures) {
-    counter('journal_appended_events_total', 'Events that became durable since the start.', () => figures.events)
-    counter('journal_appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes)
-    tell('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
-      series('recollect_journal_flush_duration_seconds', figures.flushSeconds),
-    )
-    tell('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
-      series('recollect_journal_flush_writes', figures.flushWrites),
-    )
-    counter(
-      'journal_refused_for_space_total',
-      'Writes that there was no space for on the disk.',
-      () => figures.refusedForSpace,
-    )
+  for (const counted of engine.figures) {
+    if (counted.kind === 'cluster') tellOfCluster(engine, counted.figures, tell)
+    else tellOfFiles(counted, tell)
   }
-
-  if (engine.clusterFigures) tellOfCluster(engine, engine.clusterFigures, tell)
 
   gauge('collections', 'Collections that there are.', () => views.counts().collections)
   gauge('items', 'Items of all collections.', () => views.counts().items)
@@ -193,6 +170,29 @@ export function metricsOf({
   })
 
   return { text: () => registry.metrics(), contentType: registry.contentType }
+}
+
+/** What a journal in files of this process has to tell beside what any journal has. */
+function tellOfFiles({ figures, segments }: HostFigures & { readonly kind: 'journal' }, tell: Tell): void {
+  const counter = (name: string, help: string, read: () => number) =>
+    tell('counter', `journal_${name}`, help, () => [{ value: read() }])
+
+  tell('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
+    [false, true].map((compressed) => {
+      const those = segments().filter((one) => one.compressed === compressed)
+      const form = compressed ? 'compressed' : 'plain'
+      return { value: those.reduce((sum, { size }) => sum + size, 0), labels: { form } }
+    }),
+  )
+  counter('appended_events_total', 'Events that became durable since the start.', () => figures.events)
+  counter('appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes)
+  tell('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
+    series('recollect_journal_flush_duration_seconds', figures.flushSeconds),
+  )
+  tell('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
+    series('recollect_journal_flush_writes', figures.flushWrites),
+  )
+  counter('refused_for_space_total', 'Writes that there was no space for on the disk.', () => figures.refusedForSpace)
 }
 
 /** What a node of a cluster has to tell beside what any server has. */

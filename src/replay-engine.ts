@@ -1,13 +1,12 @@
 import { parseUntil, upTo } from './cli/fold.ts'
-import type { Engine, EngineSurroundings } from './engine.ts'
+import type { EngineSurroundings, JournalHost } from './engine.ts'
+import { Projections } from './engine-projections.ts'
 import { Refusal } from './errors.ts'
-import { EventBus } from './events/bus.ts'
 import type { Recorded } from './events/journal.ts'
 import { PlayedJournal } from './events/played-journal.ts'
 import { walk } from './events/walk.ts'
-import { History } from './projections/history.ts'
+import { keptInDirectory } from './open-gate.ts'
 import { Pace } from './projections/pace.ts'
-import { Past } from './projections/past.ts'
 import { Queries } from './projections/query/queries.ts'
 import { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
@@ -22,20 +21,20 @@ export interface Replay {
 const READ_ONLY = 'This server plays what was recorded: nothing can be written to it.'
 
 /**
- * An engine whose present is the past: it begins with the state as it was, and moves on as it did. The journal is
+ * A journal for an engine whose present is the past: it begins with the state as it was, and moves on as it did. The journal is
  * checked, read and left as it is, and a server may be writing to it; what it writes is not played.
  */
-export async function openReplayEngine(
+export async function openReplayHost(
   settings: Pick<Settings, 'journal' | 'limits' | 'collections'>,
   { from, speed }: Replay,
   { files, now, elapsedMs, schedule, log, failed }: EngineSurroundings,
-): Promise<Engine> {
+): Promise<JournalHost> {
   const begin = parseUntil(from)
   if (!begin) {
     throw new Refusal('Invalid', `--from must be a position or an ISO 8601 date-time, not ${JSON.stringify(from)}.`)
   }
-  const views = Views.temporary()
-  const history = new History(views)
+  const projections = new Projections(Views.temporary())
+  const { views } = projections
   let first: string | undefined
   let last: string | undefined
   let latestMs = Number.NEGATIVE_INFINITY
@@ -60,37 +59,44 @@ export async function openReplayEngine(
 
   const project = (batch: readonly Recorded[]) => views.put(batch)
   const journal = new PlayedJournal({ files, id, segments, head: views.position, end, project })
-  const bus = new EventBus()
-  bus.subscribe(() => views.show())
-  journal.follow((recorded) => bus.publish(recorded))
+  projections.follow(journal)
   const start = views.position
   // Before the first event there is no time to wait for.
   const originMs = 'ms' in begin && last !== undefined ? begin.ms : Date.parse(last ?? first ?? now().toISOString())
   const pace = new Pace({ elapsedMs, schedule }, originMs, speed)
   const present = (): Date => new Date(Math.min(pace.ms, presentMs()))
   log.info({ from: start, until: end, speed }, 'a replay: what was recorded up to now is played')
-  const playing = journal
-    .play((time) => pace.reach(time))
-    .then(
-      () => {
-        if (journal.head === end) log.info({ position: end }, 'the replay has reached its end, and stays there')
-      },
-      (error: unknown) => failed(error),
-    )
+  const play = async (): Promise<void> => {
+    try {
+      await journal.play((time) => pace.reach(time))
+      if (journal.head === end) log.info({ position: end }, 'the replay has reached its end, and stays there')
+    } catch (error) {
+      failed(error)
+    }
+  }
+  let playing: Promise<void> | undefined
   const refused = (): Promise<never> => Promise.reject(new Refusal('MethodNotAllowed', READ_ONLY))
   return {
     journal,
-    views,
-    history,
-    past: new Past(journal, views, history),
+    projections,
+    past: projections.past(journal),
     queries: new Queries({ views, bytes: settings.limits.indexBytes, collections: settings.collections }),
     handler: { handle: refused, bulk: refused, restore: refused },
-    bus,
+    figures: [],
     readOnly: READ_ONLY,
+    tokens: keptInDirectory(files, settings.journal, true),
+    warnings: [],
     now: present,
+    verify() {
+      throw new Refusal('NotFound', 'This server has no journal of its own to check.')
+    },
     reload: refused,
     snapshot: refused,
-    health: () => ({
+    async start() {
+      playing = play()
+    },
+    patience: () => new Promise(() => {}),
+    healthOf: () => ({
       status: 'ok',
       journal: { id, writable: false },
       replay: { speed, from: start, until: end, time: present().toISOString() },

@@ -3,6 +3,7 @@ import type { Middleware } from 'koa'
 import { PerAddress } from './access/per-address.ts'
 import { shareDescriptors } from './descriptors.ts'
 import { type Engine, type EngineSurroundings, openEngine } from './engine.ts'
+import { openFileHost } from './file-engine.ts'
 import type { Health } from './http/admin.ts'
 import { createApp } from './http/app.ts'
 import { BasedResponse, BasePath } from './http/base-path.ts'
@@ -23,11 +24,11 @@ import { waitingForPosition } from './http/waiting.ts'
 import { formatPath } from './json/paths.ts'
 import { checkAddresses, listen } from './listening.ts'
 import { metricsOf } from './metrics.ts'
-import { keptInDirectory, openGate, warningsOf } from './open-gate.ts'
+import { openGate, warningsOf } from './open-gate.ts'
 import { Arrivals } from './projections/arrivals.ts'
 import { SEARCHES_AT_ONCE } from './projections/event-search.ts'
 import { FieldList } from './projections/query/field-list.ts'
-import { openReplayEngine, type Replay } from './replay-engine.ts'
+import { openReplayHost, type Replay } from './replay-engine.ts'
 import type { Settings } from './settings.ts'
 import { Sockets } from './sockets/sockets.ts'
 import { Turns } from './turns.ts'
@@ -64,15 +65,16 @@ const READ_ONLY = 'This server is read-only (Api.ReadOnly): nothing can be writt
 /** Wires the rooms. What it returns serves; what it throws has changed nothing that matters. */
 export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
   await checkAddresses(settings.urls)
-  const engine = settings.cluster
-    ? await (await import('./cluster-engine.ts')).openClusterEngine(settings, settings.cluster, surroundings)
-    : await openEngine(settings, surroundings)
-  return serve(engine, settings, surroundings)
+  const host = settings.cluster
+    ? await (await import('./cluster-engine.ts')).openClusterHost(settings, settings.cluster, surroundings)
+    : await openFileHost(settings, surroundings)
+  return serve(await openEngine(host, surroundings.failed), settings, surroundings)
 }
 
 /** The same for the past: a server that can only be read. */
 export async function startReplay(settings: Settings, replay: Replay, surroundings: Surroundings): Promise<Service> {
-  return serve(await openReplayEngine(settings, replay, surroundings), settings, surroundings)
+  const host = await openReplayHost(settings, replay, surroundings)
+  return serve(await openEngine(host, surroundings.failed), settings, surroundings)
 }
 
 /** Serves an engine, which is closed with the service, or when it cannot be served. */
@@ -104,15 +106,11 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
   const { queryBytes, queryParameters, pageSize, scanSeconds } = limits
   const query = { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds }
   try {
-    const gate = await openGate(
-      settings,
-      engine.tokens ?? keptInDirectory(surroundings.files, settings.journal, engine.readOnly !== undefined),
-      surroundings,
-    )
+    const gate = await openGate(settings, engine.tokens, surroundings)
     const warnings = [
       ...warningsOf(settings, readOnly !== undefined),
       ...simulationWarnings(settings.simulation),
-      ...(engine.warnings ?? []),
+      ...engine.warnings,
     ]
     for (const warning of warnings) log.warn(warning)
     const arrivals = new Arrivals()
@@ -120,7 +118,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     const { bodyBytes, batchBytes, batchItems } = limits
     const bodies = { bodyBytes, batchBytes, batchItems }
     const fields = new FieldList(queries)
-    bus.subscribe((recorded) => fields.note(recorded))
+    bus.add(fields)
     const isJsonServer = settings.api.compatibility === 'json-server'
     const hints = new Hints({ fields, isStrict: settings.api.strictQuery, log, elapsedMs })
     const { useResultObject } = settings.api
@@ -140,7 +138,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       idField,
     })
     const position = () => views.position
-    const building = () => engine.building?.()
+    const building = () => engine.building()
     const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
     const api = waitingForPosition(onceBuilt(offered, building), {
       position,
@@ -170,7 +168,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         building,
         reload: () => engine.reload(),
         snapshot: () => engine.snapshot(),
-        verify: engine.verify?.bind(engine),
+        verify: (rest) => engine.verify(rest),
         handler,
         views,
         past,
@@ -248,8 +246,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         perClient: limits.subscriptionsPerSocket,
       },
     })
-    bus.subscribe((recorded) => sockets.notify(recorded))
-    bus.subscribe(() => arrivals.notify())
+    bus.add(sockets, arrivals)
     const basePath = new BasePath(settings.basePath, (remote) => gate.isTrustedProxy(remote))
     connections.serve((request, response) => {
       ;(response as BasedResponse).basePath = basePath.strip(request)

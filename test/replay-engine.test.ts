@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pino } from 'pino'
-import type { Engine } from '../src/engine.ts'
+import { type Engine, openEngine } from '../src/engine.ts'
 import { Corruption, Refusal } from '../src/errors.ts'
 import type { DomainEvent, Position } from '../src/events/event.ts'
 import { lastPosition, positioned, type Recorded, slice } from '../src/events/journal.ts'
 import { Document } from '../src/json/document.ts'
 import { Views } from '../src/projections/views.ts'
-import { openReplayEngine, type Replay } from '../src/replay-engine.ts'
+import { openReplayHost, type Replay } from '../src/replay-engine.ts'
 import { SimulatedClock } from './support/clock.ts'
 import { project } from './support/collections.ts'
 import { JOURNAL, SETTINGS } from './support/engine.ts'
@@ -62,17 +62,19 @@ async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
     operations.push(operation)
     return undefined
   })
-  const engine = await openReplayEngine(SETTINGS, replay, {
+  const failed = (error: unknown): void => void failures.push(error)
+  const host = await openReplayHost(SETTINGS, replay, {
     files,
     now: () => new Date(LATER),
     newId: () => '',
     ...clock,
     log: pino({ level: 'silent' }),
     sampleFile: '',
-    failed: (error) => failures.push(error),
+    failed,
   })
+  const engine = await openEngine(host, failed)
   const told: (readonly [number, Recorded])[] = []
-  engine.bus.subscribe((one) => told.push([clock.elapsedMs(), one]))
+  engine.bus.add({ apply: (one) => told.push([clock.elapsedMs(), one]) })
   return { engine, clock, failures, operations, told }
 }
 
@@ -290,13 +292,14 @@ test('any journal, from anywhere, at any speed: every write when it is due, and 
     for (const one of all) if (one.position <= from) project(expected, slice(one, 1, from))
     assert.deepEqual(snapshotOf(engine.views), snapshotOf(expected), context)
     let position = from
-    engine.bus.subscribe((one) => {
+    const apply = (one: Recorded): void => {
       assert.equal(one.position, position + 1, context)
       position = lastPosition(one)
       assert.equal(engine.journal.head, position, context)
       project(expected, one)
       assert.deepEqual(snapshotOf(engine.views), snapshotOf(expected), context)
-    })
+    }
+    engine.bus.add({ apply })
     await clock.pass((ms - NOON) / speed + 20)
     assert.equal(position, journal.head, context)
     const ends = all.map(lastPosition)

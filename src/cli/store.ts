@@ -3,7 +3,7 @@ import { storedCollections } from '../collections/draft.ts'
 import { naturalKeyOf } from '../collections/natural-key.ts'
 import { storedNaturalKeys } from '../collections/natural-keys.ts'
 import { Table } from '../collections/table.ts'
-import { Answered } from '../commands/answered.ts'
+import { Projections } from '../engine-projections.ts'
 import { Refusal } from '../errors.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
@@ -11,9 +11,7 @@ import { lastPosition, type Recorded, slice } from '../events/journal.ts'
 import { whyNotMarked } from '../events/mark.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
-import { TakenIn } from '../projections/data-file/taken-in.ts'
 import { storedState } from '../projections/folding.ts'
-import { History } from '../projections/history.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../projections/query/index/stored-index.ts'
 import { StoredIndexes } from '../projections/query/index/stored-indexes.ts'
 import { StoredMark } from '../projections/stored-mark.ts'
@@ -105,11 +103,8 @@ async function built(
   position: Position,
   progress: Progress,
 ): Promise<{ readonly views: Views; readonly id: Walk['id']; readonly whole: Position }> {
-  const views = Views.temporary()
-  new History(views)
-  views.keep(new Answered(views.store))
   // By this id a cluster node recognizes the imports of its own data file.
-  new TakenIn(views, (await files.read(`${journal}/data-file.id`))?.toString())
+  const { views } = new Projections(Views.temporary(), (await files.read(`${journal}/data-file.id`))?.toString())
   let whole = 0
   const apply = (recorded: Recorded): void => {
     if (lastPosition(recorded) <= position) {

@@ -1,6 +1,7 @@
 import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
+import type { Projection } from '../events/projection.ts'
 
 /** How long to wait for a write that another node has stored. */
 const WAIT_MS = 10_000
@@ -9,7 +10,7 @@ const KEPT = 1024
 const KEPT_EVENTS = 8
 
 /** Finds the write that ended at a position, as soon as this node has it. Must see writes after the views. */
-export class Recent {
+export class Recent implements Projection {
   readonly #journal: Pick<Journal, 'head' | 'read'>
   readonly #kept = new Map<Position, Recorded>()
   readonly #waiting = new Map<Position, ((recorded: Recorded) => void)[]>()
@@ -18,7 +19,7 @@ export class Recent {
     this.#journal = journal
   }
 
-  settle(recorded: Recorded): void {
+  apply(recorded: Recorded): void {
     const last = lastPosition(recorded)
     if (recorded.events.length <= KEPT_EVENTS) this.#kept.set(last, recorded)
     for (const oldest of this.#kept.keys()) {

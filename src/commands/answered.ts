@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
-import type { Position } from '../events/event.ts'
+import type { DomainEvent, Position } from '../events/event.ts'
 import { lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import type { StoredProjection } from '../events/projection.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
@@ -21,18 +22,16 @@ const REMEMBERED_MS = 24 * 60 * 60 * 1000
 const FORGOTTEN_AT_ONCE = 100
 
 /** A projection of the journal: the requests with an Idempotency-Key that were stored within the last day. */
-export class Answered {
+export class Answered implements StoredProjection {
   readonly #store: Store
 
   constructor(store: Store) {
     this.#store = store
   }
 
-  /** Records a durable write. In a transaction of the store. */
-  write(recorded: Recorded): void {
-    if (recorded.key === undefined || recorded.request === undefined) return
+  store(_: DomainEvent, position: Position, recorded: Recorded): void {
+    if (position !== lastPosition(recorded) || recorded.key === undefined || recorded.request === undefined) return
     const timeMs = Date.parse(recorded.time)
-    const position = lastPosition(recorded)
     const key = requestKey(nameOf(recorded))
     this.#store.set(key, encode({ request: recorded.request, position, timeMs }))
     this.#store.set(numberedKey(TAG.answeredAt, 0, position), key)

@@ -3,6 +3,7 @@ import { type FindCollection, Overlay } from '../collections/overlay.ts'
 import { Refusal } from '../errors.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { isLarge, type Journal, lastPosition, type Origin, partKey, type Recorded } from '../events/journal.ts'
+import type { Projection } from '../events/projection.ts'
 import { type List, LongList } from '../long-list.ts'
 import { Slices, type Steps } from '../slices.ts'
 import { type Answered, type AnsweredRequest, nameOf } from './answered.ts'
@@ -83,7 +84,7 @@ interface InFlight {
  * Decides commands one after the other against the accepted state, and resolves when their events are durable and
  * readable. Any number of writes may be in flight; deciding does not wait for their flushes.
  */
-export class CommandHandler {
+export class CommandHandler implements Projection {
   readonly #journal: Journal
   readonly #durable: FindCollection
   readonly #rules: Rules
@@ -118,8 +119,7 @@ export class CommandHandler {
     return new Overlay(this.#durable, head, this.#rules.keyFields)
   }
 
-  /** Called when a write is durable and the projections have it. */
-  settle(recorded: Recorded): void {
+  apply(recorded: Recorded): void {
     const last = lastPosition(recorded)
     if (last <= this.#overlay.head) this.#overlay.settle(recorded.events, last)
     else {

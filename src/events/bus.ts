@@ -1,19 +1,15 @@
 import type { Recorded } from './journal.ts'
+import type { Projection } from './projection.ts'
 
-export type Listener = (recorded: Recorded) => void
-
-/**
- * Hands every durable write that readers see to its listeners, in the order in which they were added. A listener that
- * throws ends the process: an event is never skipped.
- */
+/** Applies every write to its projections, in the order in which they were added. */
 export class EventBus {
-  readonly #listeners: Listener[] = []
+  readonly #projections: Projection[] = []
 
-  subscribe(listener: Listener): void {
-    this.#listeners.push(listener)
+  add(...projections: readonly Projection[]): void {
+    this.#projections.push(...projections)
   }
 
   publish(recorded: Recorded): void {
-    for (const listener of this.#listeners) listener(recorded)
+    for (const projection of this.#projections) projection.apply(recorded)
   }
 }

@@ -40,7 +40,7 @@ export interface AdminOptions {
   readonly reload: () => Promise<TakenInEdit>
   readonly snapshot: () => Promise<Position>
   /** Undefined if the server does not own the journal. */
-  readonly verify: Verify | undefined
+  readonly verify: Verify
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Views
   readonly past: Past

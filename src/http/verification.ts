@@ -1,4 +1,4 @@
-import { Corruption, Refusal } from '../errors.ts'
+import { Corruption } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 
@@ -18,19 +18,17 @@ const TELL_MS = 100
 
 /** Runs one check of the journal at a time; requests during a check join it. */
 export class Verification {
-  readonly #verify: Verify | undefined
+  readonly #verify: Verify
   readonly #journal: Pick<Journal, 'head'>
   #check: Check | undefined
 
-  constructor(verify: Verify | undefined, journal: Pick<Journal, 'head'>) {
+  constructor(verify: Verify, journal: Pick<Journal, 'head'>) {
     this.#verify = verify
     this.#journal = journal
   }
 
   begin(): Running {
-    const verify = this.#verify
-    if (!verify) throw new Refusal('NotFound', 'This server has no journal of its own to check.')
-    const check = this.#check ?? this.#start(verify)
+    const check = this.#check ?? this.#start()
     check.readers++
     let isReading = true
     return {
@@ -43,13 +41,18 @@ export class Verification {
     }
   }
 
-  #start(verify: Verify): Check {
+  #start(): Check {
     const { head } = this.#journal
     const check: Check = { head, position: 0, readers: 0, result: Promise.resolve({}) }
     const over = () => {
       if (this.#check === check) this.#check = undefined
     }
-    check.result = run(verify, check)
+    const verified = this.#verify(async (position) => {
+      check.position = Math.min(position, check.head)
+      await new Promise<void>((resolve) => setImmediate(resolve))
+      if (check.readers === 0) throw new Error('nobody wants to know any more')
+    })
+    check.result = resultOf(verified, check)
     check.result.then(over, over)
     this.#check = check
     return check
@@ -64,13 +67,9 @@ interface Check {
   result: Promise<object>
 }
 
-async function run(verify: Verify, check: Check): Promise<object> {
+async function resultOf(verified: Promise<void>, check: Check): Promise<object> {
   try {
-    await verify(async (position) => {
-      check.position = Math.min(position, check.head)
-      await new Promise<void>((resolve) => setImmediate(resolve))
-      if (check.readers === 0) throw new Error('nobody wants to know any more')
-    })
+    await verified
     return { ok: true, position: check.head }
   } catch (error) {
     if (!(error instanceof Corruption)) throw error

@@ -1,5 +1,7 @@
+import type { Projection } from '../events/projection.ts'
+
 /** Wakes readers at the end of the journal when a new write arrives. */
-export class Arrivals {
+export class Arrivals implements Projection {
   readonly #waiting = new Set<() => void>()
   #ended = false
 
@@ -21,12 +23,12 @@ export class Arrivals {
     })
   }
 
-  notify(): void {
+  apply(): void {
     for (const wake of [...this.#waiting]) wake()
   }
 
   end(): void {
     this.#ended = true
-    this.notify()
+    this.apply()
   }
 }

@@ -4,17 +4,10 @@ import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
 import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
+import type { StoredProjection } from '../events/projection.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
 import type { StoredIndexes } from './query/index/stored-indexes.ts'
-
-/** A projection that is stored in the same transactions as the collections. */
-export interface StoredProjection {
-  /** Called once for each event. */
-  event?(event: DomainEvent, position: Position): void
-  /** Called for each write after all its events. */
-  write?(recorded: Recorded): void
-}
 
 /** The progress of the store. */
 export interface StoredState {
@@ -153,11 +146,10 @@ export class Folding {
           for (const _ of draft.ordering(keysOf(event.ids), this.#next++, position)) yield 1
         } else if (existsAfter(event) !== undefined) this.#names = position
         evolve(draft, event, position, timeMs)
-        for (const projection of projections) projection.event?.(event, position)
+        for (const projection of projections) projection.store(event, position, recorded)
         this.#applied = position
         if (position < last) yield this.#weightOf(event, draft)
       }
-      for (const projection of projections) projection.write?.(recorded)
       this.#applied = last
       this.#visible = last
       const event = recorded.events.at(-1)

@@ -1,10 +1,10 @@
 import { Corruption } from '../errors.ts'
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
+import type { StoredProjection } from '../events/projection.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/store.ts'
-import type { StoredProjection } from './folding.ts'
 import type { Views } from './views.ts'
 
 /**
@@ -25,10 +25,9 @@ export class History implements StoredProjection {
 
   constructor(views: Views) {
     this.#views = views
-    views.keep(this)
   }
 
-  event(event: DomainEvent, position: Position): void {
+  store(event: DomainEvent, position: Position): void {
     const { store } = this.#views
     const number = this.#views.numberOf(event.collection) as number
     if (isItemEvent(event) && event.revision % STRIDE === 0) {

@@ -206,7 +206,7 @@ export class Past {
         yield recorded
       }
     }
-    await past.buildAll(asked())
+    await past.build(asked(), 'fail')
     return { reading: new HeldReading(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
   }
 

@@ -6,10 +6,11 @@ import { NaturalKeys } from '../collections/natural-keys.ts'
 import { Refusal } from '../errors.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
+import type { Projection, StoredProjection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import { type Pin, Store } from '../store/store.ts'
-import { Folding, type StoredProjection, type StoredState } from './folding.ts'
+import { Folding, type StoredState } from './folding.ts'
 import { StoredIndexes } from './query/index/stored-indexes.ts'
 
 /** A snapshot of the collections at one position, by name, until closed. */
@@ -39,7 +40,7 @@ const FULL_MS = 500
 const REPLAYED_TOGETHER = 256
 
 /** The collections as GET reads them: the fold of every durable event, in the store. */
-export class Views {
+export class Views implements Projection {
   readonly store: Store
   readonly indexes: StoredIndexes
   readonly #naturalKeys: NaturalKeys
@@ -119,9 +120,9 @@ export class Views {
     return this.#isFull
   }
 
-  /** Adds a projection that is stored in the same transactions. */
-  keep(projection: StoredProjection): void {
-    this.#projections.push(projection)
+  /** Adds projections that are stored in the same transactions, in this order. */
+  storeWith(...projections: readonly StoredProjection[]): void {
+    this.#projections.push(...projections)
   }
 
   /** Sets a function that is called in each transaction, to store data that belongs to the state. */
@@ -129,7 +130,7 @@ export class Views {
     this.#saveMark = save
   }
 
-  /** Stores durable writes, which become visible with `show`. The next call must wait for the returned promise. */
+  /** Stores durable writes, which become visible with `apply`. The next call must wait for the returned promise. */
   put(batch: readonly Recorded[]): void | Promise<void> {
     const folding = this.#folding.folding(batch, true)
     try {
@@ -138,11 +139,11 @@ export class Views {
       if (!isOutOfSpace(error)) throw error
       return this.#putLater(batch)
     }
-    return this.#goOn(folding, batch, true)
+    return this.#goOn(folding, batch)
   }
 
   /** Makes all stored writes visible. */
-  show(): void {
+  apply(): void {
     this.#folding.show()
   }
 
@@ -151,19 +152,6 @@ export class Views {
     this.#isEnding = true
     this.indexes.end()
     this.#naturalKeys.end()
-  }
-
-  /** `put` and `show` in one call. */
-  apply(batch: readonly Recorded[]): void | Promise<void> {
-    const put = this.put(batch)
-    if (put) return put.then(() => this.show())
-    this.show()
-  }
-
-  /** Stores writes while there are no readers. */
-  async build(batch: readonly Recorded[]): Promise<void> {
-    await this.#goOn(this.#folding.folding(batch, false), batch, false)
-    this.show()
   }
 
   /** Retries work until there is space on the disk. */
@@ -196,21 +184,24 @@ export class Views {
     )
   }
 
-  /** Stores the writes of a journal in batches; fails if there is no space. */
-  async buildAll(writes: AsyncIterable<Recorded>): Promise<void> {
+  /**
+   * Stores the writes of a journal in batches, while there are no readers. `built` is called after each batch. On a full
+   * disk it waits or fails.
+   */
+  async build(writes: AsyncIterable<Recorded>, onFull: 'wait' | 'fail', built = (): void => {}): Promise<void> {
     let batch: Recorded[] = []
     const put = async (): Promise<void> => {
-      const folding = this.#folding.folding(batch, false)
-      do await new Promise<void>((resolve) => setImmediate(resolve))
-      while (!folding.next().done)
+      const putBatch = (): Promise<void> => stepwise(this.#folding.folding(batch, false))
+      await (onFull === 'wait' ? this.onceRoom(putBatch) : putBatch())
       batch = []
+      this.apply()
+      built()
     }
     for await (const recorded of writes) {
       batch.push(recorded)
       if (batch.length === REPLAYED_TOGETHER) await put()
     }
-    await put()
-    this.show()
+    if (batch.length > 0) await put()
   }
 
   /** Synchronous `build`, which blocks the event loop. Call `replayed` after the last write. */
@@ -223,7 +214,7 @@ export class Views {
     const batch = this.#replayed
     this.#replayed = []
     for (const _ of this.#folding.folding(batch, false));
-    this.show()
+    this.apply()
   }
 
   /** All collections in the order of creation, including removed ones. */
@@ -270,20 +261,19 @@ export class Views {
     )
   }
 
-  #goOn(folding: Generator<undefined, void>, batch: readonly Recorded[], isRead: boolean): Promise<void> {
+  #goOn(folding: Generator<undefined, void>, batch: readonly Recorded[]): Promise<void> {
     let begun: Generator<undefined, void> | undefined = folding
     return this.onceRoom(async () => {
-      const steps = begun ?? this.#folding.folding(batch, isRead)
+      const steps = begun ?? this.#folding.folding(batch, true)
       begun = undefined
-      do await new Promise<void>((resolve) => setImmediate(resolve))
-      while (!steps.next().done)
+      await stepwise(steps)
     })
   }
 
   /** The events are durable in the journal and become visible as soon as there is space for them. */
   async #putLater(batch: readonly Recorded[]): Promise<void> {
     await this.#fullDisk()
-    await this.#goOn(this.#folding.folding(batch, true), batch, true)
+    await this.#goOn(this.#folding.folding(batch, true), batch)
   }
 
   /** Waits before the next attempt. */
@@ -339,6 +329,12 @@ export class Views {
   }
 }
 
+/** Runs all steps, and yields to the event loop before each. */
+async function stepwise(steps: Generator<undefined, void>): Promise<void> {
+  do await new Promise<void>((resolve) => setImmediate(resolve))
+  while (!steps.next().done)
+}
+
 /** The collections after the events of these ranges of positions alone. */
 export async function collectionsAt(
   directory: string,
@@ -346,7 +342,7 @@ export async function collectionsAt(
   ranges: readonly (readonly [Position, Position])[],
 ): Promise<Picture> {
   const past = Views.temporary(directory)
-  await past.buildAll(wanted())
+  await past.build(wanted(), 'fail')
   return past.picture()
 
   async function* wanted(): AsyncGenerator<Recorded> {

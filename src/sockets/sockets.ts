@@ -5,6 +5,7 @@ import type { WebSocket } from 'ws'
 import type { Principal } from '../access/access.ts'
 import type { Gate } from '../access/gate.ts'
 import type { Recorded } from '../events/journal.ts'
+import type { Projection } from '../events/projection.ts'
 import { notificationsOf } from '../projections/notifications.ts'
 import { BoundedWebSocketServer } from './bounded-web-socket.ts'
 import { boundAnswers, bytesWaiting, type Connection, terminate, WAITING_BYTES } from './connection.ts'
@@ -59,7 +60,7 @@ export interface SocketsOptions {
 }
 
 /** Broadcasts events to all clients: Socket.IO, and plain WebSocket at `/ws`. */
-export class Sockets {
+export class Sockets implements Projection {
   readonly #io: Server<ClientMessages, ServerMessages, Record<string, never>, SocketData>
   readonly #subscriptions: Subscriptions
   readonly #plain = new BoundedWebSocketServer({
@@ -195,7 +196,7 @@ export class Sockets {
     }
   }
 
-  notify(recorded: Recorded): void {
+  apply(recorded: Recorded): void {
     this.#inParts.give(recorded)
   }
 

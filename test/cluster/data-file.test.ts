@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { pino } from 'pino'
 import { ClusterDataFile } from '../../src/cluster-data-file.ts'
+import { Projections } from '../../src/engine-projections.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
@@ -35,7 +36,7 @@ test('an edit that was merged before a crash is not merged again by a node whose
     await journal.append({ expected: index + 1, ...origin, events: [event] })
   }
 
-  const views = Views.temporary()
+  const projections = new Projections(Views.temporary(), DOOR)
   const dataFile = await ClusterDataFile.prepare({
     settings: { ...SETTINGS, store: '' },
     surroundings: {
@@ -51,12 +52,12 @@ test('an edit that was merged before a crash is not merged again by a node whose
       sampleFile: '/nowhere',
       failed: (error) => assert.fail(String(error)),
     },
-    views,
+    projections,
     check: () => assert.fail('it was read again'),
     merge: () => assert.fail('it was merged again'),
     past: () => ({ names: () => assert.fail('nothing is asked of the past'), collection: () => assert.fail() }),
   })
-  await views.buildAll(journal.read(1))
+  await projections.views.build(journal.read(1), 'fail')
   await dataFile.open(journal)
   t.after(() => dataFile.close())
   await until('the data file to show the later write', () => String(disk.bytes(DATA_FILE)).includes('"n": 3'))

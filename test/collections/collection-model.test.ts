@@ -22,6 +22,13 @@ const SMALL = 100
 
 const NAMES = ['a', 'b', 'ab']
 
+/** Puts writes into the store and shows them. */
+function put(views: Views, writes: readonly Recorded[]): void | Promise<void> {
+  const stored = views.put(writes)
+  if (stored) return stored.then(() => views.apply())
+  views.apply()
+}
+
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** What both kinds of collections can be asked. */
@@ -127,7 +134,7 @@ class World {
   /** Applies writes, and looks at what can be seen meanwhile. */
   async apply(writes: readonly Recorded[], before: NaiveState): Promise<void> {
     const context = `${this.context}, position ${this.state.head}`
-    const applied = this.views.apply(writes)
+    const applied = put(this.views, writes)
     let isDone = applied === undefined
     const done = Promise.resolve(applied).finally(() => {
       isDone = true
@@ -183,8 +190,8 @@ class World {
 
   #open(): Views {
     const views = new Views(Store.open(this.path))
-    views.keep({
-      event: () => {
+    views.storeWith({
+      store: () => {
         if (--this.#failAfter > 0) return
         this.#failAfter = Number.POSITIVE_INFINITY
         throw new Error('in the middle')
@@ -230,7 +237,7 @@ test('a large write that a process leaves half done is completed by the next one
   await world.apply([recordOf(1, maker.write(1000))], new NaiveState())
   for (let half = 0; half < 3; half++) {
     const write = recordOf(state.head + 1, [...maker.write(LARGE), maker.order(), ...maker.write(LARGE)])
-    const applied = world.views.apply([write])
+    const applied = put(world.views, [write])
     assert.ok(applied, 'it takes several transactions')
     for (let turns = random.integer(8); turns > 0; turns--) await turn()
     const copy = `${path}.${half}`
@@ -238,7 +245,7 @@ test('a large write that a process leaves half done is completed by the next one
     await applied
     world.check()
     const views = new Views(Store.open(copy))
-    await views.apply([write])
+    await put(views, [write])
     check(views, state, random, `COLLECTION_HALF_SEED=${seed}, ${half}`)
     await views.store.close()
   }
@@ -250,8 +257,8 @@ test('while the disk is full readers see what was before, and the write is put w
   const maker = new EventMaker(random, state, { names: NAMES, integers: 30 })
   const views = Views.temporary()
   let left = 0
-  views.keep({
-    event: () => {
+  views.storeWith({
+    store: () => {
       if (left-- === 1) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
     },
   })
@@ -259,7 +266,7 @@ test('while the disk is full readers see what was before, and the write is put w
     const before = state.copy()
     const write = recordOf(state.head + 1, maker.write(events))
     left = events - 1
-    const applied = views.apply([write])
+    const applied = put(views, [write])
     // However many transactions come before the one that fails.
     for (let turns = 0; turns < 1000 && !views.isFull; turns++) await turn()
     assert.equal(views.isFull, true)
@@ -275,8 +282,8 @@ test('the places that a write emptied before the disk was full are known when it
   const names = Array.from({ length: items }, (_, id) => id)
   const views = Views.temporary()
   let left = Number.POSITIVE_INFINITY
-  views.keep({
-    event: () => {
+  views.storeWith({
+    store: () => {
       if (--left === 0) throw Object.assign(new Error('no room'), { code: 'ENOSPC' })
     },
   })
@@ -285,9 +292,9 @@ test('the places that a write emptied before the disk was full are known when it
     items + 2,
     names.filter((id) => id % 2 === 0).map((id) => deleted(id, { revision: 2, prior: id + 2 })),
   )
-  await views.apply([made])
+  await put(views, [made])
   left = 400
-  const applied = views.apply([gone])
+  const applied = put(views, [gone])
   for (let turns = 0; turns < 1000 && !views.isFull; turns++) await turn()
   assert.equal(views.isFull, true)
   await applied

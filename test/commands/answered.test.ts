@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Answered } from '../../src/commands/answered.ts'
-import type { Recorded } from '../../src/events/journal.ts'
+import { positioned, type Recorded } from '../../src/events/journal.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
 import { Store } from '../../src/store/store.ts'
 
@@ -13,7 +13,7 @@ test('keys whose day ends together are forgotten a hundred at a time, and are of
   const answered = new Answered(store)
   const write = (...writes: readonly Recorded[]): void =>
     store.transaction(() => {
-      for (const recorded of writes) answered.write(recorded)
+      for (const recorded of writes) put(answered, recorded)
     })
   write(...Array.from({ length: MANY }, (_, index) => recorded(index + 1, 0)))
   write(recorded(MANY + 1, DAY_MS))
@@ -27,12 +27,16 @@ test('a key that is used again after its day is known for another one', () => {
   const store = Store.temporary()
   const answered = new Answered(store)
   const at = (position: number, ms: number) => ({ ...recorded(position, ms), key: 'k', request: `at ${ms}` })
-  store.transaction(() => answered.write(at(1, 0)))
-  store.transaction(() => answered.write(at(2, DAY_MS)))
-  store.transaction(() => answered.write(recorded(3, DAY_MS + 1)))
+  store.transaction(() => put(answered, at(1, 0)))
+  store.transaction(() => put(answered, at(2, DAY_MS)))
+  store.transaction(() => put(answered, recorded(3, DAY_MS + 1)))
   const found = answered.find({ actor: 'a', requestId: '', key: 'k' }, new Date(2 * DAY_MS - 1))
   assert.deepEqual(found, { request: `at ${DAY_MS}`, position: 2 })
 })
+
+function put(answered: Answered, recorded: Recorded): void {
+  for (const [position, event] of positioned(recorded)) answered.store(event, position, recorded)
+}
 
 function recorded(position: number, ms: number): Recorded {
   const time = new Date(ms).toISOString()

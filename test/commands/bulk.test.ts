@@ -23,7 +23,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
   const journal = memoryJournal('memory', () => NOW)
   const views = Views.temporary()
   const answered = new Answered(views.store)
-  views.keep(answered)
+  views.storeWith(answered)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   let selected = async (): Promise<void> => {}
   const handler = new CommandHandler({
@@ -42,7 +42,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
   })
   journal.follow((recorded) => {
     project(views, recorded)
-    handler.settle(recorded)
+    handler.apply(recorded)
   })
   return {
     journal,

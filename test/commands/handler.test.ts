@@ -79,7 +79,7 @@ class HeldJournal implements Journal {
 function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, now = () => NOW) {
   const views = Views.temporary()
   const answered = new Answered(views.store)
-  views.keep(answered)
+  views.storeWith(answered)
   const handler = new CommandHandler({
     journal,
     durable: views.any,
@@ -89,7 +89,7 @@ function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, no
   })
   journal.follow((recorded) => {
     project(views, recorded)
-    handler.settle(recorded)
+    handler.apply(recorded)
   })
   return { journal, views, handler, handle: (command: Command, origin = ORIGIN) => handler.handle(command, origin) }
 }
@@ -256,7 +256,7 @@ test('a handler knows the keys that were answered before it began', async () => 
   const first = await handle(create(1), origin)
   const again = Views.temporary()
   const answered = new Answered(again.store)
-  again.keep(answered)
+  again.storeWith(answered)
   for await (const recorded of journal.read(1)) project(again, recorded)
   const restarted = new CommandHandler({ journal, durable: views.any, rules: RULES, now: () => NOW, answered })
   const second = await restarted.handle(create(1), origin)

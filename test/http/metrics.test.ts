@@ -146,7 +146,7 @@ test('a subscription that is behind is told until it has caught up', async () =>
   const clock = new SimulatedClock()
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const subscriptions = new Subscriptions({ views, past, queries, journal, log, now, clock, items: 10, perClient: 10 })
-  bus.subscribe((recorded) => subscriptions.apply(recorded))
+  bus.add({ apply: (recorded) => void subscriptions.apply(recorded) })
   let drained = (): void => {}
   let slow = true
   const client: Subscriber = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Corruption } from '../../src/errors.ts'
+import { Corruption, Refusal } from '../../src/errors.ts'
 import { Verification } from '../../src/http/verification.ts'
 import { send } from '../support/requests.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
@@ -73,7 +73,10 @@ test('there is one check at a time, told to all who ask, and it is over when nob
 })
 
 test('a server without a journal of its own checks none', () => {
-  assert.throws(() => new Verification(undefined, { head: 0 }).begin(), { code: 'NotFound' })
+  const refuse = (): never => {
+    throw new Refusal('NotFound', 'There is none.')
+  }
+  assert.throws(() => new Verification(refuse, { head: 0 }).begin(), { code: 'NotFound' })
 })
 
 test('an error that is no damage ends the answer, and is no verdict', async () => {

@@ -63,11 +63,11 @@ test('of those who wait there are a thousand; who comes then is answered at once
   const waiting = Array.from({ length: 1000 }, ask)
   await assert.rejects(ask(), { code: 'Lagging' })
   position = 2
-  arrivals.notify()
+  arrivals.apply()
   assert.deepEqual(new Set(await Promise.all(waiting)), new Set([200]))
   position = 1
   const later = ask()
   position = 2
-  arrivals.notify()
+  arrivals.apply()
   assert.equal(await later, 200)
 })

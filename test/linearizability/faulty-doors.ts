@@ -7,7 +7,7 @@ import type { Outcome } from '../../src/commands/handler.ts'
 import type { Engine } from '../../src/engine.ts'
 import { Refusal } from '../../src/errors.ts'
 import { type DomainEvent, isItemEvent, type Position } from '../../src/events/event.ts'
-import { lastPosition, type Origin } from '../../src/events/journal.ts'
+import { lastPosition, type Origin, type Recorded } from '../../src/events/journal.ts'
 import { eventsOf, RULES } from '../support/decider.ts'
 import { COLLECTION, type Doors, type DoorsOf, engineDoors } from './simulated-service.ts'
 
@@ -52,14 +52,15 @@ class FaultyDoors implements Doors {
     this.#mistake = mistake
     this.#overlay = this.#nothingPending()
     for (const item of engine.views.find(COLLECTION)?.items() ?? []) this.#past.set(item.key, item)
-    engine.bus.subscribe((recorded) => {
+    const apply = (recorded: Recorded): void => {
       this.#overlay.settle(recorded.events, lastPosition(recorded))
       const items = [...(engine.views.find(COLLECTION)?.items() ?? [])]
       setImmediate(() => {
         this.#past.clear()
         for (const item of items) this.#past.set(item.key, item)
       })
-    })
+    }
+    engine.bus.add({ apply })
   }
 
   read(key: string): Item | undefined {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { type TestContext, test } from 'node:test'
-import type { FileEngine } from '../../src/engine.ts'
+import type { FileEngine } from '../../src/file-engine.ts'
 import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/projections/data-file/writing.ts'
 import type { Settings } from '../../src/settings.ts'
@@ -62,12 +62,13 @@ function slowly() {
 
 test('a data file of more than 1 MiB is written with at most two bytes for each byte of the journal', async (t) => {
   const { place, files, engine } = await opened(t)
-  const { bytes } = engine.journalFigures as { bytes: number }
+  const { figures } = engine.journal
+  const { bytes } = figures
   let longest = 0
   for (let n = 1; n <= 120; n++) {
     await replaceItem(engine, n % LARGE.a.length, n)
     await settled(engine)
-    const appended = (engine.journalFigures?.bytes ?? 0) - bytes
+    const appended = figures.bytes - bytes
     assert.ok(files.count.bytes <= 2 * appended, `${files.count.bytes} bytes were written for ${appended}`)
     longest = Math.max(longest, engine.dataFile.status.behind.bytes)
   }
@@ -297,7 +298,7 @@ test('a start with a long journal and no data file answers before the file is th
     place,
     countedFiles(() => released),
   )
-  assert.equal(again.building?.(), undefined)
+  assert.equal(again.building(), undefined)
   assert.equal(again.health().status, 'ok')
   await replaceItem(again, 1, 1)
   assert.equal(await stat(place.file).catch(() => undefined), undefined)

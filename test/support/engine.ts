@@ -1,6 +1,7 @@
 import { cpSync } from 'node:fs'
 import { pino } from 'pino'
-import { type FileEngine, openEngine } from '../../src/engine.ts'
+import { openEngine } from '../../src/engine.ts'
+import { type FileEngine, openFileHost } from '../../src/file-engine.ts'
 import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/projections/data-file/writing.ts'
 import type { Settings } from '../../src/settings.ts'
@@ -107,7 +108,8 @@ export async function openTestEngine(
     return temporary?.remove()
   })
   let isOpening = true
-  const engine = await openEngine(
+  const failed = (error: unknown): void => void failures.push(error)
+  const open = openFileHost(
     { ...SETTINGS, store: temporary?.path ?? '', ...settings },
     {
       files,
@@ -117,13 +119,13 @@ export async function openTestEngine(
       elapsedMs,
       log: pino({ level: 'silent' }),
       sampleFile: '/nowhere',
-      failed: (error) => failures.push(error),
+      failed,
     },
-  ).finally(() => {
+  ).then((host) => openEngine(host, failed))
+  const engine = await open.finally(() => {
     isOpening = false
   })
-  while (engine.building?.() && failures.length === 0 && !isStopped)
-    await new Promise((resolve) => setImmediate(resolve))
+  while (engine.building() && failures.length === 0 && !isStopped) await new Promise((resolve) => setImmediate(resolve))
   const close = async (): Promise<void> => {
     try {
       await engine.close()

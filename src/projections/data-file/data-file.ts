@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { Ended, Refusal } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
+import type { Projection } from '../../events/projection.ts'
 import { directoryOf, type Files, isOutOfSpace } from '../../files/files.ts'
 import { Slices } from '../../slices.ts'
 import type { Views } from '../views.ts'
@@ -50,7 +51,7 @@ const QUIET_MS = 200
 const FULL_MS = 1000
 
 /** The data file: the source of the first items, then a projection of the journal that people may edit. */
-export class DataFile {
+export class DataFile implements Projection {
   readonly #options: DataFileOptions
   readonly #account: Account
   readonly #writing: Writing
@@ -209,8 +210,7 @@ export class DataFile {
     }
   }
 
-  /** The views have a new write. */
-  changed(): void {
+  apply(): void {
     this.#writing.changed()
   }
 

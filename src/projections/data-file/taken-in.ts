@@ -1,8 +1,8 @@
-import type { Position } from '../../events/event.ts'
+import type { DomainEvent, Position } from '../../events/event.ts'
 import { isPartKey, lastPosition, type Recorded } from '../../events/journal.ts'
+import type { StoredProjection } from '../../events/projection.ts'
 import { TAG, tableKey } from '../../store/keys.ts'
-import type { StoredProjection } from '../folding.ts'
-import type { Views } from '../views.ts'
+import type { Store } from '../../store/store.ts'
 import type { Mark } from './state.ts'
 
 /**
@@ -17,19 +17,17 @@ const TAKEN_IN = tableKey(TAG.takenIn, 0)
 export class TakenIn implements StoredProjection {
   /** In a cluster every node has its own data file, whose edits have this as their request id. */
   readonly door: string | undefined
-  readonly #views: Views
+  readonly #store: Store
 
-  constructor(views: Views, door?: string) {
-    this.#views = views
+  constructor(store: Store, door?: string) {
+    this.#store = store
     this.door = door
-    views.keep(this)
   }
 
-  write(recorded: Recorded): void {
-    if (!isTakenIn(recorded, this.door)) return
-    const until = lastPosition(recorded)
+  store(_: DomainEvent, until: Position, recorded: Recorded): void {
+    if (until !== lastPosition(recorded) || !isTakenIn(recorded, this.door)) return
     const taken = isPartKey(recorded.key) ? this.#stored?.taken : { position: until, hash: recorded.key }
-    this.#views.store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
+    this.#store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
   }
 
   /** The edit that was completely merged last. */
@@ -43,7 +41,7 @@ export class TakenIn implements StoredProjection {
   }
 
   get #stored(): Stored | undefined {
-    const found = this.#views.store.newest(TAKEN_IN)
+    const found = this.#store.newest(TAKEN_IN)
     return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Stored)
   }
 }

@@ -1,6 +1,7 @@
 import type { Item } from '../../collections/item.ts'
 import { isItemEvent } from '../../events/event.ts'
 import type { Recorded } from '../../events/journal.ts'
+import type { Projection } from '../../events/projection.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
 import { mostSimilar } from '../../json/similar.ts'
@@ -46,7 +47,7 @@ interface Field {
  * Which of the fields that queries name any item of a collection has. Each is looked for in all items once; from then on every write
  * says whether it is still absent. A field that was once there stays known.
  */
-export class FieldList {
+export class FieldList implements Projection {
   readonly #queries: Pick<Queries, 'hold'>
   readonly #slices = new Slices()
   /** By collection and field. */
@@ -76,8 +77,7 @@ export class FieldList {
     return undefined
   }
 
-  /** After a durable write that readers see. */
-  note({ events }: Pick<Recorded, 'events'>): void {
+  apply({ events }: Pick<Recorded, 'events'>): void {
     if (this.#size === 0) return
     for (const [collection, fields] of this.#fields) {
       if (events.length > MANY_EVENTS) this.#forgetAbsent(collection, fields)

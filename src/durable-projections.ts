@@ -1,19 +1,16 @@
 import type { KeyFields } from './collections/natural-key.ts'
-import { Answered } from './commands/answered.ts'
 import type { DeleteItems, Selected } from './commands/bulk.ts'
 import { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import type { EngineSurroundings } from './engine.ts'
+import { Projections } from './engine-projections.ts'
 import { Corruption, Ended, JournalMismatch } from './errors.ts'
-import { EventBus } from './events/bus.ts'
 import type { DirectoryOptions } from './events/directory.ts'
 import type { Position } from './events/event.ts'
 import type { Journal, Recorded } from './events/journal.ts'
 import { type Mark, whyNotMarked } from './events/mark.ts'
 import { checkUpTo, type Walk, walk } from './events/walk.ts'
 import { isOutOfSpace } from './files/files.ts'
-import { History } from './projections/history.ts'
-import { Past } from './projections/past.ts'
 import { Queries } from './projections/query/queries.ts'
 import { parseParameters, parseQuery } from './projections/query/query.ts'
 import { tookTooLong } from './projections/query/too-long.ts'
@@ -25,9 +22,11 @@ import { TAG, tableKey } from './store/keys.ts'
 import { StoreDirectory } from './store/opening.ts'
 import type { Store } from './store/store.ts'
 
-export interface ProjectedOptions {
+export interface DurableProjectionsOptions {
   readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'>
   readonly surroundings: Pick<EngineSurroundings, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
+  /** What the edits of this data file are known by, where there are several. */
+  readonly door?: string
 }
 
 /** What the store needs of the journal once it is open. */
@@ -46,8 +45,6 @@ export interface StoreStatus {
 
 /** How often the log is told how far the store is built. */
 const TOLD_MS = 5000
-/** Writes that are read from the journal and put into the store together. */
-const BUILT_TOGETHER = 256
 
 /** What an event takes in the store beside its item, at most, about. */
 const ROWS_AN_EVENT = 8
@@ -66,45 +63,33 @@ const FULL_MS = 500
 const SYNC_MS = 5000
 
 /**
- * What an engine makes of its journal, wherever that is kept: the store, and what is read from it. `opening` is for the
- * journal that is opened, then `decide` for the one that is open, and `begin` when it is followed.
+ * The projections of a journal in a store on this disk. `opening` is for the journal that is opened, then `decide` for
+ * the one that is open, and `begin` when it is followed.
  */
-export class Projected {
-  readonly bus = new EventBus()
-  readonly views: Views
-  readonly history: History
-  readonly #options: ProjectedOptions
+export class DurableProjections extends Projections {
+  readonly #options: DurableProjectionsOptions
   readonly #directory: StoreDirectory
   readonly #store: Store
   readonly #mark: StoredMark
   /** What the store was at when it was opened. */
   readonly #opened: Mark | undefined
-  readonly #answered: Answered
   #queries: Queries | undefined
   #journal: MarkedJournal | undefined
   readonly #settling: { cancel(): void }
   #syncTimer: { cancel(): void } | undefined
   #syncing: Promise<void> | undefined
-  #checking: Promise<void> | undefined
   #compaction: IdleCompaction | undefined
   #isClosed = false
   #isBuilt = false
 
-  private constructor(options: ProjectedOptions, directory: StoreDirectory, store: Store) {
+  private constructor(options: DurableProjectionsOptions, directory: StoreDirectory, store: Store) {
+    super(new Views(store, undefined, keyFieldsOf(options.settings.collections)), options.door)
     this.#options = options
     this.#directory = directory
     this.#store = store
     this.#mark = new StoredMark(store)
     this.#opened = this.#mark.load()
-    store.damaged = (error) => {
-      directory.doubt(`it is damaged: ${error.message}`)
-      options.surroundings.failed(error)
-    }
     this.#settling = options.surroundings.schedule(() => directory.settle(), SETTLED_MS)
-    this.views = new Views(store, undefined, keyFieldsOf(options.settings.collections))
-    this.history = new History(this.views)
-    this.#answered = new Answered(store)
-    this.views.keep(this.#answered)
     this.views.saveWith(({ visible }) => {
       const mark = this.#journal?.mark()
       if (mark?.next.position === visible + 1) this.#mark.save(mark)
@@ -115,7 +100,7 @@ export class Projected {
    * Opens the store of a journal that this process has locked. One that cannot be relied upon is set aside, and built again
    * from the journal; a journal that lost its end, or went on differently, is refused.
    */
-  static async open(options: ProjectedOptions): Promise<Projected> {
+  static async open(options: DurableProjectionsOptions): Promise<DurableProjections> {
     const { settings, surroundings } = options
     const directory = new StoreDirectory(settings.store)
     let store = await openStore(directory, surroundings)
@@ -133,7 +118,11 @@ export class Projected {
       directory.setAside()
       store = await openStore(directory, surroundings)
     }
-    return new Projected(options, directory, store)
+    store.damaged = (error) => {
+      directory.doubt(`it is damaged: ${error.message}`)
+      surroundings.failed(error)
+    }
+    return new DurableProjections(options, directory, store)
   }
 
   get status(): StoreStatus {
@@ -148,11 +137,6 @@ export class Projected {
     const { limits, collections } = this.#options.settings
     this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections })
     return this.#queries
-  }
-
-  /** Whether the store has all that the journal had when it was opened. */
-  get isBuilt(): boolean {
-    return this.#isBuilt
   }
 
   /** From what the store has. */
@@ -176,21 +160,17 @@ export class Projected {
     }
   }
 
-  /** Decides for an open journal, whose writes are seen here first, and after that by whoever follows the bus. */
+  /** The handler of commands for an open journal. */
   decide(journal: Journal & MarkedJournal, rules: Rules, now: () => Date): CommandHandler {
     this.#journal = journal
-    const handler = new CommandHandler({
+    return new CommandHandler({
       journal,
       durable: this.views.any,
       rules,
       now,
-      answered: this.#answered,
+      answered: this.answered,
       select: (command) => this.#select(command),
     })
-    this.bus.subscribe(() => this.views.show())
-    this.bus.subscribe((recorded) => handler.settle(recorded))
-    journal.follow((recorded) => this.bus.publish(recorded))
-    return handler
   }
 
   /**
@@ -209,20 +189,12 @@ export class Projected {
     const { log } = this.#options.surroundings
     await this.#checkJournal(journal)
     let toldMs = performance.now()
-    let batch: Recorded[] = []
-    const put = async (): Promise<void> => {
-      await this.views.build(batch)
-      batch = []
+    await this.views.build(journal.read(this.views.position + 1), 'wait', () => {
       if (this.#isClosed) throw new Ended()
       if (performance.now() - toldMs < TOLD_MS) return
       toldMs = performance.now()
       log.info({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
-    }
-    for await (const recorded of journal.read(this.views.position + 1)) {
-      batch.push(recorded)
-      if (batch.length === BUILT_TOGETHER) await put()
-    }
-    if (batch.length > 0) await put()
+    })
     const mark = journal.mark()
     if (mark && mark.next.position !== this.#opened?.next.position) this.#saveMark(mark)
     this.#isBuilt = true
@@ -272,26 +244,16 @@ export class Projected {
     return this.queries.select(collection, query, limit)
   }
 
-  past(journal: Journal): Past {
-    return new Past(journal, this.views, this.history)
-  }
-
   /** What was not read as the start went on from the store is checked behind the answers, at most a quarter of the time. */
   begin(): void {
     const { settings, surroundings } = this.#options
-    this.check().catch(surroundings.failed)
+    this.#check().catch(surroundings.failed)
     const { compactAt: hours } = settings
     if (!hours || this.#isClosed) return
     const compacted = (): void => this.#syncSoon()
     const [directory, store] = [this.#directory, this.#store]
     this.#compaction = new IdleCompaction({ ...surroundings, directory, store, hours, compacted })
     this.#compaction.begin()
-  }
-
-  /** Rejects with what is wrong with the journal; then no start is to begin with the store. */
-  check(): Promise<void> {
-    this.#checking ??= this.#check()
-    return this.#checking
   }
 
   /** Whatever goes on behind the answers ends soon. */
@@ -344,7 +306,10 @@ export function keyFieldsOf(collections: Settings['collections']): KeyFields {
 }
 
 /** A start without a store that can be opened has nothing to serve, so it waits for room on the disk. */
-async function openStore(directory: StoreDirectory, { log }: ProjectedOptions['surroundings']): Promise<Store> {
+async function openStore(
+  directory: StoreDirectory,
+  { log }: DurableProjectionsOptions['surroundings'],
+): Promise<Store> {
   for (let attempt = 0; ; attempt++) {
     try {
       return directory.open()
@@ -357,7 +322,7 @@ async function openStore(directory: StoreDirectory, { log }: ProjectedOptions['s
 }
 
 function otherJournal(
-  { store }: ProjectedOptions['settings'],
+  { store }: DurableProjectionsOptions['settings'],
   { journal, next }: Mark,
   { id, next: end, why }: Pick<Walk, 'id' | 'next'> & { readonly why: string },
 ): JournalMismatch {

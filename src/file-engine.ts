@@ -1,0 +1,161 @@
+import { checkEdited } from './commands/edited-items.ts'
+import type { CommandHandler } from './commands/handler.ts'
+import { DurableProjections } from './durable-projections.ts'
+import { compressing, type Engine, type EngineSurroundings, type JournalHost, rulesOf } from './engine.ts'
+import { journalExists, lockDirectory } from './events/directory.ts'
+import { FileJournal } from './events/file-journal.ts'
+import { directoryOf, replace } from './files/files.ts'
+import { keptInDirectory } from './open-gate.ts'
+import { noFile } from './projections/data-file/adapter.ts'
+import { DataFile } from './projections/data-file/data-file.ts'
+import type { Read } from './projections/data-file/edits.ts'
+import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from './projections/data-file/first-items.ts'
+import { DATA_FILE_ACTOR } from './projections/data-file/taken-in.ts'
+import { checkIdField } from './projections/id-field.ts'
+import type { Settings } from './settings.ts'
+
+/** A start waits so long for its store; then it serves what needs none. */
+const PATIENCE_MS = 5000
+
+/** A journal in a directory of this machine, with the data file beside it. */
+export interface FileHost extends JournalHost {
+  readonly journal: FileJournal
+  readonly projections: DurableProjections
+  readonly handler: CommandHandler
+  readonly dataFile: DataFile
+}
+
+export type FileEngine = FileHost & Engine
+
+/** Opens journal and data file. What it throws has changed nothing that matters. */
+export async function openFileHost(settings: Settings, surroundings: EngineSurroundings): Promise<FileHost> {
+  const { files, now, newId, schedule, elapsedMs, log, failed } = surroundings
+  const rules = await rulesOf(settings)
+  const path = await prepareFile(settings, surroundings)
+  let checked: Read | undefined
+  if (!(await journalExists(files, settings.journal))) {
+    if (!settings.acceptJournal) await checkNoJournalIsMissing(files, path, settings.journal)
+    checked = await checkFirstItems(files, path, settings.dataStore.idField, log, (file) => checkEdited(file, rules))
+    if (!settings.acceptJournal) await checkNotRenamed(files, path, settings.journal, log, checked?.content.hash)
+  }
+  const lock = await lockDirectory(files, settings.journal)
+  const ends: (() => Promise<unknown>)[] = [() => lock.release()]
+  try {
+    const projections = await DurableProjections.open({ settings, surroundings })
+    ends.push(() => projections.close())
+    const { views, takenIn } = projections
+    const dataFile = new DataFile({
+      files,
+      path,
+      idField: rules.idField,
+      journal: settings.journal,
+      views,
+      log,
+      schedule,
+      elapsedMs,
+      now,
+      settings: settings.dataFile,
+      eager: settings.common.eagerDataReload,
+      readOnly: settings.api.readOnly,
+      acceptJournal: settings.acceptJournal,
+      takenIn,
+      checked,
+    })
+    await dataFile.prepare()
+    const journal = await FileJournal.open({
+      files,
+      directory: settings.journal,
+      now,
+      newId,
+      segmentBytes: settings.segmentBytes,
+      ...compressing(settings, surroundings),
+      lock,
+      ...projections.opening,
+      failed,
+    })
+    if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
+    const handler = projections.decide(journal, rules, now)
+    projections.follow(journal, handler, dataFile)
+    const past = projections.past(journal)
+    let isStarted = false
+    let starting = Promise.resolve()
+    const start = async (): Promise<void> => {
+      await projections.catchUp(journal)
+      checkIdField(views, rules.idField)
+      await projections.buildNaturalKeys()
+      await dataFile.start({
+        journal,
+        past,
+        check: (file) => checkEdited(file, rules),
+        merge: (edit, hash) => handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: newId(), key: hash }),
+      })
+      isStarted = true
+      projections.begin()
+    }
+    return {
+      journal,
+      projections,
+      past,
+      handler,
+      dataFile,
+      get queries() {
+        return projections.queries
+      },
+      figures: [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }],
+      readOnly: undefined,
+      tokens: keptInDirectory(files, settings.journal, false),
+      warnings: [],
+      now,
+      verify: (rest) => journal.verify(rest),
+      reload: () => dataFile.reload(),
+      snapshot: () => dataFile.snapshot(),
+      start() {
+        starting = start()
+        return starting
+      },
+      patience: () => new Promise((resolve) => void schedule(resolve, PATIENCE_MS)),
+      healthOf(isStarted) {
+        const isKept = ['current', 'behind', 'merging'].includes(dataFile.status.state)
+        const isWhole = isKept && projections.status.state === 'current'
+        return {
+          status: !journal.writable || !isStarted ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+          journal: {
+            id: journal.id,
+            writable: journal.writable,
+            segments: journal.segments(),
+            ...(journal.cut && { cut: journal.cut }),
+          },
+          dataFile: dataFile.status,
+          store: projections.status,
+        }
+      },
+      async close() {
+        dataFile.end()
+        projections.end()
+        await starting.catch(() => {})
+        try {
+          if (isStarted) await dataFile.close()
+        } finally {
+          await journal.close()
+          await projections.close()
+        }
+      },
+    }
+  } catch (error) {
+    for (const end of ends.reverse()) await end().catch(() => {})
+    throw error
+  }
+}
+
+/** The data file's real path; its directory is made, and the sample copied when no file was named. */
+async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineSurroundings): Promise<string> {
+  const path = await files.resolve(settings.file)
+  const there = await files.stat(path)
+  if (there?.isFile === false) throw noFile(path)
+  await files.makeDirectory(directoryOf(path))
+  const isNew = !there && !(await journalExists(files, settings.journal))
+  const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
+  if (sample) await replace(files, path, sample)
+  else if (isNew) log.info(`${path} does not exist and begins empty. recollect init writes a sample.`)
+  return path
+}
