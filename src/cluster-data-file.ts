@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { EngineSurroundings } from './engine.ts'
 import type { Projections } from './engine-projections.ts'
+import type { EngineSurroundings } from './engine-surroundings.ts'
 import { Refusal } from './errors.ts'
 import type { Position } from './events/event.ts'
 import type { Origin } from './events/journal.ts'

@@ -1,42 +1,26 @@
 import { randomBytes } from 'node:crypto'
-import type { Logger } from 'pino'
 import type { ClusterFigures } from './cluster/figures.ts'
 import type { Peer } from './cluster/node.ts'
 import type { CommandHandler } from './commands/handler.ts'
 import type { Rules } from './commands/rules.ts'
 import { keyFieldsOf, type StoreStatus } from './durable-projections.ts'
 import type { Projections } from './engine-projections.ts'
+import type { EngineSurroundings } from './engine-surroundings.ts'
 import { Ended } from './errors.ts'
 import type { EventBus } from './events/bus.ts'
 import type { CompressionOptions } from './events/compression.ts'
 import type { Position } from './events/event.ts'
-import type { SegmentStatus } from './events/file-journal.ts'
 import type { Journal } from './events/journal.ts'
 import type { JournalFigures } from './events/journal-figures.ts'
-import type { Files } from './files/files.ts'
+import type { SegmentStatus } from './events/segment-log.ts'
 import type { TokenKeeping } from './open-gate.ts'
 import type { DataFileStatus } from './projections/data-file/account.ts'
 import type { TakenInEdit } from './projections/data-file/connection.ts'
-import type { Schedule } from './projections/data-file/writing.ts'
 import type { History } from './projections/history.ts'
 import type { Past } from './projections/past.ts'
 import type { Queries } from './projections/query/queries.ts'
 import type { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
-
-export interface EngineSurroundings {
-  readonly files: Files
-  readonly now: () => Date
-  readonly newId: () => string
-  readonly schedule: Schedule
-  /** Milliseconds since some beginning, of a clock that nobody sets. */
-  readonly elapsedMs: () => number
-  readonly log: Logger
-  /** What `data/datastore.json` begins as. */
-  readonly sampleFile: string
-  /** The service can no longer keep its promises: the process must end, and not well. */
-  readonly failed: (error: unknown) => void
-}
 
 /** A journal that is open, and what depends on where it is kept. */
 export interface JournalHost {

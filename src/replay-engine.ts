@@ -1,6 +1,7 @@
 import { parseUntil, upTo } from './cli/fold.ts'
-import type { EngineSurroundings, JournalHost } from './engine.ts'
+import type { JournalHost } from './engine.ts'
 import { Projections } from './engine-projections.ts'
+import type { EngineSurroundings } from './engine-surroundings.ts'
 import { Refusal } from './errors.ts'
 import type { Recorded } from './events/journal.ts'
 import { PlayedJournal } from './events/played-journal.ts'

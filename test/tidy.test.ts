@@ -37,6 +37,7 @@ const TOP = [
   'cluster-engine',
   'cluster-data-file',
   'engine-projections',
+  'engine-surroundings',
   'durable-projections',
   'file-engine',
   'listening',

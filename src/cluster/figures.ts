@@ -1,5 +1,5 @@
 import { Distribution } from '../measures.ts'
-import type { Came } from './sender.ts'
+import type { Published } from './record-stream.ts'
 
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15]
 const TOGETHER = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -19,7 +19,7 @@ export class ClusterFigures {
   /** Commands per message to the leader. */
   readonly forwardTogether = new Distribution(TOGETHER)
   /** From sending a message to the stream to knowing its outcome. */
-  readonly publishSeconds: Record<Came, Distribution> = {
+  readonly publishSeconds: Record<Published, Distribution> = {
     stored: new Distribution(SECONDS),
     behind: new Distribution(SECONDS),
     unknown: new Distribution(SECONDS),

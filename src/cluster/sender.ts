@@ -1,11 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterFigures } from './figures.ts'
 import type { Message, Sequence } from './message.ts'
-import type { RecordStream } from './record-stream.ts'
+import type { Published, RecordStream } from './record-stream.ts'
 import type { Tail } from './tail.ts'
-
-/** 'behind': another message is at its place. 'unknown': it may or may not be stored, or may be later. */
-export type Came = 'stored' | 'behind' | 'unknown'
 
 /** How long to retry a message without response before its outcome is unknown. */
 const GIVE_UP_MS = 10_000
@@ -38,7 +35,7 @@ export class Sender {
    * sent only after this one is known to be stored, since a sequence number says nothing about the content of the
    * message with that number.
    */
-  async send(message: Message, pointless: () => boolean): Promise<Came> {
+  async send(message: Message, pointless: () => boolean): Promise<Published> {
     const sequence = this.sequence + 1
     const began = performance.now()
     let settled: 'stored' | 'behind' | undefined

@@ -1,40 +1,22 @@
 import { isOutOfDescriptors, Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile } from '../files/files.ts'
 import { Batch, type Write } from './batch.ts'
-import { bytesAfter, type Sized } from './bytes-after.ts'
-import { Compression, type CompressionOptions } from './compression.ts'
-import { beginSegment, type Cut, type DirectoryOptions, type Opened, openDirectory } from './directory.ts'
+import type { Sized } from './bytes-after.ts'
+import { type Opened, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { InflatedMembers } from './inflated-members.ts'
 import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
-import { type Mark, markOf } from './mark.ts'
-import type { Expected } from './record-format.ts'
 import { type EncodedLine, encodeEvents } from './record-writer.ts'
-import { note, type Segment } from './segment.ts'
-import { readSegments } from './segment-reader.ts'
-import { checkUpTo } from './walk.ts'
+import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
-export interface FileJournalOptions extends DirectoryOptions {
+export interface FileJournalOptions extends SegmentLogOptions {
   readonly now: () => Date
-  /** A new segment is begun when one has reached this size. */
-  readonly segmentBytes: number
-  /** How sealed segments are compressed; undefined: they stay plain. */
-  readonly compress?: Omit<CompressionOptions, 'files'>
   /** The journal can no longer tell what the disk holds: the process must end. */
   readonly failed: (error: unknown) => void
   /** Whether so many events, of so many bytes together, have room where they are read from; else they are refused as on a full disk. */
   readonly hasRoom?: (events: number, bytes: number) => boolean
   /** Waited for when writes are durable, before anybody is told of them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
-}
-
-/** A segment's file. */
-export interface SegmentStatus {
-  readonly first: Position
-  /** Bytes of the file. */
-  readonly size: number
-  readonly compressed: boolean
 }
 
 interface Waiting extends Write {
@@ -58,20 +40,9 @@ const LOOK_MS = 500
 const FULL_MS = 5000
 
 /** The journal in a directory of segments: docs/journal.md has the format and the rules. */
-export class FileJournal implements Journal, Sized {
-  readonly id: string
-  readonly cut: Cut | undefined
+export class FileJournal extends SegmentLog implements Journal, Sized {
   readonly figures = new JournalFigures()
   readonly #options: FileJournalOptions
-  readonly #lock: { release(): Promise<void> }
-  readonly #segments: Segment[]
-  readonly #compression: Compression | undefined
-  readonly #inflated = new InflatedMembers()
-  #file: OpenFile
-  #next: Expected
-  #time: string
-  /** Where the last record begins, in the last segment. */
-  #lastOffset: number | undefined
   #head: Position
   #accepted: Position
   #queue: Waiting[] = []
@@ -84,18 +55,9 @@ export class FileJournal implements Journal, Sized {
   readonly #followers: ((recorded: Recorded) => void)[] = []
 
   private constructor(options: FileJournalOptions, opened: Opened) {
-    this.id = opened.id
-    this.cut = opened.cut
+    super(options, opened)
     this.#options = options
-    this.#lock = opened.lock
-    this.#segments = opened.segments
-    const { files, compress } = options
-    this.#compression = compress && new Compression(opened.segments, { files, ...compress })
-    this.#file = opened.file
-    this.#next = opened.next
-    this.#time = opened.time
-    this.#lastOffset = opened.lastOffset
-    this.#head = opened.next.position - 1
+    this.#head = this.next.position - 1
     this.#accepted = this.#head
   }
 
@@ -163,13 +125,13 @@ export class FileJournal implements Journal, Sized {
   async #flush(writes: readonly Waiting[]): Promise<Flushed | undefined> {
     try {
       this.#checkRoom(writes)
-      if (this.#segment.size >= this.#options.segmentBytes) await this.#beginSegment()
-      const { size } = this.#segment
-      const time = nextTime(this.#time, this.#options.now())
-      const batch = new Batch(writes, this.#next, time, size)
+      if (this.isFull) await this.beginSegment('log')
+      const { size } = this
+      const time = nextTime(this.time, this.#options.now())
+      const batch = new Batch(writes, this.next, time, size)
       const lines = batch.lines()
       const began = performance.now()
-      await writeLines(this.#file, lines, size, batch.isLarge ? LARGE_WRITE_BYTES : WRITE_BYTES)
+      await writeLines(this.file, lines, size, batch.isLarge ? LARGE_WRITE_BYTES : WRITE_BYTES)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
       figures.flushWrites.note(writes.length)
@@ -222,12 +184,8 @@ export class FileJournal implements Journal, Sized {
 
   /** The next batch follows this one. */
   #keep({ batch }: Flushed): void {
-    const segment = this.#segment
-    for (const [at, offset] of batch.starts) note(segment, at, offset)
-    this.#lastOffset = batch.starts.at(-1)?.[1]
-    segment.size = batch.end
-    this.#next = batch.next
-    this.#time = batch.time
+    for (const [at, offset] of batch.starts) this.note(at, offset, batch.end)
+    this.goOn(batch.next, batch.time)
   }
 
   async #publish({ writes, batch: { recorded } }: Flushed): Promise<void> {
@@ -252,10 +210,6 @@ export class FileJournal implements Journal, Sized {
     for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
   }
 
-  get #segment(): Segment {
-    return this.#segments.at(-1) as Segment
-  }
-
   /** Nothing of the batch, nor of what was decided on it, is kept. */
   async #refuse(batch: readonly Waiting[], error: unknown): Promise<void> {
     // Without a descriptor no file of a new segment was opened: nothing of the batch was written.
@@ -265,8 +219,8 @@ export class FileJournal implements Journal, Sized {
       return
     }
     try {
-      await this.#file.truncate(this.#segment.size)
-      await this.#file.sync()
+      await this.file.truncate(this.size)
+      await this.file.sync()
     } catch (second) {
       this.#fail(batch, second)
       return
@@ -275,7 +229,7 @@ export class FileJournal implements Journal, Sized {
     const refusal = isShortOfFiles ? new Refusal('Unavailable', TOO_MANY_FILES) : new Refusal('DiskFull', DISK_FULL)
     const refused = [...batch, ...this.#queue]
     this.#queue = []
-    this.#accepted = this.#next.position - 1
+    this.#accepted = this.next.position - 1
     if (!isShortOfFiles) this.figures.refusedForSpace += refused.length
     for (const waiting of refused) waiting.reject(refusal)
   }
@@ -295,58 +249,14 @@ export class FileJournal implements Journal, Sized {
     for (const waiting of refused) waiting.reject(why)
   }
 
-  async #beginSegment(): Promise<void> {
-    const { files, directory } = this.#options
-    const segment = await beginSegment(files, directory, this.id, this.#next)
-    const file = await files.open(segment.path, 'log')
-    const full = this.#file
-    this.#segments.push(segment)
-    this.#lastOffset = undefined
-    this.#file = file
-    this.#compression?.sealed()
-    await full.close()
+  override read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
+    return super.read(from, Math.min(to, this.#head))
   }
 
-  /** The place behind the last durable event; undefined when the last segment has no record yet. */
-  mark(): Mark | undefined {
-    return markOf(this.#segments, {
-      journal: this.id,
-      next: this.#next,
-      time: this.#time,
-      lastOffset: this.#lastOffset,
-    })
-  }
-
-  segments(): readonly SegmentStatus[] {
-    return this.#segments.map(({ first, size, members }) => {
-      return { first, size: members?.fileSize ?? size, compressed: members !== undefined }
-    })
-  }
-
-  bytesAfter(position: Position): number {
-    return bytesAfter(this.#segments, this.#next.position, position)
-  }
-
-  /**
-   * Checks every durable record as a start without a store does; `rest` is told how far it came and waited for in
-   * between. Damage is thrown as Corruption that names the place.
-   */
-  async verify(rest: (checked: Position) => Promise<void>): Promise<void> {
-    const { files, directory } = this.#options
-    const segments = this.#segments.map(({ first, size, index }) => ({ first, size, index }))
-    await checkUpTo(files, directory, { journal: this.id, next: this.#next, segments }, rest)
-  }
-
-  async *read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
-    yield* readSegments(this.#options.files, this.#segments, from, Math.min(to, this.#head), this.#inflated)
-  }
-
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     while (this.#flushing) await this.#flushing
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
-    await this.#compression?.end()
-    await this.#file.close()
-    await this.#lock.release()
+    await super.close()
   }
 }
 

@@ -4,7 +4,7 @@ import type { Sort } from '../../json/order.ts'
 import { parsePath, splitList } from '../../json/paths.ts'
 import { mostSimilar } from '../../json/similar.ts'
 import type { Operator } from './filter.ts'
-import type { Family, Parameter } from './query.ts'
+import type { Family, Parameter } from './parameter.ts'
 
 /** Other items that are shown inside the items of a query. */
 export interface Relation {

@@ -12,7 +12,10 @@ import {
   type Relation,
   relationsOf,
 } from './json-server.ts'
+import type { Family, Parameter } from './parameter.ts'
 import { isReceived, RECEIVED } from './received.ts'
+
+export type { Parameter } from './parameter.ts'
 
 /** A parsed query (docs/api.md, "Query"). Filters apply first, then the sort, then the page, then the fields. */
 export interface Query {
@@ -40,17 +43,6 @@ export interface Page {
   readonly largest: number
   /** The paging parameters of the request, which links use as well. */
   readonly family: Family
-}
-
-export interface Family {
-  readonly start: string
-  readonly size: string
-  /** Whether `start` counts pages, from 1, or items, from 0. */
-  readonly pages: boolean
-  /** `size` is the index behind the last item. */
-  readonly isEnd?: boolean
-  /** Items of a page when no size is given. */
-  readonly initial?: number
 }
 
 const FAMILIES: readonly Family[] = [
@@ -99,13 +91,6 @@ function absolute(text: string, now: number): string {
 
 /** Covers the years 0 to 9999. */
 const MOST_MS = 62_000_000_000_000
-
-/** A parameter as sent, for links, and decoded. */
-export interface Parameter {
-  readonly raw: string
-  readonly name: string
-  readonly value: string
-}
 
 /** Characters that URIs must not contain although Node accepts them; links must escape them. */
 const FORBIDDEN = /["<>\\^`{|}]/g

@@ -1,6 +1,6 @@
 import { Refusal } from '../../../errors.ts'
 import { formatPath, type Path, parsePath, splitList } from '../../../json/paths.ts'
-import type { Parameter } from '../query.ts'
+import type { Parameter } from '../parameter.ts'
 import { parseWindow, type Window } from './window.ts'
 
 /** Functions of a field, besides percentiles (`p50`, `p99.9`). */

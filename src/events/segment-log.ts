@@ -1,0 +1,149 @@
+import type { OpenFile } from '../files/files.ts'
+import { bytesAfter } from './bytes-after.ts'
+import { Compression, type CompressionOptions } from './compression.ts'
+import { beginSegment, type Cut, type DirectoryOptions, type Opened } from './directory.ts'
+import type { Position } from './event.ts'
+import { InflatedMembers } from './inflated-members.ts'
+import type { Recorded } from './journal.ts'
+import { type Mark, markOf } from './mark.ts'
+import type { Expected } from './record-format.ts'
+import { note, type Segment } from './segment.ts'
+import { readSegments } from './segment-reader.ts'
+import { checkUpTo } from './walk.ts'
+
+export interface SegmentLogOptions extends DirectoryOptions {
+  /** A new segment is begun when one has reached this size. */
+  readonly segmentBytes: number
+  /** How sealed segments are compressed; undefined: they stay plain. */
+  readonly compress?: Omit<CompressionOptions, 'files'>
+}
+
+/** A segment's file. */
+export interface SegmentStatus {
+  readonly first: Position
+  /** Bytes of the file. */
+  readonly size: number
+  readonly compressed: boolean
+}
+
+/** The segments of a directory that is this process's: what is known of them, and the file of the last one. */
+export class SegmentLog {
+  readonly id: string
+  /** What opening cut off. */
+  readonly cut: Cut | undefined
+  readonly #options: SegmentLogOptions
+  readonly #lock: { release(): Promise<void> }
+  readonly #segments: Segment[]
+  readonly #compression: Compression | undefined
+  readonly #inflated = new InflatedMembers()
+  #file: OpenFile
+  #next: Expected
+  #time: string
+  /** Where the last record begins, in the last segment; undefined while that has none. */
+  #lastOffset: number | undefined
+
+  protected constructor(options: SegmentLogOptions, { id, cut, lock, segments, file, next, time, lastOffset }: Opened) {
+    const { files, compress } = options
+    this.id = id
+    this.cut = cut
+    this.#options = options
+    this.#lock = lock
+    this.#segments = segments
+    this.#compression = compress && new Compression(segments, { files, ...compress })
+    this.#file = file
+    this.#next = next
+    this.#time = time
+    this.#lastOffset = lastOffset
+  }
+
+  /** The file of the last segment. */
+  protected get file(): OpenFile {
+    return this.#file
+  }
+
+  /** Bytes of whole writes in the last segment. */
+  protected get size(): number {
+    return this.#last.size
+  }
+
+  /** Whether the last segment has reached its size. */
+  protected get isFull(): boolean {
+    return this.size >= this.#options.segmentBytes
+  }
+
+  /** What the next record must carry. */
+  get next(): Expected {
+    return this.#next
+  }
+
+  /** Of the last event, '' for none. */
+  get time(): string {
+    return this.#time
+  }
+
+  /** Knows of a record that was written behind the last one. */
+  protected note(position: Position, offset: number, end: number): void {
+    note(this.#last, position, offset)
+    this.#lastOffset = offset
+    this.#last.size = end
+  }
+
+  /** Knows of the end of whole writes. */
+  protected goOn(next: Expected, time: string): void {
+    this.#next = next
+    this.#time = time
+  }
+
+  /** Leaves the last segment, and goes on in a new one. */
+  protected async beginSegment(how: 'log' | 'edit'): Promise<void> {
+    const { files, directory } = this.#options
+    const segment = await beginSegment(files, directory, this.id, this.#next)
+    const file = await files.open(segment.path, how)
+    const full = this.#file
+    this.#segments.push(segment)
+    this.#lastOffset = undefined
+    this.#file = file
+    this.#compression?.sealed()
+    await full.close()
+  }
+
+  /** The place behind the last record; undefined when the last segment has none yet. */
+  mark(): Mark | undefined {
+    const place = { journal: this.id, next: this.#next, time: this.#time, lastOffset: this.#lastOffset }
+    return markOf(this.#segments, place)
+  }
+
+  segments(): readonly SegmentStatus[] {
+    return this.#segments.map(({ first, size, members }) => {
+      return { first, size: members?.fileSize ?? size, compressed: members !== undefined }
+    })
+  }
+
+  bytesAfter(position: Position): number {
+    return bytesAfter(this.#segments, this.#next.position, position)
+  }
+
+  read(from: Position, to: Position): AsyncGenerator<Recorded> {
+    return readSegments(this.#options.files, this.#segments, from, to, this.#inflated)
+  }
+
+  /**
+   * Checks every record as a start without a store does; `rest` is told how far it came and waited for in between.
+   * Damage is thrown as Corruption that names the place.
+   */
+  async verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    const { files, directory } = this.#options
+    const segments = this.#segments.map(({ first, size, index }) => ({ first, size, index }))
+    await checkUpTo(files, directory, { journal: this.id, next: this.#next, segments }, rest)
+  }
+
+  async close(): Promise<void> {
+    await this.#compression?.end()
+    await this.#file.close()
+    await this.#lock.release()
+  }
+
+  get #last(): Segment {
+    return this.#segments.at(-1) as Segment
+  }
+}
