@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Files } from './files/files.ts'
-import type { Schedule } from './projections/data-file/writing.ts'
+import type { Schedule } from './schedule.ts'
 
 export interface EngineSurroundings {
   readonly files: Files

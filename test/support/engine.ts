@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { openEngine } from '../../src/engine.ts'
 import { type FileEngine, openFileHost } from '../../src/file-engine.ts'
 import type { Files } from '../../src/files/files.ts'
-import type { Schedule } from '../../src/projections/data-file/writing.ts'
+import type { Schedule } from '../../src/schedule.ts'
 import type { Settings } from '../../src/settings.ts'
 import { type Directory, directoryUntilExit } from './directory.ts'
 

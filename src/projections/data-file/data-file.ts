@@ -3,6 +3,7 @@ import { Ended, Refusal } from '../../errors.ts'
 import type { Position } from '../../events/event.ts'
 import type { Projection } from '../../events/projection.ts'
 import { directoryOf, type Files, isOutOfSpace } from '../../files/files.ts'
+import type { Schedule } from '../../schedule.ts'
 import { Slices } from '../../slices.ts'
 import type { Views } from '../views.ts'
 import { Account, type DataFileStatus } from './account.ts'
@@ -15,7 +16,7 @@ import { type ProgressLog, progressLog } from './progress-log.ts'
 import { mismatchOf } from './state.ts'
 import type { TakenIn } from './taken-in.ts'
 import { SMALL_BYTES, type WriteSettings } from './write-budget.ts'
-import { type Schedule, Writing } from './writing.ts'
+import { Writing } from './writing.ts'
 
 export interface DataFileOptions {
   readonly files: Files

@@ -3,14 +3,13 @@ import type { Logger } from 'pino'
 import type { Texts } from '../../collections/snapshot.ts'
 import type { Position } from '../../events/event.ts'
 import type { Files } from '../../files/files.ts'
+import type { Schedule } from '../../schedule.ts'
 import type { Views } from '../views.ts'
 import type { Account, Lag } from './account.ts'
 import { contentOf, DataFileAdapter } from './adapter.ts'
 import type { Connection } from './connection.ts'
 import { type Mark, temporaryPath } from './state.ts'
 import { SMALL_BYTES, WriteBudget, type WriteSettings } from './write-budget.ts'
-
-export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
 
 export interface WritingOptions {
   readonly files: Files

@@ -5,7 +5,6 @@ import type { ItemId, Position } from '../../events/event.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { type Asker, type Limit, Slices, type Steps } from '../../slices.ts'
-import type { Views } from '../views.ts'
 import { groupedAnswer } from './aggregate/grouped.ts'
 import { type Answer, textOf } from './answer.ts'
 import { type Each, embedding, type ItemText, type Match, type RelatedReading } from './embedding.ts'
@@ -15,13 +14,20 @@ import { type Found, finding, matches } from './index/finding.ts'
 import { FEW, type Lead, leadOf } from './index/plan.ts'
 import { HeldReading, type Reading } from './index/reading.ts'
 import { type IndexStatus, indexedOf, keysAt, nameOf, type StoredIndex } from './index/stored-index.ts'
+import type { StoredIndexes } from './index/stored-indexes.ts'
 import { KIND } from './index/tuples.ts'
 import type { Query } from './query.ts'
 import { NO_PAGE, ResultCursor } from './result-cursor.ts'
 
 export interface QueriesOptions {
   /** The views of the present. */
-  readonly views: Pick<Views, 'any' | 'find' | 'indexes'>
+  readonly views: {
+    /** The collection, also if it was removed. */
+    readonly any: (name: string) => Collection | undefined
+    /** The collection, if it exists. */
+    readonly find: (name: string) => Collection | undefined
+    readonly indexes: StoredIndexes
+  }
   /** Highest size of all indexes; 0: half of the size of each collection's items. */
   readonly bytes: number
   /** By name. */

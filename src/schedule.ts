@@ -1,0 +1,1 @@
+export type Schedule = (work: () => void, delayMs: number) => { cancel(): void }
