@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { configuredDataFile } from './configured-data-file.ts'
 import type { Projections } from './engine-projections.ts'
 import type { EngineSurroundings } from './engine-surroundings.ts'
 import { Refusal } from './errors.ts'
@@ -8,7 +9,7 @@ import type { Projection } from './events/projection.ts'
 import { directoryOf, type Files, replace } from './files/files.ts'
 import type { DataFileStatus } from './projections/data-file/account.ts'
 import type { Connection, Merging, TakenInEdit } from './projections/data-file/connection.ts'
-import { DataFile } from './projections/data-file/data-file.ts'
+import type { DataFile } from './projections/data-file/data-file.ts'
 import { readState } from './projections/data-file/state.ts'
 import { DATA_FILE_ACTOR } from './projections/data-file/taken-in.ts'
 import type { Settings } from './settings.ts'
@@ -23,7 +24,7 @@ export interface ClusterDataFileOptions {
   readonly past: () => Connection['past']
 }
 
-/** What the edits of this node's data file are known by among those of other nodes' files. */
+/** The id by which the imports of this node's data file differ from those of other nodes. It is created when there is none. */
 export async function doorOf(files: Files, journal: string): Promise<string> {
   const path = `${journal}/data-file.id`
   const known = (await files.read(path))?.toString()
@@ -67,8 +68,8 @@ export class ClusterDataFile implements Projection {
   /** Takes in what was edited, and writes the file from now on. */
   async open(journal: Connection['journal']): Promise<void> {
     const { settings, surroundings, projections, check, merge, past } = this.#options
-    const { views, takenIn } = projections
-    const { files, log, schedule, elapsedMs, now, sampleFile } = surroundings
+    const { takenIn } = projections
+    const { files, log, sampleFile } = surroundings
     this.#trouble = undefined
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
@@ -82,22 +83,7 @@ export class ClusterDataFile implements Projection {
       }
       const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
       if (sample) await replace(files, this.#path, sample)
-      const file = new DataFile({
-        files,
-        path: this.#path,
-        idField: settings.dataStore.idField,
-        journal: settings.journal,
-        views,
-        log,
-        schedule,
-        elapsedMs,
-        now,
-        settings: settings.dataFile,
-        eager: settings.common.eagerDataReload,
-        readOnly: settings.api.readOnly,
-        acceptJournal: settings.acceptJournal,
-        takenIn,
-      })
+      const file = configuredDataFile(this.#path, settings, surroundings, projections)
       await file.prepare()
       await file.start({
         journal,

@@ -25,7 +25,7 @@ import type { Store } from './store/store.ts'
 export interface DurableProjectionsOptions {
   readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'>
   readonly surroundings: Pick<EngineSurroundings, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
-  /** What the edits of this data file are known by, where there are several. */
+  /** Identifies the imports of this node's data file in a cluster. */
   readonly door?: string
 }
 
@@ -63,8 +63,8 @@ const FULL_MS = 500
 const SYNC_MS = 5000
 
 /**
- * The projections of a journal in a store on this disk. `opening` is for the journal that is opened, then `decide` for
- * the one that is open, and `begin` when it is followed.
+ * The projections of a journal, kept in a store on this disk. Call order: `opening` to open the journal, `decide`,
+ * `catchUp`, `begin`.
  */
 export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
@@ -160,7 +160,7 @@ export class DurableProjections extends Projections {
     }
   }
 
-  /** The handler of commands for an open journal. */
+  /** Creates the command handler of an open journal. */
   decide(journal: Journal & MarkedJournal, rules: Rules, now: () => Date): CommandHandler {
     this.#journal = journal
     return new CommandHandler({

@@ -8,11 +8,11 @@ import { Past } from './projections/past.ts'
 import type { Views } from './projections/views.ts'
 
 /**
- * All that is computed from a journal, and the one order in which a write is seen:
+ * The projections of a journal. They see a write in this order:
  *
- * 1. in the transactions of the store: the collections, then history, answered requests and merged edits of the data file;
- * 2. when the store has it: the readers of the views, the command handler, the data file, in a cluster those who wait
- *    for what another node stored, then the list of fields, the sockets and the requests that wait for a position.
+ * 1. In the transactions of the store: collections, history, answered requests, imports of the data file.
+ * 2. When the store has the write: views, command handler, data file, recent writes (of a cluster node). The service adds
+ *    the list of fields, sockets and requests that wait for a position.
  */
 export class Projections {
   readonly views: Views
@@ -21,7 +21,7 @@ export class Projections {
   readonly takenIn: TakenIn
   readonly bus = new EventBus()
 
-  /** `door` is what the edits of this data file are known by, where there are several. */
+  /** @param door identifies the imports of this node's data file in a cluster */
   constructor(views: Views, door?: string) {
     this.views = views
     this.history = new History(views)
@@ -31,7 +31,7 @@ export class Projections {
     this.bus.add(views)
   }
 
-  /** Sees the writes of a journal from now on; the others do behind the views, in this order. */
+  /** Applies all further writes of a journal: to the views, then to `others` in this order. */
   follow(journal: Pick<Journal, 'follow'>, ...others: readonly Projection[]): void {
     this.bus.add(...others)
     journal.follow((recorded) => this.bus.publish(recorded))

@@ -22,7 +22,7 @@ import type { Queries } from './projections/query/queries.ts'
 import type { Views } from './projections/views.ts'
 import type { Settings } from './settings.ts'
 
-/** A journal that is open, and what depends on where it is kept. */
+/** An open journal, with everything that depends on where it is stored. */
 export interface JournalHost {
   readonly journal: Journal
   readonly projections: Projections
@@ -30,29 +30,29 @@ export interface JournalHost {
   readonly queries: Queries
   readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
   readonly figures: readonly HostFigures[]
-  /** What those are told who try to write where nothing can be written. */
+  /** The message for attempts to write, if nothing can be written. */
   readonly readOnly: string | undefined
   readonly tokens: TokenKeeping
-  /** What whoever runs the server should know of where the journal is. */
+  /** Messages for the operator about where the journal is stored. */
   readonly warnings: readonly string[]
-  /** The present that is served. */
+  /** The current time of the served state. */
   now(): Date
-  /** Checks the journal's files; `rest` is told how far it came and waited for in between. */
+  /** Checks the journal's files. Calls and awaits `rest` between batches. */
   verify(rest: (checked: Position) => Promise<void>): Promise<void>
-  /** Takes in what was edited by hand. */
+  /** Imports edits of the data file. */
   reload(): Promise<TakenInEdit>
   /** Writes the data file now; resolves with the position that it shows. */
   snapshot(): Promise<Position>
-  /** Resolves when the store has all of the journal, and writes are taken. */
+  /** Resolves when the store is complete and writes are accepted. */
   start(): Promise<void>
-  /** Resolves when the service is to begin although the start goes on: what can be read is read. */
+  /** Resolves when the service should begin before the start is complete, and serve what does not need the store. */
   patience(starting: Promise<void>): Promise<void>
   healthOf(isStarted: boolean): EngineHealth
-  /** Also after a start that failed or goes on. */
+  /** May be called at any time, also while it starts or after a failed start. */
   close(): Promise<void>
 }
 
-/** What is counted for `/metrics`. */
+/** The counters for `/metrics`. */
 export type HostFigures =
   | { readonly kind: 'journal'; readonly figures: JournalFigures; readonly segments: () => readonly SegmentStatus[] }
   | { readonly kind: 'cluster'; readonly figures: ClusterFigures }
@@ -90,7 +90,7 @@ export interface ClusterHealth {
   readonly peers: readonly Peer[]
 }
 
-/** Starts the engine of a journal, wherever that is kept. A host whose start fails is closed. */
+/** Starts the engine of a journal. Closes the host when its start fails. */
 export async function openEngine<Host extends JournalHost>(
   host: Host,
   failed: EngineSurroundings['failed'],

@@ -1,24 +1,26 @@
 import { checkEdited } from './commands/edited-items.ts'
 import type { CommandHandler } from './commands/handler.ts'
+import type { Rules } from './commands/rules.ts'
+import { configuredDataFile } from './configured-data-file.ts'
 import { DurableProjections } from './durable-projections.ts'
-import { compressing, type Engine, type JournalHost, rulesOf } from './engine.ts'
+import { compressing, type Engine, type EngineHealth, type JournalHost, rulesOf } from './engine.ts'
 import type { EngineSurroundings } from './engine-surroundings.ts'
 import { journalExists, lockDirectory } from './events/directory.ts'
 import { FileJournal } from './events/file-journal.ts'
 import { directoryOf, replace } from './files/files.ts'
 import { keptInDirectory } from './open-gate.ts'
 import { noFile } from './projections/data-file/adapter.ts'
-import { DataFile } from './projections/data-file/data-file.ts'
+import type { DataFile } from './projections/data-file/data-file.ts'
 import type { Read } from './projections/data-file/edits.ts'
 import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from './projections/data-file/first-items.ts'
 import { DATA_FILE_ACTOR } from './projections/data-file/taken-in.ts'
 import { checkIdField } from './projections/id-field.ts'
 import type { Settings } from './settings.ts'
 
-/** A start waits so long for its store; then it serves what needs none. */
+/** How long a start waits for its store before it serves what does not need it. */
 const PATIENCE_MS = 5000
 
-/** A journal in a directory of this machine, with the data file beside it. */
+/** A journal in a local directory, with the data file beside it. */
 export interface FileHost extends JournalHost {
   readonly journal: FileJournal
   readonly projections: DurableProjections
@@ -28,40 +30,18 @@ export interface FileHost extends JournalHost {
 
 export type FileEngine = FileHost & Engine
 
-/** Opens journal and data file. What it throws has changed nothing that matters. */
+/** Opens journal and data file. */
 export async function openFileHost(settings: Settings, surroundings: EngineSurroundings): Promise<FileHost> {
-  const { files, now, newId, schedule, elapsedMs, log, failed } = surroundings
+  const { files, now, newId, schedule, log, failed } = surroundings
   const rules = await rulesOf(settings)
   const path = await prepareFile(settings, surroundings)
-  let checked: Read | undefined
-  if (!(await journalExists(files, settings.journal))) {
-    if (!settings.acceptJournal) await checkNoJournalIsMissing(files, path, settings.journal)
-    checked = await checkFirstItems(files, path, settings.dataStore.idField, log, (file) => checkEdited(file, rules))
-    if (!settings.acceptJournal) await checkNotRenamed(files, path, settings.journal, log, checked?.content.hash)
-  }
+  const checked = await checkedFirstItems(path, settings, surroundings, rules)
   const lock = await lockDirectory(files, settings.journal)
   const ends: (() => Promise<unknown>)[] = [() => lock.release()]
   try {
     const projections = await DurableProjections.open({ settings, surroundings })
     ends.push(() => projections.close())
-    const { views, takenIn } = projections
-    const dataFile = new DataFile({
-      files,
-      path,
-      idField: rules.idField,
-      journal: settings.journal,
-      views,
-      log,
-      schedule,
-      elapsedMs,
-      now,
-      settings: settings.dataFile,
-      eager: settings.common.eagerDataReload,
-      readOnly: settings.api.readOnly,
-      acceptJournal: settings.acceptJournal,
-      takenIn,
-      checked,
-    })
+    const dataFile = configuredDataFile(path, settings, surroundings, projections, checked)
     await dataFile.prepare()
     const journal = await FileJournal.open({
       files,
@@ -82,7 +62,7 @@ export async function openFileHost(settings: Settings, surroundings: EngineSurro
     let starting = Promise.resolve()
     const start = async (): Promise<void> => {
       await projections.catchUp(journal)
-      checkIdField(views, rules.idField)
+      checkIdField(projections.views, rules.idField)
       await projections.buildNaturalKeys()
       await dataFile.start({
         journal,
@@ -115,21 +95,7 @@ export async function openFileHost(settings: Settings, surroundings: EngineSurro
         return starting
       },
       patience: () => new Promise((resolve) => void schedule(resolve, PATIENCE_MS)),
-      healthOf(isStarted) {
-        const isKept = ['current', 'behind', 'merging'].includes(dataFile.status.state)
-        const isWhole = isKept && projections.status.state === 'current'
-        return {
-          status: !journal.writable || !isStarted ? 'unavailable' : isWhole ? 'ok' : 'degraded',
-          journal: {
-            id: journal.id,
-            writable: journal.writable,
-            segments: journal.segments(),
-            ...(journal.cut && { cut: journal.cut }),
-          },
-          dataFile: dataFile.status,
-          store: projections.status,
-        }
-      },
+      healthOf: (isStarted) => healthOf({ journal, dataFile, projections }, isStarted),
       async close() {
         dataFile.end()
         projections.end()
@@ -146,6 +112,35 @@ export async function openFileHost(settings: Settings, surroundings: EngineSurro
     for (const end of ends.reverse()) await end().catch(() => {})
     throw error
   }
+}
+
+function healthOf(
+  { journal, dataFile, projections }: Pick<FileHost, 'journal' | 'dataFile' | 'projections'>,
+  isStarted: boolean,
+): EngineHealth {
+  const isKept = ['current', 'behind', 'merging'].includes(dataFile.status.state)
+  const isWhole = isKept && projections.status.state === 'current'
+  const { id, writable, cut } = journal
+  return {
+    status: !writable || !isStarted ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+    journal: { id, writable, segments: journal.segments(), ...(cut && { cut }) },
+    dataFile: dataFile.status,
+    store: projections.status,
+  }
+}
+
+/** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
+async function checkedFirstItems(
+  path: string,
+  { journal, acceptJournal, dataStore }: Settings,
+  { files, log }: EngineSurroundings,
+  rules: Rules,
+): Promise<Read | undefined> {
+  if (await journalExists(files, journal)) return undefined
+  if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
+  const checked = await checkFirstItems(files, path, dataStore.idField, log, (file) => checkEdited(file, rules))
+  if (!acceptJournal) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
+  return checked
 }
 
 /** The data file's real path; its directory is made, and the sample copied when no file was named. */

@@ -55,9 +55,7 @@ export function metricsOf({
     const get = async () => ({ ...metric, values: read() })
     registry.registerMetric({ ...metric, get } as unknown as Metric)
   }
-  const gauge = (name: string, help: string, read: () => number) => tell('gauge', name, help, () => [{ value: read() }])
-  const counter = (name: string, help: string, read: () => number) =>
-    tell('counter', name, help, () => [{ value: read() }])
+  const { gauge } = singles(tell)
 
   tell('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
   tell(
@@ -83,42 +81,59 @@ export function metricsOf({
 
   gauge('collections', 'Collections that there are.', () => views.counts().collections)
   gauge('items', 'Items of all collections.', () => views.counts().items)
-  if (engine.health().dataFile) {
-    tell('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
-      const now = engine.health().dataFile?.state
-      return DATA_FILE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
-    })
-    gauge('data_file_position', 'Of the event that the data file shows the state after.', () =>
-      Number(engine.health().dataFile?.position ?? 0),
-    )
-    const behind = () => engine.health().dataFile?.behind
-    gauge('data_file_behind_events', 'Events that the data file does not show yet.', () => behind()?.events ?? 0)
-    gauge('data_file_behind_bytes', 'Bytes that they take in the journal, about.', () => behind()?.bytes ?? 0)
-    const next = () => engine.health().dataFile?.nextWrite
-    tell('gauge', 'data_file_next_write_timestamp_seconds', 'When the data file is written, if that is known.', () => {
+  if (engine.health().dataFile) tellOfDataFile(engine, tell)
+  if (engine.health().store) tellOfStore(engine, tell)
+  tellOfIndexes(queries, tell)
+  tellOfConnections(connections, sockets, tell)
+  return { text: () => registry.metrics(), contentType: registry.contentType }
+}
+
+/** Metrics with a single value. */
+function singles(tell: Tell, prefix = '') {
+  const single = (type: 'gauge' | 'counter') => (name: string, help: string, read: () => number) =>
+    tell(type, prefix + name, help, () => [{ value: read() }])
+  return { gauge: single('gauge'), counter: single('counter') }
+}
+
+function tellOfDataFile(engine: Pick<Engine, 'health'>, tell: Tell): void {
+  const { gauge } = singles(tell)
+  tell('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
+    const now = engine.health().dataFile?.state
+    return DATA_FILE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
+  })
+  gauge('data_file_position', 'Of the event that the data file shows the state after.', () =>
+    Number(engine.health().dataFile?.position ?? 0),
+  )
+  const behind = () => engine.health().dataFile?.behind
+  gauge('data_file_behind_events', 'Events that the data file does not show yet.', () => behind()?.events ?? 0)
+  gauge('data_file_behind_bytes', 'Bytes that they take in the journal, about.', () => behind()?.bytes ?? 0)
+  const next = () => engine.health().dataFile?.nextWrite
+  tell('gauge', 'data_file_next_write_timestamp_seconds', 'When the data file is written, if that is known.', () => {
+    const write = next()
+    return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
+  })
+  tell(
+    'gauge',
+    'data_file_next_write_bytes',
+    'Bytes that the journal grows until the data file is written, where no time is known.',
+    () => {
       const write = next()
-      return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
-    })
-    tell(
-      'gauge',
-      'data_file_next_write_bytes',
-      'Bytes that the journal grows until the data file is written, where no time is known.',
-      () => {
-        const write = next()
-        return write && 'afterJournalBytes' in write ? [{ value: write.afterJournalBytes }] : []
-      },
-    )
-  }
+      return write && 'afterJournalBytes' in write ? [{ value: write.afterJournalBytes }] : []
+    },
+  )
+}
 
-  if (engine.health().store) {
-    tell('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
-      const now = engine.health().store?.state
-      return STORE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
-    })
-    gauge('store_position', 'Of the last event that is in the store.', () => engine.health().store?.position ?? 0)
-    gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
-  }
+function tellOfStore(engine: Pick<Engine, 'health'>, tell: Tell): void {
+  const { gauge } = singles(tell)
+  tell('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
+    const now = engine.health().store?.state
+    return STORE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
+  })
+  gauge('store_position', 'Of the last event that is in the store.', () => engine.health().store?.position ?? 0)
+  gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
+}
 
+function tellOfIndexes(queries: Measured['queries'], tell: Tell): void {
   const ofIndexes = (figure: (index: IndexStatus) => number) => () =>
     queries.list().map((index) => {
       const { collection, path } = index
@@ -148,7 +163,10 @@ export function metricsOf({
     'How much of an index is built, 1 when it is in use.',
     ofIndexes(({ built = 1 }) => built),
   )
+}
 
+function tellOfConnections(connections: Measured['connections'], sockets: Measured['sockets'], tell: Tell): void {
+  const { gauge, counter } = singles(tell)
   gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open)
   counter('refused_connections_total', 'Connections beyond a limit, which were answered with 503.', () => {
     return connections().refused
@@ -168,14 +186,11 @@ export function metricsOf({
   counter('dropped_clients_total', 'Clients that were let go because they did not read.', () => {
     return sockets().dropped
   })
-
-  return { text: () => registry.metrics(), contentType: registry.contentType }
 }
 
-/** What a journal in files of this process has to tell beside what any journal has. */
+/** The metrics of a journal in local files. */
 function tellOfFiles({ figures, segments }: HostFigures & { readonly kind: 'journal' }, tell: Tell): void {
-  const counter = (name: string, help: string, read: () => number) =>
-    tell('counter', `journal_${name}`, help, () => [{ value: read() }])
+  const { counter } = singles(tell, 'journal_')
 
   tell('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
     [false, true].map((compressed) => {
@@ -197,10 +212,7 @@ function tellOfFiles({ figures, segments }: HostFigures & { readonly kind: 'jour
 
 /** What a node of a cluster has to tell beside what any server has. */
 function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, tell: Tell): void {
-  const gauge = (name: string, help: string, read: () => number) =>
-    tell('gauge', `cluster_${name}`, help, () => [{ value: read() }])
-  const counter = (name: string, help: string, read: () => number) =>
-    tell('counter', `cluster_${name}`, help, () => [{ value: read() }])
+  const { gauge, counter } = singles(tell, 'cluster_')
 
   tell('gauge', 'cluster_role', '1 for the role that the node has, 0 for the other.', () => {
     const now = engine.health().cluster?.role

@@ -49,6 +49,7 @@ const TOP = [
   'cluster-engine',
   'cluster-data-file',
   'engine-projections',
+  'configured-data-file',
   'engine-surroundings',
   'durable-projections',
   'file-engine',

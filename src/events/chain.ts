@@ -6,23 +6,23 @@ export class Chain {
   #next: Expected
   #whole: Expected
 
-  /** `next` is what the first record must carry. */
+  /** @param next the chain values of the first record */
   constructor(next: Expected = BEGINNING) {
     this.#next = next
     this.#whole = next
   }
 
-  /** What the next record must carry. */
+  /** The chain values of the next record. */
   get next(): Expected {
     return this.#next
   }
 
-  /** What the next write must begin with. */
+  /** The chain values of the next write. */
   get whole(): Expected {
     return this.#whole
   }
 
-  /** Says why a record does not follow the one before; undefined when it does. */
+  /** Returns the rule that a record breaks; undefined if it is valid. */
   add(record: JournalRecord, crc: string): string | undefined {
     const wrong = misplaced(record, this.#next)
     if (wrong !== undefined) return wrong
@@ -31,13 +31,12 @@ export class Chain {
     return undefined
   }
 
-  /** The write that is not finished is void. */
+  /** Drops the incomplete write. */
   cutOff(): void {
     this.#next = this.#whole
   }
 }
 
-/** Why a record whose own bytes are whole does not belong where it stands; undefined when it does. */
 function misplaced(record: JournalRecord, expected: Expected): string | undefined {
   if (record.position !== expected.position) {
     return `a record of position ${record.position} stands where position ${expected.position} belongs`
@@ -55,7 +54,7 @@ function after(record: JournalRecord, crc: string): Expected {
   return { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
 }
 
-/** The records of one write, as the write that they are. */
+/** Joins the records of one write. */
 export function writeOf(parts: readonly JournalRecord[]): Recorded {
   const [{ previous, flush, more, ...write }] = parts as readonly [JournalRecord]
   return parts.length === 1 ? write : { ...write, events: parts.flatMap((part) => part.events) }

@@ -7,7 +7,7 @@ export interface Projection {
   apply(recorded: Recorded): void
 }
 
-/** A projection that has rows in the store. */
+/** A projection with rows in the store. */
 export interface StoredProjection {
   /**
    * Writes what an event changes, in the transaction that changes the collections. A transaction that fails is begun

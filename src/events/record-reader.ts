@@ -13,9 +13,9 @@ export interface RecordLine {
   readonly bytes: Uint8Array
 }
 
-/** A whole line, as the scanner found it. */
+/** A line with a valid checksum. */
 export class ScannedLine {
-  /** Where it begins in its text. */
+  /** The offset of its first byte. */
   readonly offset: number
   readonly #buffer: Buffer
   readonly #at: number
@@ -42,7 +42,7 @@ export class ScannedLine {
     return this.#buffer.subarray(this.#frame.start, this.#frame.end - 1)
   }
 
-  /** The position of the record behind it, unless that was read apart from it. */
+  /** The position of the next record, if the same bytes contain its beginning. */
   get nextPosition(): Position | undefined {
     return positionAt(this.#buffer, this.#frame.end)
   }
@@ -52,13 +52,16 @@ export class ScannedLine {
   }
 }
 
-/** Where the whole lines end, and what is there. */
+/** The offset after the last whole line, and what follows there. */
 interface Stop {
   readonly offset: number
   readonly kind: 'end' | 'cut' | 'damaged'
 }
 
-/** The whole lines of some bytes, in order. `base` is the offset of the first byte in its text. */
+/**
+ * Finds the whole lines of some bytes. Every reader of lines uses it.
+ * @param base the offset of the first byte
+ */
 function* scan(bytes: Buffer, base: number): Generator<ScannedLine, Stop> {
   let at = 0
   while (at < bytes.length) {
@@ -70,7 +73,10 @@ function* scan(bytes: Buffer, base: number): Generator<ScannedLine, Stop> {
   return { offset: base + at, kind: 'end' }
 }
 
-/** The lines of a message. @throws {Corruption} when one of them is not whole */
+/**
+ * The lines of a message.
+ * @throws {Corruption} when a line is damaged
+ */
 export function* linesOf(bytes: Buffer): Generator<ScannedLine, void> {
   const { offset, kind } = yield* scan(bytes, 0)
   if (kind !== 'end') throw new Corruption(`the line at byte ${offset} is damaged`)
@@ -79,7 +85,7 @@ export function* linesOf(bytes: Buffer): Generator<ScannedLine, void> {
 const FIRST_BYTES = 64 * 1024
 const READ_BYTES = 256 * 1024
 
-/** Reads the lines of a segment's text, from one offset up to another. */
+/** Reads the lines of a segment, from one offset up to another, and stops at damage. */
 export class LineReader {
   readonly #text: SegmentText
   readonly #size: number
@@ -92,17 +98,17 @@ export class LineReader {
     this.#stop = { offset, kind: 'cut' }
   }
 
-  /** Where the whole lines end that were read. */
+  /** The offset after the last whole line that was read. */
   get offset(): number {
     return this.#stop.offset
   }
 
-  /** Why there is no whole line at that offset; undefined at the end of the text. */
+  /** Why there is no whole line at that offset; undefined at the end. */
   get damage(): string | undefined {
     return this.#damage
   }
 
-  /** The whole lines, as many together as are read at once. Each of these must be asked for before the next are read. */
+  /** The lines in batches, one for each read. The consumer must take all lines of a batch before the next. */
   async *read(): AsyncGenerator<Iterable<ScannedLine>, void> {
     let together = FIRST_BYTES
     while (this.offset < this.#size) {
@@ -121,7 +127,7 @@ export class LineReader {
     this.#stop = yield* scan(bytes, this.offset)
   }
 
-  /** `isAll` says that no longer part of the text can be read from there. */
+  /** @param isAll whether no more bytes can be read from that offset */
   #whyNoLineAt(offset: number, isAll: boolean): string | undefined {
     const { kind, offset: end } = this.#stop
     if (kind !== 'damaged' && (end > offset || (kind === 'cut' && !isAll))) return undefined

@@ -26,10 +26,10 @@ export interface SegmentStatus {
   readonly compressed: boolean
 }
 
-/** The segments of a directory that is this process's: what is known of them, and the file of the last one. */
+/** The segments of a locked journal directory, and the open file of the last one. */
 export class SegmentLog {
   readonly id: string
-  /** What opening cut off. */
+  /** The torn tail that was cut off when the directory was opened. */
   readonly cut: Cut | undefined
   readonly #options: SegmentLogOptions
   readonly #lock: { release(): Promise<void> }
@@ -71,7 +71,7 @@ export class SegmentLog {
     return this.size >= this.#options.segmentBytes
   }
 
-  /** What the next record must carry. */
+  /** The chain values of the next record. */
   get next(): Expected {
     return this.#next
   }
@@ -81,20 +81,20 @@ export class SegmentLog {
     return this.#time
   }
 
-  /** Knows of a record that was written behind the last one. */
+  /** Called for each record that was written at the end. */
   protected note(position: Position, offset: number, end: number): void {
     note(this.#last, position, offset)
     this.#lastOffset = offset
     this.#last.size = end
   }
 
-  /** Knows of the end of whole writes. */
+  /** Called when complete writes were written. */
   protected goOn(next: Expected, time: string): void {
     this.#next = next
     this.#time = time
   }
 
-  /** Leaves the last segment, and goes on in a new one. */
+  /** Seals the last segment and creates the next one. */
   protected async beginSegment(how: 'log' | 'edit'): Promise<void> {
     const { files, directory } = this.#options
     const segment = await beginSegment(files, directory, this.id, this.#next)
@@ -128,8 +128,8 @@ export class SegmentLog {
   }
 
   /**
-   * Checks every record as a start without a store does; `rest` is told how far it came and waited for in between.
-   * Damage is thrown as Corruption that names the place.
+   * Checks every record. Calls and awaits `rest` between batches.
+   * @throws {Corruption} which names the place of the damage
    */
   async verify(rest: (checked: Position) => Promise<void>): Promise<void> {
     const { files, directory } = this.#options

@@ -35,7 +35,7 @@ export async function segmentsIn(files: Files, directory: string): Promise<reado
   return [...new Set(names.map((name) => Number(name.slice(0, 20))))].sort((a, b) => a - b)
 }
 
-/** Adds a record to the index where it is far enough behind the last one there. */
+/** Adds a record to the sparse index, if the last one there is far enough away. */
 export function note(segment: Segment, position: Position, offset: number): void {
   const { positions, offsets } = segment.index
   const last = offsets.at(-1)
@@ -58,7 +58,7 @@ export function segmentAt(
   }
 }
 
-/** Removes the records that begin at an offset or behind it. */
+/** Removes the records from an offset on from the index. */
 export function forget(segment: Segment, from: number): void {
   const { positions, offsets } = segment.index
   while ((offsets.at(-1) ?? -1) >= from) {

@@ -35,11 +35,11 @@ type Visit = (recorded: Recorded) => void
 
 export interface WalkOptions {
   readonly progress?: ((segments: number, of: number) => void) | undefined
-  /** A mark of this journal, to begin at. */
+  /** Where to begin. */
   readonly from?: Mark | undefined
-  /** A mark to end at: what lies before it must be whole. */
+  /** Where to end. Everything before must be whole. */
   readonly until?: Pick<Mark, 'journal' | 'next' | 'segments'>
-  /** Told how far the walk came, and waited for before it goes on. */
+  /** Called and awaited between batches. */
   readonly rest?: (checked: Position) => Promise<void>
 }
 
@@ -64,7 +64,10 @@ export async function walk(files: Files, directory: string, visit?: Visit, optio
   return walker.walk
 }
 
-/** Checks every record before a mark, as `walk` does. `rest` is told how far it came, and waited for before it goes on. */
+/**
+ * Checks every record before a mark. Calls and awaits `rest` between batches.
+ * @throws {Corruption} which names the place of the damage
+ */
 export async function checkUpTo(
   files: Files,
   directory: string,
@@ -77,7 +80,7 @@ export async function checkUpTo(
   throw new Corruption(`${directory}: its records up to position ${position - 1} are not those that were marked.`)
 }
 
-/** Goes through the segments of a journal, one after the other. */
+/** The state of a walk. */
 class Walker {
   readonly #files: Files
   readonly #visit: Visit | undefined
@@ -88,7 +91,7 @@ class Walker {
   #time: string
   #lastOffset: number | undefined
   #torn: Torn | undefined
-  /** Where the write begins that is not finished, and its records. */
+  /** The offset of the incomplete write, and its records. */
   #begun: number | undefined
   #parts: JournalRecord[] = []
 
@@ -114,13 +117,13 @@ class Walker {
     }
   }
 
-  /** Takes a segment as the mark knows it. */
+  /** Adds a segment that the mark describes, unread. */
   async pass(segment: Segment): Promise<void> {
     await (await openSegment(this.#files, segment)).close()
     this.#segments.push(segment)
   }
 
-  /** Reads a segment on from the bytes that the mark knows, up to a size or its end. Only the last one may be torn. */
+  /** Reads a segment from where the mark ends, up to a size or its end. Only the last one may be torn. */
   async read(segment: Segment, size: number | undefined, isLast: boolean): Promise<void> {
     const text = await openSegment(this.#files, segment)
     try {
@@ -186,14 +189,14 @@ class Walker {
   }
 
   async #whyNotTorn(text: SegmentText, offset: number, size: number): Promise<string | undefined> {
-    // The kinds of damage are told apart by whole sectors.
+    // The kind of damage depends on whole sectors.
     const base = offset - (offset % SECTOR)
     const { bytes } = await readText(text, size - base, base)
     const why = whyNotTorn(bytes, offset - base, this.#chain.next.position)
     return why && `the record is damaged: ${why}`
   }
 
-  /** Notes what is to be cut off: what is not whole, and the write that is not. */
+  /** Notes what must be cut off: the torn tail and the incomplete write. */
   async #cutOff(text: SegmentText, segment: Segment, size: number): Promise<void> {
     const offset = this.#begun ?? segment.size
     if (offset === size) return
