@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { createRequire } from 'node:module'
+import { dirname, resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { nodeFiles } from './files/node-files.ts'
 import type { Surroundings } from './service.ts'
 import { BadSettings, type Settings } from './settings.ts'
 
-const packageRoot = fileURLToPath(new URL('..', import.meta.url))
+/** Resolved by the package's own name, so that it is the same for a source file and for the bundle. */
+const packageRoot = dirname(createRequire(import.meta.url).resolve('recollect/package.json'))
 
 /** A file of the package. */
 export function packaged(path: string): string {
