@@ -35,8 +35,8 @@ export async function doorOf(files: Files, journal: string): Promise<string> {
 }
 
 /**
- * The data file of one node of a cluster: written and taken in while the node decides, and left alone while it does
- * not. The first items come from it only where the journal is empty.
+ * The data file of a cluster node: written and imported while the node is the leader, and left alone otherwise. It
+ * provides the first items only if the journal is empty.
  */
 export class ClusterDataFile implements Projection {
   readonly #options: ClusterDataFileOptions
@@ -65,7 +65,7 @@ export class ClusterDataFile implements Projection {
     this.#open?.apply()
   }
 
-  /** Takes in what was edited, and writes the file from now on. */
+  /** Imports edits, and keeps the file up to date from now on. */
   async open(journal: Connection['journal']): Promise<void> {
     const { settings, surroundings, projections, check, merge, past } = this.#options
     const { takenIn } = projections
@@ -74,7 +74,7 @@ export class ClusterDataFile implements Projection {
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
       const state = await readState(files, { dataFile: this.#path, journal: settings.journal })
-      // A state is noted when the first items are merged, whole.
+      // A state is recorded once the first items are completely merged.
       if (isThere && !state && journal.head > 0 && takenIn.until === 0) {
         throw new Refusal(
           'Conflict',
@@ -100,7 +100,7 @@ export class ClusterDataFile implements Projection {
     }
   }
 
-  /** Writes what is to be written, and leaves the file alone from now on. */
+  /** Writes pending changes, and leaves the file alone from now on. */
   async close(): Promise<void> {
     const file = this.#open
     this.#open = undefined

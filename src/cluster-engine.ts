@@ -24,10 +24,10 @@ import { textOf } from './settings/urls.ts'
 import type { ClusterSettings, Settings } from './settings.ts'
 
 const SECRET_BYTES = 32
-/** On a full disk a start waits so long; then it serves what needs no room. */
+/** How long a start waits on a full disk before it serves what needs no space. */
 const PATIENCE_MS = 5000
 
-/** The journal of one node of a cluster: it is in a stream, and one of the nodes decides. */
+/** The engine's host on a cluster node, whose journal is in a stream. */
 export async function openClusterHost(
   settings: Settings,
   cluster: ClusterSettings,
@@ -180,7 +180,7 @@ export async function openClusterHost(
   }
 }
 
-/** Resolves when the node has started, or waits for room on the disk. */
+/** Resolves when the node has started, or waits for space on the disk. */
 async function startedOrFull(starting: Promise<void>, hasRoom: () => boolean): Promise<void> {
   let looking: NodeJS.Timeout | undefined
   const full = new Promise<void>((resolve) => {

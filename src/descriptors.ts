@@ -5,27 +5,27 @@ import { report } from 'node:process'
 const RESERVED = 48
 const LEAST = 8
 
-/** How the descriptors that the process may open are shared out. */
+/** The division of the process's file descriptors. */
 export interface Descriptors {
   readonly connections: number
-  /** Files of `wwwroot` and `/swagger/` that are being sent. */
+  /** Files of `wwwroot` and `/swagger/` being sent. */
   readonly files: number
 }
 
-/** `limit` is the process's own, `ulimit -n`. Where it is too low, the least is given and may not be there. */
+/** `limit` is that of the process, `ulimit -n`. If it is too low, the minimum is returned nevertheless. */
 export function shareDescriptors(limit: number): Descriptors {
   const files = Math.max(LEAST, Math.floor(limit / 8))
   return { connections: Math.max(LEAST, limit - RESERVED - files), files }
 }
 
-/** How many descriptors this process may have open: Node has raised the limit as far as it may by now. */
+/** The number of descriptors that this process may open. Node has raised the limit to its maximum by now. */
 export function descriptorLimit(): number {
   const limits = '/proc/self/limits'
   if (existsSync(limits)) {
     const [, soft] = /^Max open files +(\d+) /m.exec(readFileSync(limits, 'utf8')) ?? []
     if (soft !== undefined) return Number(soft)
   }
-  // The report takes some 20 ms.
+  // The report takes about 20 ms.
   const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } }
   const soft = Number(userLimits?.open_files?.soft)
   return soft > 0 ? soft : Number.POSITIVE_INFINITY

@@ -29,7 +29,7 @@ export interface DurableProjectionsOptions {
   readonly door?: string
 }
 
-/** What the store needs of the journal once it is open. */
+/** The parts of an open journal that the store needs. */
 export interface MarkedJournal {
   readonly head: Position
   mark(): Mark | undefined
@@ -37,29 +37,29 @@ export interface MarkedJournal {
 
 export interface StoreStatus {
   readonly state: 'current' | 'building' | 'full'
-  /** Of the last event that it has. */
+  /** Position of its last event. */
   readonly position: Position
   readonly bytes: number
   readonly detail?: string
 }
 
-/** How often the log is told how far the store is built. */
+/** How often to log the progress of building the store. */
 const TOLD_MS = 5000
 
-/** What an event takes in the store beside its item, at most, about. */
+/** Approximate maximum of rows of an event besides its item. */
 const ROWS_AN_EVENT = 8
 const ROW_BYTES = 1024
-/** What a transaction puts into the store, at most, about. */
+/** Approximate maximum that a transaction stores. */
 const EVENTS_AT_ONCE = 256
 const BYTES_AT_ONCE = 1024 * 1024
 
-/** A process that lives so long is not ended by a damaged store. */
+/** A crash after this time is not attributed to a damaged store. */
 const SETTLED_MS = 60_000
 
-/** While the disk is full, the store is opened again after so many milliseconds. */
+/** Delay before retrying to open the store while the disk is full. */
 const FULL_MS = 500
 
-/** So long the store may be ahead of the disk. */
+/** How often to sync the store. */
 const SYNC_MS = 5000
 
 /**
@@ -71,7 +71,7 @@ export class DurableProjections extends Projections {
   readonly #directory: StoreDirectory
   readonly #store: Store
   readonly #mark: StoredMark
-  /** What the store was at when it was opened. */
+  /** The store's mark when it was opened. */
   readonly #opened: Mark | undefined
   #queries: Queries | undefined
   #journal: MarkedJournal | undefined
@@ -97,8 +97,9 @@ export class DurableProjections extends Projections {
   }
 
   /**
-   * Opens the store of a journal that this process has locked. One that cannot be relied upon is set aside, and built again
-   * from the journal; a journal that lost its end, or went on differently, is refused.
+   * Opens the store of a journal that this process has locked. An unreliable store is set aside and rebuilt from the
+   * journal.
+   * @throws {JournalMismatch} when the journal lost its end or continued differently.
    */
   static async open(options: DurableProjectionsOptions): Promise<DurableProjections> {
     const { settings, surroundings } = options
@@ -110,7 +111,7 @@ export class DurableProjections extends Projections {
     const why = mark && (await whyNotMarked(surroundings.files, settings.journal, mark))
     if (mark && why !== undefined) {
       await directory.close(store)
-      // A journal that is damaged is refused for that.
+      // If the journal is damaged, that error takes precedence.
       const found = await walk(surroundings.files, settings.journal)
       const mismatch = otherJournal(settings, mark, { ...found, why })
       if (!settings.acceptJournal) throw mismatch
@@ -132,14 +133,14 @@ export class DurableProjections extends Projections {
     return { state: this.#isBuilt ? 'current' : 'building', position, bytes }
   }
 
-  /** To be asked for when the store is opened: it builds the indexes that the settings want. */
+  /** Created on first use; builds the configured indexes. */
   get queries(): Queries {
     const { limits, collections } = this.#options.settings
     this.#queries ??= new Queries({ views: this.views, bytes: limits.indexBytes, collections })
     return this.#queries
   }
 
-  /** From what the store has. */
+  /** Options to continue from the store. */
   get opening(): Required<Pick<DirectoryOptions, 'resume' | 'replay'>> & {
     readonly hasRoom: (events: number, bytes: number) => boolean
     readonly project: (batch: readonly Recorded[]) => void | Promise<void>
@@ -148,7 +149,7 @@ export class DurableProjections extends Projections {
       resume: async () => this.#opened,
       replay: () => {},
       hasRoom: (events, bytes) => {
-        // A large write takes many transactions, and waits for room between them.
+        // A large write takes many transactions, and waits for space in between.
         const rows = ROWS_AN_EVENT * (1 + Math.min(events, EVENTS_AT_ONCE))
         return !this.views.isFull && this.#store.hasRoom(rows, ROW_BYTES * rows + Math.min(bytes, BYTES_AT_ONCE))
       },
@@ -174,8 +175,8 @@ export class DurableProjections extends Projections {
   }
 
   /**
-   * Puts into the store what the journal holds beyond it; what was put in stays there when it is interrupted. Waits while
-   * the disk is full.
+   * Stores what the journal has beyond the store; what is stored remains after an interruption. Waits while the disk is
+   * full.
    */
   async catchUp(journal: Journal & MarkedJournal): Promise<void> {
     try {
@@ -210,7 +211,7 @@ export class DurableProjections extends Projections {
     await this.views.buildNaturalKeys()
   }
 
-  /** Without room, the next write saves one, or the next start reads from an earlier one. */
+  /** Without space, the next write saves the mark, or the next start reads from an earlier one. */
   #saveMark(mark: Mark): void {
     try {
       this.#store.transaction(() => this.#mark.save(mark))
@@ -219,7 +220,7 @@ export class DurableProjections extends Projections {
     }
   }
 
-  /** Refuses to go on with a store that another journal began. */
+  /** Throws if the store belongs to another journal. */
   async #checkJournal({ id, head }: Journal): Promise<void> {
     const key = tableKey(TAG.state, 1)
     const known = this.#store.newest(key)?.toString()
@@ -244,7 +245,9 @@ export class DurableProjections extends Projections {
     return this.queries.select(collection, query, limit)
   }
 
-  /** What was not read as the start went on from the store is checked behind the answers, at most a quarter of the time. */
+  /**
+   * Verifies the part of the journal that the start did not read, in the background, for at most a quarter of the time.
+   */
   begin(): void {
     const { settings, surroundings } = this.#options
     this.#check().catch(surroundings.failed)
@@ -256,7 +259,7 @@ export class DurableProjections extends Projections {
     this.#compaction.begin()
   }
 
-  /** Whatever goes on behind the answers ends soon. */
+  /** Ends background work soon. */
   end(): void {
     this.#isClosed = true
     this.views.end()
@@ -305,7 +308,7 @@ export function keyFieldsOf(collections: Settings['collections']): KeyFields {
   return new Map(Object.entries(collections).flatMap(([name, { key }]) => (key ? [[name, key]] : [])))
 }
 
-/** A start without a store that can be opened has nothing to serve, so it waits for room on the disk. */
+/** A start needs a store, so it waits for space on the disk. */
 async function openStore(
   directory: StoreDirectory,
   { log }: DurableProjectionsOptions['surroundings'],

@@ -7,11 +7,11 @@ export interface EngineSurroundings {
   readonly now: () => Date
   readonly newId: () => string
   readonly schedule: Schedule
-  /** Milliseconds since some beginning, of a clock that nobody sets. */
+  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
   readonly log: Logger
-  /** What `data/datastore.json` begins as. */
+  /** The initial content of `data/datastore.json`. */
   readonly sampleFile: string
-  /** The service can no longer keep its promises: the process must end, and not well. */
+  /** Called when the service cannot keep its guarantees any more: the process must end with an error. */
   readonly failed: (error: unknown) => void
 }

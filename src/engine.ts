@@ -57,35 +57,35 @@ export type HostFigures =
   | { readonly kind: 'journal'; readonly figures: JournalFigures; readonly segments: () => readonly SegmentStatus[] }
   | { readonly kind: 'cluster'; readonly figures: ClusterFigures }
 
-/** Everything but the network: commands in, durable events out, projections kept. */
+/** Everything except the network: commands, durable events, projections. */
 export interface Engine extends JournalHost {
   readonly views: Views
   readonly history: History
   readonly bus: EventBus
-  /** How far the store is built from the journal; undefined when it is. Until then only the journal can be read. */
+  /** Progress of building the store; undefined when it is complete. Until then only the journal can be read. */
   building(): { readonly position: Position; readonly of: Position } | undefined
   health(): EngineHealth
 }
 
-/** How journal and projections are, as `/health` tells it. */
+/** The state of journal and projections for `/health`. */
 export interface EngineHealth {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly journal: { readonly id: string; readonly writable: boolean; readonly [name: string]: unknown }
-  /** Where the journal is shared by several nodes. */
+  /** Only in a cluster. */
   readonly cluster?: ClusterHealth
   readonly dataFile?: DataFileStatus
   readonly replay?: { readonly speed: number; readonly from: Position; readonly until: Position; readonly time: string }
   readonly store?: StoreStatus
 }
 
-/** How a node of a cluster sees itself and the others. */
+/** The cluster as this node sees it. */
 export interface ClusterHealth {
   readonly role: 'leader' | 'follower'
   readonly node: string
   readonly leader?: string
-  /** Whether there is a NATS server at the other end. */
+  /** Whether a NATS server is connected. */
   readonly isConnected: boolean
-  /** How many events others are known to have, and this node has not. */
+  /** How many events this node is known to be behind others. */
   readonly lag: number
   readonly peers: readonly Peer[]
 }
@@ -121,7 +121,7 @@ export async function openEngine<Host extends JournalHost>(
   }
 }
 
-/** How a journal's full segments are compressed. */
+/** Options for compressing full segments. */
 export function compressing(
   { compressAfter }: Pick<Settings, 'compressAfter'>,
   { schedule, log }: Pick<EngineSurroundings, 'schedule' | 'log'>,
@@ -129,10 +129,10 @@ export function compressing(
   return compressAfter === 'off' ? {} : { compress: { afterMs: 1000 * compressAfter, schedule, log } }
 }
 
-/** Of an id as json-server 1.0 makes it. */
+/** The random bytes of an id like those of json-server 1.0. */
 const ID_BYTES = 8
 
-/** Without schemas, what compiles them is not loaded. */
+/** Without schemas, ajv is not loaded. */
 export async function rulesOf({ api, dataStore, limits, collections }: Settings): Promise<Rules> {
   const { schemas } = api
   const hasSchemas = Object.keys(schemas).length > 0

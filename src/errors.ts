@@ -1,4 +1,4 @@
-/** Why a request is refused. Stable: tests and clients rely on the code, never on the message. */
+/** Codes of refusals. They are stable: tests and clients rely on the code, not on the message. */
 export type RefusalCode =
   | 'Invalid'
   | 'UnknownParent'
@@ -20,13 +20,13 @@ export type RefusalCode =
   | 'DiskFull'
   | 'Simulated'
 
-/** One thing that is wrong inside a body: a JSON Pointer (RFC 6901) and a sentence. */
+/** One error in a body: a JSON Pointer (RFC 6901) and a sentence. */
 export interface Fault {
   readonly pointer: string
   readonly message: string
 }
 
-/** The expected "no": an answer, not an accident. Any other throw is a bug or a broken disk. */
+/** An expected error, which becomes an error response. Any other exception is a bug or a broken disk. */
 export class Refusal extends Error {
   readonly code: RefusalCode
   readonly faults: readonly Fault[]
@@ -39,7 +39,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What is on disk cannot be trusted or does not fit together. Nothing was changed; a person must decide. */
+/** Data on disk is damaged or inconsistent. Nothing was changed; an operator must decide. */
 export class Corruption extends Error {
   override readonly name = 'Corruption'
 }
@@ -47,17 +47,17 @@ export class Corruption extends Error {
 /** The process ends before the work is complete. */
 export class Ended extends Error {}
 
-/** The journal is not the one that a file beside it was written from: it lost its end, or it is another one. */
+/** The journal does not match a file beside it: it lost its end, or is another one. */
 export class JournalMismatch extends Error {
   override readonly name = 'JournalMismatch'
 }
 
-/** Another process holds what only one may hold. */
+/** Another process holds an exclusive resource. */
 export class Locked extends Error {
   override readonly name = 'Locked'
 }
 
-/** Whether an error says that this process, or the whole system, has no file descriptor left. */
+/** Whether the process or the system has no file descriptor left. */
 export function isOutOfDescriptors(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | undefined)?.code
   return code === 'EMFILE' || code === 'ENFILE'

@@ -143,7 +143,7 @@ async function checkedFirstItems(
   return checked
 }
 
-/** The data file's real path; its directory is made, and the sample copied when no file was named. */
+/** The real path of the data file; creates its directory, and copies the sample if no file was named. */
 async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineSurroundings): Promise<string> {
   const path = await files.resolve(settings.file)
   const there = await files.stat(path)

@@ -12,33 +12,35 @@ import { readSettings, type Settings } from './settings.ts'
 import { realSurroundings, staticFilesOf } from './surroundings.ts'
 
 export interface StartOptions {
-  /** The path of the data file. It is created when it is missing, with its journal beside it. Not together with `data`. */
+  /**
+   * The path of the data file, which is created if missing, with its journal beside it. Cannot be combined with `data`.
+   */
   readonly file?: string | undefined
-  /** The first state of the data file, which is in a temporary directory then: `close` removes it. Default: no collections. */
+  /** The initial state of a data file in a temporary directory, which `close` removes. Default: no collections. */
   readonly data?: Readonly<Record<string, object>> | undefined
   /** As in appsettings.json. Environment variables are not read. `Log.Level` is `silent` by default. */
   readonly settings?: Readonly<Record<string, unknown>> | undefined
-  /** Default: 0, a free one. */
+  /** Default: 0, a free port. */
   readonly port?: number | undefined
   /** Default: 127.0.0.1. */
   readonly host?: string | undefined
-  /** Koa middleware, such as the routes of a router. It sees each HTTP request before the server, which authenticates after it. */
+  /** Koa middleware, such as the routes of a router. It sees each HTTP request before the server authenticates it. */
   readonly middleware?: readonly KoaMiddleware[] | undefined
 }
 
 /** A server in this process. */
 export interface RunningServer {
-  /** Where it listens, such as `http://127.0.0.1:40123`, without a slash at the end. */
+  /** The address, such as `http://127.0.0.1:40123`, without a slash at the end. */
   readonly url: string
   /**
-   * Answers the requests that were accepted, and ends. Rejects with the reason when the server has ended by itself before,
-   * because its journal could not be written.
+   * Answers accepted requests, and stops. Rejects with the reason if the server has stopped before, because its journal
+   * could not be written.
    */
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** What a middleware gets of Koa's context, for those who do not have `@types/koa`. */
+/** The part of Koa's context that middleware uses, for users without `@types/koa`. */
 export interface KoaContext {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly state: Record<string, unknown>
@@ -55,7 +57,7 @@ interface AnyMiddleware {
   call(context: KoaContext, next: () => Promise<unknown>): unknown
 }
 
-/** A method's parameters are compared in both directions, so this takes the middleware of Koa and of its routers, too. */
+/** Parameters of methods are bivariant, so that middleware of Koa and of its routers is accepted. */
 export type KoaMiddleware = AnyMiddleware['call']
 
 /** Starts a server in this process. It sets no signal handlers, and never ends the process. */
@@ -113,7 +115,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
   return { url: service.urls[0] + settings.basePath, close, [Symbol.asyncDispose]: close }
 }
 
-/** How messages call the option of this name, as they would call a configuration file by its path. */
+/** The name of the option in messages, in place of the path of a configuration file. */
 const SETTINGS = 'settings'
 
 function settingsOf(file: string, { settings = {}, host = '127.0.0.1', port = 0 }: StartOptions): Settings {

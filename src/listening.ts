@@ -6,17 +6,17 @@ import type { Address } from './settings/urls.ts'
 
 export interface Listening {
   readonly urls: readonly string[]
-  /** Takes nothing new, answers what was accepted; `letGo` ends the connections that are no requests. */
+  /** Stops accepting connections and answers accepted requests; `letGo` ends connections such as sockets. */
   close(letGo: () => Promise<void>): Promise<void>
 }
 
-/** So long are connections still served that were being opened when the end was asked for. */
+/** How long connections that were being opened are still served after the stop began. */
 const GRACE_MS = 100
-/** Requests that are not answered by then are cut off. */
+/** Requests that take longer are cut off. */
 const DRAIN_MS = 8000
 
 /**
- * One HTTP server for all addresses: it listens on the first itself (its time-outs need that) and gets the
+ * One HTTP server for all addresses: it listens on the first one itself, which its time-outs need, and gets the
  * connections of the others.
  */
 export async function listen(
@@ -28,7 +28,7 @@ export async function listen(
   const { servers, urls } = await bind(addresses, (index) =>
     index === 0 ? http : createNetServer((socket) => http.emit('connection', socket)),
   )
-  // Without a descriptor for it, a connection is not taken. That must not end the process.
+  // Without a free descriptor a connection is not accepted. That must not end the process.
   for (const server of servers) server.on('error', (error) => log.warn({ err: error }, 'a connection was not accepted'))
   return {
     urls,
@@ -45,7 +45,7 @@ export async function listen(
   }
 }
 
-/** Fails as `listen` would now, and listens nowhere: so that nothing is begun for a server that cannot listen. */
+/** Fails like `listen`, without listening, so that a server that cannot listen creates no files. */
 export async function checkAddresses(addresses: readonly Address[]): Promise<void> {
   const { servers } = await bind(addresses, () => createNetServer((socket) => socket.destroy()))
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
@@ -84,7 +84,7 @@ async function bind(addresses: readonly Address[], serverAt: (index: number) => 
   return { servers, urls }
 }
 
-/** `localhost` is both loopback addresses, as a client may try either. */
+/** `localhost` means both loopback addresses, as clients may try either. */
 function hostsOf(host: string | undefined): readonly (string | undefined)[] {
   return host === 'localhost' ? ['127.0.0.1', '::1'] : [host]
 }

@@ -1,17 +1,17 @@
-/** What an array can do, too. */
+/** The common part of arrays and LongList. */
 export interface List<Thing> extends Iterable<Thing> {
   readonly length: number
-  /** From the end when it is negative. */
+  /** Negative indexes count from the end. */
   at(index: number): Thing | undefined
-  /** The things from one on and before another, the first being 0. */
+  /** The elements from `from` to before `to`. */
   slice(from: number, to?: number): readonly Thing[]
 }
 
 const CHUNK = 4096
 
 /**
- * A list that may become very long. An array of a million is given memory in one piece, and all of it is copied when it
- * outgrows that: each holds everybody for 25 ms.
+ * A list in chunks for very many elements. An array of a million is allocated in one piece, and copied when it grows:
+ * each blocks the event loop for 25 ms.
  */
 export class LongList<Thing> implements List<Thing> {
   readonly #chunks: Thing[][] = []

@@ -16,13 +16,12 @@ import { nodeFiles } from './files/node-files.ts'
 import { BadSettings } from './settings.ts'
 import { packaged, packageVersion, realSurroundings, staticFilesOf } from './surroundings.ts'
 
-/** Objects that Node makes behind `process.nextTick`. */
+/** Objects that Node creates for `process.nextTick`. */
 const keptTicks: object[] = []
 
 /**
- * Keeps one of them for as long as the process lives. When a garbage collection finds none, V8 forgets the hidden
- * class that they share, and from then on makes each of them five times as slowly: a server that was idle for a while
- * would answer a third fewer requests for the rest of its life.
+ * Keeps one of them alive. When a garbage collection finds none, V8 drops their hidden class, and creates each later
+ * one five times as slowly: a server that was idle for a while would answer a third fewer requests until its end.
  */
 function keepTick(): void {
   const hook = createHook({ init: (_id, type, _trigger, tick) => void (type === 'TickObject' && keptTicks.push(tick)) })
@@ -66,8 +65,8 @@ async function runCommand(command: CliCommand): Promise<void> {
 async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }>): Promise<void> {
   const wwwroot = staticFilesOf(settings) ?? resolve('wwwroot')
   keepTick()
-  // From requests that once waited for long, for an index, say, V8 would learn that what requests make lives long, and
-  // make it among what is old: each then keeps alive what it refers to, and all later requests cost twice as much.
+  // When requests once wait for long, such as for an index, V8 learns that their objects live long, and allocates them
+  // in the old generation: each then keeps alive what it refers to, and all later requests cost twice as much.
   setFlagsFromString('--no-allocation-site-pretenuring')
 
   const isTerminal = process.stdout.isTTY && process.stderr.isTTY
@@ -119,12 +118,12 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
   if (isText(settings.log.format, isTerminal)) process.stdout.write(placesAt(service.urls[0] ?? ''))
 }
 
-/** Where a person finds what is served. */
+/** The addresses for users. */
 function placesAt(url: string): string {
   return `  Pages    ${url}/\n  API      ${url}/api\n  Try it   ${url}/swagger/\n`
 }
 
-/** The hash of the password in the first line of standard input: an argument would be seen by others. */
+/** Hashes the password in the first line of standard input; other users can see arguments. */
 async function printHash(): Promise<void> {
   if (process.stdin.isTTY) process.stderr.write('Password: ')
   const [password = ''] = (await text(process.stdin)).split(/\r?\n/)
@@ -132,7 +131,7 @@ async function printHash(): Promise<void> {
   process.stdout.write(`${await hashPassword(password)}\n`)
 }
 
-/** A message, or the mistakes of a data file, one a line. */
+/** The lines of an error: its message, or the mistakes of a data file. */
 function linesOf(error: Error): readonly string[] {
   return error instanceof Refusal && error.faults.length > 1 ? messagesOf(error.faults) : [error.message]
 }

@@ -1,6 +1,6 @@
-/** How many values there were up to each bound. To note one costs no more than a few comparisons, on the hottest way too. */
+/** A histogram. Noting a value takes only a few comparisons. */
 export class Distribution {
-  /** Ascending. */
+  /** In ascending order. */
   readonly bounds: readonly number[]
   readonly #counts: number[]
   #sum = 0
@@ -22,7 +22,7 @@ export class Distribution {
     return this.#sum
   }
 
-  /** How many values there were up to each bound, and, last, altogether. */
+  /** For each bound the number of values up to it, and finally the total. */
   cumulative(): readonly number[] {
     let total = 0
     return this.#counts.map((count) => {

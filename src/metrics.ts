@@ -23,7 +23,7 @@ type Labels = Readonly<Record<string, string | number>>
 interface Value {
   readonly value: number
   readonly labels?: Labels
-  /** Where a metric has several series of different names, as histograms have. */
+  /** For metrics with several series of different names, such as histograms. */
   readonly metricName?: string
 }
 
@@ -34,8 +34,8 @@ const ROLES = ['leader', 'follower'] as const
 const DATA_FILE_STATES = ['current', 'behind', 'merging', 'edited', 'invalid', 'failing'] as const
 
 /**
- * What `/metrics` tells. Everything is asked for when it is read: what is counted on the hot ways is counted in plain
- * numbers, and prom-client, which would look labels up with each, only writes them down.
+ * The metrics of `/metrics`. Values are read on request: frequent operations count in plain numbers, because
+ * prom-client looks up labels on each call, and is used for the output only.
  */
 export function metricsOf({
   engine,
@@ -210,7 +210,7 @@ function tellOfFiles({ figures, segments }: HostFigures & { readonly kind: 'jour
   counter('refused_for_space_total', 'Writes that there was no space for on the disk.', () => figures.refusedForSpace)
 }
 
-/** What a node of a cluster has to tell beside what any server has. */
+/** Metrics of a cluster node. */
 function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, tell: Tell): void {
   const { gauge, counter } = singles(tell, 'cluster_')
 

@@ -15,19 +15,19 @@ import { type Address, isPublic } from './settings/urls.ts'
 import type { Settings } from './settings.ts'
 
 const SECRET_BYTES = 32
-/** Least length of an API key that cannot be guessed. */
+/** Minimum length of an API key that cannot be guessed. */
 const KEY_BYTES = 16
 
-/** Where what tokens need outlives the process. */
+/** Persistent data of tokens. */
 export interface TokenKeeping {
-  /** Made when there is none. */
+  /** Created if missing. */
   readonly secret: () => Promise<Uint8Array>
   readonly revocations: RevocationStore
 }
 
 /**
- * The tokens' secret and revocations as files of the journal's directory. Who is a guest there reads what is kept,
- * but keeps what it makes for as long as it lasts itself.
+ * Stores the tokens' secret and revocations in the journal's directory. A guest (a replay) reads them, but keeps its
+ * own in memory only.
  */
 export function keptInDirectory(files: Files, directory: string, isGuest: boolean): TokenKeeping {
   const store = revocations(files, `${directory}/revoked.json`)
@@ -45,7 +45,7 @@ export interface GateSurroundings {
   readonly log: Logger
 }
 
-/** The gate that the settings describe. */
+/** Creates the gate from the settings. */
 export async function openGate(
   settings: Settings,
   keeping: TokenKeeping,
@@ -70,20 +70,20 @@ export async function openGate(
 }
 
 /**
- * Where everybody may do everything, pages are kept out by the names that they reach the server by. An address that others
- * can reach has names that nobody told, unless `Http.Hosts` says them.
+ * Without authentication, Host names protect against DNS rebinding. Names of public addresses are unknown unless
+ * `Http.Hosts` lists them.
  */
 function hostsOf({ authentication, hosts, urls }: Settings): Hosts {
   if (authentication.enabled || (hosts.length === 0 && urls.some(isPublic))) return new Hosts(undefined)
   return new Hosts([...hosts, ...urls.flatMap(nameOf)])
 }
 
-/** As a Host has it. */
+/** In the syntax of a Host header. */
 function nameOf({ host }: Address): readonly string[] {
   return host === undefined ? [] : [host.includes(':') ? `[${host}]` : host]
 }
 
-/** What whoever runs the server should know before strangers find it out. */
+/** Warnings for the operator about insecure settings. */
 export function warningsOf({ authentication, urls }: Settings, isReadOnly = false): readonly string[] {
   const warnings: string[] = []
   if (!authentication.enabled && urls.some(isPublic)) {
@@ -116,7 +116,7 @@ async function keptSecret(files: Files, path: string, isGuest: boolean): Promise
   return secret
 }
 
-/** Undefined for anything but a whole list: one that is lost would let a token in again. */
+/** Undefined unless the list is complete: losing an entry would make a token valid again. */
 function parseRevocations(text: string): readonly Revocation[] | undefined {
   try {
     const list = JSON.parse(text) as unknown

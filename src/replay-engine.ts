@@ -15,15 +15,15 @@ import type { Settings } from './settings.ts'
 export interface Replay {
   /** A position or an ISO 8601 date-time. */
   readonly from: string
-  /** How many times as fast as it happened. */
+  /** The speed as a multiple of the recorded pace. */
   readonly speed: number
 }
 
 const READ_ONLY = 'This server plays what was recorded: nothing can be written to it.'
 
 /**
- * A journal for an engine whose present is the past: it begins with the state as it was, and moves on as it did. The journal is
- * checked, read and left as it is, and a server may be writing to it; what it writes is not played.
+ * A host whose present is the past: it begins with the state at `from`, and advances in recorded time. The journal is
+ * verified and read, but not changed; a server may be writing to it, and later events are not replayed.
  */
 export async function openReplayHost(
   settings: Pick<Settings, 'journal' | 'limits' | 'collections'>,
@@ -50,7 +50,7 @@ export async function openReplayHost(
   })
   views.replayed()
   if (id === undefined) throw new Refusal('NotFound', `There is no journal in ${settings.journal}.`)
-  // Where the clock was set back, what was recorded is later than now.
+  // If the clock was set back, recorded times may be later than now.
   const presentMs = (): number => Math.max(now().getTime(), latestMs)
   if ('ms' in begin && begin.ms > presentMs()) throw new Refusal('Invalid', `--from ${from} is in the future.`)
   const end = next.position - 1

@@ -14,11 +14,11 @@ import { type Address, DEFAULT_URL, parseHostAndPort, parseUrls } from './settin
 export interface Settings {
   /** The data file. */
   readonly file: string
-  /** The data file was not named: it is begun as a copy of the packaged sample. */
+  /** The data file was not named: it begins as a copy of the packaged sample. */
   readonly isSample: boolean
   /** The journal's directory. */
   readonly journal: string
-  /** Go on with a journal that does not fit the data file. */
+  /** Continue with a journal that does not fit the data file. */
   readonly acceptJournal: boolean
   readonly urls: readonly Address[]
   readonly common: Section<'Common'>
@@ -30,11 +30,11 @@ export interface Settings {
   }
   readonly authentication: AuthenticationSettings
   readonly cors: Section<'Cors'>
-  /** Of pages; empty for none. */
+  /** The policy of pages; empty for none. */
   readonly contentSecurityPolicy: string
-  /** Where a reverse proxy serves it: empty, or such as `/recollect`. */
+  /** The path below which a reverse proxy serves it: empty, or such as `/recollect`. */
   readonly basePath: string
-  /** Names that the server is reached by. */
+  /** Names by which the server is reached. */
   readonly hosts: readonly string[]
   /** The directory of static files; undefined: `wwwroot` in the working directory. */
   readonly staticFiles: string | undefined
@@ -46,13 +46,13 @@ export interface Settings {
   readonly compressAfter: number | 'off'
   /** The directory of the store that is built from the journal. */
   readonly store: string
-  /** When the store is compacted, in minutes since midnight; undefined: never. */
+  /** The hours in which the store is compacted, in minutes since midnight; undefined: never. */
   readonly compactAt: { readonly from: number; readonly until: number } | undefined
-  /** The journal is in a stream; undefined: it is in the directory. */
+  /** Set if the journal is in a stream; undefined: it is in the directory. */
   readonly cluster: ClusterSettings | undefined
   readonly simulation: SimulationSettings
   readonly log: Section<'Log'>
-  /** The settings that differ from their defaults, as a log may show them: without secrets. */
+  /** The settings that differ from their defaults, without secrets, for the log. */
   readonly nonDefaults: Readonly<Record<string, unknown>>
 }
 
@@ -64,7 +64,7 @@ export interface ClusterSettings {
   readonly credentials: string | undefined
 }
 
-/** All that is wrong with the flags, the environment and the configuration file. */
+/** All mistakes in the flags, the environment and the configuration file. */
 export class BadSettings extends Error {
   readonly mistakes: readonly string[]
 
@@ -77,22 +77,25 @@ export class BadSettings extends Error {
 
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** A path as seen from the working directory, made absolute. */
+  /** Resolves a path relative to the working directory. */
   readonly absolute: (path: string) => string
   /** The packaged appsettings.json. */
   readonly packagedSettings: string
-  /** The text of a file, undefined when there is none. */
+  /** The text of a file; undefined if it does not exist. */
   readonly readText: (path: string) => string | undefined
 }
 
 export const DEFAULT_FILE = 'data/datastore.json'
 
-/** Where a data file's journal is, unless it is named. */
+/** The default path of a data file's journal. */
 export function journalOf(file: string): string {
   return `${file.replace(/\.json$/i, '')}.journal`
 }
 
-/** Flag, then environment, then configuration file, then default. Throws BadSettings with every mistake; touches nothing. */
+/**
+ * Precedence: flag, environment, configuration file, default. Changes nothing.
+ * @throws {BadSettings} with every mistake.
+ */
 export function readSettings(flags: Flags, surroundings: Surroundings, mistakes: string[] = []): Settings {
   const { absolute } = surroundings
   const { values, schemas } = readSources(flags, surroundings, mistakes)
@@ -184,7 +187,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
   })
 }
 
-/** The values of all settings that are given anywhere. */
+/** The values of all settings from all sources. */
 function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[]) {
   const values = new Map<KeyName, unknown>()
   const schemas = new Map<string, JsonValue>()
@@ -206,7 +209,7 @@ function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[
   return { values, schemas }
 }
 
-/** `Limits.PageSize` is `pageSize` of its section, `Simulate.Delay.MinMs` is `minMs` of `Simulate.Delay`. */
+/** Turns `Limits.PageSize` into `pageSize`, and `Simulate.Delay.MinMs` into `minMs`. */
 function memberOf(name: KeyName): string {
   const member = name.slice(name.lastIndexOf('.') + 1)
   return member.charAt(0).toLowerCase() + member.slice(1)
@@ -227,7 +230,7 @@ function nonDefaultsOf(
   return shown
 }
 
-/** Masks the credentials in URLs, as those of NATS servers may have them. */
+/** Masks credentials in URLs, such as those of NATS servers. */
 function withoutPasswords(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPasswords)
   return typeof value === 'string' ? value.replace(/(^|\/\/)[^/\s]+@/g, '$1***@') : value
@@ -241,11 +244,11 @@ function addressesOf(flags: Flags, mistakes: string[]): readonly Address[] {
   return parseHostAndPort(host, port, mistakes)
 }
 
-/** What a NATS server takes as the name of a stream and of a subject. */
+/** Valid names of streams and subjects for NATS servers. */
 const STREAM_NAME = /^[\w-]{1,64}$/
 const SERVER = /^((nats|tls):\/\/)?[^/\s]+$/
 
-/** Reads where a stream is. */
+/** Parses the location of a stream. */
 export function clusterOf(
   servers: readonly string[],
   stream: string,
@@ -268,7 +271,7 @@ export function clusterOf(
   }
 }
 
-/** The named configuration file, else the one in the working directory, else the packaged one. */
+/** The named configuration file, or the one in the working directory, or the packaged one. */
 function configuration(surroundings: Surroundings, named: string | undefined, mistakes: string[]): Source {
   const { absolute, readText, packagedSettings } = surroundings
   const own = absolute(named ?? 'appsettings.json')

@@ -3,46 +3,46 @@ import type { Steps } from './steps.ts'
 
 export { atOnce, type Steps } from './steps.ts'
 
-/** A slice of all such work together holds the event loop no longer; what one step takes comes on top. */
+/** How long all work together blocks the event loop in one slice, plus the duration of one step. */
 const SLICE_MS = 5
-/** What can be done in this time is done at once, even if others wait. */
+/** Work that takes less time than this is completed synchronously, even if other work waits. */
 const SHORT_MS = 1
-/** So many works go on at a time, as each holds what it has found so far; the others wait unbegun. */
+/** Highest number of works in progress, since each holds its intermediate results; others wait. */
 const AT_ONCE = 8
 
-/** Who waits for a result, or does so no more: then its work need not go on. */
+/** The client of a result: when it is gone, the work stops. */
 export interface Asker {
   isGone(): boolean
-  /** Undefined: the work may go on for as long as it takes. */
+  /** Undefined: the work may take any time. */
   readonly limit?: Limit | undefined
 }
 
-/** How long work may go on once it was begun, and what it comes to then. */
+/** The highest duration of work, and the error after it. */
 export interface Limit {
   readonly seconds: number
   readonly refusal: () => Refusal
 }
 
-/** What work comes to that nobody waits for any more. */
+/** The error of work whose client is gone. */
 export function abandoned(): Refusal {
   return new Refusal('Invalid', 'The client went away before it was answered.')
 }
 
 interface Work {
-  /** False when it is done. */
+  /** False when it is complete. */
   readonly go: (until: number) => boolean
 }
 
 /**
- * Does long work in slices between which the event loop goes on. Works take turns, a slice for all of them a turn of
- * the loop, so that any number of them holds nobody longer than one.
+ * Runs long work in time slices, between which the event loop continues. All works share one slice per turn of the
+ * loop, so any number of them blocks it no longer than one.
  */
 export class Slices {
   readonly #now: () => number
   readonly #later: (slice: () => void) => void
   readonly #going: Work[] = []
   readonly #unbegun: (() => Work)[] = []
-  /** What was spent in this turn of the loop on works that were not done at once. */
+  /** Time spent in this turn of the loop on works that were not completed synchronously. */
   #triedMs = 0
 
   constructor(now: () => number = () => performance.now(), later: (slice: () => void) => void = setImmediate) {
@@ -51,8 +51,9 @@ export class Slices {
   }
 
   /**
-   * The result at once if that takes no longer than a slice. What `begin` returns may be dropped after a few steps, to be
-   * begun anew when there is room for it. Refuses what was not done at once when nobody waits for it.
+   * Returns the result synchronously if that takes no longer than a slice. The generator from `begin` may be dropped
+   * after a few steps, to start again when there is room for it. Rejects work that was not completed synchronously when
+   * its client is gone.
    */
   run<Result>(begin: () => Steps<Result>, asker?: Asker): Result | Promise<Result> {
     if (this.#triedMs >= SLICE_MS) return this.#tryLater(begin, asker)
@@ -71,7 +72,7 @@ export class Slices {
     return this.#wait(begin, asker)
   }
 
-  /** In the next turn, so that what is short need not wait for what is long, even if that came first. */
+  /** Runs in the next turn, so that short work need not wait for long work, even if that came first. */
   #tryLater<Result>(begin: () => Steps<Result>, asker?: Asker): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#later(() => {
@@ -124,7 +125,7 @@ export class Slices {
         do {
           const step = steps.next()
           if (!step.done) continue
-          // In a turn of its own, as what the result is for may take as long as a slice.
+          // In a turn of its own, as processing the result may take as long as a slice.
           this.#later(() => resolve(step.value))
           return false
         } while (this.#now() < until)

@@ -1,7 +1,7 @@
-/** Work in steps, none of which takes long. */
+/** Work in short steps: a generator that pauses after each. */
 export type Steps<Result> = Generator<undefined, Result>
 
-/** Does all steps at once: for work that may block the event loop. */
+/** Runs all steps at once, for work that may block the event loop. */
 export function atOnce<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const step = steps.next()

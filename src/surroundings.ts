@@ -19,13 +19,16 @@ export function packageVersion(): string {
   return (JSON.parse(readFileSync(packaged('package.json'), 'utf8')) as { version: string }).version
 }
 
-/** The directory that `Http.Static` names. @throws {BadSettings} when there is none. */
+/**
+ * The directory of `Http.Static`.
+ * @throws {BadSettings} when it does not exist.
+ */
 export function staticFilesOf({ staticFiles }: Settings): string | undefined {
   if (staticFiles === undefined || statSync(staticFiles, { throwIfNoEntry: false })?.isDirectory()) return staticFiles
   throw new BadSettings([`The directory of static files, ${staticFiles}, does not exist.`])
 }
 
-/** What differs between the program and a server in somebody else's process. */
+/** The differences between the program and a server inside another program. */
 export type Own = Pick<Surroundings, 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'> & {
   readonly log: Logger
 }

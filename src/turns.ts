@@ -1,4 +1,4 @@
-/** Lets so many at a time do something; the others wait, first come, first served. */
+/** A semaphore with a queue. */
 export class Turns {
   readonly #waiting: (() => void)[] = []
   #free: number

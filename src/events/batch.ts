@@ -3,29 +3,30 @@ import { type Draft, type Recorded, recordedOf } from './journal.ts'
 import type { Expected } from './record-format.ts'
 import { type EncodedLine, type EncodedRecord, encodeEvent, encodeWrite, encodingWrite } from './record-writer.ts'
 
-/** A write that is to be made durable. */
+/** A write to be made durable. */
 export interface Write {
   readonly draft: Draft
-  /** Its events as JSON; those of a large write are encoded as they are written. */
+  /** Its events as JSON; undefined for a large write, whose events are encoded while they are written. */
   readonly texts: readonly string[] | undefined
 }
 
 /**
- * Writes that become durable together, as lines of a segment: made once, in order. No generator closes over them: V8 gives
- * each one a hidden class among what is old, which keeps what it closes over until the next whole collection.
+ * Writes that become durable together, as lines of a segment, created once and in order. No generator closes over them:
+ * V8 gives each such closure a hidden class in the old generation, which keeps everything it refers to until the next
+ * full collection.
  */
 export class Batch {
-  /** Of the writes whose lines are made. */
+  /** The writes whose lines were created. */
   readonly recorded: Recorded[] = []
-  /** Where in the segment each record begins. */
+  /** The offset of each record in the segment. */
   readonly starts: (readonly [Position, number])[] = []
-  /** Of all its events. */
+  /** The time of all its events. */
   readonly time: string
   readonly #writes: readonly Write[]
   readonly #next: { position: Position; previous: string; readonly flush: Position }
   #end: number
 
-  /** `end` is where the segment ends so far. */
+  /** `end` is the current end of the segment. */
   constructor(writes: readonly Write[], { position, previous }: Expected, time: string, end: number) {
     this.#writes = writes
     this.time = time
@@ -33,12 +34,12 @@ export class Batch {
     this.#end = end
   }
 
-  /** What the record after those made so far begins with. */
+  /** The chain values of the next record. */
   get next(): Expected {
     return this.#next
   }
 
-  /** Where the segment ends after the lines made so far. */
+  /** The end of the segment after the lines created so far. */
   get end(): number {
     return this.#end
   }
@@ -48,7 +49,7 @@ export class Batch {
     return this.#writes.some(({ texts }) => !texts)
   }
 
-  /** Its lines; those of a large write are each made when it is asked for, so that they are never there all at once. */
+  /** Its lines. Those of a large write are created one by one, so that they are never in memory all at once. */
   lines(): Iterable<EncodedLine> {
     return this.isLarge ? this.#making() : [...this.#making()]
   }

@@ -3,13 +3,13 @@ import type { MarkedSegment } from './segment.ts'
 
 /** A journal whose length in bytes is known. */
 export interface Sized {
-  /** About how many bytes the journal has after the event at a position. */
+  /** Approximate number of bytes in the journal after the event at a position. */
   bytesAfter(position: Position): number
 }
 
 /**
- * Bytes that segments have after the event at a position, interpolated between indexed records.
- * @param next the position of the event after the last segment
+ * Bytes of segments after the event at a position, interpolated between indexed records.
+ * @param next The position of the event after the last segment.
  */
 export function bytesAfter(segments: readonly MarkedSegment[], next: Position, position: Position): number {
   let bytes = 0

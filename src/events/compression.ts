@@ -7,7 +7,7 @@ import { compressedPath, readMember } from './segment-text.ts'
 
 export interface CompressionOptions {
   readonly files: Files
-  /** How long after a segment was sealed it is compressed. */
+  /** Delay between sealing and compressing a segment. */
   readonly afterMs: number
   readonly schedule: (work: () => void, delayMs: number) => { cancel(): void }
   readonly log: {
@@ -16,7 +16,7 @@ export interface CompressionOptions {
   }
 }
 
-/** About how many bytes of text a member has. To read a record, one member is inflated. */
+/** Approximate bytes of text in a member. Reading a record inflates one member. */
 const MEMBER_BYTES = 64 * 1024
 const LEVEL = 6
 /** The rest after each member, as a multiple of the time that the member took: compression works a quarter of the time. */
@@ -31,12 +31,12 @@ export class Compression {
   readonly #options: CompressionOptions
   readonly #segments: readonly Segment[]
   readonly #timers = new Set<{ cancel(): void }>()
-  /** Segments before this one are to be compressed. */
+  /** Segments before this index are to be compressed. */
   #until = 0
   #going: Promise<void> | undefined
   #isEnding = false
 
-  /** @param segments of the journal, in order; all but the last one are sealed */
+  /** @param segments The journal's segments, in order; all but the last one are sealed. */
   constructor(segments: readonly Segment[], options: CompressionOptions) {
     this.#segments = segments
     this.#options = options
@@ -52,7 +52,7 @@ export class Compression {
     })
   }
 
-  /** Gives up what is not finished. */
+  /** Aborts incomplete work. */
   async end(): Promise<void> {
     this.#isEnding = true
     for (const timer of this.#timers) timer.cancel()
@@ -102,10 +102,10 @@ export class Compression {
 }
 
 /**
- * Replaces a segment's file by a compressed one: temporary name → fsync → compared with the original → rename → fsync of
- * the directory → the original removed. Until then, the original counts.
- * @param rest is waited for after each step, and told how many milliseconds it took; what it throws gives up
- * @returns bytes of the compressed file
+ * Replaces a segment's file by a compressed one: temporary name → fsync → compared with the original → rename → fsync
+ * of the directory → removal of the original. Until then, the original is used.
+ * @param rest Awaited after each step with its duration in milliseconds; throwing aborts.
+ * @returns The size of the compressed file.
  */
 export async function compressSegment(
   files: Files,
@@ -162,7 +162,7 @@ async function wholeLines(file: OpenFile, offset: number, size: number): Promise
   }
 }
 
-/** Reads the whole compressed file, as a reader does, and compares it with the original. */
+/** Reads the whole compressed file like a reader, and compares it with the original. */
 async function compare(
   files: Files,
   original: OpenFile,

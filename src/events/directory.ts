@@ -10,17 +10,17 @@ import { type Torn, walk } from './walk.ts'
 export interface DirectoryOptions {
   readonly files: Files
   readonly directory: string
-  /** The UUID of a journal that is begun here. */
+  /** The UUID for a new journal. */
   readonly newId: () => string
-  /** The directory's lock, if the caller has taken it; it is released when opening fails. */
+  /** The directory's lock, if the caller holds it; released if opening fails. */
   readonly lock?: JournalLock
-  /** Says, after that, from which mark of this journal on it is to be replayed, if not from its beginning. */
+  /** Called with the lock held; returns the mark from which to replay, or undefined for the beginning. */
   readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>
-  /** Gets every whole write that the journal already holds, in order, while it is opened. */
+  /** Gets every complete write of the journal, in order, while it is opened. */
   readonly replay: (recorded: Recorded) => void
 }
 
-/** What opening found at the journal's end and cut off; `kept` is the file with the cut bytes. */
+/** The torn tail that opening cut off; `kept` is the file with its bytes. */
 export interface Cut {
   readonly segment: string
   readonly offset: number
@@ -29,12 +29,12 @@ export interface Cut {
   readonly why: string
 }
 
-/** Whether the directory holds a journal already, or what is left of one: opening then says what is missing. */
+/** Whether the directory holds a journal or remains of one; opening then reports what is missing. */
 export async function journalExists(files: Files, directory: string): Promise<boolean> {
   return (await files.list(directory)).some(isSegment)
 }
 
-/** A directory of segments that is this process's, read to its end. */
+/** A locked directory of segments, read to its end. */
 export interface Opened {
   readonly id: string
   readonly lock: JournalLock
@@ -50,7 +50,7 @@ export interface JournalLock {
   release(): Promise<void>
 }
 
-/** Makes a journal's directory this process's. */
+/** Locks a journal's directory. */
 export async function lockDirectory(files: Files, directory: string): Promise<JournalLock> {
   await files.makeDirectory(directory)
   const lock = await files.lock(`${directory}/lock`)
@@ -64,7 +64,7 @@ export async function lockDirectory(files: Files, directory: string): Promise<Jo
   }
 }
 
-/** Locks, checks and replays a directory; begins it when it is empty. */
+/** Locks, verifies and replays a directory; starts a journal if it is empty. */
 export async function openDirectory(options: DirectoryOptions): Promise<Opened> {
   const { files, directory, newId, resume, replay } = options
   const lock = options.lock ?? (await lockDirectory(files, directory))
@@ -89,7 +89,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<Opened> 
   }
 }
 
-/** Keeps the bytes that are to be cut off, durably, beside the segment. */
+/** Saves the bytes to be cut off durably beside the segment. */
 async function cutOff(files: Files, torn: Torn): Promise<Cut> {
   let kept = `${torn.segment.path}.torn-${torn.offset}`
   for (let again = 2; await files.stat(kept); again++) kept = `${torn.segment.path}.torn-${torn.offset}-${again}`
@@ -98,7 +98,7 @@ async function cutOff(files: Files, torn: Torn): Promise<Cut> {
   return { segment: torn.segment.path, offset: torn.offset, bytes: torn.bytes.length, kept, why: torn.why }
 }
 
-/** temporary name → header → fsync → rename → fsync of the directory: a segment has its header or is not there. */
+/** temporary name → header → fsync → rename → fsync of the directory: a segment without header does not exist. */
 export async function beginSegment(files: Files, directory: string, journal: string, next: Expected): Promise<Segment> {
   const path = `${directory}/${segmentName(next.position)}`
   const previous = next.position === 1 ? NO_PREVIOUS : next.previous

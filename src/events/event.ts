@@ -1,23 +1,23 @@
 import type { Document } from '../json/document.ts'
 
-/** The place of an event in the journal: 1, 2, 3… without gaps; 0 is before the first. */
+/** The number of an event in the journal: 1, 2, 3… without gaps; 0 is before the first. */
 export type Position = number
 
-/** An item's identifier as stored; `String(id)` is its key, by which it is found. */
+/** An item's identifier as stored; `String(id)` is its key. */
 export type ItemId = string | number
 
 interface OfItem {
   readonly collection: string
   readonly id: ItemId
-  /** How many events the item has had, this one included; it goes on after a deletion. */
+  /** The number of the item's events including this one; continues after a deletion. */
   readonly revision: number
-  /** The position of the item's previous event, 0 for none. */
+  /** The position of the item's previous event, 0 if there is none. */
   readonly prior: Position
 }
 
 /**
- * What happened to an item. A fact, in the past tense, holding the outcome of the
- * decision: replay applies it and never decides again.
+ * A change of an item, in the past tense. It holds the result of the decision, so that replay applies it without
+ * deciding again.
  */
 export type ItemEvent =
   | (OfItem & {
@@ -27,12 +27,12 @@ export type ItemEvent =
   | (OfItem & { readonly type: 'ItemDeleted' | 'ObjectDeleted' })
 
 /**
- * The id of a single object. An object is a collection of this one item, whose JSON has no id; it exists from `ObjectCreated`
- * to `ObjectDeleted`. The items of any other collection have an id that is not empty.
+ * The id of a single object: a collection of this one item, whose JSON has no id. It exists from `ObjectCreated` to
+ * `ObjectDeleted`. Items of other collections never have an empty id.
  */
 export const OBJECT_ID = ''
 
-/** What happened to a collection as a whole. Its items' deletions come before its removal. */
+/** A change of a whole collection. The deletions of its items come before its removal. */
 export type CollectionEvent =
   | { readonly type: 'CollectionCreated' | 'CollectionRemoved'; readonly collection: string }
   | { readonly type: 'CollectionOrdered'; readonly collection: string; readonly ids: readonly ItemId[] }
@@ -66,7 +66,7 @@ export function isCreation({ type }: DomainEvent): boolean {
   return type === 'ItemCreated' || type === 'ObjectCreated'
 }
 
-/** Whether there is such a collection after an event; undefined of one that does not change that. */
+/** Whether the collection exists after an event; undefined if the event does not change that. */
 export function existsAfter({ type }: DomainEvent): boolean | undefined {
   if (type === 'CollectionCreated' || type === 'ObjectCreated') return true
   return type === 'CollectionRemoved' || type === 'ObjectDeleted' ? false : undefined

@@ -11,11 +11,11 @@ import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
 export interface FileJournalOptions extends SegmentLogOptions {
   readonly now: () => Date
-  /** The journal can no longer tell what the disk holds: the process must end. */
+  /** Called when the content of the disk is unknown: the process must end. */
   readonly failed: (error: unknown) => void
-  /** Whether so many events, of so many bytes together, have room where they are read from; else they are refused as on a full disk. */
+  /** Whether the store has room for so many events of so many bytes; otherwise writes fail like on a full disk. */
   readonly hasRoom?: (events: number, bytes: number) => boolean
-  /** Waited for when writes are durable, before anybody is told of them. */
+  /** Called with durable writes, and awaited before followers see them. */
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
 }
 
@@ -24,7 +24,7 @@ interface Waiting extends Write {
   readonly reject: (error: unknown) => void
 }
 
-/** Writes that are durable, and that nobody was told of yet. */
+/** Writes that are durable and not published yet. */
 interface Flushed {
   readonly writes: readonly Waiting[]
   readonly batch: Batch
@@ -34,22 +34,25 @@ const DISK_FULL = 'The disk is full. Nothing was stored; reading goes on.'
 const STORED_UNSEEN =
   'The disk became full. The journal has the write, and it will be seen when there is room. Sent again without its Idempotency-Key, it would happen twice.'
 const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
-/** How often it is asked, while writes wait for room, whether there is some. */
+/** How often to check for space while writes wait for it. */
 const LOOK_MS = 500
-/** So long a full disk is reported; without that, whoever waits for the report to end before writing waits for ever. */
+/**
+ * How long a full disk is reported. Without a limit, clients that wait for the report to end before they write would
+ * wait for ever.
+ */
 const FULL_MS = 5000
 
-/** The journal in a directory of segments: docs/journal.md has the format and the rules. */
+/** The journal in a directory of segments; docs/journal.md describes the format and the rules. */
 export class FileJournal extends SegmentLog implements Journal, Sized {
   readonly figures = new JournalFigures()
   readonly #options: FileJournalOptions
   #head: Position
   #accepted: Position
   #queue: Waiting[] = []
-  /** The writes of the flush that is running, or ran last. */
+  /** The writes of the current or last flush. */
   #taken: readonly Waiting[] = []
   #flushing: Promise<void> | undefined
-  /** When writes may be tried again after the disk was full or no file could be opened, as far as others are told; they always are. */
+  /** When a full disk or missing descriptors are no longer reported. Writes are attempted in any case. */
   #fullUntil = 0
   #unusable: Refusal | undefined
   readonly #followers: ((recorded: Recorded) => void)[] = []
@@ -78,8 +81,8 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   /**
-   * Appends made while a flush is running share the next one. A failed sync fails every later append: after
-   * it nobody knows what the disk holds, so only reopening may go on.
+   * Appends during a flush share the next one. After a failed sync every later append fails: the content of the disk is
+   * unknown until the journal is opened again.
    */
   append(draft: Draft): Promise<Recorded> {
     if (this.#unusable) return Promise.reject(this.#unusable)
@@ -100,14 +103,14 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   async #flushAll(): Promise<void> {
-    // The requests that the event loop reads in one turn share the first flush.
+    // Requests of one turn of the event loop share the first flush.
     await new Promise<void>((resolve) => setImmediate(resolve))
     let flushed: Flushed | undefined
     while (flushed || this.#queue.length > 0) {
       if (flushed) this.#keep(flushed)
       const writes = this.#take()
       this.#taken = writes
-      // The disk has something to do while those before are told of.
+      // The next flush runs while the previous batch is published.
       const flushing = writes.length > 0 ? this.#flush(writes) : undefined
       if (flushed) await this.#publish(flushed)
       flushed = await flushing
@@ -115,13 +118,13 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     this.#flushing = undefined
   }
 
-  /** What is flushed together; a large write is flushed alone. */
+  /** The writes of the next flush; a large write is flushed alone. */
   #take(): readonly Waiting[] {
     const large = this.#queue.findIndex(({ texts }) => !texts)
     return this.#queue.splice(0, large < 0 ? this.#queue.length : Math.max(1, large))
   }
 
-  /** Undefined when they were refused. */
+  /** Undefined if they failed. */
   async #flush(writes: readonly Waiting[]): Promise<Flushed | undefined> {
     try {
       this.#checkRoom(writes)
@@ -145,8 +148,8 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   /**
-   * Waits until readers see a batch. While the disk is too full for that, its writers are answered with 504 and those
-   * behind them with 507, instead of waiting for room.
+   * Waits until readers see a batch. If the disk is too full for that, its writes fail with 504 and later ones with
+   * 507.
    */
   async #withRoom(writes: readonly Waiting[], projected: Promise<void>): Promise<void> {
     const looking = setInterval(() => {
@@ -170,7 +173,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     return this.#options.hasRoom?.(events, bytes) ?? true
   }
 
-  /** What is durable must be readable, too. */
+  /** Durable events must be readable as well. */
   #checkRoom(writes: readonly Waiting[]): void {
     let events = 0
     let bytes = 0
@@ -190,7 +193,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 
   async #publish({ writes, batch: { recorded } }: Flushed): Promise<void> {
     if (this.#unusable) {
-      // While they were flushed, those before could not be told of.
+      // The previous batch could not be published meanwhile.
       for (const { reject } of writes) reject(this.#unusable)
       return
     }
@@ -210,9 +213,9 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     for (const [index, { resolve }] of writes.entries()) resolve(recorded[index] as Recorded)
   }
 
-  /** Nothing of the batch, nor of what was decided on it, is kept. */
+  /** Rejects a batch and everything decided on top of it. */
   async #refuse(batch: readonly Waiting[], error: unknown): Promise<void> {
-    // Without a descriptor no file of a new segment was opened: nothing of the batch was written.
+    // Without a descriptor no file of a new segment was opened, so nothing of the batch was written.
     const isShortOfFiles = isOutOfDescriptors(error)
     if (!isShortOfFiles && !isOutOfSpace(error)) {
       this.#fail(batch, error)
@@ -261,10 +264,10 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
 }
 
 const WRITE_BYTES = 1024 * 1024
-/** Less than most of its lines have, as each is made when it is asked for: others have a turn after every one. */
+/** Smaller than most lines of a large write, so that it yields after each of them. */
 const LARGE_WRITE_BYTES = 256 * 1024
 
-/** Writes the lines one behind the other, durably; so many bytes of them together, but never copies all of a large write. */
+/** Writes lines durably, several at once, without copying all lines of a large write. */
 async function writeLines(
   file: OpenFile,
   lines: Iterable<EncodedLine>,
@@ -288,12 +291,12 @@ async function writeLines(
   if (size > 0) await write()
 }
 
-/** Who takes only a part each time has no room for the whole. */
+/** After this many partial writes the disk counts as full. */
 const MOST_ATTEMPTS = 10
 
 /**
- * Writes whole records, durably. What was taken of them in part is taken back first: were it left, a loss of power
- * while the rest is written could leave zeros in the middle of a record, which is no torn end.
+ * Writes complete records durably. Cuts back partial writes first: otherwise a power loss during the rest could leave
+ * zeros in the middle of a record, which is not a torn tail.
  */
 async function writeWhole(file: OpenFile, bytes: Buffer, offset: number): Promise<void> {
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {

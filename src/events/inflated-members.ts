@@ -9,7 +9,7 @@ export class InflatedMembers {
   #next = 0
   #bytes = 0
 
-  /** @param most bytes of text */
+  /** @param most The size of the cache in bytes of text. */
   constructor(most = 8 * 1024 * 1024) {
     this.#most = most
   }

@@ -3,14 +3,14 @@ import { Distribution } from '../measures.ts'
 const FLUSH_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const FLUSH_WRITES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 
-/** What a journal has done since it was opened. */
+/** Metrics of a journal since it was opened. */
 export class JournalFigures {
   events = 0
   bytes = 0
-  /** From the first byte written until all of a flush was durable. */
+  /** Duration of a flush. */
   readonly flushSeconds = new Distribution(FLUSH_SECONDS)
-  /** Writes that shared a flush. */
+  /** Writes per flush. */
   readonly flushWrites = new Distribution(FLUSH_WRITES)
-  /** Writes that there was no space for. */
+  /** Writes that failed for lack of space. */
   refusedForSpace = 0
 }

@@ -1,13 +1,13 @@
 import type { List } from '../long-list.ts'
 import type { DomainEvent, Position } from './event.ts'
 
-/** Who wrote, and how a retry of the same request is known. */
+/** The writer of a write, and the identity of its request. */
 export interface Origin {
   readonly actor: string
   readonly requestId: string
   /** The client's Idempotency-Key. */
   readonly key?: string
-  /** SHA-256 of the request that the key came with, to tell a retry from another request. */
+  /** SHA-256 of the request with the key, to tell a retry from another request. */
   readonly request?: string
 }
 
@@ -29,25 +29,28 @@ export interface Draft extends Origin {
   readonly events: List<DomainEvent>
 }
 
-/** Events as the journal holds them: those of one write, or a part of them. */
+/** Durable events: those of one write, or a part of them. */
 export interface Recorded extends Origin {
-  /** Of the first event. */
+  /** Position of the first event. */
   readonly position: Position
-  /** ISO 8601, UTC, milliseconds. Never earlier than that of the event before; positions order, times do not. */
+  /**
+   * ISO 8601, UTC, milliseconds. Never earlier than that of the previous event; positions define the order, times do
+   * not.
+   */
   readonly time: string
   readonly events: List<DomainEvent>
 }
 
-/** A draft as it becomes durable. */
+/** A draft with its time. */
 export function recordedOf({ expected, actor, requestId, key, request, events }: Draft, time: string): Recorded {
   const position = expected
   if (key === undefined) return { position, time, actor, requestId, events }
   return { position, time, actor, requestId, key, ...(request !== undefined && { request }), events }
 }
 
-/** A write of more events, or that puts more items in order, is made and followed in slices, */
+/** A write with more events, or that reorders more items, is processed in steps. */
 export const MANY_EVENTS = 2048
-/** and so is one of several items that have more characters together. */
+/** The same holds for a write of several items with more characters in total. */
 const MANY_CHARACTERS = 2 * 1024 * 1024
 
 export function isLarge(events: List<DomainEvent>): boolean {
@@ -70,28 +73,29 @@ export function lastPosition(recorded: Recorded): Position {
   return recorded.position + recorded.events.length - 1
 }
 
-/** An append-only log of events. It promises no more than a distributed log can. */
+/** An append-only log of events. Its guarantees are those that a distributed log can give. */
 export interface Journal {
-  /** UUID, given once, when the journal is begun. */
+  /** The UUID of the journal. */
   readonly id: string
   /** The position of the last durable event. */
   readonly head: Position
-  /** False for a few seconds after a write was refused for want of space; false for good after a failed sync. */
+  /** False for a few seconds after a write failed for lack of space; false for good after a failed sync. */
   readonly writable: boolean
   /**
-   * Resolves when the events are durable and every follower has had them. Refused as Unavailable when `expected`
-   * is not the next position, which means that the write was decided on one that failed.
+   * Resolves when the events are durable and every follower has seen them.
+   * @throws {Refusal} `Unavailable` when `expected` is not the next position: the write was decided on top of a failed
+   * one.
    */
   append(draft: Draft): Promise<Recorded>
   /** The durable events from one position up to another (both inclusive), in order. */
   read(from: Position, to?: Position): AsyncIterable<Recorded>
-  /** Calls with every write, whole, in order, once, as soon as it is durable. */
+  /** Calls back with every complete write, in order, once, as soon as it is durable. */
   follow(follower: (recorded: Recorded) => void): void
-  /** Waits for what was accepted, then lets go of the journal. */
+  /** Waits for accepted writes, then closes the journal. */
   close(): Promise<void>
 }
 
-/** The events of a record that lie between two positions, both inclusive. */
+/** The events of a record between two positions, both inclusive. */
 export function slice<R extends Recorded>(recorded: R, from: Position, to: Position): R {
   if (recorded.position >= from && lastPosition(recorded) <= to) return recorded
   const first = Math.max(recorded.position, from)
@@ -99,7 +103,7 @@ export function slice<R extends Recorded>(recorded: R, from: Position, to: Posit
   return { ...recorded, position: first, events }
 }
 
-/** `time = max(last time, now)`: a clock that is set back does not turn the journal's times round. */
+/** `time = max(last time, now)`: times never decrease, even if the clock is set back. */
 export function nextTime(last: string, now: Date): string {
   const time = now.toISOString()
   return time > last ? time : last

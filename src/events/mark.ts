@@ -7,25 +7,25 @@ import { type MarkedSegment, segmentName } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
 /**
- * A place in a journal between two writes, and all that must be known to read on from there. It is about durable
- * events alone.
+ * A position in a journal between two writes, with the data to continue reading from there. It covers durable events
+ * only.
  */
 export interface Mark {
   /** The journal's UUID. */
   readonly journal: string
-  /** What the next record must carry. */
+  /** The chain values of the next record. */
   readonly next: Expected
-  /** Of the last event. */
+  /** Time of the last event. */
   readonly time: string
-  /** Where the last record begins, in the last segment. */
+  /** Offset of the last record in the last segment. */
   readonly lastOffset: number
-  /** All segments; the last one reaches up to the mark. */
+  /** All segments; the last one only up to the mark. */
   readonly segments: readonly MarkedSegment[]
 }
 
 /**
- * The mark behind the last record of segments that are written to, to be used at once; undefined when the last one has no
- * record yet.
+ * The mark after the last record of segments that are still written to, valid until the next write; undefined if the
+ * last one has no record yet.
  */
 export function markOf(
   segments: readonly MarkedSegment[],
@@ -38,9 +38,8 @@ export function markOf(
 const HEADER_BYTES = 4096
 
 /**
- * Why the journal in a directory is not the one that was marked, or no longer has all that was marked; undefined
- * when it is. It looks at the segments' names, sizes and headers and at the last record before the mark, not at what
- * lies between.
+ * The reason why the journal in a directory is not the marked one, or lacks marked data; undefined if it matches.
+ * Checks the segments' names, sizes and headers and the last record before the mark, not what lies between.
  */
 export async function whyNotMarked(files: Files, directory: string, mark: Mark): Promise<string | undefined> {
   for (const [index, { first, size }] of mark.segments.entries()) {

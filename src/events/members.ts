@@ -3,17 +3,17 @@ import { type OpenFile, readFully } from '../files/files.ts'
 
 /** A gzip member of a compressed segment. */
 export interface Member {
-  /** Where it begins in the file, and how many bytes it has there. */
+  /** Its offset and length in the file. */
   readonly offset: number
   readonly length: number
-  /** Where its text begins in the segment's text, and how many bytes that has. */
+  /** The offset and length of its text in the segment's text. */
   readonly textOffset: number
   readonly textLength: number
   /** crc32 of its bytes in the file. */
   readonly crc: number
 }
 
-/** The header of an empty gzip member with an extra field (RFC 1952): no time, no flags of the compressor, unknown system. */
+/** The header of an empty gzip member with an extra field (RFC 1952): no time, no compressor flags, unknown system. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255])
 /** An empty deflate block, and the crc32 and the length of no bytes. */
 const NOTHING = Buffer.from([3, 0, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -25,9 +25,9 @@ const TABLE_ROWS = 5000
 const FOOTER_BYTES = AROUND_BYTES + 20
 
 /**
- * Where each member of a compressed segment is. The segment ends with it: empty gzip members whose extra fields hold the
- * table (subfield RT, at most 5,000 rows each: bytes in the file, bytes of text and crc32 of the member), and a last one
- * (subfield RF: number of members, bytes of text, bytes of all members, crc32 of the rows). Integers are little-endian.
+ * The table of the members of a compressed segment. It is stored at the end, in the extra fields of empty gzip members:
+ * subfields RT with at most 5,000 rows each (bytes in the file, bytes of text and crc32 of the member), and a last
+ * subfield RF (number of members, bytes of text, bytes of all members, crc32 of the rows). Integers are little-endian.
  */
 export class MemberTable {
   readonly #ends: number[] = []
@@ -53,7 +53,7 @@ export class MemberTable {
     return this.#ends.at(-1) ?? 0
   }
 
-  /** The member that holds this byte of the text; undefined behind the end. */
+  /** The member with this byte of the text; undefined beyond the end. */
   at(textOffset: number): Member | undefined {
     let low = 0
     let high = this.#textEnds.length
@@ -93,7 +93,7 @@ export class MemberTable {
     return Buffer.concat([...parts, emptyMember('RF', footer)])
   }
 
-  /** The table at the end of a file; undefined when any byte of it is damaged. */
+  /** The table at the end of a file; undefined if any byte of it is damaged. */
   static async read(file: OpenFile): Promise<MemberTable | undefined> {
     const size = await file.size()
     if (size < FOOTER_BYTES) return undefined

@@ -2,7 +2,7 @@ import { Refusal } from '../errors.ts'
 import type { Sized } from './bytes-after.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf, slice } from './journal.ts'
 
-/** A journal that lives as long as the process: for tests and for trying things out. */
+/** A journal in memory, for tests and experiments. */
 export function memoryJournal(
   id: string,
   now: () => Date,
@@ -48,7 +48,7 @@ export function memoryJournal(
         if (lastPosition(recorded) >= from) yield slice(recorded, from, to)
       }
     },
-    /** None are written. */
+    /** It has no bytes. */
     bytesAfter: () => 0,
     follow(follower) {
       followers.push(follower)

@@ -9,19 +9,19 @@ import { readSegments, readWrites } from './segment-reader.ts'
 export interface PlayedJournalOptions {
   readonly files: Files
   readonly id: string
-  /** As they were walked: what is appended to them later is none of this journal's. */
+  /** The segments as they were at the start: later events are not replayed. */
   readonly segments: readonly Segment[]
-  /** The position that it begins with. */
+  /** The initial position. */
   readonly head: Position
-  /** The last position that there will be. */
+  /** The last position. */
   readonly end: Position
-  /** Waited for before anybody is told of writes. */
+  /** Awaited before followers see writes. */
   readonly project: (batch: readonly Recorded[]) => void | Promise<void>
 }
 
 /**
- * What was recorded, coming to be once more: it holds the events up to a head that moves on to the end. It takes no
- * lock and writes nothing, so that a server may have the same journal open.
+ * A journal that replays recorded events: its head advances to the end. It takes no lock and writes nothing, so a
+ * server may have the same journal open.
  */
 export class PlayedJournal implements Journal {
   readonly id: string
@@ -44,7 +44,10 @@ export class PlayedJournal implements Journal {
     return this.#head
   }
 
-  /** Brings one write after the other, each when `reach` has resolved for its time; resolves at the end, or when it is closed. */
+  /**
+   * Replays one write after the other, each after `reach` has resolved for its time; resolves at the end, or when it is
+   * closed.
+   */
   async play(reach: (time: string) => Promise<void>): Promise<void> {
     const { files, segments } = this.#options
     for await (const write of readWrites(files, segments, this.#head + 1, this.end)) {

@@ -7,7 +7,7 @@ import type { JournalRecord } from './record-format.ts'
 const EVENTS = Buffer.from(',"events":[')
 const ITEM = Buffer.from(',"item":{')
 const NEXT_EVENT = Buffer.from('},{"type":"')
-/** Of item, event, events and record. */
+/** Closes item, event, events and record. */
 const CLOSE = Buffer.from('}}]}')
 const COMMA = 0x2c
 const QUOTE = 0x22
@@ -18,18 +18,18 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
 /**
- * The fields of a record whose bytes, from `start` up to its closing brace, are known to be right. The items are
- * cut out and not parsed: replay keeps their texts, and parsing them is most of what it would cost. What does not
- * look as `encodeWrite` makes it is parsed as a whole.
+ * Decodes a record whose bytes, from `start` up to its closing brace, are verified. Items are extracted as text and not
+ * parsed, which saves most of the time of a replay. Records in another format than that of `encodeWrite` are parsed as
+ * a whole.
  *
- * A quotation mark within JSON text is always escaped, so that what is searched for cannot be a part of a value.
+ * Quotes within JSON text are always escaped, so the searched texts cannot be part of a value.
  */
 export function decodeRecord(bytes: Buffer, start: number, end: number): JournalRecord {
   const record = bytes.subarray(start, end)
   return decodeOne(record) ?? decodeSeveral(record) ?? decodeAny(record)
 }
 
-/** A record of a single event with an item, as most are. */
+/** A record of a single event with an item, the most frequent kind. */
 function decodeOne(record: Buffer): JournalRecord | undefined {
   const item = record.indexOf(ITEM)
   if (item < 0 || record.indexOf(NEXT_EVENT) >= 0 || record.indexOf(CLOSE, record.length - CLOSE.length) < 0)
@@ -57,13 +57,13 @@ function withDocument(event: DomainEvent): DomainEvent {
   return 'item' in event ? { ...event, item: Document.of(event.item as unknown as JsonObject) } : event
 }
 
-/** Undefined when they do not look as they are written: each item is the last member of its event. */
+/** Undefined if they are in another format: each item must be the last member of its event. */
 function decodeEvents(record: Buffer, start: number, end: number): readonly DomainEvent[] | undefined {
   const events: DomainEvent[] = []
   let item = record.indexOf(ITEM, start)
   for (let at = start; record[at] === OPEN_BRACE; at++) {
     if (item >= 0 && item < at) item = record.indexOf(ITEM, at)
-    // An event that ends before any item begins has none.
+    // An event that ends before the next item begins has no item.
     const next = endOf(record, at, item < 0 ? end : item)
     if (next !== undefined) {
       events.push(JSON.parse(record.toString('utf8', at, next)))
@@ -83,7 +83,7 @@ function decodeEvents(record: Buffer, start: number, end: number): readonly Doma
   return undefined
 }
 
-/** After the object that begins at `start`; undefined when it does not end before `limit`. */
+/** The offset after the object that begins at `start`; undefined if it does not end before `limit`. */
 function endOf(bytes: Buffer, start: number, limit: number): number | undefined {
   let depth = 0
   for (let at = start; at < limit; at++) {

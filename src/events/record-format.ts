@@ -15,15 +15,15 @@ export const NO_PREVIOUS = '00000000'
 
 export interface JournalRecord extends Recorded {
   readonly events: readonly DomainEvent[]
-  /** The crc32 of the record before, 8 hex digits. */
+  /** The crc32 of the previous record, 8 hex digits. */
   readonly previous: string
-  /** The first position of the write batch that the record was synced with. */
+  /** The first position of the write batch with which the record was synced. */
   readonly flush: Position
-  /** The write goes on in the next record. */
+  /** The write continues in the next record. */
   readonly more?: true
 }
 
-/** What the next record must carry. */
+/** The chain values of a record. */
 export interface Expected {
   readonly position: Position
   readonly previous: string
@@ -41,7 +41,7 @@ export interface SegmentHeader {
   readonly previous: string
 }
 
-/** How each line begins. */
+/** The beginning of each line. */
 export const OPENING = '{"frame":"'
 /** Hex digits of a frame. */
 export const DIGITS = 24

@@ -135,10 +135,10 @@ export class LineReader {
   }
 }
 
-/** What the frame at an offset says: whole and right, cut off by the end of the bytes, or damaged. */
+/** The result of checking a frame: valid, cut off by the end of the bytes, or damaged. */
 export type Frame = WholeFrame | { readonly kind: 'cut' } | { readonly kind: 'damaged'; readonly end?: number }
 
-/** The crc32 of a line's rest, where that begins in the bytes, and where the line ends. */
+/** The crc32 of a line's rest, the offset where the rest begins, and the end of the line. */
 export interface WholeFrame {
   readonly kind: 'whole'
   readonly crc: string
@@ -177,7 +177,7 @@ function spells(bytes: Buffer, offset: number, text: string): boolean {
   return true
 }
 
-/** The number that 8 lower-case hex digits make; undefined when they are none. */
+/** Parses 8 lower-case hex digits; undefined if they are not. */
 function hexAt(bytes: Buffer, offset: number): number | undefined {
   let value = 0
   for (let at = offset; at < offset + 8; at++) {
@@ -191,7 +191,7 @@ function hexAt(bytes: Buffer, offset: number): number | undefined {
 
 const POSITION = '"position":'
 
-/** The position of the record that begins at an offset, without a look at its frame; undefined where none can be made out. */
+/** The position of the record at an offset, without checking its frame; undefined if it cannot be read. */
 function positionAt(bytes: Buffer, offset: number): Position | undefined {
   const digits = offset + PREFIX_BYTES + POSITION.length
   if (digits >= bytes.length || !spells(bytes, offset + PREFIX_BYTES, POSITION)) return undefined
@@ -204,7 +204,10 @@ function positionAt(bytes: Buffer, offset: number): Position | undefined {
   return undefined
 }
 
-/** The fields of a line whose frame is whole; an unknown format or event type is refused. */
+/**
+ * Parses a line with a valid frame.
+ * @throws {Corruption} for an unknown format or event type.
+ */
 export function parseRecord(bytes: Buffer, whole: Pick<WholeFrame, 'start' | 'end'>): JournalRecord {
   const record = decodeRecord(bytes, whole.start, whole.end - 1)
   for (const { type } of record.events) {

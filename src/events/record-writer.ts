@@ -4,7 +4,7 @@ import type { DomainEvent, Position } from './event.ts'
 import type { Origin } from './journal.ts'
 import { NEWLINE, OPENING, PREFIX_BYTES, RECORD_BYTES, type SegmentHeader } from './record-format.ts'
 
-/** A line as it is written. */
+/** An encoded line. */
 export interface EncodedLine {
   readonly bytes: Buffer
   /** crc32 of the rest, 8 hex digits. */
@@ -16,7 +16,7 @@ export interface EncodedRecord extends EncodedLine {
   readonly position: Position
 }
 
-/** Frames a JSON object's text. */
+/** Adds the frame to the text of a JSON object. */
 export function frame(json: string): EncodedLine {
   return framed(json.slice(1))
 }
@@ -33,10 +33,10 @@ function framed(rest: string): EncodedLine {
   return { bytes, crc }
 }
 
-/** Of each byte, as `padStart` of every number costs more than the checksum that it spells. */
+/** Lookup table by byte, since `padStart` costs more than the checksum itself. */
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
-/** Of 32 bits. */
+/** Formats 32 bits as 8 hex digits. */
 function hex(value: number): string {
   const high = `${HEX[value >>> 24]}${HEX[(value >>> 16) & 0xff]}`
   return `${high}${HEX[(value >>> 8) & 0xff]}${HEX[value & 0xff]}`
@@ -53,7 +53,7 @@ export interface RecordStart {
   readonly time: string
 }
 
-/** An event as the journal has it; an item's text as it is, which is not made a second time. */
+/** Encodes an event; reuses the text of its item. */
 export function encodeEvent(event: DomainEvent): string {
   if (!('item' in event)) return JSON.stringify(event)
   const { type, collection, id, revision, prior, item } = event
@@ -67,7 +67,7 @@ export function encodeEvents(events: Iterable<DomainEvent>): readonly string[] {
   return texts
 }
 
-/** One write as lines, each knowing the one before; `texts` are its events as JSON. */
+/** Encodes one write as chained lines; `texts` are its events as JSON. */
 export function encodeWrite(
   start: RecordStart,
   origin: Origin,
@@ -79,7 +79,7 @@ export function encodeWrite(
   return [...encodingWrite(start, origin, texts, recordBytes)]
 }
 
-/** The same of very many events: no more is there at a time than a line, of at most so many bytes of events, takes. */
+/** `encodeWrite` for very many events: holds one line at a time, with a limited number of bytes. */
 export function* encodingWrite(
   start: RecordStart,
   origin: Origin,

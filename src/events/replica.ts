@@ -5,22 +5,21 @@ import type { Expected } from './record-format.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
 export interface ReplicaOptions extends Omit<SegmentLogOptions, 'newId'> {
-  /** The UUID of the journal that is copied. */
+  /** The UUID of the copied journal. */
   readonly id: string
 }
 
-/** Lines as the journal has them, and what follows them. */
+/** Lines of the journal, and the chain values that follow. */
 export interface Copied {
   readonly lines: readonly { readonly bytes: Uint8Array; readonly position: Position }[]
   readonly next: Expected
-  /** Of the last event. */
+  /** Time of the last event. */
   readonly time: string
 }
 
 /**
- * A copy of a journal that is kept elsewhere: a directory of segments like any journal's (docs/journal.md), line by
- * line what the original holds. It is not what is promised, so that nothing waits for its sync: what a crash
- * takes is copied again.
+ * A copy of a journal that is stored elsewhere: a directory of segments like any other (docs/journal.md), with the same
+ * lines as the original. Its writes are not synced: what a crash loses is copied again.
  */
 export class Replica extends SegmentLog {
   static async open(options: ReplicaOptions): Promise<Replica> {
@@ -28,10 +27,10 @@ export class Replica extends SegmentLog {
     return new Replica(own, await openDirectory(own))
   }
 
-  /** Whole writes, the next ones. One at a time. */
+  /** Appends complete writes. One call at a time. */
   async write({ lines, next, time }: Copied): Promise<void> {
     if (this.isFull) {
-      // A segment that others follow must be whole after any crash.
+      // A segment with a successor must be complete after any crash.
       await this.file.sync()
       await this.beginSegment('edit')
     }

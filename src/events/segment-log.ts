@@ -12,13 +12,13 @@ import { readSegments } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
 
 export interface SegmentLogOptions extends DirectoryOptions {
-  /** A new segment is begun when one has reached this size. */
+  /** The size at which a new segment begins. */
   readonly segmentBytes: number
   /** How sealed segments are compressed; undefined: they stay plain. */
   readonly compress?: Omit<CompressionOptions, 'files'>
 }
 
-/** A segment's file. */
+/** The file of a segment. */
 export interface SegmentStatus {
   readonly first: Position
   /** Bytes of the file. */
@@ -39,7 +39,7 @@ export class SegmentLog {
   #file: OpenFile
   #next: Expected
   #time: string
-  /** Where the last record begins, in the last segment; undefined while that has none. */
+  /** Offset of the last record in the last segment; undefined while that has none. */
   #lastOffset: number | undefined
 
   protected constructor(options: SegmentLogOptions, { id, cut, lock, segments, file, next, time, lastOffset }: Opened) {
@@ -61,7 +61,7 @@ export class SegmentLog {
     return this.#file
   }
 
-  /** Bytes of whole writes in the last segment. */
+  /** Bytes of complete writes in the last segment. */
   protected get size(): number {
     return this.#last.size
   }
@@ -76,7 +76,7 @@ export class SegmentLog {
     return this.#next
   }
 
-  /** Of the last event, '' for none. */
+  /** Time of the last event, '' if there is none. */
   get time(): string {
     return this.#time
   }
@@ -107,7 +107,7 @@ export class SegmentLog {
     await full.close()
   }
 
-  /** The place behind the last record; undefined when the last segment has none yet. */
+  /** The mark after the last record; undefined if the last segment has none yet. */
   mark(): Mark | undefined {
     const place = { journal: this.id, next: this.#next, time: this.#time, lastOffset: this.#lastOffset }
     return markOf(this.#segments, place)

@@ -9,7 +9,7 @@ import { LineReader, type RecordLine } from './record-reader.ts'
 import type { Segment } from './segment.ts'
 import { openSegment } from './segment-text.ts'
 
-/** The events from one position up to another (both inclusive), in order, of segments that were walked. */
+/** The events in a range of positions (both inclusive), in order. */
 export async function* readSegments(
   files: Files,
   segments: readonly Segment[],
@@ -20,7 +20,7 @@ export async function* readSegments(
   for await (const record of readRecords(files, segments, from, to, inflated)) yield writeOf([record])
 }
 
-/** The same, each write whole, also where the segments hold it in several records. */
+/** `readSegments` with complete writes, even if these span several records. */
 export async function* readWrites(
   files: Files,
   segments: readonly Segment[],
@@ -47,7 +47,7 @@ async function* readRecords(
   for await (const { record } of readLines(files, segments, from, to, inflated)) yield slice(record, from, to)
 }
 
-/** The records, whole, that hold anything from one position up to another. */
+/** The complete records with events in a range of positions. */
 export async function* readLines(
   files: Files,
   segments: readonly Segment[],
@@ -83,7 +83,7 @@ async function* readSegment(
     const reader = new LineReader(text, offset, segment.size)
     for await (const lines of reader.read()) {
       for (const line of lines) {
-        // What lies before the position is not parsed.
+        // Earlier records are not parsed.
         if ((line.nextPosition ?? Number.POSITIVE_INFINITY) <= from) continue
         const record = line.record()
         if (lastPosition(record) < from) continue
@@ -99,7 +99,7 @@ async function* readSegment(
   }
 }
 
-/** The index of the last element that is not greater; the first when all are. */
+/** The index of the last element that is not greater; 0 if all are. */
 function floorIndex(ascending: readonly number[], value: number): number {
   let low = 0
   let high = ascending.length - 1

@@ -5,24 +5,24 @@ import type { Position } from './event.ts'
 import type { InflatedMembers } from './inflated-members.ts'
 import { type Member, MemberTable } from './members.ts'
 
-/** The name of a segment's file when it is compressed. */
+/** The name of a compressed segment's file. */
 export function compressedPath(path: string): string {
   return `${path}.gz`
 }
 
-/** A segment to be opened: its file is plain, or compressed under a name of its own, and may be compressed at any time. */
+/** A segment to open. Its file is plain or compressed, under different names, and may be compressed at any time. */
 export interface SegmentPlace {
-  /** The path of the plain file, also where only the compressed one exists. */
+  /** The path of the plain file, even if only the compressed one exists. */
   readonly path: string
   /** The position of its first event. */
   readonly first: Position
-  /** Where the members of the compressed file are, once it was opened. */
+  /** The table of the compressed file's members, once it was opened. */
   members?: MemberTable
 }
 
-/** The text of a segment, in which all offsets are counted, whether its file is plain or compressed. */
+/** The text of a segment, whether its file is plain or compressed. All offsets refer to the text. */
 export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
-  /** The path of the file that is open. */
+  /** The path of the open file. */
   readonly path: string
   /** The bytes on disk, compressed or not. */
   readonly file: Pick<OpenFile, 'read' | 'size'>
@@ -30,7 +30,7 @@ export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
 
 /** A part of a compressed segment that cannot be read. */
 export class DamagedText extends Corruption {
-  /** The byte of the text where the damaged part begins. */
+  /** The offset of the text where the damaged part begins. */
   readonly offset: number
 
   constructor(message: string, offset: number) {
@@ -40,15 +40,15 @@ export class DamagedText extends Corruption {
 }
 
 /**
- * Opens a segment's file. Where a crash has left both, the plain one counts.
- * @param inflated caches the members of compressed segments
+ * Opens a segment's file. If a crash has left both, the plain one is used.
+ * @param inflated Caches the members of compressed segments.
  */
 export async function openSegment(files: Files, place: SegmentPlace, inflated?: InflatedMembers): Promise<SegmentText> {
   const plain = async (): Promise<SegmentText | undefined> => {
     const file = await openIfThere(files, place.path)
     return file && { ...file, path: place.path, file }
   }
-  // Its name changes once, from plain to compressed, perhaps between two looks.
+  // The file may be compressed, and so renamed, between two attempts.
   const text =
     (place.members ? undefined : await plain()) ?? (await openCompressed(files, place, inflated)) ?? (await plain())
   if (!text) throw new Corruption(`${place.path}, position ${place.first} and on: the segment is missing.`)
@@ -125,7 +125,7 @@ class CompressedText implements SegmentText {
   }
 }
 
-/** The text of a member, whose every byte is checked. */
+/** The text of a member, completely verified. */
 export async function readMember(file: OpenFile, path: string, member: Member): Promise<Buffer> {
   const { offset, length, textOffset, textLength, crc } = member
   const bytes = await readFully(file, length, offset)
@@ -136,13 +136,13 @@ export async function readMember(file: OpenFile, path: string, member: Member): 
   throw new DamagedText(`${path}: the gzip member at byte ${offset} is damaged.`, textOffset)
 }
 
-/** What was read of a text, and what ended the reading before it had as much as was asked for. */
+/** The bytes read from a text, and the damage that ended the reading. */
 export interface TextRead {
   readonly bytes: Buffer
   readonly damage?: DamagedText
 }
 
-/** Reads at most `length` bytes from an offset on: none at the end of the text, and fewer at the end of a member. */
+/** Reads at most `length` bytes at an offset: none at the end of the text, fewer at the end of a member. */
 export async function readSome(text: SegmentText, length: number, offset: number): Promise<TextRead> {
   const bytes = Buffer.allocUnsafe(length)
   try {
@@ -153,7 +153,7 @@ export async function readSome(text: SegmentText, length: number, offset: number
   }
 }
 
-/** Reads `length` bytes from an offset on, fewer only at the end of the text or where it is damaged. */
+/** Reads `length` bytes at an offset, fewer only at the end of the text or before damage. */
 export async function readText(text: SegmentText, length: number, offset: number): Promise<TextRead> {
   const parts: Buffer[] = []
   let filled = 0

@@ -4,17 +4,17 @@ import type { SegmentPlace } from './segment-text.ts'
 
 /** A segment, or the beginning of one. */
 export interface MarkedSegment {
-  /** Of the first event. */
+  /** Position of the first event. */
   readonly first: Position
   readonly size: number
   readonly index: { readonly positions: readonly Position[]; readonly offsets: readonly number[] }
 }
 
-/** All offsets and sizes are of the text, whether the file is plain or compressed. */
+/** All offsets and sizes refer to the text, whether the file is plain or compressed. */
 export interface Segment extends SegmentPlace {
   /** Durable bytes. */
   size: number
-  /** Where some of the records begin, in ascending order, at most INDEX_BYTES of the file apart. */
+  /** The offsets of some records, in ascending order, at most INDEX_BYTES apart. */
   readonly index: { readonly positions: Position[]; readonly offsets: number[] }
 }
 

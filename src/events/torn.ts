@@ -2,13 +2,13 @@ import type { Position } from './event.ts'
 import { DIGITS, NEWLINE, OPENING, PREFIX_BYTES } from './record-format.ts'
 import { parseRecord, readFrame } from './record-reader.ts'
 
-/** What a disk writes as one. */
+/** The unit of writes to a disk. */
 export const SECTOR = 512
 const PREFIX_SHAPE = `${OPENING}${'0'.repeat(DIGITS)}",`
 
 /**
- * Whether the damage at `offset`, where the record of `position` belongs, can be what a crash left of the last
- * write batch (docs/journal.md, "Torn or corrupt"). Undefined: torn. Otherwise why it is corruption.
+ * Whether the damage at `offset`, where the record of `position` belongs, can be the remains of the last write batch
+ * after a crash (docs/journal.md, "Torn or corrupt"). Undefined: torn. Otherwise the reason why it is corruption.
  */
 export function whyNotTorn(bytes: Buffer, offset: number, position: Position): string | undefined {
   for (let at = bytes.indexOf(OPENING, offset + 1); at >= 0; at = bytes.indexOf(OPENING, at + 1)) {

@@ -11,16 +11,16 @@ import { openSegment, readText, type SegmentText } from './segment-text.ts'
 import { SECTOR, whyNotTorn } from './torn.ts'
 
 export interface Walk {
-  /** The journal's UUID; undefined when there is no journal yet. */
+  /** The journal's UUID; undefined if there is no journal yet. */
   readonly id: string | undefined
   readonly segments: Segment[]
-  /** What the next record must carry. */
+  /** The chain values of the next record. */
   readonly next: Expected
-  /** Of the last event, '' for none. */
+  /** Time of the last event, '' if there is none. */
   readonly time: string
-  /** Where the last record begins, in the last segment; undefined when that is not known. */
+  /** Offset of the last record in the last segment; undefined if unknown. */
   readonly lastOffset: number | undefined
-  /** What a crash left at the end of the last segment, and is to be cut off. */
+  /** The torn tail of the last segment, to be cut off. */
   readonly torn: Torn | undefined
 }
 
@@ -44,9 +44,9 @@ export interface WalkOptions {
 }
 
 /**
- * Reads a journal's directory from its first segment to its last and checks every line (docs/journal.md, J14); `visit`
- * gets every whole write, in order. Changes nothing. Damage that a crash cannot have caused is thrown as Corruption,
- * naming segment, offset and position: it is never skipped.
+ * Reads a journal's directory from the first segment to the last and verifies every line (docs/journal.md, J14);
+ * `visit` gets every complete write, in order. Changes nothing.
+ * @throws {Corruption} for damage that a crash cannot have caused, with segment, offset and position.
  */
 export async function walk(files: Files, directory: string, visit?: Visit, options: WalkOptions = {}): Promise<Walk> {
   const { progress = () => {}, from, until } = options
