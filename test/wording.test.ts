@@ -17,8 +17,6 @@ const FORBIDDEN: readonly (readonly [RegExp, string])[] = [
   [/\bwhoever (?:asks|wants|waits|reads|comes)\b/i, 'the client'],
   [/\bhand edits?\b|\bedited by hand\b/i, 'edit of the data file'],
 ]
-/** Rooms whose comments are still being rewritten: the journal and the files at the root. */
-const PENDING = /^(?:events\/|[^/]+$)/
 
 interface Text {
   readonly file: string
@@ -27,7 +25,7 @@ interface Text {
 
 /** Doc and line comments, each as one line. */
 const comments = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => /(?<!\.d)\.ts$/.test(name) && !PENDING.test(name))
+  .filter((name) => /(?<!\.d)\.ts$/.test(name))
   .flatMap((file): Text[] => {
     const source = readFileSync(join(root, 'src', file), 'utf8')
     return [...source.matchAll(/\/\*\*([\s\S]*?)\*\/|^[ \t]*\/\/ (.*)$/gm)].map(([, doc, line = '']) => ({

@@ -7,7 +7,7 @@ import type { RecordLine } from '../events/record-reader.ts'
 export interface Whole {
   readonly writes: readonly Recorded[]
   readonly lines: readonly RecordLine[]
-  /** What the next record must carry. */
+  /** The position, chain value and flush that the next record must have. */
   readonly next: Expected
 }
 
