@@ -1,7 +1,7 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
 import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf } from '../collections/item.ts'
 import { Refusal } from '../errors.ts'
-import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
+import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { eventInstant } from '../json/event-time.ts'
 import { compareInstants } from '../json/instant.ts'
@@ -14,17 +14,14 @@ import { tagOf } from '../json/tag.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import type { Steps } from '../slices.ts'
+import type { Accepted } from './accepted.ts'
 import type { Command, Patch } from './command.ts'
 import { checkConditions } from './conditions.ts'
 import { InnerValue } from './inner-value.ts'
+import { stamp, withId } from './item-event.ts'
 import { latestItems } from './latest.ts'
 import { checkKey, holderOf, isDuplicate, taken } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
-
-/** The accepted state, which decisions may query. */
-export interface Accepted {
-  collection(name: string): CollectionState
-}
 
 /** The events of a command on an item, or the item if the command does not change it. */
 export type Decision = readonly DomainEvent[] | Item
@@ -208,23 +205,6 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
   )
 }
 
-/** The item with its id: at the position that the body has, otherwise first. A single object has no id. */
-export function* withId(body: JsonObject, id: ItemId, { idField }: Rules): Steps<JsonObject> {
-  if (id === OBJECT_ID || own(body, idField) === id) return body
-  const item: Record<string, JsonValue> = Object.hasOwn(body, idField) ? {} : { [idField]: id }
-  const names = Object.keys(body)
-  if (names.length > STEP_MEMBERS) yield
-  let members = 0
-  for (const name of names) {
-    item[name] = name === idField ? id : (body[name] as JsonValue)
-    if (++members % STEP_MEMBERS === 0) yield
-  }
-  return item
-}
-
-/** Members copied in one step. */
-const STEP_MEMBERS = 4096
-
 function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
   const item = yield* withId(body, id, rules)
   const document = new Document(yield* stringifySteps(item))
@@ -257,15 +237,6 @@ function* applied(patch: Patch, { text }: Item, limits: PatchLimits): Steps<Json
 
 function tagsOf(before: Item | Gone | undefined): readonly string[] {
   return isItem(before) ? [before.tag] : []
-}
-
-/** The revision of the item's next event, and the position of its previous event. */
-export function stamp(
-  collection: string,
-  id: ItemId,
-  before: Item | Gone | undefined,
-): { readonly collection: string; readonly id: ItemId; readonly revision: number; readonly prior: Position } {
-  return { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
 }
 
 function missing(collection: string, key: string): Refusal {

@@ -2,7 +2,7 @@ import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { type List, LongList } from '../long-list.ts'
-import { stamp } from './decide.ts'
+import { stamp } from './item-event.ts'
 
 /** Lists one after the other. */
 export class JoinedLists<Thing> implements List<Thing> {

@@ -5,7 +5,7 @@ import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Steps } from '../slices.ts'
-import { withId } from './decide.ts'
+import { withId } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
 /** Validates the edited items of a file against the schemas of their collections. */

@@ -9,7 +9,8 @@ import { firstAt, type Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import type { Steps } from '../slices.ts'
-import { type Accepted, stamp, withId } from './decide.ts'
+import type { Accepted } from './accepted.ts'
+import { stamp, withId } from './item-event.ts'
 import type { Latest, Rules } from './rules.ts'
 
 /** A reading that may become the latest item of its id. */

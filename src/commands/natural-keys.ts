@@ -9,7 +9,7 @@ import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
 import { equalSteps } from '../json/value-steps.ts'
 import type { Steps } from '../slices.ts'
-import type { Accepted } from './decide.ts'
+import type { Accepted } from './accepted.ts'
 import type { Rules } from './rules.ts'
 
 /** The item that has the natural key of another one, or of what is to become one. */

@@ -11,8 +11,10 @@ import type { JsonValue } from '../json/value.ts'
 import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { type List, LongList } from '../long-list.ts'
 import type { Steps } from '../slices.ts'
-import { type Accepted, assignedId, stamp, withId } from './decide.ts'
+import type { Accepted } from './accepted.ts'
+import { assignedId } from './decide.ts'
 import { checkSchema, parsedItem } from './edited-items.ts'
+import { stamp, withId } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
 /** A collection before it was edited. */
