@@ -4,13 +4,13 @@ import type { DomainEvent } from '../../src/events/event.ts'
 import { type ApiRequest, Reply } from '../../src/http/api.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { Document } from '../../src/json/document.ts'
-import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Slices } from '../../src/slices.ts'
 import { apiRequest } from '../support/api.ts'
 import { project, recordOf } from '../support/collections.ts'
+import { storedHistory } from '../support/history.ts'
 
 const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100, scanSeconds: 1 }
 const BODIES = { bodyBytes: 1000, batchBytes: 1000, batchItems: 1 }
@@ -19,7 +19,7 @@ const BODIES = { bodyBytes: 1000, batchBytes: 1000, batchItems: 1 }
 function served(slices = new Slices()) {
   const now = () => new Date()
   const views = Views.temporary()
-  const history = new History(views)
+  const history = storedHistory(views)
   const journal = {
     id: '00000000-0000-4000-8000-000000000000',
     get head() {

@@ -6,10 +6,10 @@ import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { parseInstant } from '../../src/json/instant.ts'
 import { newestFirst, search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
-import { History } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Turns } from '../../src/turns.ts'
 import { project } from '../support/collections.ts'
+import { storedHistory } from '../support/history.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const ASKER = { isGone: () => false }
@@ -18,7 +18,7 @@ const ASKER = { isGone: () => false }
 class Counted {
   readonly journal: Journal
   readonly views = Views.temporary()
-  readonly #history = new History(this.views)
+  readonly #history = storedHistory(this.views)
   readonly history = () => this.#history
   readonly turns = new Turns(2)
   readonly times: string[] = []

@@ -3,13 +3,13 @@ import { describe, test } from 'node:test'
 import type { Position } from '../../src/events/event.ts'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { itemsOf } from '../../src/projections/query/index/reading.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/projections/query/query.ts'
 import type { Picture } from '../../src/projections/views.ts'
 import { CollectionWriter } from '../support/collections.ts'
+import { storedHistory } from '../support/history.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { whole } from '../support/whole.ts'
@@ -46,7 +46,7 @@ class World {
     const { views, journal } = this.writer
     // The history knows nothing of what was before it.
     this.writer.put({ id: 'first' })
-    this.past = new Past(journal, views, new History(views))
+    this.past = new Past(journal, views, storedHistory(views))
     this.queries = new Queries({ views, bytes: 0 })
   }
 
@@ -126,7 +126,7 @@ describe('a collection as it was', () => {
         }
       },
     }
-    const past = new Past(journal, views, new History(views))
+    const past = new Past(journal, views, storedHistory(views))
     writer.putAll(Array.from({ length: 2000 }, (_, id) => ({ id, n: id })))
     for (let id = 0; id < 10; id++) writer.put({ id, n: -1 })
     const queries = new Queries({ views, bytes: 0 })
@@ -144,7 +144,7 @@ describe('a collection as it was', () => {
 
   test('is made anew when it was asked for again and again for minutes, and the old one let go with its last reader', async (t) => {
     const writer = new CollectionWriter()
-    const past = new Past(writer.journal, writer.views, new History(writer.views))
+    const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
     const pinned = (): Position[] => [...writer.views.store.pinned]
     const reading = await past.collection('things', 20)
@@ -166,7 +166,7 @@ describe('a collection as it was', () => {
   test('holds what is replaced no longer than it is asked for', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const writer = new CollectionWriter()
-    const past = new Past(writer.journal, writer.views, new History(writer.views))
+    const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
     const reading = await past.collection('things', 20)
     const pins = (): number => [...writer.views.store.pinned].length

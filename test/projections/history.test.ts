@@ -3,10 +3,11 @@ import { test } from 'node:test'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
-import { History, STRIDE } from '../../src/projections/history.ts'
+import { STRIDE } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { project } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
+import { storedHistory } from '../support/history.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const KEYS = 5
@@ -20,7 +21,7 @@ interface Told {
 async function told(events: number, random: Random) {
   const journal = memoryJournal('a journal', () => new Date(0))
   const views = Views.temporary()
-  const history = new History(views)
+  const history = storedHistory(views)
   const reads: Position[] = []
   const items = Array.from({ length: KEYS }, (): Told => ({ positions: [], exists: false }))
   journal.follow((recorded) => project(views, recorded))

@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import type { DomainEvent } from '../../src/events/event.ts'
 import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
-import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { itemsOf, type Reading } from '../../src/projections/query/index/reading.ts'
 import { Views } from '../../src/projections/views.ts'
 import { project } from '../support/collections.ts'
+import { storedHistory } from '../support/history.ts'
 
 /** A collection with one item, replaced `writes` times, whose journal is read no faster than it is let. */
 function recorded(writes: number) {
@@ -34,7 +34,7 @@ function recorded(writes: number) {
       yield* records.slice(from - 1, to)
     },
   }
-  return { past: new Past(journal, views, new History(views)), reading }
+  return { past: new Past(journal, views, storedHistory(views)), reading }
 }
 
 async function settled(): Promise<void> {

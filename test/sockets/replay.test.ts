@@ -8,7 +8,6 @@ import { type Journal, lastPosition } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
-import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
@@ -19,6 +18,7 @@ import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { project } from '../support/collections.ts'
 import type { Scope } from '../support/directory.ts'
+import { storedHistory } from '../support/history.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
@@ -50,7 +50,7 @@ class World {
 
   constructor(items = 100) {
     this.journal = memoryJournal('00000000-0000-4000-8000-000000000001', () => new Date(this.#now))
-    const history = new History(this.views)
+    const history = storedHistory(this.views)
     const journal = this.#watched()
     this.subscriptions = new Subscriptions({
       views: this.views,

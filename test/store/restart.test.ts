@@ -259,7 +259,11 @@ test('an item that is damaged in the store is never answered; it ends the servic
   const { engine } = await open(service)
   const origin = { actor: 'a', requestId: 'r' }
   const text = 'a text that no other item has'
-  await engine.handler.handle({ type: 'ReplaceItem', collection: 'a', key: 'damaged', item: { text } }, origin)
+  // A start reads the first 20 items of each collection.
+  for (let key = 1; key <= 20; key++) {
+    await engine.handler.handle({ type: 'ReplaceItem', collection: 'long', key: `${key}`, item: {} }, origin)
+  }
+  await engine.handler.handle({ type: 'ReplaceItem', collection: 'long', key: 'damaged', item: { text } }, origin)
   const expected = await told(engine)
   await engine.close()
   const path = `${service.store}/store.mdb`
@@ -270,7 +274,7 @@ test('an item that is damaged in the store is never answered; it ends the servic
   await writeFile(path, bytes)
   await utimes(path, atime, mtime)
   const damaged = await open(service)
-  assert.throws(() => damaged.engine.views.find('a')?.item('damaged'), { code: 'Unavailable' })
+  assert.throws(() => damaged.engine.views.find('long')?.item('damaged'), { code: 'Unavailable' })
   assert.match(String(damaged.failures[0]), /damaged item/)
   await damaged.engine.close().catch(() => {})
   assert.equal(await toldBy(service), expected)

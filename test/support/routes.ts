@@ -15,17 +15,17 @@ import { eventResources } from '../../src/http/events.ts'
 import { FileStreams } from '../../src/http/file-streams.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
-import { History } from '../../src/projections/history.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Turns } from '../../src/turns.ts'
+import { storedHistory } from './history.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered, with their methods. */
 export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const now = () => new Date()
   const views = Views.temporary()
-  const history = new History(views)
+  const history = storedHistory(views)
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)
   const past = new Past(journal, views, history)
   const rules = {

@@ -3,13 +3,13 @@ import { describe, test } from 'node:test'
 import type { Position } from '../../../src/events/event.ts'
 import { parsePath } from '../../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../../src/json/value.ts'
-import { History } from '../../../src/projections/history.ts'
 import { Past } from '../../../src/projections/past.ts'
 import { AccessPaths } from '../../../src/projections/query/index/access.ts'
 import { Queries, type QuerySource } from '../../../src/projections/query/queries.ts'
 import { parseParameters, parseQuery } from '../../../src/projections/query/query.ts'
 import { atOnce } from '../../../src/slices.ts'
 import { CollectionWriter, collectionOf } from '../../support/collections.ts'
+import { storedHistory } from '../../support/history.ts'
 import { Random, seedFor } from '../../support/random.ts'
 import { until } from '../../support/until.ts'
 import { whole } from '../../support/whole.ts'
@@ -37,7 +37,7 @@ class World {
     this.random = new Random(seed)
     const worlds = [this.indexed, this.plain]
     for (const writer of worlds) writer.put({ id: 'first' })
-    this.#past = worlds.map(({ journal, views }) => new Past(journal, views, new History(views)))
+    this.#past = worlds.map(({ journal, views }) => new Past(journal, views, storedHistory(views)))
     this.#queries = worlds.map(({ views }) => new Queries({ views, bytes: 1 }))
   }
 
