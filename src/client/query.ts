@@ -45,11 +45,13 @@ export interface QueryParts {
   readonly where: readonly (readonly [string, string])[]
   readonly sort: readonly string[]
   readonly fields: readonly string[]
+  /** Names and values of the parameters `_embed` and `_expand`. */
+  readonly related: readonly (readonly ['_embed' | '_expand', string])[]
   readonly page: { readonly number: number; readonly size: number } | undefined
   readonly asOf: string | undefined
 }
 
-const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], page: undefined, asOf: undefined }
+const EVERYTHING: QueryParts = { where: [], sort: [], fields: [], related: [], page: undefined, asOf: undefined }
 
 export interface Server {
   readonly requests: Requests
@@ -138,6 +140,16 @@ export class Query<T extends object> {
     return this.#with({ fields }) as unknown as Query<Partial<T>>
   }
 
+  /** Shows in each item, as an array, the items of other collections that refer to it: `embed('comments')`. */
+  embed<const Name extends string>(...collections: readonly Name[]): Query<T & Readonly<Record<Name, JsonObject[]>>> {
+    return this.#relating('_embed', collections) as unknown as Query<T & Readonly<Record<Name, JsonObject[]>>>
+  }
+
+  /** Shows in each item the item that it refers to by `<name>Id`: `expand('post')`. */
+  expand<const Name extends string>(...names: readonly Name[]): Query<T & Readonly<Partial<Record<Name, JsonObject>>>> {
+    return this.#relating('_expand', names) as unknown as Query<T & Readonly<Partial<Record<Name, JsonObject>>>>
+  }
+
   /** Pages count from 1. */
   page(number: number, size = 512): Query<T> {
     return this.#with({ page: { number, size } })
@@ -212,8 +224,8 @@ export class Query<T extends object> {
 
   /** Deletes the items that match the filters, in one write. */
   async deleteAll(options: DeleteOptions = {}): Promise<Deleted> {
-    const { where, sort, fields, page, asOf } = this.#parts
-    if (sort.length + fields.length > 0 || page || asOf !== undefined) {
+    const { where, sort, fields, related, page, asOf } = this.#parts
+    if (sort.length + fields.length + related.length > 0 || page || asOf !== undefined) {
       throw new TypeError('What is deleted is selected by filters alone.')
     }
     if (where.length === 0) throw new TypeError('Without filters the whole collection is deleted: that is drop().')
@@ -237,7 +249,8 @@ export class Query<T extends object> {
   }
 
   #list(replay: { readonly from: number | string; readonly speed: number } | undefined): LiveList<T> {
-    const { asOf, fields, page, sort } = this.#parts
+    const { asOf, fields, page, related, sort } = this.#parts
+    if (related.length > 0) throw new TypeError('A live list has no embedded items.')
     if (asOf !== undefined) throw new TypeError('The past does not change: a live list has no asOf.')
     const selection = fields.length > 0 ? selectionOf(fields.map(parsePath)) : undefined
     return new LiveList<T>(this.server.connection, {
@@ -282,12 +295,18 @@ export class Query<T extends object> {
   }
 
   async #ask(paging: Readonly<Record<string, string | number | undefined>>, asked: Asked): Promise<Response> {
-    const { sort, fields, asOf } = this.#parts
+    const { sort, fields, related, asOf } = this.#parts
     const parameters = this.#filters()
+    for (const [name, value] of related) parameters.append(name, value)
     const others = { sort: sort.join(',') || undefined, fields: fields.join(',') || undefined, asOf, ...paging }
     for (const [name, value] of Object.entries(others)) if (value !== undefined) parameters.set(name, String(value))
     const search = parameters.size > 0 ? `?${parameters}` : ''
     return this.server.requests.send('GET', `/api/${segment(this.collection)}${search}`, asked)
+  }
+
+  #relating(name: '_embed' | '_expand', values: readonly string[]): Query<T> {
+    const added = values.map((value) => [name, value] as const)
+    return this.#with({ related: [...this.#parts.related, ...added] })
   }
 
   #with(parts: Partial<QueryParts>): Query<T> {

@@ -218,3 +218,32 @@ test('a whole result is exported as text', async (t) => {
   assert.deepEqual(await new Response((await all.export('json')).body).json(), SENSORS)
   await assert.rejects(() => all.page(1).export('csv'), TypeError)
 })
+
+test('items are read with those that refer to them, and with those that they refer to', async (t) => {
+  const data = {
+    posts: [{ id: 1, title: 'first' }],
+    comments: [
+      { id: 1, body: 'a', postId: 1 },
+      { id: 2, body: 'b' },
+    ],
+  }
+  const { url } = await startServer(t, { data })
+  const client = connect(url)
+  t.after(() => client.close())
+  const posts = client.collection<{ id: number; title: string }>('posts').embed('comments')
+  const [post] = (await posts.get()).items
+  assert.deepEqual(
+    post?.comments.map(({ body }) => body),
+    ['a'],
+  )
+  const comments = client.collection<{ id: number; body: string }>('comments').expand('post')
+  assert.deepEqual(
+    (await comments.get()).items.map(({ body, post }) => [body, post?.title]),
+    [
+      ['a', 'first'],
+      ['b', undefined],
+    ],
+  )
+  assert.throws(() => posts.live(), TypeError)
+  await assert.rejects(comments.where({ body: 'a' }).deleteAll(), TypeError)
+})

@@ -57,7 +57,7 @@ test('a read-only node that decides accepts the writes of the others, and leaves
   skip,
 }, async (t) => {
   const [readOnly, writable] = await startNodes(t, [['--read-only'], []])
-  assert.equal((await healthOf(readOnly)).cluster.role, 'decider')
+  assert.equal((await healthOf(readOnly)).cluster.role, 'leader')
   await refusesWrites(readOnly)
   assert.deepEqual(await (await writable.fetch('/api/things')).json(), DATA.things, 'the first items were imported')
   const writes = [

@@ -216,17 +216,20 @@ export class SimulatedDisk {
 
   #copy(entriesOf: (directory: Directory) => Map<string, Inode>, bytesOf: (inode: Inode) => Buffer): SimulatedDisk {
     const disk = new SimulatedDisk()
+    // No later file has the number of one that is there.
+    disk.#inodes = this.#inodes
     const copies = new Map<Inode, Inode>()
     for (const [path, directory] of [...this.#directories].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const entries = new Map<string, Inode>()
       for (const [name, inode] of entriesOf(directory)) {
         const bytes = copies.get(inode)?.bytes ?? bytesOf(inode)
         const copy = copies.get(inode) ?? {
-          number: ++disk.#inodes,
+          number: inode.number,
           bytes,
           durable: bytes,
           mode: inode.mode,
-          version: 0,
+          // A file that lost bytes has another length or time.
+          version: inode.version + (bytes.equals(inode.bytes) ? 0 : 1),
         }
         copies.set(inode, copy)
         entries.set(name, copy)

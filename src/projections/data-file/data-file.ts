@@ -178,8 +178,12 @@ export class DataFile implements Projection {
     const { known, state } = account
     if (content && known) {
       account.content = content
-      if (known === state?.pending) await this.#writing.confirm(known)
-      else account.isMerged = known !== state?.confirmed
+      const isPending = known === state?.pending
+      if (!isPending) account.isMerged = known !== state?.confirmed
+      // With its signature the file need not be read at the next start.
+      const isToBeSigned = !readOnly && !account.isMerged && known.signature !== content.signature
+      if (isToBeSigned) account.known = { ...known, signature: content.signature }
+      if (isPending || isToBeSigned) await this.#writing.confirm(account.known ?? known)
     } else if (content && (await this.#isTorn())) account.tear(content)
     else if (content) {
       try {
@@ -308,7 +312,8 @@ export class DataFile implements Projection {
     const isExact = !account.isOff && isLast && hasAllIds && isUnmixed
     account.content = content
     account.trouble = undefined
-    account.known = { position: isExact ? basis + events : views.position, hash: content.hash }
+    const { hash, signature } = content
+    account.known = { position: isExact ? basis + events : views.position, hash, signature }
     if (isExact) await this.#writing.confirm(account.known)
     else {
       account.settle()
