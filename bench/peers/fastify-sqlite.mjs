@@ -37,11 +37,12 @@ const later = db
 const insert = db.prepare(
   "INSERT INTO readings (body) VALUES (json_set(?, '$.id', (SELECT coalesce(max(id), -1) + 1 FROM readings)))",
 )
-/** As many as a batch brings, in one transaction; with it comes the compound index that batches are measured with. */
+/** As many as a batch brings, in one transaction; with it come the compound index and the unique key that batches are measured with. */
 let insertAll
 function batchInsert() {
   db.exec(`CREATE INDEX IF NOT EXISTS by_sensor
     ON readings (body ->> '$.mac', body ->> '$.timestamp', body ->> '$.data.temperature')`)
+  db.exec("CREATE UNIQUE INDEX IF NOT EXISTS by_key ON readings (body ->> '$.mac', body ->> '$.timestamp')")
   return db.transaction((bodies) => bodies.map((body) => Number(insert.run(JSON.stringify(body)).lastInsertRowid)))
 }
 const replace = db.prepare('UPDATE readings SET body = ? WHERE id = ?')
