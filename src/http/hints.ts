@@ -60,7 +60,14 @@ export class Hints {
       .join(' ')
     const isParameter = absent.some((path) => path.length === 1 && insteadOf(path[0] as string) !== undefined)
     if (isStrict || isParameter) throw new Refusal('Invalid', hint)
-    if (this.#lines.take()) log.warn({ collection: collection.name, fields: absent.map(formatPath) }, hint)
+    // A name that resembles no field may be a secret in the wrong place.
+    const similar = absent.flatMap((path) => this.#options.fields.similarTo(collection, path) ?? [])
+    if (this.#lines.take()) {
+      log.warn(
+        { collection: collection.name, absent: absent.length, ...(similar.length > 0 && { didYouMean: similar }) },
+        'a query names fields that no item has',
+      )
+    }
     reply.set(HEADER, ascii(hint))
     return false
   }

@@ -36,7 +36,7 @@ test('a filter or a sort by a field that no item has is answered as ever, with a
   assert.match((await hintOf(server, 'titel=x', { method: 'HEAD' })) ?? '', /titel/)
   assert.match((await hintOf(server, 'titel=x&all=true')) ?? '', /titel/)
   assert.match((await hintOf(server, 'titel=x&dryRun=true', { method: 'DELETE' })) ?? '', /titel/)
-  await until('the log line', () => server.stderr().includes('did you mean'))
+  await until('the log line', () => server.stderr().includes('"didYouMean":['))
 })
 
 test('there is no hint for fields that an item has, and none where it is not known', async (t) => {
