@@ -106,7 +106,11 @@ function tellOfDataFile(engine: Pick<Engine, 'health'>, tell: Tell): void {
   )
   const behind = () => engine.health().dataFile?.behind
   gauge('data_file_behind_events', 'Events that the data file does not show yet.', () => behind()?.events ?? 0)
-  gauge('data_file_behind_bytes', 'Bytes that they take in the journal, about.', () => behind()?.bytes ?? 0)
+  gauge(
+    'data_file_behind_bytes',
+    'Approximate size, in the journal, of the events that the data file does not show.',
+    () => behind()?.bytes ?? 0,
+  )
   const next = () => engine.health().dataFile?.nextWrite
   tell('gauge', 'data_file_next_write_timestamp_seconds', 'When the data file is written, if that is known.', () => {
     const write = next()

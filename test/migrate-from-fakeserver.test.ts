@@ -16,7 +16,7 @@ interface Row {
   readonly answer: readonly string[]
 }
 
-/** What stands in code marks. */
+/** Text between backticks. */
 const marked = (cell = ''): readonly string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text)
 
 /** The rows of the tables that have requests and answers. */

@@ -60,13 +60,11 @@ export class Hints {
       .join(' ')
     const isParameter = absent.some((path) => path.length === 1 && insteadOf(path[0] as string) !== undefined)
     if (isStrict || isParameter) throw new Refusal('Invalid', hint)
-    // A name that resembles no field may be a secret in the wrong place.
-    const similar = absent.flatMap((path) => this.#options.fields.similarTo(collection, path) ?? [])
     if (this.#lines.take()) {
-      log.warn(
-        { collection: collection.name, absent: absent.length, ...(similar.length > 0 && { didYouMean: similar }) },
-        'a query names fields that no item has',
-      )
+      // Names of fields in queries are not logged, because they may be misplaced secrets.
+      const didYouMean = absent.flatMap((path) => this.#options.fields.similarTo(collection, path) ?? [])
+      const logged = { collection: collection.name, absent: absent.length }
+      log.warn({ ...logged, ...(didYouMean.length > 0 && { didYouMean }) }, 'a query names fields that no item has')
     }
     reply.set(HEADER, ascii(hint))
     return false

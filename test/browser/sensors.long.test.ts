@@ -229,7 +229,7 @@ test('where there are no sensors the page says what would be one, and shows it w
   assert.deepEqual(errors, [])
 })
 
-/** So many sensors, each with a reading an hour ago and one now. */
+/** A data file with `count` sensors, each with a reading of an hour ago and one of now. */
 function fleet(count: number, itemOf: (index: number, latest: ReturnType<typeof reading>) => unknown) {
   const name = (index: number): string => `S${String(index).padStart(4, '0')}`
   const at = (ms: number): string => new Date(Date.now() - ms).toISOString().slice(0, -1)

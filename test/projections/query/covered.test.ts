@@ -116,7 +116,7 @@ class World {
     await Promise.all(this.#building)
   }
 
-  /** What is kept of the past may still read them. */
+  /** Cached past states may still read the indexes. */
   forget(): void {
     const { indexes } = this.indexed.views
     for (const index of indexes.all) if (this.random.chance(0.5)) void indexes.drop(index)

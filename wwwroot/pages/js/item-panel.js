@@ -184,7 +184,7 @@ export function itemPanel(place, { onClose, onMade }) {
     isEditing = true
     const draft = draftOf(collection, key ?? null)
     const before = draft.read()
-    /** What was typed, by kind. @type {Record<string, string>} */
+    /** The typed text, by kind. @type {Record<string, string>} */
     const texts = before?.texts ?? {}
     // What was typed before a reload is about the item as it was then.
     const tag = before?.etag ?? etag

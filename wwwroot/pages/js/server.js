@@ -52,7 +52,7 @@ class Server extends EventTarget {
   /** Changes that were made while there was no connection, the last time there was none.
    * @type {number | undefined} */
   caughtUp
-  /** Nothing can be written to the server, whoever one is. */
+  /** Whether the server is read-only for every role. */
   isReadOnly = false
   /** The field of an item that is its id. */
   idField = 'id'
