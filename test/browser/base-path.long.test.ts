@@ -7,6 +7,7 @@ import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startReverseProxy } from '../support/reverse-proxy.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 
@@ -30,7 +31,7 @@ for (const [kind, strips] of [
     const server = await startServer(t, { directory, data: SAMPLE, flags: ['--Http.BasePath', '/deep/path'] })
     const url = await startReverseProxy(t, server.url, { prefix: '/deep/path', strips })
     const mine = await openPage(t, `${url}/`)
-    await mine.page.waitForFunction('document.title === "mine has sensors,sensordatas"')
+    await until('the title', async () => (await mine.page.title()) === 'mine has sensors,sensordatas')
     assert.deepEqual(mine.outside, [])
 
     const { page, errors, outside } = await openPage(t, `${url}/collections.html`)

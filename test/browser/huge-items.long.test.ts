@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const options = { skip: withoutBrowser, timeout: 120_000 }
 /** Of the whole page, whatever an item holds. */
@@ -35,7 +36,8 @@ test('items of the size of a request are shown in part, and more of them when as
     assert.ok((await elements(page)) < ELEMENTS, id)
     const length = (await shown.textContent())?.length
     await shown.locator('button, details:not([open]) > summary').last().click()
-    await page.waitForFunction(`document.querySelector('#item .json').textContent.length > ${length}`)
+    const isLonger = `document.querySelector('#item .json').textContent.length > ${length}`
+    await until('more of the item', () => page.evaluate<boolean>(isLonger))
     assert.ok((await elements(page)) < ELEMENTS, id)
   }
   assert.deepEqual(errors, [])

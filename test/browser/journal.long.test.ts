@@ -71,7 +71,8 @@ test('events come as they happen, and what one reads stays where it is', options
   const before = await page.locator(line(395)).boundingBox()
   for (let more = 0; more < 20; more++) await server.fetch('/api/rows', json('POST', {}))
   await page.getByText('522 events', { exact: true }).waitFor()
-  await page.waitForFunction("document.getElementById('list').scrollTop === 2800 + 20 * 28")
+  const scrolled = "document.getElementById('list').scrollTop === 2800 + 20 * 28"
+  await until('the list has scrolled by the new lines', () => page.evaluate<boolean>(scrolled))
   assert.deepEqual(await page.locator(line(395)).boundingBox(), before)
   assert.deepEqual(errors, [])
 })
