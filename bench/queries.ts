@@ -4,9 +4,9 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Item } from '../src/collections/item.ts'
-import { Queries } from '../src/projections/query/queries.ts'
-import { parseParameters, parseQuery } from '../src/projections/query/query.ts'
-import { scan } from '../test/projections/query/scan.ts'
+import { Queries } from '../src/query/queries.ts'
+import { parseParameters, parseQuery } from '../src/query/query.ts'
+import { scan } from '../test/query/scan.ts'
 import { CollectionWriter } from '../test/support/collections.ts'
 import { readings, timestampOf } from './harness/readings.ts'
 

@@ -177,7 +177,7 @@ export const RUNS = {
   indexes: {
     about:
       'random queries over random items, written to between any two slices: by indexes as by looking at every item',
-    file: 'test/projections/query/queries.test.ts',
+    file: 'test/query/queries.test.ts',
     all: { QUERIES_TIMES: 12 },
     full: { QUERIES_TIMES: 750 },
   },
@@ -217,7 +217,7 @@ export const RUNS = {
   },
   queries: {
     about: 'random queries of random items, paged through by next: as a naive model answers them',
-    file: 'test/projections/query/model.test.ts',
+    file: 'test/query/model.test.ts',
     all: { QUERY_RUNS: 2000 },
     full: { QUERY_RUNS: 20_000 },
   },

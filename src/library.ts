@@ -6,10 +6,10 @@ import { join, resolve } from 'node:path'
 import type { Middleware } from 'koa'
 import { destination } from 'pino'
 import { openLog } from './cli/log.ts'
-import { descriptorLimit } from './descriptors.ts'
-import { start as startService } from './service.ts'
-import { readSettings, type Settings } from './settings.ts'
-import { realSurroundings, staticFilesOf } from './surroundings.ts'
+import { descriptorLimit } from './server/descriptors.ts'
+import { start as startService } from './server/service.ts'
+import { realSurroundings, staticFilesOf } from './server/surroundings.ts'
+import { readSettings, type Settings } from './settings/settings.ts'
 
 export interface StartOptions {
   /**

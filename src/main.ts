@@ -10,11 +10,11 @@ import { helpText } from './cli/help.ts'
 import { type CliCommand, type Invocation, parseInvocation } from './cli/invocation.ts'
 import { isText, openLog } from './cli/log.ts'
 import { messagesOf } from './collections/file-mistakes.ts'
-import { descriptorLimit } from './descriptors.ts'
-import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './errors.ts'
 import { nodeFiles } from './files/node-files.ts'
-import { BadSettings } from './settings.ts'
-import { packaged, packageVersion, realSurroundings, staticFilesOf } from './surroundings.ts'
+import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
+import { descriptorLimit } from './server/descriptors.ts'
+import { packaged, packageVersion, realSurroundings, staticFilesOf } from './server/surroundings.ts'
+import { BadSettings } from './settings/settings.ts'
 
 /** Objects that Node creates for `process.nextTick`. */
 const keptTicks: object[] = []
@@ -98,7 +98,7 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
       process.exit(1)
     },
   })
-  const { start, startReplay } = await import('./service.ts')
+  const { start, startReplay } = await import('./server/service.ts')
   const service = await (replay ? startReplay(settings, replay, surroundings) : start(settings, surroundings))
   let ending = false
   const end = (): void => {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { COMMANDS, type CommandName } from '../src/cli/commands.ts'
 import { helpText } from '../src/cli/help.ts'
 import { parseInvocation } from '../src/cli/invocation.ts'
-import { BadSettings, type Settings } from '../src/settings.ts'
+import { BadSettings, type Settings } from '../src/settings/settings.ts'
 
 interface Given {
   readonly argv?: readonly string[]

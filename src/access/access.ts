@@ -1,5 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { Turns } from '../turns.ts'
+import { Turns } from '../runtime/semaphore.ts'
 import type { Claim } from './failure-log.ts'
 import { decoyOf, digest, hashPassword, isPasswordHash, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'

@@ -1,11 +1,11 @@
-import { Refusal } from '../errors.ts'
+import { writePicture } from '../data-file/adapter.ts'
+import { writeState } from '../data-file/state.ts'
 import type { Position } from '../events/event.ts'
 import { openSegment } from '../events/segment-text.ts'
 import { walk } from '../events/walk.ts'
 import { type Files, type OpenFile, readFully, writeNew } from '../files/files.ts'
-import { writePicture } from '../projections/data-file/adapter.ts'
-import { writeState } from '../projections/data-file/state.ts'
-import { fold, type Progress } from './fold.ts'
+import { fold, type Progress } from '../projections/journal-fold.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 export interface BackedUp {
   /** Position of the last event in the copy. */

@@ -1,6 +1,6 @@
 import type { Command, Flag } from '../settings/flags.ts'
+import { DEFAULT_FILE } from '../settings/settings.ts'
 import { DEFAULT_URL } from '../settings/urls.ts'
-import { DEFAULT_FILE } from '../settings.ts'
 
 const HELP: Readonly<Record<string, Flag>> = { help: { short: 'h', text: 'show this help' } }
 

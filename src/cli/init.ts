@@ -1,7 +1,7 @@
-import { Refusal } from '../errors.ts'
 import { journalExists } from '../events/directory.ts'
 import { directoryOf, type Files, writeChunks } from '../files/files.ts'
-import { journalOf } from '../settings.ts'
+import { Refusal } from '../runtime/errors.ts'
+import { journalOf } from '../settings/settings.ts'
 
 const SAMPLE = {
   posts: [

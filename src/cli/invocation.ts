@@ -1,5 +1,5 @@
 import { mostSimilar } from '../json/similar.ts'
-import type { Replay } from '../replay-engine.ts'
+import type { Replay } from '../server/replay-host.ts'
 import { type Flags, parseFlags } from '../settings/flags.ts'
 import { KEYS } from '../settings/keys.ts'
 import {
@@ -10,7 +10,7 @@ import {
   readSettings,
   type Settings,
   type Surroundings,
-} from '../settings.ts'
+} from '../settings/settings.ts'
 import { COMMANDS, type CommandName, isCommand } from './commands.ts'
 import type { Migration } from './migrate.ts'
 import { checkReplay, parseReplay } from './replay-flags.ts'

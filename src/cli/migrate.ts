@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { connect } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
 import { type Migrated, type MigrationProgress, moveToDirectory, moveToStream } from '../cluster/migration.ts'
-import { patiently } from '../cluster/patience.ts'
+import { patiently } from '../cluster/retry.ts'
 import type { Files } from '../files/files.ts'
 
 export interface StreamPlace {

@@ -1,8 +1,8 @@
-import { Refusal } from '../errors.ts'
+import { writePicture } from '../data-file/adapter.ts'
 import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
-import { writePicture } from '../projections/data-file/adapter.ts'
-import { fold, type Progress, parseUntil } from './fold.ts'
+import { fold, type Progress, parseUntil } from '../projections/journal-fold.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 export interface Replayed {
   /** Position of the last event in the written state. */

@@ -1,6 +1,6 @@
 import type { Files } from '../files/files.ts'
+import type { Progress } from '../projections/journal-fold.ts'
 import { backup } from './backup.ts'
-import type { Progress } from './fold.ts'
 import { init } from './init.ts'
 import type { CliCommand } from './invocation.ts'
 import { replay } from './replay.ts'

@@ -1,13 +1,13 @@
 import type { FileContents } from '../collections/snapshot.ts'
-import { Corruption, Refusal } from '../errors.ts'
+import { contentOf } from '../data-file/adapter.ts'
+import { readDataFile } from '../data-file/edits.ts'
+import { type Base, FileChanged } from '../data-file/reader.ts'
+import { readState } from '../data-file/state.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
-import { contentOf } from '../projections/data-file/adapter.ts'
-import { readDataFile } from '../projections/data-file/edits.ts'
-import { type Base, FileChanged } from '../projections/data-file/reading.ts'
-import { readState } from '../projections/data-file/state.ts'
-import { Slices } from '../slices.ts'
-import { fold, type Progress } from './fold.ts'
+import { fold, type Progress } from '../projections/journal-fold.ts'
+import { Corruption, Refusal } from '../runtime/errors.ts'
+import { Slices } from '../runtime/time-slices.ts'
 
 export interface Verified {
   /** Nothing is damaged or missing. */

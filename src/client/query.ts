@@ -1,7 +1,7 @@
 import { parseSort } from '../json/order.ts'
 import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import { atOnce } from '../steps.ts'
+import { atOnce } from '../runtime/steps.ts'
 import type { Connection } from './connection.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'

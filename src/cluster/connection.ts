@@ -5,8 +5,8 @@ import {
   type NatsConnection,
   type NodeConnectionOptions,
 } from '@nats-io/transport-node'
-import { JournalMismatch } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { JournalMismatch } from '../runtime/errors.ts'
 
 export interface ConnectionSettings {
   /** `nats://` or `tls://` URLs, with user and password if needed. */

@@ -15,7 +15,7 @@ import {
 } from '@nats-io/jetstream'
 import { headers, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import { JournalMismatch, Refusal } from '../errors.ts'
+import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { Message, Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 

@@ -2,11 +2,12 @@
  * The messages of the stream, as docs/cluster.md describes them. The first one begins the journal; every other one
  * holds records as a journal on disk does, line by line, or announces a new leader.
  */
-import { Corruption } from '../errors.ts'
+
 import type { Position } from '../events/event.ts'
 import { FORMAT, NO_PREVIOUS } from '../events/record-format.ts'
 import { linesOf, parseHeader, type RecordLine } from '../events/record-reader.ts'
 import { encodeHeader, frame } from '../events/record-writer.ts'
+import { Corruption } from '../runtime/errors.ts'
 
 /** The place of a message in the stream: 1, 2, 3… without gaps. */
 export type Sequence = number

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { JournalMismatch } from '../errors.ts'
 import type { Position } from '../events/event.ts'
+import { JournalMismatch } from '../runtime/errors.ts'
 import type { ClusterJournal } from './cluster-journal.ts'
 import type { Election } from './election.ts'
 import type { Exchange } from './exchange.ts'

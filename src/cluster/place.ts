@@ -1,7 +1,7 @@
-import { JournalMismatch } from '../errors.ts'
 import { lastPosition } from '../events/journal.ts'
 import type { Expected } from '../events/record-format.ts'
 import type { RecordLine } from '../events/record-reader.ts'
+import { JournalMismatch } from '../runtime/errors.ts'
 import { decodeContent, type Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 

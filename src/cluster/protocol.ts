@@ -1,10 +1,10 @@
 /** Messages between the nodes of a cluster, besides those of the stream. All of them are JSON. */
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
-import type { Fault, RefusalCode } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
+import type { Fault, RefusalCode } from '../runtime/errors.ts'
 
 /** Sent by every node every second. */
 export interface Announcement {

@@ -1,4 +1,4 @@
-import type { Distribution } from '../measures.ts'
+import type { Distribution } from '../runtime/histogram.ts'
 
 /** The leader decides the questions of a message without a pause, so their number is limited. */
 const MOST_TOGETHER = 256

@@ -1,7 +1,7 @@
-import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 /** How long to wait for a write that another node has stored. */
 const WAIT_MS = 10_000

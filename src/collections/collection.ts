@@ -1,5 +1,5 @@
 import { type DomainEvent, existsAfter, type ItemId, isItemEvent, OBJECT_ID, type Position } from '../events/event.ts'
-import type { Steps } from '../slices.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import { positionOf } from '../store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'

@@ -1,5 +1,5 @@
-import { type Fault, Refusal } from '../errors.ts'
 import { pointer } from '../json/pointer.ts'
+import { type Fault, Refusal } from '../runtime/errors.ts'
 
 /** Highest number of reported mistakes of a data file. */
 const MOST_MISTAKES = 20

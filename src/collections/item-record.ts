@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
-import { Corruption } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { positionOf, putPosition } from '../store/bytes.ts'
 import { type Gone, Item } from './item.ts'
 

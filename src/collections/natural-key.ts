@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { orderKey, scalarKey } from '../json/order-key.ts'
 import { firstAt, formatPath, MANY, type Path, plainAt } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import { atOnce } from '../slices.ts'
+import { atOnce } from '../runtime/time-slices.ts'
 
 /** The fields of the natural key of each collection that has one, by the collection's name. */
 export type KeyFields = ReadonlyMap<string, readonly Path[]>

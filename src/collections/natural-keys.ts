@@ -1,5 +1,5 @@
-import { Ended, Refusal } from '../errors.ts'
 import { formatPath, type Path } from '../json/paths.ts'
+import { Ended, Refusal } from '../runtime/errors.ts'
 import { positionOf } from '../store/bytes.ts'
 import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'

@@ -1,5 +1,5 @@
-import { Corruption, type Refusal } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
+import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'

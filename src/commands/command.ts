@@ -1,6 +1,6 @@
-import type { Fault, RefusalCode } from '../errors.ts'
 import type { PatchOperation } from '../json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
+import type { Fault, RefusalCode } from '../runtime/errors.ts'
 
 /** Entity tags of a conditional request (RFC 9110 §13.1), `*` for any. */
 export type Tags = '*' | readonly string[]

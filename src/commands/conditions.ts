@@ -1,4 +1,4 @@
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Conditions, Tags } from './command.ts'
 
 /**

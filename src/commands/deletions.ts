@@ -1,7 +1,7 @@
 import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { type List, LongList } from '../long-list.ts'
+import { type List, LongList } from '../runtime/chunked-list.ts'
 import { stamp } from './item-event.ts'
 
 /** Lists one after the other. */

@@ -4,7 +4,7 @@ import { OBJECT_ID } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import type { JsonObject } from '../json/value.ts'
-import type { Steps } from '../slices.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import { withId } from './item-event.ts'
 import type { Rules } from './rules.ts'
 

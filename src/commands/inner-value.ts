@@ -1,11 +1,11 @@
-import { Refusal } from '../errors.ts'
 import { applyJsonPatch, nestingOf, type PatchLimits } from '../json/json-patch.ts'
 import { mergePatch } from '../json/merge-patch.ts'
 import { MAX_NESTING, parseSteps } from '../json/parse-steps.ts'
 import { pathTo } from '../json/pointer.ts'
 import { isArray, type JsonValue, put } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
-import type { Steps } from '../slices.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import type { Patch } from './command.ts'
 
 /** The nesting of longer values is checked in a step of its own. */

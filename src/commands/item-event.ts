@@ -1,7 +1,7 @@
 import type { Gone, Item } from '../collections/item.ts'
 import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { type JsonObject, type JsonValue, own } from '../json/value.ts'
-import type { Steps } from '../slices.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import type { Rules } from './rules.ts'
 
 /** Members copied in one step. */

@@ -1,6 +1,6 @@
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
-import { type List, LongList } from '../long-list.ts'
+import { type List, LongList } from '../runtime/chunked-list.ts'
 
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024

@@ -1,13 +1,13 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
 import { type Item, keyOf } from '../collections/item.ts'
 import { type FileItem, FileItems } from '../collections/snapshot.ts'
-import { Refusal } from '../errors.ts'
 import { OBJECT_ID } from '../events/event.ts'
-import type { Steps } from '../slices.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import type { Accepted } from './accepted.ts'
+import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './merge.ts'
 import { checkKeys } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
-import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './take-in.ts'
 
 /** The items that a collection is to have. They do not change. Items without an id get one. */
 export interface Former {

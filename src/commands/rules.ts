@@ -1,7 +1,7 @@
 import type { KeyFields } from '../collections/natural-key.ts'
-import type { Fault } from '../errors.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
+import type { Fault } from '../runtime/errors.ts'
 
 /** Another collection has the newest item of each value of a field, with that value as its id. */
 export interface Latest {

@@ -1,8 +1,8 @@
 import { Ajv, type ErrorObject, type SchemaValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import { type Fault, Refusal } from '../errors.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { type Fault, Refusal } from '../runtime/errors.ts'
 
 /** Highest number of reported faults of one item. */
 const MOST_FAULTS = 100

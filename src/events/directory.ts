@@ -1,5 +1,5 @@
-import { Locked } from '../errors.ts'
 import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
+import { Locked } from '../runtime/errors.ts'
 import type { Recorded } from './journal.ts'
 import { type Mark, whyNotMarked } from './mark.ts'
 import { type Expected, FORMAT, NO_PREVIOUS } from './record-format.ts'

@@ -1,5 +1,5 @@
-import { isOutOfDescriptors, Refusal } from '../errors.ts'
 import { isOutOfSpace, type OpenFile } from '../files/files.ts'
+import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { Batch, type Write } from './batch.ts'
 import type { Sized } from './bytes-after.ts'
 import { type Opened, openDirectory } from './directory.ts'

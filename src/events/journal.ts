@@ -1,4 +1,4 @@
-import type { List } from '../long-list.ts'
+import type { List } from '../runtime/chunked-list.ts'
 import type { DomainEvent, Position } from './event.ts'
 
 /** The writer of a write, and the identity of its request. */

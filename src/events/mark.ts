@@ -1,5 +1,5 @@
-import { Corruption } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
 import type { Expected } from './record-format.ts'
 import { parseHeader, readFrame } from './record-reader.ts'

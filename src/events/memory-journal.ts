@@ -1,4 +1,4 @@
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Sized } from './bytes-after.ts'
 import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf, slice } from './journal.ts'
 

@@ -1,5 +1,5 @@
-import { Refusal } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
 import { type Journal, lastPosition, type Recorded } from './journal.ts'

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { Corruption } from '../errors.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { isEventType, type Position } from './event.ts'
 import { decodeRecord } from './record-decoder.ts'
 import { FORMAT, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES, type SegmentHeader } from './record-format.ts'

@@ -1,5 +1,5 @@
-import { Corruption } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { writeOf } from './chain.ts'
 import type { Position } from './event.ts'
 import type { InflatedMembers } from './inflated-members.ts'

@@ -1,6 +1,6 @@
 import { crc32, gunzipSync } from 'node:zlib'
-import { Corruption } from '../errors.ts'
 import { type Files, type OpenFile, readFully } from '../files/files.ts'
+import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
 import type { InflatedMembers } from './inflated-members.ts'
 import { type Member, MemberTable } from './members.ts'

@@ -1,5 +1,5 @@
-import { Corruption } from '../errors.ts'
 import type { Files } from '../files/files.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { Chain, writeOf } from './chain.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'

@@ -1,8 +1,8 @@
-import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { momentOf, parseMoment } from '../projections/moment.ts'
-import { AS_OF, type Parameter } from '../projections/query/query.ts'
+import { AS_OF, type Parameter } from '../query/query.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 export function asksForPast(parameters: readonly Parameter[]): boolean {
   return parameters.some(({ name }) => name === AS_OF)

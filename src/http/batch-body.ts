@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { bodyRefusal, normalizeCoding, tooLarge } from './koa-body.ts'
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress }

@@ -1,9 +1,9 @@
 import type { Patch } from '../commands/command.ts'
-import { Refusal } from '../errors.ts'
 import { parsePatch } from '../json/json-patch.ts'
 import { parseJson } from '../json/parse.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
-import type { Slices, Steps } from '../slices.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest } from './api.ts'
 
 export const JSON_TYPE = 'application/json'

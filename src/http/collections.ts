@@ -1,20 +1,13 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
 import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
-import { Refusal } from '../errors.ts'
 import { type ItemId, isItemEvent } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
-import { foreignKeyOf } from '../projections/query/embedding.ts'
-import type { Queries } from '../projections/query/queries.ts'
-import {
-  AS_OF,
-  mayBeRelative,
-  type Parameter,
-  parseQuery,
-  type Query,
-  WITHOUT_FILTERS,
-} from '../projections/query/query.ts'
 import type { Views } from '../projections/views.ts'
+import { foreignKeyOf } from '../query/embedding.ts'
+import type { Queries } from '../query/queries.ts'
+import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { Hints } from './hints.ts'
 import { type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { ReadStream } from 'node:fs'
 import type { Context } from 'koa'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 /** Headers of a file that must not be sent with a problem. */
 const OF_FILE = ['Last-Modified', 'Cache-Control', 'ETag']

@@ -4,7 +4,7 @@ import type { Context, Middleware } from 'koa'
 import type { Principal } from '../access/access.ts'
 import { credentialsOf, type Gate, isRefused, type Refused } from '../access/gate.ts'
 import { includes, isSafe, neededRole } from '../access/roles.ts'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 /** Response headers that pages of other origins may read. */
 const EXPOSED = [

@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
 import { LineLimit } from '../access/failure-log.ts'
-import { Refusal } from '../errors.ts'
 import { formatPath, type Path } from '../json/paths.ts'
-import type { FieldList } from '../projections/query/field-list.ts'
-import { insteadOf } from '../projections/query/json-server.ts'
-import type { PresentCollection } from '../projections/query/queries.ts'
-import type { Query } from '../projections/query/query.ts'
-import { RECEIVED } from '../projections/query/received.ts'
+import type { FieldList } from '../query/field-list.ts'
+import { insteadOf } from '../query/json-server.ts'
+import type { PresentCollection } from '../query/queries.ts'
+import type { Query } from '../query/query.ts'
+import { RECEIVED } from '../query/received.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { Reply } from './api.ts'
 
 export interface HintsOptions {

@@ -1,10 +1,10 @@
 import type { Command } from '../commands/command.ts'
 import type { Outcome } from '../commands/handler.ts'
-import { Refusal } from '../errors.ts'
 import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import { itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import { apiSegments, wantsRepresentation } from './requests.ts'
 

@@ -1,8 +1,8 @@
 /** The changes that `Api.Compatibility: "json-server"` makes to responses. */
 
 import { formatPath } from '../json/paths.ts'
-import { foreignKeyOf } from '../projections/query/embedding.ts'
-import type { Parameter, Query } from '../projections/query/query.ts'
+import { foreignKeyOf } from '../query/embedding.ts'
+import type { Parameter, Query } from '../query/query.ts'
 import { resultObject, type Wrapper } from './pages.ts'
 
 /**

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import type { Context, Middleware } from 'koa'
 import type { KoaBodyMiddlewareOptions } from 'koa-body'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { PATCH_TYPES, UnsupportedBody } from './bodies.ts'
 import { onFirstUse } from './late-modules.ts'
 

@@ -1,5 +1,5 @@
-import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { ApiResource, ApiRoute } from './api.ts'
 
 /** Progress of building the store from the journal; undefined when it is complete. */

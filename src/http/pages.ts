@@ -1,7 +1,7 @@
 import { collectionPath } from '../projections/address.ts'
-import { type Answer, LongText } from '../projections/query/answer.ts'
-import type { CachedAnswer } from '../projections/query/answer-cache.ts'
-import { type PageLink, type Parameter, pageLinks, type Query } from '../projections/query/query.ts'
+import { type Answer, LongText } from '../query/answer.ts'
+import type { CachedAnswer } from '../query/answer-cache.ts'
+import { type PageLink, type Parameter, pageLinks, type Query } from '../query/query.ts'
 import type { Reply } from './api.ts'
 
 /** Clients accept headers of 16 KiB in total. */

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Rejection } from '../commands/command.ts'
-import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../errors.ts'
+import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../runtime/errors.ts'
 import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
 

@@ -1,5 +1,5 @@
 import type { Context, Middleware } from 'koa'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { ApiResource } from './api.ts'
 
 const SAFE = ['GET', 'HEAD', 'OPTIONS']

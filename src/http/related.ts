@@ -1,10 +1,10 @@
 import type { Position } from '../events/event.ts'
 import type { Past } from '../projections/past.ts'
-import { type Item, type ItemText, type RelatedReading, relatedOf } from '../projections/query/embedding.ts'
-import type { Relation } from '../projections/query/json-server.ts'
-import type { PresentCollection, Queries } from '../projections/query/queries.ts'
 import type { Views } from '../projections/views.ts'
-import type { Asker } from '../slices.ts'
+import { type Item, type ItemText, type RelatedReading, relatedOf } from '../query/embedding.ts'
+import type { Relation } from '../query/json-server.ts'
+import type { PresentCollection, Queries } from '../query/queries.ts'
+import type { Asker } from '../runtime/time-slices.ts'
 
 export interface RelatedOptions {
   readonly views: Views

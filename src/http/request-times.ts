@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { Distribution } from '../measures.ts'
+import { Distribution } from '../runtime/histogram.ts'
 
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']

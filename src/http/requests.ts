@@ -2,9 +2,9 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Context } from 'koa'
-import { Refusal } from '../errors.ts'
 import type { Origin } from '../events/journal.ts'
-import { type Parameter, parseParameters, type QueryLimits } from '../projections/query/query.ts'
+import { type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest } from './api.ts'
 
 const PREFIX = '/api/'

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import type { ApiResource, ApiRoute } from './api.ts'
 
 export interface SimulationSettings {

@@ -5,7 +5,7 @@ import { join, relative, sep } from 'node:path'
 import type { Context, Middleware } from 'koa'
 import serve from 'koa-static'
 import { matches } from '../commands/conditions.ts'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { parseTags } from './api.ts'
 import type { FileStreams } from './file-streams.ts'
 

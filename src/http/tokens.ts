@@ -1,7 +1,7 @@
 import Router from '@koa/router'
 import type { Context } from 'koa'
 import { type Gate, isRefused } from '../access/gate.ts'
-import { Refusal } from '../errors.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { sendJson } from './answers.ts'
 import { addressOf, principalOf, refusalOf } from './guard.ts'
 import { formBody } from './koa-body.ts'

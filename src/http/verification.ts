@@ -1,6 +1,6 @@
-import { Corruption } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { Corruption } from '../runtime/errors.ts'
 
 /** Checks a journal; reports its progress to `rest` and awaits it. */
 export type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>

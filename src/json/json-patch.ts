@@ -1,6 +1,6 @@
 import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
-import { Refusal } from '../errors.ts'
-import type { Steps } from '../steps.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { MAX_NESTING, parseSteps } from './parse-steps.ts'
 import { arrayIndex, pointer } from './pointer.ts'
 import { endOfString } from './quoted.ts'

@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** Members merged in one step. */

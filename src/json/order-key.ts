@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { parseInstant } from './instant.ts'
 import type { Ranked } from './order.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'

@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { parseText } from './parse-text.ts'
 import { afterBlanks, endOfString } from './quoted.ts'
 import { isArray, isObject, type JsonValue, put } from './value.ts'

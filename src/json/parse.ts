@@ -1,5 +1,5 @@
-import { type Fault, Refusal } from '../errors.ts'
-import type { Steps } from '../steps.ts'
+import { type Fault, Refusal } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { MAX_NESTING, Malformed, type Parsed, parseSteps, TooDeep } from './parse-steps.ts'
 import { pointer } from './pointer.ts'
 import { isArray, type JsonValue } from './value.ts'

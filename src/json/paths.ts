@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, own } from './value.ts'
 
 /** The names of a dotted path. */

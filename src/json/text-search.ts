@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 
 /** `String.includes` may need as many comparisons as the product of both lengths. This limit takes a millisecond. */
 const NATIVE_PRODUCT = 2 ** 20

@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { quoted } from './quoted.ts'
 import { equal, isArray, isObject, type JsonObject, type JsonValue } from './value.ts'
 

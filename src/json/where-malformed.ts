@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 
 /** Characters scanned in one step. */
 const CHUNK_CHARACTERS = 32 * 1024

@@ -1,8 +1,8 @@
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
-import { type Asker, abandoned } from '../slices.ts'
-import type { Turns } from '../turns.ts'
+import type { Turns } from '../runtime/semaphore.ts'
+import { type Asker, abandoned } from '../runtime/time-slices.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
 

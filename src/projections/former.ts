@@ -1,18 +1,18 @@
 import type { Collection, CollectionItems, PinnedCollection } from '../collections/collection.ts'
 import { Item, keyOf } from '../collections/item.ts'
-import { Corruption } from '../errors.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import type { Steps } from '../slices.ts'
+import type { Reading } from '../query/index/reading.ts'
+import { sorted } from '../query/index/sort.ts'
+import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
+import { Corruption } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import { HIGHEST, POSITION_BYTES, positionOf } from '../store/bytes.ts'
 import { numberedKey, TAG } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
 import type { Keys } from '../store/tree.ts'
 import { type History, lastEvents } from './history.ts'
-import type { Reading } from './query/index/reading.ts'
-import { sorted } from './query/index/sorting.ts'
-import { indexedOf, keysAt, type StoredIndex } from './query/index/stored-index.ts'
 
 /** Highest number of changed items, and of their characters, which are held in memory. */
 const MOST_CHANGED = 50_000

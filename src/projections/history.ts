@@ -1,7 +1,7 @@
-import { Corruption } from '../errors.ts'
 import { type DomainEvent, existsAfter, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { type Journal, positioned, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
 import type { Row } from '../store/store.ts'

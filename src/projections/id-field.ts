@@ -1,5 +1,5 @@
-import { JournalMismatch } from '../errors.ts'
 import { own } from '../json/value.ts'
+import { JournalMismatch } from '../runtime/errors.ts'
 import type { Views } from './views.ts'
 
 /** Items of each collection that are looked at. */

@@ -1,7 +1,7 @@
-import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { readInstant } from '../json/instant.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 type Source = Pick<Journal, 'head' | 'read'>
 

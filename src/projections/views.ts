@@ -3,15 +3,15 @@ import { type Draft, storedCollections } from '../collections/draft.ts'
 import { ItemCache } from '../collections/item-cache.ts'
 import type { KeyFields } from '../collections/natural-key.ts'
 import { NaturalKeys } from '../collections/natural-keys.ts'
-import { Refusal } from '../errors.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import type { Projection, StoredProjection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
+import { StoredIndexes } from '../query/index/stored-indexes.ts'
+import { Refusal } from '../runtime/errors.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import { type Pin, Store } from '../store/store.ts'
-import { Folding, type StoredState } from './folding.ts'
-import { StoredIndexes } from './query/index/stored-indexes.ts'
+import { Folding, type StoredState } from './store-fold.ts'
 
 /** A snapshot of the collections at one position, by name, until closed. */
 export class Picture extends Map<string, PinnedCollection> {

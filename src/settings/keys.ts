@@ -1,6 +1,6 @@
+import type { WriteSettings } from '../data-file/write-budget.ts'
 import { CONTENT_SECURITY_POLICY } from '../http/headers.ts'
 import { mostSimilar } from '../json/similar.ts'
-import type { WriteSettings } from '../projections/data-file/write-budget.ts'
 import {
   boolean,
   choice,

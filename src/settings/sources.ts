@@ -2,7 +2,7 @@ import { parseText } from '../json/parse-text.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
-import { atOnce } from '../slices.ts'
+import { atOnce } from '../runtime/time-slices.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
 /** A source of settings. */

@@ -1,6 +1,6 @@
-import { Refusal } from '../errors.ts'
 import type { Position } from '../events/event.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
+import { Refusal } from '../runtime/errors.ts'
 
 /** A parsed `subscribe`; parseWatch reads its query. */
 export interface Wanted {

@@ -1,9 +1,9 @@
 import { orderKey } from '../json/order-key.ts'
 import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
-import type { Filter } from '../projections/query/filter.ts'
-import type { Watch } from '../projections/query/watch.ts'
-import type { Steps } from '../slices.ts'
+import type { Filter } from '../query/filter.ts'
+import type { Watch } from '../query/watch.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 
 interface OfPath<Subscriber> {
   readonly path: Path

@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { type Cursor, type KeyCursor, type Keys, type Tree, tupleOf } from './tree.ts'
 

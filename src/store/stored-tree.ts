@@ -1,5 +1,5 @@
-import { Corruption } from '../errors.ts'
 import type { Position } from '../events/event.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 import { numberedKey, TAG, tableKey } from './keys.ts'
 import { summaryOf } from './node.ts'

@@ -1,4 +1,4 @@
-import { Corruption } from '../errors.ts'
+import { Corruption } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import {
   type Child,

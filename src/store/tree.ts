@@ -1,4 +1,4 @@
-import type { Steps } from '../steps.ts'
+import type { Steps } from '../runtime/steps.ts'
 import { HIGHEST, POSITION_BYTES } from './bytes.ts'
 import {
   childAt,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openLog } from '../../src/cli/log.ts'
-import type { Settings } from '../../src/settings.ts'
+import type { Settings } from '../../src/settings/settings.ts'
 
 function logged(log: Settings['log'], isTerminal: boolean, hasColours = false) {
   const written: string[] = []

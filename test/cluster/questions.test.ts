@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Questions } from '../../src/cluster/questions.ts'
-import { Refusal } from '../../src/errors.ts'
-import { Distribution } from '../../src/measures.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { Distribution } from '../../src/runtime/histogram.ts'
 
 interface Sent {
   readonly node: string

@@ -1,6 +1,6 @@
 import type { Message, Sequence } from '../../src/cluster/message.ts'
 import type { RecordStream } from '../../src/cluster/record-stream.ts'
-import { Refusal } from '../../src/errors.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
 
 type Fate = 'stored' | 'lost' | 'unheard' | 'late'
 

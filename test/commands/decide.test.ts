@@ -4,7 +4,7 @@ import type { Command } from '../../src/commands/command.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/slices.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 import { viewsOf } from '../support/collections.ts'
 import { accepted, begun, created, deleted, eventsOf, given, patched, RULES, replaced } from '../support/decider.ts'
 

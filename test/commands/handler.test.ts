@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Answered } from '../../src/commands/answered.ts'
+import { Answered } from '../../src/commands/answered-requests.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
 import type { Rules } from '../../src/commands/rules.ts'
-import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import {
   type Draft,
   type Journal,
@@ -15,6 +14,7 @@ import {
 } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Views } from '../../src/projections/views.ts'
+import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import type { Refusal } from '../../src/errors.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { type Draft, type Journal, lastPosition, type Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
+import type { Refusal } from '../../src/runtime/errors.ts'
 
 export interface JournalUnderTest {
   readonly journal: Journal

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Corruption, JournalMismatch, Refusal } from '../../src/errors.ts'
 import { positioned } from '../../src/events/journal.ts'
+import { Corruption, JournalMismatch, Refusal } from '../../src/runtime/errors.ts'
 import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
 import { Random, seedFor } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'

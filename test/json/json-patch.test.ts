@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import { applyJsonPatch, parsePatch } from '../../src/json/json-patch.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/slices.ts'
+import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 
 const LIMITS = { operations: 1000, resultBytes: 1024 * 1024 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { mergePatch } from '../../src/json/merge-patch.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/slices.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 
 const merged = (target: JsonValue, patch: JsonValue): JsonValue => atOnce(mergePatch(target, patch))
 

@@ -4,8 +4,8 @@ import { compareRanked, ranked } from '../../src/json/order.ts'
 import { keyOfRanked, orderKey, rankOfKey } from '../../src/json/order-key.ts'
 import { type KeyPart, partEnd, readPart } from '../../src/json/order-key-parts.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/slices.ts'
-import { ORDER } from '../projections/query/order.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
+import { ORDER } from '../query/order.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const random = new Random(seedFor('order keys'))

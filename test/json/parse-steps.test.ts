@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { MAX_NESTING, Malformed, type Parsed, parseSteps, TooDeep } from '../../src/json/parse-steps.ts'
 import { parseText } from '../../src/json/parse-text.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { atOnce, type Steps } from '../../src/slices.ts'
+import { atOnce, type Steps } from '../../src/runtime/time-slices.ts'
 import { longObjects } from '../support/long-json.ts'
 import { Random, seedFor } from '../support/random.ts'
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import { parseJson } from '../../src/json/parse.ts'
 import { MAX_NESTING } from '../../src/json/parse-steps.ts'
-import { atOnce } from '../../src/slices.ts'
+import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 import { longObjects } from '../support/long-json.ts'
 
 function parse(text: string): unknown {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { firstAt, formatPath, parsePath, select, selectionOf, splitList, valuesAt } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import { atOnce } from '../../src/slices.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 
 function values(item: JsonValue, path: string): readonly JsonValue[] {
   return Array.from(valuesAt(item, parsePath(path))).filter((value) => value !== undefined)

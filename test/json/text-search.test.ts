@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contains, containsFolded, fold } from '../../src/json/text-search.ts'
-import { atOnce } from '../../src/slices.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const random = new Random(seedFor('text search'))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser'
 import { chunksOf, whereMalformed } from '../../src/json/where-malformed.ts'
-import { atOnce } from '../../src/slices.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 const TEXTS = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SMALL_BYTES, WriteBudget } from '../../src/projections/data-file/write-budget.ts'
+import { SMALL_BYTES, WriteBudget } from '../../src/data-file/write-budget.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 test('a small file is always due, and a large one when the journal has grown', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import { run } from '../../src/cli/run.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
-import { journalOf } from '../../src/settings.ts'
+import { journalOf } from '../../src/settings/settings.ts'
 import { send } from '../support/requests.ts'
 
 /** What all else inherits from, or is read by. */

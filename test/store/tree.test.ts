@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Position } from '../../src/events/event.ts'
-import { atOnce } from '../../src/steps.ts'
+import { atOnce } from '../../src/runtime/steps.ts'
 import { POSITION_BYTES, putPosition } from '../../src/store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
 import { type Pin, Store } from '../../src/store/store.ts'

@@ -5,7 +5,7 @@ import type { Journal, Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { Views } from '../../src/projections/views.ts'
-import { atOnce } from '../../src/steps.ts'
+import { atOnce } from '../../src/runtime/steps.ts'
 
 export type WithId = JsonObject & { readonly id: ItemId }
 

@@ -4,10 +4,10 @@ import type { Accepted } from '../../src/commands/accepted.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { decide, isEvents } from '../../src/commands/decide.ts'
 import type { Rules } from '../../src/commands/rules.ts'
-import { Refusal, type RefusalCode } from '../../src/errors.ts'
 import type { DomainEvent, ItemId, Position } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
-import { atOnce } from '../../src/slices.ts'
+import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
 import { viewsOf, type WithId } from './collections.ts'
 
 export const RULES: Rules = {

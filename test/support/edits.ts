@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Item, keyOf } from '../../src/collections/item.ts'
 import { type FileContents, FileItems } from '../../src/collections/snapshot.ts'
+import type { Base, BaseCollection } from '../../src/data-file/reader.ts'
 import { type ItemId, OBJECT_ID } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { isArray, type JsonObject } from '../../src/json/value.ts'
-import type { Base, BaseCollection } from '../../src/projections/data-file/reading.ts'
 
 /** Lists of items and single objects, by name. */
 type Objects = Iterable<readonly [string, readonly JsonObject[] | JsonObject]>

@@ -16,9 +16,9 @@ import { FileStreams } from '../../src/http/file-streams.ts'
 import { apiResources } from '../../src/http/items.ts'
 import { Arrivals } from '../../src/projections/arrivals.ts'
 import { Past } from '../../src/projections/past.ts'
-import { Queries } from '../../src/projections/query/queries.ts'
 import { Views } from '../../src/projections/views.ts'
-import { Turns } from '../../src/turns.ts'
+import { Queries } from '../../src/query/queries.ts'
+import { Turns } from '../../src/runtime/semaphore.ts'
 import { storedHistory } from './history.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered, with their methods. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { parseInvocation } from '../../src/cli/invocation.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
-import { start } from '../../src/service.ts'
+import { start } from '../../src/server/service.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

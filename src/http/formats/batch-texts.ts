@@ -1,10 +1,10 @@
 /** Parses the items of a batch: a JSON list, NDJSON or CSV. */
 import type { BatchItem } from '../../commands/command.ts'
 import { refusalAt, rejectionOf } from '../../commands/create-items.ts'
-import { Refusal } from '../../errors.ts'
 import { parseJsonText } from '../../json/parse.ts'
 import type { JsonValue } from '../../json/value.ts'
-import type { Steps } from '../../slices.ts'
+import { Refusal } from '../../runtime/errors.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
 import { parseItem } from '../bodies.ts'
 import { csvItems } from './csv-items.ts'
 

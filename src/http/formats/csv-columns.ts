@@ -1,8 +1,8 @@
-import { Refusal } from '../../errors.ts'
 import type { Path, Selection } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
 import { stringifySteps } from '../../json/value-steps.ts'
-import type { Steps } from '../../slices.ts'
+import { Refusal } from '../../runtime/errors.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
 
 /** Limited, because each item gets a row with all columns. */
 const MOST_COLUMNS = 1000

@@ -1,8 +1,8 @@
 import type Papa from 'papaparse'
-import { Refusal } from '../../errors.ts'
 import { MAX_NESTING } from '../../json/parse-steps.ts'
 import { formatPath, type Path, parsePath } from '../../json/paths.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../../json/value.ts'
+import { Refusal } from '../../runtime/errors.ts'
 
 /** Characters of CSV parsed at once. The length is doubled for longer rows, */
 const PART_CHARACTERS = 32 * 1024

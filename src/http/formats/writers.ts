@@ -4,7 +4,7 @@ import { parseText } from '../../json/parse-text.ts'
 import { type Selection, select } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { stringifySteps } from '../../json/value-steps.ts'
-import type { Steps } from '../../slices.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
 import type { CsvColumns } from './csv-columns.ts'
 import type { ItemShapes } from './item-shapes.ts'
 

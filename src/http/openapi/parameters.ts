@@ -2,8 +2,8 @@
 
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
-import { FILLS } from '../../projections/query/aggregate/aggregation.ts'
-import { DEFAULT_PAGE_SIZE } from '../../projections/query/query.ts'
+import { FILLS } from '../../query/aggregate/aggregation.ts'
+import { DEFAULT_PAGE_SIZE } from '../../query/query.ts'
 
 type Named = Readonly<Record<string, JsonObject>>
 

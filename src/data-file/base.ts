@@ -1,0 +1,74 @@
+import { type CollectionItems, itemsIn } from '../collections/collection.ts'
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import type { Past } from '../projections/past.ts'
+import { collectionsAt, type Views } from '../projections/views.ts'
+import type { Base, BaseCollection } from './reader.ts'
+import { lastOf, type Shown } from './shown.ts'
+
+/** A state that the store keeps until it is closed. */
+export type HeldBase = Base & { close(): void }
+
+export interface BaseOptions {
+  readonly views: Views
+  readonly journal: Pick<Journal, 'read'>
+  readonly past: Pick<Past, 'names' | 'collection'>
+}
+
+/**
+ * The state that a content of the data file shows. It is folded from the journal only if other writes lie between
+ * merged edits.
+ */
+export async function baseAt(options: BaseOptions, shown: Shown): Promise<HeldBase> {
+  const { views, journal, past } = options
+  const position = lastOf(shown)
+  if (!isWhole(shown)) {
+    return collectionsAt(views.store.directory, journal, [[1, shown.position], ...shown.edits])
+  }
+  return position === views.position ? views.picture() : FormerBase.at(past, position)
+}
+
+/** Whether a content shows all events up to its last one. */
+function isWhole({ position, edits }: Shown): boolean {
+  let end = position
+  for (const [first, last] of edits) {
+    if (first > end + 1) return false
+    end = last
+  }
+  return true
+}
+
+class FormerBase extends Map<string, BaseCollection> {
+  readonly #release: (() => void)[] = []
+
+  static async at(past: BaseOptions['past'], position: Position): Promise<FormerBase> {
+    const base = new FormerBase()
+    try {
+      for (const name of past.names(position)) {
+        const reading = await past.collection(name, position)
+        base.#release.push(() => reading.release())
+        base.set(name, baseCollection(reading.items))
+      }
+    } catch (error) {
+      base.close()
+      throw error
+    }
+    return base
+  }
+
+  close(): void {
+    for (const release of this.#release.splice(0)) release()
+  }
+}
+
+function baseCollection(items: CollectionItems): BaseCollection {
+  return {
+    size: items.size,
+    places: items.places,
+    uncachedAt: (place) => items.uncachedAt(place),
+    seek: (place) => items.seek(place),
+    placeOf: (id) => items.placeOf(id),
+    item: (key) => items.item(key),
+    items: () => itemsIn(items),
+  }
+}

@@ -1,0 +1,58 @@
+import type { DomainEvent, Position } from '../events/event.ts'
+import { isPartKey, lastPosition, type Recorded } from '../events/journal.ts'
+import type { StoredProjection } from '../events/projection.ts'
+import { TAG, tableKey } from '../store/keys.ts'
+import type { Store } from '../store/store.ts'
+import type { Mark } from './state.ts'
+
+/**
+ * The actor of events from edits of the data file. Their `key` is the SHA-256 of the merged file, or a `partKey` of it
+ * in writes that more may follow.
+ */
+export const DATA_FILE_ACTOR = 'data-file'
+
+const TAKEN_IN = tableKey(TAG.takenIn, 0)
+
+/** The edit of the data file that was merged last. Stored, so it must be registered before the store is built. */
+export class TakenIn implements StoredProjection {
+  /** In a cluster every node has its own data file, whose edits have this as their request id. */
+  readonly door: string | undefined
+  readonly #store: Store
+
+  constructor(store: Store, door?: string) {
+    this.#store = store
+    this.door = door
+  }
+
+  store(_: DomainEvent, until: Position, recorded: Recorded): void {
+    if (until !== lastPosition(recorded) || !isTakenIn(recorded, this.door)) return
+    const taken = isPartKey(recorded.key) ? this.#stored?.taken : { position: until, hash: recorded.key }
+    this.#store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
+  }
+
+  /** The edit that was completely merged last. */
+  get last(): Mark | undefined {
+    return this.#stored?.taken
+  }
+
+  /** The position of the last event of any edit, also of one that was merged partly; 0 if there is none. */
+  get until(): Position {
+    return this.#stored?.until ?? 0
+  }
+
+  get #stored(): Stored | undefined {
+    const found = this.#store.newest(TAKEN_IN)
+    return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Stored)
+  }
+}
+
+interface Stored {
+  readonly until: Position
+  readonly taken?: Mark
+}
+
+/** Whether a write is an edit of this data file. */
+export function isTakenIn(recorded: Recorded, door?: string): recorded is Recorded & { readonly key: string } {
+  if (recorded.actor !== DATA_FILE_ACTOR || recorded.key === undefined) return false
+  return door === undefined || recorded.requestId === door
+}

@@ -1,0 +1,131 @@
+import type { Position } from '../events/event.ts'
+import { directoryOf, type Files, replace } from '../files/files.ts'
+import { Corruption, JournalMismatch } from '../runtime/errors.ts'
+import { numbersOf, type Shown, shownOf } from './shown.ts'
+
+/** A content of the data file: the position whose state it shows, and its SHA-256. */
+export interface Mark {
+  readonly position: Position
+  readonly hash: string
+  /** The signature of the file with this content: a file that still has it need not be read. */
+  readonly signature?: string
+  /**
+   * Set while the file is being overwritten. The hash is not known yet; a crash leaves some beginning of the content.
+   */
+  readonly inPlace?: true
+}
+
+/**
+ * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
+ * rename, so that at any moment the file is either of the two, or edited.
+ */
+export interface DataFileState {
+  /** The UUID of the journal of which the file is a projection. */
+  readonly journal: string
+  readonly confirmed: Mark | undefined
+  readonly pending: Mark | undefined
+  /** The contents that the file had, in order. */
+  readonly shown: readonly Shown[]
+}
+
+/**
+ * Where the state is stored: beside the data file, or in the journal's directory while the data file cannot be
+ * replaced.
+ */
+export interface StatePlace {
+  readonly dataFile: string
+  readonly journal: string
+}
+
+function statePathOf({ dataFile, journal }: StatePlace, isInPlace: boolean): string {
+  return isInPlace ? `${journal}/data-file.recollect` : statePath(dataFile)
+}
+
+function statePath(dataFile: string): string {
+  const directory = directoryOf(dataFile)
+  const name = dataFile.slice(dataFile.lastIndexOf('/') + 1)
+  return `${directory}/.${name}.recollect`
+}
+
+/** Where a new content is written first. */
+export function temporaryPath(dataFile: string): string {
+  return `${statePath(dataFile)}.new`
+}
+
+/**
+ * `isInPlace`: the state was stored in the journal's directory, which takes precedence over one beside the data file.
+ */
+export interface KeptState {
+  readonly state: DataFileState
+  readonly isInPlace: boolean
+}
+
+export async function readState(files: Files, place: StatePlace): Promise<KeptState | undefined> {
+  for (const isInPlace of [true, false]) {
+    const path = statePathOf(place, isInPlace)
+    const bytes = await files.read(path)
+    if (bytes) return { state: parseState(path, bytes), isInPlace }
+  }
+  return undefined
+}
+
+function parseState(path: string, bytes: Buffer): DataFileState {
+  try {
+    const { journal, confirmed, pending, shown } = JSON.parse(bytes.toString()) as StateText
+    return { journal, confirmed, pending, shown: (shown ?? []).map(shownOf) }
+  } catch {
+    throw new Corruption(
+      `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
+    )
+  }
+}
+
+export async function writeState(
+  files: Files,
+  place: StatePlace,
+  state: DataFileState,
+  isInPlace = false,
+): Promise<void> {
+  const text: StateText = { ...state, shown: state.shown.map(numbersOf) }
+  await replace(files, statePathOf(place, isInPlace), Buffer.from(`${JSON.stringify(text)}\n`))
+}
+
+/** Removes the state from the journal's directory once it is beside the data file again. */
+export async function forgetInPlace(files: Files, place: StatePlace): Promise<void> {
+  await files.remove(statePathOf(place, true))
+  await files.syncDirectory(place.journal)
+}
+
+interface StateText extends Pick<DataFileState, 'journal' | 'confirmed' | 'pending'> {
+  /** Not written by earlier versions. */
+  readonly shown?: readonly (readonly number[])[]
+}
+
+/** The error for a journal that is missing although the data file was written from it. */
+export function missingJournal(dataFile: string, state: DataFileState): JournalMismatch {
+  return new JournalMismatch(
+    `${dataFile} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
+      'Put it back, or start with --accept-journal to begin a new one from the data file.',
+  )
+}
+
+/** The error for a journal that is not the data file's, or has lost its end; undefined if it matches. */
+export function mismatchOf(
+  dataFile: string,
+  state: DataFileState,
+  journal: { readonly id: string; readonly head: Position },
+): JournalMismatch | undefined {
+  const isAnother = state.journal !== journal.id
+  const last = lastOf(state)
+  if (!isAnother && last <= journal.head) return undefined
+  const why = isAnother
+    ? `was written from the journal ${state.journal}, and this one is ${journal.id}`
+    : `shows position ${last}, and the journal ends at ${journal.head}: it has lost the events ${journal.head + 1} to ${last}`
+  return new JournalMismatch(
+    `${dataFile} ${why}. Restore the right journal, or start with --accept-journal to continue with this one: differences of the data file then become new events.`,
+  )
+}
+
+function lastOf({ confirmed, pending }: DataFileState): Position {
+  return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
+}

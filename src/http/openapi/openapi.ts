@@ -1,0 +1,198 @@
+import type { Scheme } from '../../access/access.ts'
+import type { Position } from '../../events/event.ts'
+import type { JsonObject } from '../../json/value.ts'
+import { collectionPath } from '../../projections/address.ts'
+import type { Views } from '../../projections/views.ts'
+import { Slices, type Steps } from '../../runtime/time-slices.ts'
+import { securedComponents, securedPaths, tokenPaths } from './access.ts'
+import { headers, itemSchemasWith, ref, responses, schemas } from './components.ts'
+import { itemPaths, namesPath, objectPaths, valuePath } from './item-paths.ts'
+import { asJsonServer } from './json-server.ts'
+import { parameters } from './parameters.ts'
+import { withResultObjects } from './result-object.ts'
+import { schemaOf } from './schema-of.ts'
+import { servicePaths } from './service-paths.ts'
+
+export interface OpenApiOptions {
+  readonly version: string
+  readonly views: Pick<Views, 'names' | 'find' | 'position'>
+  /** The authentication schemes; none if authentication is off. */
+  readonly schemes: readonly Scheme[]
+  readonly isReadOnly?: boolean
+  /** Responses are those of json-server where they differ. */
+  readonly isJsonServer?: boolean
+  /** As `Api.UseResultObject` says. */
+  readonly useResultObject?: boolean
+  /** As `DataStore.IdField` says. */
+  readonly idField?: string
+}
+
+/**
+ * Highest number of collections with their own paths, which the page shows without delay, and highest length of their
+ * names.
+ */
+const COLLECTIONS = 50
+const NAME = 256
+/** Items of each collection that are read for its schema, and their total length. */
+const ITEMS = 20
+const CHARACTERS = 64 * 1024
+/** Beyond this total length no further items are read. */
+const READ_CHARACTERS = 1024 * 1024
+
+const DESCRIPTION = `The collections and single objects of a JSON file, and every change that was ever made to them.
+
+Every change is an event, and every event has a *position* in the journal: 1, 2, 3… without gaps. Every answer
+under \`/api\` says in \`Journal-Position\` which one it reflects. A method that a resource does not have is a 405
+that names in \`Allow\` those that it has. Every error is a problem document (RFC 9457).
+
+Clients that connect by Socket.IO, or by WebSocket to \`/ws\`, are notified of every event.`
+
+const TAGS = [
+  {
+    name: 'Any collection',
+    description: 'The same paths for a collection of any name, also for one that does not exist yet.',
+  },
+  { name: 'Journal', description: 'The events, oldest first.' },
+  { name: 'Service' },
+  { name: 'Documentation' },
+]
+
+/** Relative to the document, so that it is correct below any path. */
+const SERVERS: JsonObject[] = [{ url: '.' }]
+
+/** The OpenAPI document: the routes, and the collections with the fields of their first items. */
+export class OpenApi {
+  readonly #options: OpenApiOptions
+  readonly #slices = new Slices()
+  #made: { readonly position: Position; readonly text: Buffer } | undefined
+  #making: Promise<void> | undefined
+
+  constructor(options: OpenApiOptions) {
+    this.#options = options
+  }
+
+  /**
+   * The document as JSON. It is cached until the next event, and created in time slices. Concurrent requests share one
+   * creation, or wait for the next one if an event came in between.
+   */
+  async text(): Promise<Buffer> {
+    const asked = this.#options.views.position
+    for (;;) {
+      const made = this.#made
+      if (made && made.position >= asked) return made.text
+      this.#making ??= this.#make().finally(() => {
+        this.#making = undefined
+      })
+      await this.#making
+    }
+  }
+
+  async #make(): Promise<void> {
+    const { position } = this.#options.views
+    const text = await this.#slices.run(() => describing(this.#options))
+    this.#made = { position, text: Buffer.from(text) }
+  }
+}
+
+/** Creates the document in OpenAPI 3.1. */
+function* describing(options: OpenApiOptions): Steps<string> {
+  const { version, views, schemes, isReadOnly = false, isJsonServer = false } = options
+  const { useResultObject = false, idField = 'id' } = options
+  const served = (all: JsonObject): JsonObject => {
+    const compatible = isJsonServer ? asJsonServer(all) : all
+    const paths = useResultObject ? withResultObjects(compatible) : compatible
+    return securedPaths(isReadOnly ? readable(paths) : paths, schemes)
+  }
+  const tags: JsonObject[] = []
+  const paths: string[] = []
+  const itemSchemas: string[] = []
+  for (const name of views.names().slice(0, COLLECTIONS)) {
+    if (name.length > NAME) continue
+    const collection = yield* describe(name, views)
+    tags.push({ name: collection.path })
+    paths.push(members(served(collection.paths)))
+    itemSchemas.push(members({ [`Item${collection.name}`]: collection.schema }))
+    yield
+  }
+  paths.push(members(served(GENERIC)))
+  // A replay server cannot be written to, but issues tokens.
+  if (schemes.includes('token')) paths.push(members(securedPaths(tokenPaths, schemes)))
+  itemSchemas.push(members({ ...schemas, ...itemSchemasWith(idField) }))
+  const info = { title: 'Recollect', version, description: DESCRIPTION }
+  const components = { headers, parameters, ...securedComponents({ responses }, schemes) }
+  return `{${[
+    members({ openapi: '3.1.0', info, servers: SERVERS, tags: [...tags, ...TAGS] }),
+    `"paths":{${joined(paths)}}`,
+    `"components":{${joined([`"schemas":{${joined(itemSchemas)}}`, members(components)])}}`,
+  ].join(',')}}`
+}
+
+const GENERIC: JsonObject = {
+  '/api': namesPath,
+  ...itemPaths({
+    path: '/api/{collection}',
+    tag: 'Any collection',
+    name: '',
+    item: ref('schemas', 'Item'),
+    parameters: ['collection'],
+    isAny: true,
+  }),
+  '/api/{collection}/{id}/{rest}': valuePath,
+  ...servicePaths,
+}
+
+/** The members of an object as JSON, without braces. */
+function members(object: JsonObject): string {
+  return JSON.stringify(object).slice(1, -1)
+}
+
+function joined(texts: readonly string[]): string {
+  return texts.filter((text) => text !== '').join(',')
+}
+
+/** The paths with read operations only. */
+function readable(paths: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(paths).flatMap(([path, item]) => {
+      const { get, head, options } = item as JsonObject
+      return get === undefined ? [] : [[path, { get, ...(head && { head }), ...(options && { options }) }]]
+    }),
+  )
+}
+
+/** The tag is the path, which no other tag can equal. */
+function* describe(collection: string, views: OpenApiOptions['views']) {
+  const path = collectionPath(collection)
+  const name = `_${componentName(collection)}`
+  const described = { path, tag: path, name, item: ref('schemas', `Item${name}`), parameters: [] }
+  return {
+    path,
+    name,
+    schema: yield* itemSchema(collection, views),
+    paths: views.find(collection)?.isObject ? objectPaths(described) : itemPaths(described),
+  }
+}
+
+function* itemSchema(collection: string, views: OpenApiOptions['views']): Steps<JsonObject> {
+  const values: JsonObject[] = []
+  let left = CHARACTERS
+  let seen = 0
+  let read = 0
+  const found = views.find(collection)
+  for (const item of found?.items() ?? []) {
+    if (seen++ === ITEMS || read > READ_CHARACTERS) break
+    read += item.text.length
+    yield
+    if (item.text.length > left) continue
+    left -= item.text.length
+    values.push(item.value)
+  }
+  if (values.length === 0) return ref('schemas', 'Item')
+  const description = found?.isObject ? 'The current fields.' : 'The fields of the first items; others may differ.'
+  return { description, ...schemaOf(values) }
+}
+
+/** Encodes a name for components; different names stay different. */
+function componentName(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]/gu, (character) => `.${character.codePointAt(0)?.toString(16)}.`)
+}

@@ -1,0 +1,66 @@
+import type { Position } from '../events/event.ts'
+import type { Arrivals } from '../projections/arrivals.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { ApiResource, ApiRoute } from './api.ts'
+
+/** Every event wakes each waiting request, so their number is limited. */
+const MOST_WAITING = 1000
+
+export interface WaitingOptions {
+  readonly position: () => Position
+  readonly arrivals: Arrivals
+  /** Highest waiting time. */
+  readonly seconds: number
+}
+
+/**
+ * Makes reads wait for the position in `Wait-For-Position`, so that a client reads its own write at any node of a
+ * cluster.
+ */
+export function waitingForPosition(
+  resources: readonly ApiResource[],
+  { position, arrivals, seconds }: WaitingOptions,
+): readonly ApiResource[] {
+  let waiting = 0
+  const waitingFirst = (route: ApiRoute): ApiRoute => {
+    return (request, reply) => {
+      const header = request.headers['wait-for-position']
+      if (header === undefined) return route(request, reply)
+      return until(parse(header)).then(() => route(request, reply))
+    }
+  }
+  return resources.map(({ routes, ...resource }) => ({
+    ...resource,
+    routes: { ...routes, ...(routes.GET && { GET: waitingFirst(routes.GET) }) },
+  }))
+
+  async function until(wanted: Position): Promise<void> {
+    if (position() >= wanted) return
+    if (waiting === MOST_WAITING) throw lagging(wanted)
+    waiting++
+    try {
+      await arrival(wanted)
+    } finally {
+      waiting--
+    }
+  }
+
+  async function arrival(wanted: Position): Promise<void> {
+    const deadline = performance.now() + seconds * 1000
+    while (position() < wanted) {
+      const left = deadline - performance.now()
+      if (left <= 0 || arrivals.ended) throw lagging(wanted)
+      await arrivals.wait(left)
+    }
+  }
+
+  function lagging(wanted: Position): Refusal {
+    return new Refusal('Lagging', `Position ${wanted} is not available yet; the current one is ${position()}.`)
+  }
+}
+
+function parse(header: string | readonly string[]): Position {
+  const text = String(header)
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new Refusal('Invalid', `Wait-For-Position must be a position, not ${JSON.stringify(text)}.`)
+}

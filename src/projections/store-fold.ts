@@ -1,0 +1,216 @@
+import { evolve } from '../collections/collection.ts'
+import { Draft, storedCollections, type TableObserver } from '../collections/draft.ts'
+import { keyOf } from '../collections/item.ts'
+import type { NaturalKeys } from '../collections/natural-keys.ts'
+import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
+import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
+import type { StoredProjection } from '../events/projection.ts'
+import type { StoredIndexes } from '../query/index/stored-indexes.ts'
+import { TAG, tableKey } from '../store/keys.ts'
+import type { Pin, Store } from '../store/store.ts'
+
+/** The progress of the store. */
+export interface StoredState {
+  /** Position of the last stored event; its write may have more. */
+  readonly applied: Position
+  /** Position of the last event that readers see: the last one of a write. */
+  readonly visible: Position
+  /** Position of the last event that created or removed a collection. */
+  readonly names: Position
+  /** The number of the next collection or table. */
+  readonly next: number
+}
+
+export interface FoldingOptions {
+  readonly store: Store
+  readonly projections: readonly StoredProjection[]
+  readonly indexes: StoredIndexes
+  readonly naturalKeys: NaturalKeys
+  /** Stores additional data with the state, in its transaction. */
+  readonly save: (state: StoredState) => void
+  readonly wants?: ((event: DomainEvent) => boolean) | undefined
+  /** Called after a commit to make changes visible. */
+  readonly show: (drafts: Iterable<readonly [number, Draft]>) => void
+}
+
+const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
+
+/**
+ * Highest weight of a transaction, which takes about a millisecond. An event weighs one, plus one for each so many
+ * characters of its item.
+ */
+const MOST_WEIGHT = 640
+const CHARACTERS = 2048
+/** Additional weight for each index of the collection. */
+const INDEX_WEIGHT = 4
+
+export function storedState(store: Store): StoredState {
+  const found = store.newest(tableKey(TAG.state, 0))
+  return found ? (JSON.parse(found.toString('utf8', 0, found.length)) as StoredState) : BEGINNING
+}
+
+/** Applies the writes of the journal to the collections in the store. */
+export class Folding {
+  readonly #options: FoldingOptions
+  readonly #observers: readonly TableObserver[]
+  /** The last committed state. */
+  #state: StoredState
+  #applied: Position = 0
+  #visible: Position = 0
+  #names: Position = 0
+  #next = 0
+  readonly #numbers = new Map<string, number>()
+  /** By number of the collection. */
+  readonly #drafts = new Map<number, Draft>()
+  /** Drafts with changes that are not visible yet. */
+  readonly #touched = new Map<number, Draft>()
+  #pin: Pin | undefined
+  /** Position of the last event that readers see. */
+  #shown: Position
+
+  constructor(options: FoldingOptions) {
+    this.#options = options
+    this.#observers = [options.indexes, options.naturalKeys]
+    this.#state = storedState(options.store)
+    this.#shown = this.#state.visible
+    this.#beginAgain()
+  }
+
+  get state(): StoredState {
+    return this.#state
+  }
+
+  numberOf(name: string): number | undefined {
+    return this.#numbers.get(name)
+  }
+
+  /**
+   * Stores writes, one transaction per step; they become visible with `show`. Skips what the store already has, so that
+   * it can be repeated after a failure. `isRead`: there are readers.
+   */
+  *folding(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
+    if (isRead && this.#weighsMuch(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
+    const steps = this.#steps(batch)
+    while (!this.#transaction(steps)) yield
+  }
+
+  /** Makes all stored writes visible. */
+  show(): void {
+    this.#shown = this.#state.visible
+    this.#options.show(this.#touched)
+    for (const draft of this.#touched.values()) draft.shown()
+    this.#touched.clear()
+    this.#pin?.release()
+    this.#pin = undefined
+  }
+
+  /** Returns whether it was the last transaction. */
+  #transaction(steps: Generator<number, void>): boolean {
+    const { store, save, indexes } = this.#options
+    let isDone = false
+    let state = this.#state
+    try {
+      store.transaction(() => {
+        for (let weight = 0; weight < MOST_WEIGHT && !isDone; ) {
+          const step = steps.next()
+          isDone = step.done === true
+          weight += step.value ?? 0
+        }
+        for (const [number, draft] of this.#touched) draft.save(number)
+        state = { applied: this.#applied, visible: this.#visible, names: this.#names, next: this.#next }
+        indexes.save(state.applied)
+        store.set(tableKey(TAG.state, 0), Buffer.from(JSON.stringify(state)))
+        save(state)
+      })
+    } catch (error) {
+      indexes.abandoned()
+      this.#beginAgain()
+      throw error
+    }
+    this.#state = state
+    indexes.committed()
+    return isDone
+  }
+
+  /** Each step makes a small change and yields its weight. */
+  *#steps(batch: readonly Recorded[]): Generator<number, void> {
+    const { projections, wants } = this.#options
+    for (const recorded of batch) {
+      const last = lastPosition(recorded)
+      if (last <= this.#applied) continue
+      const timeMs = Date.parse(recorded.time)
+      for (const [position, event] of positioned(recorded)) {
+        if (position <= this.#applied || wants?.(event) === false) continue
+        const draft = this.#draftOf(event.collection)
+        if (event.type === 'CollectionOrdered') {
+          for (const _ of draft.ordering(keysOf(event.ids), this.#next++, position)) yield 1
+        } else if (existsAfter(event) !== undefined) this.#names = position
+        evolve(draft, event, position, timeMs)
+        for (const projection of projections) projection.store(event, position, recorded)
+        this.#applied = position
+        if (position < last) yield this.#weightOf(event, draft)
+      }
+      this.#applied = last
+      this.#visible = last
+      const event = recorded.events.at(-1)
+      yield this.#weightOf(event, event && this.#draftOf(event.collection))
+    }
+  }
+
+  /** Resets to the last committed state. */
+  #beginAgain(): void {
+    const { store } = this.#options
+    const { applied, visible, names, next } = this.#state
+    this.#applied = applied
+    this.#visible = visible
+    this.#names = names
+    this.#next = next
+    this.#drafts.clear()
+    this.#touched.clear()
+    this.#numbers.clear()
+    for (const [number, facts] of storedCollections(store)) {
+      this.#numbers.set(facts.name, number)
+      const draft = new Draft(store, facts, this.#observers)
+      this.#drafts.set(number, draft)
+      if (applied > this.#shown) this.#touched.set(number, draft.unknown())
+    }
+    if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)
+  }
+
+  /** Whether writes need several transactions. */
+  #weighsMuch(batch: readonly Recorded[]): boolean {
+    let weight = 0
+    for (const { events } of batch) {
+      for (const event of events) {
+        // The size of a reordering is unknown.
+        if (event.type === 'CollectionOrdered') return true
+        weight += this.#weightOf(event, this.#drafts.get(this.#numbers.get(event.collection) ?? 0))
+        if (weight > MOST_WEIGHT) return true
+      }
+    }
+    return false
+  }
+
+  #weightOf(event: DomainEvent | undefined, draft: Draft | undefined): number {
+    const indexes = draft ? this.#options.indexes.of(draft.facts.table).length : 0
+    return 1 + INDEX_WEIGHT * indexes + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
+  }
+
+  #draftOf(name: string): Draft {
+    let number = this.#numbers.get(name)
+    if (number === undefined) {
+      number = this.#next++
+      this.#numbers.set(name, number)
+      const none = { exists: false, isObject: undefined, nextId: 0, textIds: 0 }
+      const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
+      this.#drafts.set(number, new Draft(this.#options.store, { name, ...nothing, table: number }, this.#observers))
+    }
+    const draft = this.#drafts.get(number) as Draft
+    this.#touched.set(number, draft)
+    return draft
+  }
+}
+
+function* keysOf(ids: readonly ItemId[]): Generator<string> {
+  for (const id of ids) yield keyOf(id)
+}

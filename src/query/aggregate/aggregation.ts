@@ -1,0 +1,163 @@
+import { formatPath, type Path, parsePath, splitList } from '../../json/paths.ts'
+import { Refusal } from '../../runtime/errors.ts'
+import type { Parameter } from '../parameter.ts'
+import { parseWindow, type Window } from './window.ts'
+
+/** Functions of a field, besides percentiles (`p50`, `p99.9`). */
+export const FUNCTIONS = ['avg', 'sum', 'min', 'max', 'first', 'last'] as const
+export type FunctionName = (typeof FUNCTIONS)[number] | 'count' | 'percentile'
+
+/** One column of the result, for example `avg(data.temperature)`. */
+export interface Aggregate {
+  /** The name of the column, as requested. */
+  readonly name: string
+  readonly function: FunctionName
+  /** Undefined for `count`. */
+  readonly path: Path | undefined
+  /** For percentiles: from 0 to 100. */
+  readonly percent: number
+}
+
+export const FILLS = ['none', 'null', 'previous'] as const
+export type Fill = (typeof FILLS)[number]
+
+/** Requests one row for each group of items. */
+export interface Aggregation {
+  readonly kind: 'rows'
+  /** The path of the event time. */
+  readonly time: Path | undefined
+  readonly aggregates: readonly Aggregate[]
+  readonly groupBy: readonly Path[]
+  readonly window: Window | undefined
+  readonly fill: Fill
+}
+
+/** A query for groups of items: rows, the values of a field, or the newest item of each group by event time. */
+export type Grouping =
+  | Aggregation
+  | { readonly kind: 'distinct'; readonly path: Path }
+  | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
+
+/** Parameters of queries for groups; use `<name>_eq` for fields with such names. */
+export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy'] as const
+
+const MOST_AGGREGATES = 32
+const MOST_GROUPS = 8
+const POSSIBLE =
+  'count, avg(field), sum(field), min(field), max(field), first(field), last(field), p50(field), p95(field)'
+
+/** The requested groups, undefined if items are requested; `time` is the path of the event time. */
+export function parseGrouping(parameters: readonly Parameter[], time: Path | undefined): Grouping | undefined {
+  const given = new Map<string, string>()
+  for (const { name, value } of parameters) {
+    if (!isGrouping(name)) continue
+    if (given.has(name)) throw invalid(`The parameter ${name} must be given once.`)
+    given.set(name, value)
+  }
+  if (given.size === 0) return undefined
+  for (const name of ['distinct', 'newestBy'] as const) {
+    const field = given.get(name)
+    if (field === undefined) continue
+    const other = [...given.keys()].find((one) => one !== name)
+    if (other !== undefined) throw invalid(`The parameter ${name} cannot be combined with ${other}.`)
+    if (field === '') throw invalid(`The parameter ${name} needs a field, for example ${name}=mac.`)
+    const path = parsePath(field)
+    return name === 'distinct' ? { kind: 'distinct', path } : { kind: 'newest', path, time: known(time, name) }
+  }
+  return parseAggregation(given, time)
+}
+
+function known(time: Path | undefined, parameter: string): Path {
+  if (time) return time
+  throw invalid(
+    `The parameter ${parameter} needs the field of the event time: set Collections.<name>.Time, for example to "timestamp".`,
+  )
+}
+
+export function isGrouping(name: string): boolean {
+  return (GROUPING as readonly string[]).includes(name)
+}
+
+function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undefined): Aggregation {
+  const aggregate = given.get('aggregate')
+  if (aggregate === undefined) {
+    throw invalid(
+      `The parameter ${[...given.keys()][0]} needs aggregate, for example aggregate=count. Possible are ${POSSIBLE}.`,
+    )
+  }
+  const aggregates = splitList(aggregate).map(parseAggregate)
+  if (aggregates.length === 0) throw invalid(`The parameter aggregate is empty. Possible are ${POSSIBLE}.`)
+  if (aggregates.length > MOST_AGGREGATES) throw invalid(`At most ${MOST_AGGREGATES} aggregates are possible at once.`)
+  const groupBy = splitList(given.get('groupBy') ?? '').map(parsePath)
+  if (groupBy.length > MOST_GROUPS) throw invalid(`The parameter groupBy may have at most ${MOST_GROUPS} fields.`)
+  const window = given.get('window')
+  const fill = given.get('fill')
+  for (const name of ['tz', 'fill']) {
+    if (window === undefined && given.has(name))
+      throw invalid(`The parameter ${name} needs window, for example window=1h.`)
+  }
+  if (fill !== undefined && !(FILLS as readonly string[]).includes(fill)) {
+    throw invalid(`The parameter fill must be ${FILLS.join(', ')}, not ${JSON.stringify(fill)}.`)
+  }
+  return {
+    kind: 'rows',
+    time: window === undefined ? time : known(time, 'window'),
+    aggregates,
+    groupBy,
+    window: window === undefined ? undefined : parseWindow(window, given.get('tz')),
+    fill: (fill as Fill | undefined) ?? 'none',
+  }
+}
+
+function parseAggregate(text: string): Aggregate {
+  const [, name = '', field] = /^([A-Za-z]+[\d.]*)(?:\((.*)\))?$/.exec(text) ?? []
+  const percent = /^p(\d{1,3}(?:\.\d+)?)$/.exec(name)?.[1]
+  const isCount = name === 'count'
+  const known = isCount || FUNCTIONS.find((one) => one === name)
+  if (!known && (percent === undefined || Number(percent) > 100)) {
+    throw invalid(`The aggregate ${JSON.stringify(text)} is not known. Possible are ${POSSIBLE}.`)
+  }
+  if (isCount ? field !== undefined : !field) {
+    throw invalid(
+      isCount ? 'count takes no field.' : `The aggregate ${name} needs a field, for example ${name}(data.temperature).`,
+    )
+  }
+  return {
+    name: text,
+    function: percent !== undefined ? 'percentile' : (name as FunctionName),
+    path: field ? parsePath(field) : undefined,
+    percent: Number(percent ?? 0),
+  }
+}
+
+/** The fields that a question about groups depends on. */
+export interface Needs {
+  readonly groups: readonly Path[]
+  /** Undefined if the answer does not depend on event times. */
+  readonly time: Path | undefined
+  readonly values: readonly Path[]
+}
+
+export function needsOf(grouping: Grouping): Needs {
+  if (grouping.kind === 'distinct') return { groups: [grouping.path], time: undefined, values: [] }
+  if (grouping.kind === 'newest') return { groups: [grouping.path], time: grouping.time, values: [] }
+  const { aggregates, groupBy, time, window } = grouping
+  return {
+    groups: groupBy,
+    time: window || aggregates.some(isByTime) ? time : undefined,
+    values: aggregates.flatMap(({ path }) => (path ? [path] : [])),
+  }
+}
+
+export function isByTime({ function: name }: Aggregate): boolean {
+  return name === 'first' || name === 'last'
+}
+
+/** The columns that identify the group of a row. */
+export function groupNames({ groupBy }: Aggregation): readonly string[] {
+  return groupBy.map(formatPath)
+}
+
+function invalid(message: string): Refusal {
+  return new Refusal('Invalid', message)
+}

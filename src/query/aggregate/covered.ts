@@ -1,0 +1,275 @@
+import { keyOfRanked, RANK } from '../../json/order-key.ts'
+import type { JsonObject } from '../../json/value.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
+import { othersOf } from '../index/finder.ts'
+import { KeyScan } from '../index/key-scan.ts'
+import { Matching } from '../index/matcher.ts'
+import { bytesOf, type Lead } from '../index/plan.ts'
+import { END } from '../index/ranges.ts'
+import type { Reading } from '../index/reading.ts'
+import type { Query } from '../query.ts'
+import type { Accumulator, Count } from './accumulator.ts'
+import type { Aggregation, Grouping } from './aggregation.ts'
+import { COUNT, type Layout, layoutOf, Parts, READ, UNKNOWN } from './covered-parts.ts'
+import { LEAST_MILLISECONDS } from './event-time.ts'
+import type { NewestItems } from './newest.ts'
+import type { Group, Rows } from './rows.ts'
+import type { Scalar } from './scalars.ts'
+
+/** How many keys are read between two yields. */
+const STEP = 64
+/** How many runs are begun between two yields. */
+const RUNS = 8
+/** The keys of longer runs are counted by rank. */
+const MANY = 64
+
+/** Adds an item that was read instead of its key. */
+type AddItem = (item: JsonObject, place: number) => Steps<void> | void
+
+/**
+ * Answers a question about groups from the keys of an index that covers it. Items are read only if their keys lack a
+ * value.
+ */
+export class CoveredItems {
+  readonly #lead: Lead
+  readonly #reading: Reading
+  readonly #matching: Matching
+  readonly #layout: Layout
+  readonly #parts: Parts
+  #steps = 0
+
+  constructor(reading: Reading, query: Query, lead: Lead, grouping: Grouping) {
+    this.#lead = lead
+    this.#reading = reading
+    this.#matching = new Matching(reading.items, query)
+    this.#layout = layoutOf(lead, grouping)
+    this.#parts = new Parts(this.#layout)
+  }
+
+  *addTo(rows: Rows, aggregation: Aggregation): Steps<void> {
+    const { shared, time, isTimed, last } = this.#layout
+    const { window, aggregates } = aggregation
+    const parts = this.#parts
+    const isCount = last === shared && aggregates.every(({ path }) => path === undefined)
+    const add = (item: JsonObject, place: number): Steps<void> => rows.add(item, place)
+    const scan = yield* this.#scan()
+    let group: Group | undefined
+    let prefix = ''
+    for (let key = yield* scan.next(); key; key = yield* scan.next()) {
+      if (this.#isStep(RUNS)) yield
+      if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
+        yield* this.#item(scan, add)
+        continue
+      }
+      const at = window ? parts.time(time) : undefined
+      if (window && at === undefined) {
+        yield* scan.jump(isTimed ? scan.prefix + this.#withTime(key, scan) : scan.prefix + END)
+        continue
+      }
+      let { to } = scan
+      if (window && isTimed) to = lower(to, this.#until(window.until(at as number), key, scan))
+      if (scan.prefix !== prefix) group = undefined
+      prefix = scan.prefix
+      const cell = (): readonly Accumulator[] => {
+        group ??= rows.groupOf(parts.groups())
+        return rows.accumulators(group, at)
+      }
+      if (isCount) yield* this.#countRun(scan, to, cell())
+      else yield* this.#addRun(scan, key, to, cell, add)
+    }
+    yield* this.#others(add)
+  }
+
+  /**
+   * Adds the keys of a run up to the bytes `to` after its prefix. Accumulators are made for the first key that matches.
+   */
+  *#addRun(scan: KeyScan, first: Buffer, to: string, cell: () => readonly Accumulator[], add: AddItem): Steps<void> {
+    const { shared, time, columns, isOrdered } = this.#layout
+    const parts = this.#parts
+    const bound = bytesOf(scan.prefix + to)
+    let accumulators: readonly Accumulator[] | undefined
+    for (let key: Buffer | undefined = first; key && (key === first || key.compare(bound) < 0); key = scan.cursor.key) {
+      if (this.#isStep(STEP)) yield
+      const read = parts.read(key, scan.starts[shared] as number)
+      if (read === UNKNOWN) {
+        yield* this.#item(scan, add)
+        continue
+      }
+      if (read === READ) {
+        accumulators ??= cell()
+        const { place } = scan.cursor
+        const at = isOrdered ? (parts.time(time) ?? Number.NEGATIVE_INFINITY) : 0
+        for (let index = 0; index < columns.length; index++) {
+          const column = columns[index] as number
+          const value = column === COUNT ? null : parts.value(column, key, place)
+          if (value !== undefined) accumulators[index]?.add(value, at, place)
+        }
+      }
+      scan.cursor.next()
+    }
+  }
+
+  /** Counts the keys of a run up to the bytes `to` after its prefix. */
+  *#countRun(scan: KeyScan, to: string, counts: readonly Accumulator[]): Steps<void> {
+    if (counts.length === 0) {
+      yield* scan.jump(scan.prefix + to)
+      return
+    }
+    const bound = bytesOf(scan.prefix + to)
+    let count = 0
+    do {
+      count++
+      scan.cursor.next()
+    } while (count < MANY && isBelow(scan.cursor.key, bound))
+    if (isBelow(scan.cursor.key, bound)) count += yield* this.#countTo(bound, scan)
+    for (const one of counts) (one as Count).addItems(count)
+  }
+
+  *addNewestTo(newest: NewestItems): Steps<void> {
+    const { shared, time, isTimed } = this.#layout
+    const parts = this.#parts
+    const add = (item: JsonObject, place: number): void => newest.add(item, place)
+    const scan = yield* this.#scan()
+    for (let key = yield* scan.next(); key; key = yield* scan.next()) {
+      if (this.#isStep(RUNS)) yield
+      if (!scan.isKnown || !parts.readRun(key, scan.starts)) {
+        yield* this.#item(scan, add)
+        continue
+      }
+      if (parts.time(time) === undefined) {
+        yield* scan.jump(isTimed ? scan.prefix + this.#withTime(key, scan) : scan.prefix + END)
+        continue
+      }
+      const group = parts.groups()[0] as Scalar
+      if (isTimed && this.#layout.last === shared + 1) {
+        yield* scan.jump(scan.prefix + lower(scan.to, this.#orderedUntil()))
+        yield* this.#lastOf(key, group, scan, newest)
+        continue
+      }
+      const bound = bytesOf(scan.prefix + (isTimed ? lower(scan.to, this.#partEnd(key, scan)) : scan.to))
+      for (
+        let next: Buffer | undefined = key;
+        next && (next === key || next.compare(bound) < 0);
+        next = scan.cursor.key
+      ) {
+        if (this.#isStep(STEP)) yield
+        const read = parts.read(next, scan.starts[shared] as number)
+        const at = parts.time(time)
+        if (read === UNKNOWN) {
+          yield* this.#item(scan, add)
+          continue
+        }
+        if (read === READ && at !== undefined) newest.put(group, at, scan.cursor.place)
+        scan.cursor.next()
+      }
+    }
+    yield* this.#others(add)
+  }
+
+  /**
+   * Adds the last key before the cursor, and others of the same time, down to `first`. The keys have the order of their
+   * times.
+   */
+  *#lastOf(first: Buffer, group: Scalar, scan: KeyScan, newest: NewestItems): Steps<void> {
+    const { shared, time } = this.#layout
+    const { cursor } = scan
+    let latest: number | undefined
+    let back = 0
+    for (let isFirst = false; !isFirst; ) {
+      if (this.#isStep(STEP)) yield
+      cursor.previous()
+      back++
+      const key = cursor.key as Buffer
+      isFirst = key.compare(first) <= 0
+      this.#parts.read(key, scan.starts[shared] as number)
+      const at = this.#parts.time(time)
+      if (at === undefined) continue
+      if (latest !== undefined && at < latest) break
+      latest = at
+      newest.put(group, at, cursor.place)
+    }
+    for (; back > 0; back--) {
+      if (this.#isStep(STEP)) yield
+      cursor.next()
+    }
+  }
+
+  #scan(): Steps<KeyScan> {
+    const { tree, access } = this.#lead
+    const { shared, checked } = this.#layout
+    return KeyScan.of({ tree, ranges: access.covered ?? [], shared, checked })
+  }
+
+  #isStep(every: number): boolean {
+    this.#steps += STEP / every
+    if (this.#steps < STEP) return false
+    this.#steps = 0
+    return true
+  }
+
+  *#countTo(bound: Buffer, scan: KeyScan): Steps<number> {
+    const { tree } = this.#lead
+    const from = yield* tree.rank(scan.cursor.key as Buffer)
+    const to = yield* tree.rank(bound)
+    scan.cursor = yield* tree.nth(to)
+    return to - from
+  }
+
+  /** Reads the item of the key at the cursor. */
+  *#item(scan: KeyScan, add: AddItem): Steps<void> {
+    const { place } = scan.cursor
+    scan.cursor.next()
+    const item = yield* this.#matching.valueAt(place)
+    const more = item && add(item, place)
+    if (more) yield* more
+  }
+
+  *#others(add: AddItem): Steps<void> {
+    for (const candidate of othersOf(this.#reading.items, this.#lead)) {
+      if (this.#isStep(STEP)) yield
+      const item = candidate && (yield* this.#matching.valueAt(candidate.place))
+      const more = item && add(item, candidate.place)
+      if (more) yield* more
+    }
+  }
+
+  /** The bytes after the prefix of the next keys that may have an event time, if this key has none. */
+  #withTime(key: Buffer, scan: KeyScan): string {
+    const rank = this.#parts.rank(this.#layout.time)
+    if (rank < RANK.number) return String.fromCharCode(RANK.number)
+    return rank > RANK.instant ? END : this.#partEnd(key, scan)
+  }
+
+  /** The bytes after the prefix that are above all keys with the same part as this key. */
+  #partEnd(key: Buffer, { starts }: KeyScan): string {
+    const { shared } = this.#layout
+    return key.toString('latin1', starts[shared], starts[shared + 1]) + END
+  }
+
+  /** The bytes after the prefix up to which keys have event times before an instant. */
+  #until(ms: number, key: Buffer, scan: KeyScan): string {
+    const { time } = this.#layout
+    if (this.#parts.rank(time) === RANK.instant)
+      return keyOfRanked({ rank: 3, value: { ms: Math.floor(ms), micros: 0 } })
+    const isMs = (this.#parts.number(time) as number) >= LEAST_MILLISECONDS
+    return isMs ? keyOfRanked({ rank: 2, value: ms }) : this.#partEnd(key, scan)
+  }
+
+  /** The bytes after the prefix up to which keys have the order of their event times. */
+  #orderedUntil(): string {
+    const { time } = this.#layout
+    if (this.#parts.rank(time) === RANK.instant) return String.fromCharCode(RANK.instant + 1)
+    const number = this.#parts.number(time) as number
+    if (number <= -LEAST_MILLISECONDS) return keyOfRanked({ rank: 2, value: -LEAST_MILLISECONDS }) + END
+    if (number < LEAST_MILLISECONDS) return keyOfRanked({ rank: 2, value: LEAST_MILLISECONDS })
+    return String.fromCharCode(RANK.instant)
+  }
+}
+
+function isBelow(key: Buffer | undefined, bound: Buffer): boolean {
+  return key !== undefined && key.compare(bound) < 0
+}
+
+function lower(a: string, b: string): string {
+  return a < b ? a : b
+}

@@ -1,0 +1,91 @@
+import type { Item } from '../../collections/item.ts'
+import type { Sort } from '../../json/order.ts'
+import { orderKey } from '../../json/order-key.ts'
+import { formatPath, type Path } from '../../json/paths.ts'
+import type { JsonObject, JsonValue } from '../../json/value.ts'
+import { Refusal } from '../../runtime/errors.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
+import { type Answer, textOf } from '../answer.ts'
+import { matches } from '../index/finder.ts'
+import type { Lead } from '../index/plan.ts'
+import type { Reading } from '../index/reading.ts'
+import type { Query } from '../query.ts'
+import type { Aggregation, Grouping } from './aggregation.ts'
+import { CoveredItems } from './covered.ts'
+import { NewestItems } from './newest.ts'
+import { Rows } from './rows.ts'
+
+/** Items of a page read in one step. */
+const STEP = 16
+
+/** Answers a query for groups, which must have at most as many rows in total as a page may have. */
+export function* groupedAnswer(
+  reading: Reading,
+  query: Query,
+  grouping: Grouping,
+  lead: Lead | undefined,
+): Steps<Answer> {
+  const most = query.page.largest
+  if (grouping.kind === 'newest') {
+    const newest = new NewestItems(grouping.path, grouping.time, most)
+    if (lead?.access.covered) yield* new CoveredItems(reading, query, lead, grouping).addNewestTo(newest)
+    else yield* matches(reading, query, lead, (item, place) => newest.add(item, place))
+    return yield* itemsAnswer(reading, query, newest.places())
+  }
+  const aggregation = grouping.kind === 'rows' ? grouping : ofValues(grouping.path)
+  const rows = new Rows({ aggregation, mostRows: most, itemAt: (place) => reading.items.uncachedAt(place) })
+  if (lead?.access.covered) yield* new CoveredItems(reading, query, lead, grouping).addTo(rows, aggregation)
+  else yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
+  const found = yield* sortedRows(yield* rows.rows(), query.sort)
+  const page = found.slice(query.page.offset, query.page.offset + query.page.size)
+  const texts: { readonly text: string }[] = []
+  for (const row of page) {
+    if (texts.length % STEP === STEP - 1) yield
+    texts.push({ text: JSON.stringify(grouping.kind === 'distinct' ? row[formatPath(grouping.path)] : row) })
+  }
+  return { text: yield* textOf(texts, undefined), total: found.length }
+}
+
+/** One row for each value of a field. */
+function ofValues(path: Path): Aggregation {
+  return { kind: 'rows', time: undefined, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
+}
+
+function* itemsAnswer({ items }: Reading, { page, fields, sort }: Query, places: readonly number[]): Steps<Answer> {
+  if (sort.length > 0)
+    throw new Refusal('Invalid', 'The parameter newestBy sorts by its groups, and cannot be combined with sort.')
+  const found: Item[] = []
+  for (const place of places.slice(page.offset, page.offset + page.size)) {
+    if (found.length % STEP === STEP - 1) yield
+    found.push(items.uncachedAt(place) as Item)
+  }
+  return { text: yield* textOf(found, fields), total: places.length }
+}
+
+/** Sorts by columns. */
+function* sortedRows(rows: JsonObject[], sort: readonly Sort[]): Steps<readonly JsonObject[]> {
+  const [first] = rows
+  if (sort.length === 0 || !first) return rows
+  const columns = sort.map(({ path }) => formatPath(path))
+  const unknown = columns.find((column) => !Object.hasOwn(first, column))
+  if (unknown !== undefined) {
+    throw new Refusal(
+      'Invalid',
+      `The rows have no column ${JSON.stringify(unknown)}; they have ${Object.keys(first).join(', ')}.`,
+    )
+  }
+  const keyed: { row: JsonObject; keys: string[] }[] = []
+  for (const row of rows) {
+    const keys: string[] = []
+    for (const column of columns) keys.push(yield* orderKey(row[column] as JsonValue))
+    keyed.push({ row, keys })
+  }
+  keyed.sort((a, b) => {
+    for (const [index, { descending }] of sort.entries()) {
+      const [left, right] = [a.keys[index] as string, b.keys[index] as string]
+      if (left !== right) return (left < right ? -1 : 1) * (descending ? -1 : 1)
+    }
+    return 0
+  })
+  return keyed.map(({ row }) => row)
+}

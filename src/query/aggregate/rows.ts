@@ -1,0 +1,162 @@
+import type { Item } from '../../collections/item.ts'
+import { scalarKey } from '../../json/order-key.ts'
+import { parseSteps } from '../../json/parse-steps.ts'
+import type { Path } from '../../json/paths.ts'
+import type { JsonObject, JsonValue } from '../../json/value.ts'
+import { Refusal } from '../../runtime/errors.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
+import { type Accumulator, accumulatorOf, Budget } from './accumulator.ts'
+import { type Aggregation, groupNames } from './aggregation.ts'
+import { eventTime } from './event-time.ts'
+import { firstScalar, type Scalar, scalarsAt, Unspelled } from './scalars.ts'
+
+/** Groups or windows processed in one step. */
+const STEP = 256
+/** Highest number of characters of a text that affect the order of groups. */
+const MOST_KEY = 1024
+
+export interface RowsOptions {
+  readonly aggregation: Aggregation
+  readonly mostRows: number
+  readonly itemAt: (place: number) => Item | undefined
+}
+
+export interface Group {
+  readonly values: readonly Scalar[]
+  /** By the beginning of the window; a single entry 0 without windows. */
+  readonly windows: Map<number, readonly Accumulator[]>
+}
+
+/** Assigns items to groups and windows, and creates a row for each. */
+export class Rows {
+  readonly #options: RowsOptions
+  readonly #budget = new Budget()
+  readonly #groups = new Map<string, Group>()
+  #count = 0
+
+  constructor(options: RowsOptions) {
+    this.#options = options
+  }
+
+  *add(item: JsonObject, place: number): Steps<void> {
+    const { aggregation } = this.#options
+    const { time } = aggregation
+    const at = time && eventTime(item, time)
+    // An item without event time is in no window.
+    if (aggregation.window && at === undefined) return
+    const groups = aggregation.groupBy.map((path) => firstScalar(item, path))
+    const accumulators = this.accumulators(this.groupOf(groups), at)
+    for (const [index, { path }] of aggregation.aggregates.entries()) {
+      const accumulator = accumulators[index] as Accumulator
+      if (!path) accumulator.add(null, 0, place)
+      else
+        for (const value of scalarsAt(item, path)) {
+          if (value === undefined) yield
+          else accumulator.add(value, at ?? Number.NEGATIVE_INFINITY, place)
+        }
+    }
+  }
+
+  /** In the order of groups, then of time. */
+  *rows(): Steps<JsonObject[]> {
+    const { aggregation } = this.#options
+    // Values that compare as equal are sorted by their text.
+    const groups = Array.from(this.#groups, ([text, group]) => ({
+      group,
+      keys: [...group.values.map((one) => scalarKey(one, MOST_KEY)), text],
+    }))
+    groups.sort((a, b) => compareKeys(a.keys, b.keys))
+    const range = this.#range()
+    const rows: JsonObject[] = []
+    for (const { group } of groups) {
+      let previous: JsonObject | undefined
+      for (const start of aggregation.fill === 'none' || !range
+        ? [...group.windows.keys()].sort((a, b) => a - b)
+        : this.#between(range)) {
+        const row = yield* this.#rowOf(group, start, previous)
+        rows.push(row)
+        if (rows.length > this.#options.mostRows) throw this.#tooMany()
+        previous = row
+        if (rows.length % STEP === 0) yield
+      }
+    }
+    return rows
+  }
+
+  groupOf(values: readonly Scalar[]): Group {
+    const key = JSON.stringify(values)
+    let group = this.#groups.get(key)
+    if (!group) {
+      this.#budget.takeCharacters(key.length)
+      group = { values, windows: new Map() }
+      this.#groups.set(key, group)
+    }
+    return group
+  }
+
+  /**
+   * The accumulators of a group, one for each aggregate. With windows, those of the window that contains the event
+   * time.
+   */
+  accumulators({ windows }: Group, at: number | undefined): readonly Accumulator[] {
+    const start = this.#options.aggregation.window?.start(at as number) ?? 0
+    const known = windows.get(start)
+    if (known) return known
+    if (++this.#count > this.#options.mostRows) throw this.#tooMany()
+    const accumulators = this.#options.aggregation.aggregates.map((aggregate) => accumulatorOf(aggregate, this.#budget))
+    windows.set(start, accumulators)
+    return accumulators
+  }
+
+  *#rowOf({ values, windows }: Group, start: number, previous: JsonObject | undefined): Steps<JsonObject> {
+    const { aggregation } = this.#options
+    const row: Record<string, JsonValue> = {}
+    for (const [index, name] of groupNames(aggregation).entries()) row[name] = values[index] as Scalar
+    if (aggregation.window) row.window = aggregation.window.text(start)
+    const accumulators = windows.get(start)
+    for (const [index, { name, path, function: function_ }] of aggregation.aggregates.entries()) {
+      const accumulator = accumulators?.[index]
+      const found = accumulator && (yield* accumulator.result())
+      if (found instanceof Unspelled) {
+        const item = (yield* parseSteps(this.#options.itemAt(found.place)?.text ?? 'null')) as JsonObject
+        row[name] = firstScalar(item, path as Path)
+      } else if (found !== undefined) row[name] = found
+      else if (function_ === 'count') row[name] = 0
+      else row[name] = (aggregation.fill === 'previous' ? previous?.[name] : null) ?? null
+    }
+    return row
+  }
+
+  /** The first and the last window of all groups. */
+  #range(): readonly [number, number] | undefined {
+    let first = Number.POSITIVE_INFINITY
+    let last = Number.NEGATIVE_INFINITY
+    for (const { windows } of this.#groups.values()) {
+      for (const start of windows.keys()) {
+        first = Math.min(first, start)
+        last = Math.max(last, start)
+      }
+    }
+    return first <= last ? [first, last] : undefined
+  }
+
+  *#between([first, last]: readonly [number, number]): Generator<number> {
+    const { window } = this.#options.aggregation
+    for (let start = first; start <= last; start = window ? window.next(start) : last + 1) yield start
+  }
+
+  #tooMany(): Refusal {
+    return new Refusal(
+      'Invalid',
+      `The answer would have more than ${this.#options.mostRows} rows: ask for longer windows, fewer groups, or with more filters.`,
+    )
+  }
+}
+
+function compareKeys(a: readonly string[], b: readonly string[]): number {
+  for (let index = 0; index < a.length; index++) {
+    const [left, right] = [a[index] as string, b[index] as string]
+    if (left !== right) return left < right ? -1 : 1
+  }
+  return 0
+}

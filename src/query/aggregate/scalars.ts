@@ -1,0 +1,34 @@
+import { type Path, valuesAt } from '../../json/paths.ts'
+import { isArray, isObject, type JsonValue } from '../../json/value.ts'
+
+export type Scalar = null | boolean | number | string
+
+/** A text value that is an instant, known from an index: its spelling is only in the item. */
+export class Unspelled {
+  /** Its order key. */
+  readonly key: string
+  readonly place: number
+
+  constructor(key: string, place: number) {
+    this.key = key
+    this.place = place
+  }
+}
+
+/**
+ * The scalars at a path, including those in arrays. Yields undefined now and then, so that the caller can yield to the
+ * event loop.
+ */
+export function* scalarsAt(item: JsonValue, path: Path): Generator<Scalar | undefined, void> {
+  for (const value of valuesAt(item, path)) if (value === undefined || isScalar(value)) yield value
+}
+
+/** The first scalar at a path; null if there is none. */
+export function firstScalar(item: JsonValue, path: Path): Scalar {
+  for (const value of valuesAt(item, path)) if (value !== undefined && isScalar(value)) return value
+  return null
+}
+
+function isScalar(value: JsonValue): value is Scalar {
+  return !isArray(value) && !isObject(value)
+}

@@ -1,0 +1,170 @@
+import { DateTime, IANAZone } from 'luxon'
+import { Refusal } from '../../runtime/errors.ts'
+
+/** Divides time into consecutive windows. Instants are milliseconds since 1970. */
+export interface Window {
+  /** The beginning of the window of an instant. */
+  start(ms: number): number
+  /** Instants from `ms` up to this one, exclusive, are in the same window. */
+  until(ms: number): number
+  /** The beginning of the next window. */
+  next(start: number): number
+  /** The beginning of a window as ISO 8601, with the offset of the time zone. */
+  text(start: number): string
+}
+
+const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const
+type Unit = keyof typeof UNITS
+
+/**
+ * Parses `15m`, `1h` or `1d`. Windows of days and weeks begin at midnight (of Mondays) in the time zone, also on days
+ * of 23 or 25 hours. Shorter ones begin at whole multiples since midnight.
+ */
+export function parseWindow(text: string, zone = 'UTC'): Window {
+  const [, digits = '', unit = ''] = /^([1-9]\d{0,5})([smhdw])$/.exec(text) ?? []
+  if (digits === '') {
+    throw new Refusal(
+      'Invalid',
+      `The parameter window must be a number of s, m, h, d or w, for example 15m, 1h or 1d, not ${JSON.stringify(text)}.`,
+    )
+  }
+  if (!IANAZone.isValidZone(zone)) {
+    throw new Refusal(
+      'Invalid',
+      `The parameter tz must be a time zone, for example Europe/Helsinki or UTC, not ${JSON.stringify(zone)}.`,
+    )
+  }
+  const count = Number(digits)
+  const zoned = zone === 'UTC' ? undefined : IANAZone.create(zone)
+  if (!zoned) return new FixedWindow(count * UNITS[unit as Unit], unit === 'w' ? MONDAY : 0)
+  if (unit === 'd' || unit === 'w')
+    return new DayWindow(count * (unit === 'w' ? 7 : 1), unit === 'w' ? FIRST_MONDAY : 0, zoned)
+  return new ZonedWindow(count * UNITS[unit as Unit], zoned)
+}
+
+/** 1970 began on a Thursday. */
+const FIRST_MONDAY = 4
+const MONDAY = FIRST_MONDAY * UNITS.d
+
+/** Windows of fixed length in UTC. */
+class FixedWindow implements Window {
+  readonly #ms: number
+  readonly #first: number
+
+  constructor(ms: number, first: number) {
+    this.#ms = ms
+    this.#first = first
+  }
+
+  start(ms: number): number {
+    return Math.floor((ms - this.#first) / this.#ms) * this.#ms + this.#first
+  }
+
+  until(ms: number): number {
+    return this.start(ms) + this.#ms
+  }
+
+  next(start: number): number {
+    return start + this.#ms
+  }
+
+  text(start: number): string {
+    return new Date(start).toISOString()
+  }
+}
+
+const QUARTER = 900_000
+const MOST_OFFSETS = 65_536
+
+/** Windows shorter than a day, by the local clock. */
+class ZonedWindow implements Window {
+  readonly #ms: number
+  readonly #zone: IANAZone
+  /** Offsets by quarter of an hour: no zone changes its offset within one. */
+  readonly #offsets = new Map<number, number>()
+
+  constructor(ms: number, zone: IANAZone) {
+    this.#ms = ms
+    this.#zone = zone
+  }
+
+  start(ms: number): number {
+    const offset = this.#offset(ms)
+    return Math.floor((ms + offset) / this.#ms) * this.#ms - offset
+  }
+
+  /** At most the end of the quarter of an hour, after which the offset may differ. */
+  until(ms: number): number {
+    return Math.min(this.start(ms) + this.#ms, (Math.floor(ms / QUARTER) + 1) * QUARTER)
+  }
+
+  #offset(ms: number): number {
+    const quarter = Math.floor(ms / QUARTER)
+    let offset = this.#offsets.get(quarter)
+    if (offset === undefined) {
+      offset = this.#zone.offset(ms) * UNITS.m
+      if (this.#offsets.size === MOST_OFFSETS) this.#offsets.clear()
+      this.#offsets.set(quarter, offset)
+    }
+    return offset
+  }
+
+  next(start: number): number {
+    // After a change of the clock the next window may begin earlier or later.
+    const end = start + this.#ms
+    const next = this.start(end)
+    return next > start ? next : end
+  }
+
+  text(start: number): string {
+    return iso(start, this.#zone)
+  }
+}
+
+/** Windows of whole days in a time zone. */
+class DayWindow implements Window {
+  readonly #days: number
+  readonly #firstDay: number
+  readonly #zone: IANAZone
+  /** The last window found, since most instants are in the same one. */
+  #known = { start: 0, end: 0 }
+
+  constructor(days: number, firstDay: number, zone: IANAZone) {
+    this.#days = days
+    this.#firstDay = firstDay
+    this.#zone = zone
+  }
+
+  start(ms: number): number {
+    if (ms >= this.#known.start && ms < this.#known.end) return this.#known.start
+    const local = DateTime.fromMillis(Math.floor(ms), { zone: this.#zone })
+    const day = Math.floor(Date.UTC(local.year, local.month - 1, local.day) / UNITS.d) - this.#firstDay
+    const start = this.#midnight(Math.floor(day / this.#days) * this.#days + this.#firstDay)
+    this.#known = { start, end: this.next(start) }
+    return start
+  }
+
+  until(ms: number): number {
+    this.start(ms)
+    return this.#known.end
+  }
+
+  next(start: number): number {
+    return DateTime.fromMillis(start, { zone: this.#zone }).plus({ days: this.#days }).startOf('day').toMillis()
+  }
+
+  text(start: number): string {
+    return iso(start, this.#zone)
+  }
+
+  /** The beginning of a day, by its number since 1970-01-01. */
+  #midnight(day: number): number {
+    const date = new Date(day * UNITS.d)
+    const parts = { year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate() }
+    return DateTime.fromObject(parts, { zone: this.#zone }).startOf('day').toMillis()
+  }
+}
+
+function iso(ms: number, zone: IANAZone): string {
+  return DateTime.fromMillis(ms, { zone }).toISO() ?? new Date(ms).toISOString()
+}

@@ -1,0 +1,205 @@
+import pluralize from 'pluralize'
+import type { Item } from '../collections/item.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import { type Path, type Selection, select, valuesAt } from '../json/paths.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
+import { stringifySteps } from '../json/value-steps.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/time-slices.ts'
+import { filterOf } from './filter.ts'
+import type { Reading } from './index/reading.ts'
+import type { Relation } from './json-server.ts'
+import type { Wanted } from './result-cursor.ts'
+
+/** How items of one collection are shown inside those of another. */
+export interface Related {
+  /** The member that shows them. */
+  readonly member: string
+  readonly collection: string
+  /** The member of the item that refers to the other one by its id. */
+  readonly field: string
+  /** Whether many items refer to the one that shows them; false: it refers to one of them. */
+  readonly isMany: boolean
+}
+
+/** A related collection, read at the position of the page. */
+export interface RelatedReading extends Related {
+  readonly reading: Reading
+}
+
+export type Each = (item: JsonObject, place: number) => void
+
+/** Tells of each item that is wanted, in any order. */
+export type Match = (related: RelatedReading, wanted: Wanted, each: Each) => Steps<void>
+
+export type { Item }
+
+export interface ItemText {
+  readonly text: string
+}
+
+/** Characters of a page with what is embedded in it. */
+const MOST_CHARACTERS = 2 ** 25
+/** Items whose children are found together by an index. */
+const FOUND_TOGETHER = 64
+/** Items that are written in a step. */
+const STEP = 16
+
+/** The member by which items refer to one of a collection: `postId` for `posts`. */
+export function foreignKeyOf(collection: string): string {
+  return `${pluralize.singular(collection)}Id`
+}
+
+/** The relations to show in the items of a collection. Rejects names that are neither a collection nor the singular of one. */
+export function relatedOf(
+  collection: string,
+  relations: readonly Relation[],
+  isList: (name: string) => boolean,
+): readonly Related[] {
+  return relations.map(({ parameter, name }) => {
+    if (parameter === '_embed' && isList(name)) {
+      return { member: name, collection: name, field: foreignKeyOf(collection), isMany: true }
+    }
+    const plural = pluralize.plural(name)
+    if (isList(plural)) return { member: name, collection: plural, field: `${name}Id`, isMany: false }
+    throw new Refusal(
+      'Invalid',
+      `The parameter ${parameter} names ${JSON.stringify(name)}, but there is no collection ${JSON.stringify(parameter === '_embed' ? name : plural)}.`,
+    )
+  })
+}
+
+/** The items as texts, with their related ones in them. `most` items are embedded in all. */
+export function* embedding(
+  items: readonly Item[],
+  fields: Selection | undefined,
+  related: readonly RelatedReading[],
+  most: number,
+  match: Match,
+): Steps<readonly ItemText[]> {
+  const embedded = new Embedded(items.length, most)
+  for (const one of related) {
+    if (one.isMany) yield* embedMany(items, one, embedded, match)
+    else yield* embedOne(items, one, embedded)
+  }
+  const texts: ItemText[] = []
+  for (const [index, item] of items.entries()) {
+    yield
+    texts.push({ text: yield* withMembers(item.text, fields, embedded.membersOf(index)) })
+    embedded.count(item.text.length)
+  }
+  return texts
+}
+
+/** The members to add to each item of a page, as JSON texts, in bounded number and length. */
+class Embedded {
+  readonly #most: number
+  readonly #members: readonly Map<string, string>[]
+  #items = 0
+  #characters = 0
+
+  constructor(size: number, most: number) {
+    this.#most = most
+    this.#members = Array.from({ length: size }, () => new Map())
+  }
+
+  membersOf(index: number): ReadonlyMap<string, string> {
+    return this.#members[index] as Map<string, string>
+  }
+
+  set(index: number, member: string, text: string): void {
+    this.#members[index]?.set(member, text)
+  }
+
+  add(characters: number): void {
+    if (++this.#items > this.#most) throw tooMuch(`more than ${this.#most} items`)
+    this.count(characters)
+  }
+
+  count(characters: number): void {
+    this.#characters += characters
+    if (this.#characters > MOST_CHARACTERS) throw tooMuch(`more than ${MOST_CHARACTERS} characters`)
+  }
+}
+
+function tooMuch(what: string): Refusal {
+  return new Refusal('Invalid', `A page with ${what} embedded is not sent; ask for a smaller page.`)
+}
+
+function* embedMany(items: readonly Item[], related: RelatedReading, embedded: Embedded, match: Match): Steps<void> {
+  const { reading, field, member } = related
+  const path: Path = [field]
+  const isIndexed = reading.indexes.some(({ paths }) => paths[0]?.length === 1 && paths[0][0] === field)
+  const together = isIndexed ? FOUND_TOGETHER : Math.max(1, items.length)
+  for (let from = 0; from < items.length; from += together) {
+    const children = new Map<string, { readonly place: number; readonly text: string }[]>()
+    for (const { key } of items.slice(from, from + together)) children.set(key, [])
+    const filters = [filterOf(path, 'eq', [...children.keys()])]
+    yield* match(related, { filters, mentioned: [], sort: [] }, (item, place) => {
+      const { text } = reading.items.uncachedAt(place) as Item
+      for (const key of keysIn(item, path)) {
+        const found = children.get(key)
+        if (!found || found.at(-1)?.place === place) continue
+        embedded.add(text.length)
+        found.push({ place, text })
+      }
+    })
+    for (let index = from; index < Math.min(from + together, items.length); index++) {
+      const found = children.get((items[index] as Item).key) ?? []
+      found.sort((a, b) => a.place - b.place)
+      embedded.set(index, member, `[${found.map(({ text }) => text).join(',')}]`)
+      if (index % STEP === 0) yield
+    }
+  }
+}
+
+function* embedOne(
+  items: readonly Item[],
+  { reading, field, member }: RelatedReading,
+  embedded: Embedded,
+): Steps<void> {
+  for (const [index, { text }] of items.entries()) {
+    yield
+    const key = scalarText(own((yield* parseSteps(text)) as JsonObject, field))
+    const found = key === undefined || key === '' ? undefined : reading.items.item(key)
+    if (!found) continue
+    embedded.add(found.text.length)
+    embedded.set(index, member, found.text)
+  }
+}
+
+/** The ids that an item names at a path. */
+function* keysIn(item: JsonObject, path: Path): Generator<string> {
+  for (const value of valuesAt(item, path)) {
+    const key = scalarText(value)
+    if (key !== undefined) yield key
+  }
+}
+
+function scalarText(value: JsonValue | undefined): string | undefined {
+  return value === undefined || value === null || isArray(value) || isObject(value) ? undefined : String(value)
+}
+
+/** An item of which only `fields` are shown, with members that replace its own. */
+function* withMembers(
+  text: string,
+  fields: Selection | undefined,
+  members: ReadonlyMap<string, string>,
+): Steps<string> {
+  const names = [...members.keys()]
+  const isReplaced = names.some((name) => text.includes(`${JSON.stringify(name)}:`))
+  const own = fields || isReplaced ? yield* without((yield* parseSteps(text)) as JsonObject, fields, members) : text
+  const added = names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join(',')
+  if (added === '') return own
+  return own === '{}' ? `{${added}}` : `${own.slice(0, -1)},${added}}`
+}
+
+function* without(
+  item: JsonObject,
+  fields: Selection | undefined,
+  members: ReadonlyMap<string, string>,
+): Steps<string> {
+  const shown = fields ? yield* select(item, fields) : item
+  const kept = Object.keys(shown).filter((name) => !members.has(name))
+  return yield* stringifySteps(Object.fromEntries(kept.map((name) => [name, shown[name] as JsonValue])))
+}

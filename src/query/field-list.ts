@@ -1,0 +1,220 @@
+import type { Item } from '../collections/item.ts'
+import { isItemEvent } from '../events/event.ts'
+import type { Recorded } from '../events/journal.ts'
+import type { Projection } from '../events/projection.ts'
+import { parseSteps } from '../json/parse-steps.ts'
+import { formatPath, type Path } from '../json/paths.ts'
+import { mostSimilar } from '../json/similar.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
+import { type Asker, atOnce, Slices, type Steps } from '../runtime/time-slices.ts'
+import { type Conditions, filterOf, passing } from './filter.ts'
+import type { Reading } from './index/reading.ts'
+import type { PresentCollection, Queries } from './queries.ts'
+import { tookTooLong } from './too-long.ts'
+
+/** Fields that are remembered, of all collections together. */
+const MOST_FIELDS = 1000
+/** Fields of one collection that no item has: each written item is searched for them. */
+const MOST_ABSENT = 16
+/** Characters of a field whose items are looked for. */
+const MOST_CHARACTERS = 256
+/** In a collection of more items they are looked for behind the answers. */
+const FEW_ITEMS = 20_000
+/** Highest number of concurrent searches, and the longest time of each; fields that were not searched stay unknown. */
+const MOST_SEARCHES = 2
+const SEARCH_SECONDS = 60
+/** Items that are looked at in a step. */
+const STEP = 16
+/** A longer item, or a write of more items, is not searched: what was known to be absent is looked for again. */
+const LONG_TEXT = 64 * 1024
+const MANY_EVENTS = 256
+/** Fields of the first items, among which one that resembles a misspelt one is looked for. */
+const SAMPLED_ITEMS = 32
+const SAMPLED_FIELDS = 200
+
+interface Field {
+  readonly path: Path
+  /** The last name of the path as the text of an item has it. */
+  readonly quoted: string
+  readonly conditions: Conditions
+  /** Undefined while it is being looked for. */
+  isPresent: boolean | undefined
+  /** A field of the same collection that it may have been meant to be; null until that was looked for. */
+  similar: string | undefined | null
+}
+
+/**
+ * Which of the fields that queries name any item of a collection has. Each is looked for in all items once; from then on every write
+ * says whether it is still absent. A field that was once there stays known.
+ */
+export class FieldList implements Projection {
+  readonly #queries: Pick<Queries, 'hold'>
+  readonly #slices = new Slices()
+  /** By collection and field. */
+  readonly #fields = new Map<string, Map<string, Field>>()
+  #size = 0
+  /** Searches of large collections. */
+  #searches = 0
+
+  constructor(queries: Pick<Queries, 'hold'>) {
+    this.#queries = queries
+  }
+
+  /** Whether any item has the field; undefined while that is not known, and of an empty collection. */
+  has(collection: PresentCollection, path: Path): boolean | undefined | Promise<boolean | undefined> {
+    if (collection.size === 0) return undefined
+    const name = formatPath(path)
+    if (name.length > MOST_CHARACTERS) return undefined
+    const known = this.#fields.get(collection.name)?.get(name)
+    if (known) return known.isPresent
+    const isLarge = collection.size > FEW_ITEMS
+    if (isLarge && this.#searches >= MOST_SEARCHES) return undefined
+    const field = this.#add(collection.name, name, path)
+    const found = this.#search(collection, field)
+    if (!isLarge || !(found instanceof Promise)) return found
+    this.#searches++
+    void found.then(() => this.#searches--)
+    return undefined
+  }
+
+  apply({ events }: Pick<Recorded, 'events'>): void {
+    if (this.#size === 0) return
+    for (const [collection, fields] of this.#fields) {
+      if (events.length > MANY_EVENTS) this.#forgetAbsent(collection, fields)
+    }
+    if (events.length > MANY_EVENTS) return
+    for (const event of events) {
+      const fields = this.#fields.get(event.collection)
+      if (fields && isItemEvent(event) && 'item' in event) this.#noteItem(event.collection, fields, event.item.text)
+    }
+  }
+
+  /** A field of the collection's first items whose name resembles that of an absent one. */
+  similarTo(collection: PresentCollection, path: Path): string | undefined {
+    const name = formatPath(path)
+    const field = this.#fields.get(collection.name)?.get(name)
+    if (!field) return undefined
+    if (field.similar === null) field.similar = mostSimilar(name, this.#sample(collection))
+    return field.similar
+  }
+
+  #sample(collection: PresentCollection): readonly string[] {
+    const reading = this.#queries.hold(collection)
+    try {
+      const names = new Set<string>()
+      let items = 0
+      let characters = 0
+      for (const { text } of itemsOf(reading)) {
+        characters += text.length
+        if (characters > LONG_TEXT) break
+        addFields(JSON.parse(text) as JsonObject, [], names)
+        if (++items === SAMPLED_ITEMS || names.size >= SAMPLED_FIELDS) break
+      }
+      return [...names]
+    } finally {
+      reading.release()
+    }
+  }
+
+  #search(collection: PresentCollection, field: Field): boolean | undefined | Promise<boolean | undefined> {
+    const reading = this.#queries.hold(collection)
+    const known = (isPresent: boolean): boolean => {
+      reading.release()
+      field.isPresent ||= isPresent
+      if (!field.isPresent) this.#limitAbsent(collection.name)
+      return field.isPresent
+    }
+    const failed = (): undefined => {
+      reading.release()
+      this.#remove(collection.name, formatPath(field.path))
+    }
+    const found = this.#slices.run(() => searching(reading, field), SEARCHER)
+    return found instanceof Promise ? found.then(known, failed) : known(found)
+  }
+
+  #add(collection: string, name: string, path: Path): Field {
+    if (this.#size >= MOST_FIELDS) {
+      this.#fields.clear()
+      this.#size = 0
+    }
+    const fields = this.#fields.get(collection) ?? new Map<string, Field>()
+    this.#fields.set(collection, fields)
+    const conditions = { filters: [filterOf(path, 'exists', ['true'])], mentioned: [] }
+    const field: Field = {
+      path,
+      quoted: `${JSON.stringify(path.at(-1))}:`,
+      conditions,
+      isPresent: undefined,
+      similar: null,
+    }
+    fields.set(name, field)
+    this.#size++
+    return field
+  }
+
+  #remove(collection: string, name: string): void {
+    if (this.#fields.get(collection)?.delete(name)) this.#size--
+  }
+
+  #noteItem(collection: string, fields: ReadonlyMap<string, Field>, text: string): void {
+    if (text.length > LONG_TEXT) {
+      this.#forgetAbsent(collection, fields)
+      return
+    }
+    let value: JsonObject | undefined
+    for (const field of fields.values()) {
+      if (field.isPresent || !text.includes(field.quoted)) continue
+      value ??= JSON.parse(text) as JsonObject
+      if (atOnce(passing(value, field.conditions))) field.isPresent = true
+    }
+  }
+
+  #forgetAbsent(collection: string, fields: ReadonlyMap<string, Field>): void {
+    for (const [name, { isPresent }] of fields) if (!isPresent) this.#remove(collection, name)
+  }
+
+  /** Forgets the one that was asked for first of too many. */
+  #limitAbsent(collection: string): void {
+    const absent = [...(this.#fields.get(collection) ?? [])].filter(([, { isPresent }]) => isPresent === false)
+    const [first] = absent
+    if (first && absent.length > MOST_ABSENT) this.#remove(collection, first[0])
+  }
+}
+
+const SEARCHER: Asker = {
+  isGone: () => false,
+  limit: { seconds: SEARCH_SECONDS, refusal: () => tookTooLong(SEARCH_SECONDS) },
+}
+
+function* searching(reading: Reading, { quoted, conditions }: Field): Steps<boolean> {
+  let looked = 0
+  let characters = 0
+  for (const { text } of itemsOf(reading)) {
+    characters += text.length
+    if (++looked % STEP === 0 || characters > LONG_TEXT) {
+      characters = 0
+      yield
+    }
+    if (!text.includes(quoted)) continue
+    if (yield* passing((yield* parseSteps(text)) as JsonObject, conditions)) return true
+  }
+  return false
+}
+
+function* itemsOf({ items }: Reading): Generator<Item> {
+  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
+    yield items.uncachedAt(place) as Item
+  }
+}
+
+function addFields(value: JsonValue, path: Path, names: Set<string>): void {
+  if (isArray(value)) {
+    for (const element of value) addFields(element, path, names)
+  } else if (isObject(value)) {
+    for (const [name, member] of Object.entries(value)) {
+      if (names.size >= SAMPLED_FIELDS) return
+      names.add(formatPath([...path, name]))
+      addFields(member as JsonValue, [...path, name], names)
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isGone } from '../../collections/item-record.ts'
+import { Table } from '../../collections/table.ts'
+import type { Position } from '../../events/event.ts'
+import { isOutOfSpace } from '../../files/files.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
+import { HIGHEST } from '../../store/bytes.ts'
+import type { Store } from '../../store/store.ts'
+import { sorted } from './sort.ts'
+import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
+
+/** Keys sorted before they are inserted. */
+const RUN_KEYS = 50_000
+/** Highest total length of these keys, in characters. */
+const RUN_CHARACTERS = 8 * 1024 * 1024
+/** Approximate duration of a transaction, and of a step between two turns of the event loop. */
+const STEP_MS = 4
+/**
+ * How long the build rests after each step: the shortest timer, or as long as the step while the event loop is busy
+ * with requests.
+ */
+const REST_MS = 1
+const BUSY_REST_MS = STEP_MS
+/** The event loop is busy when other work takes more than this part of a rest. */
+const BUSY = 0.25
+/** Delay before retrying while the disk is full. */
+const FULL_MS = 500
+/**
+ * Fills an index, one run of places after the other: reads their items, sorts their keys and inserts them. Changes
+ * within a run are recorded and applied at its end; later places are read later.
+ */
+export class IndexBuild {
+  readonly #store: Store
+  readonly #index: StoredIndex
+  readonly #table: Table
+  /** The position of the events being stored. */
+  readonly #applied: () => Position
+  /** The places of the run: from `#from` to before `#to`. */
+  #from = 0
+  #to = 0
+  /** For places of the run whose items changed after they were read: their previous keys. */
+  readonly #changed = new Map<number, readonly string[]>()
+  #isRunPut = true
+  isEnded = false
+
+  constructor(store: Store, index: StoredIndex, applied: () => Position) {
+    this.#store = store
+    this.#index = index
+    this.#table = new Table(store, index.table)
+    this.#applied = applied
+    index.building = this
+  }
+
+  /** Number of places read. */
+  get read(): number {
+    return this.#to
+  }
+
+  /**
+   * Whether the keys of the item at a place are in the index. If they are still to be inserted, the change is recorded.
+   */
+  wasPut(place: number, before: readonly string[]): boolean {
+    if (place >= this.#to) return false
+    if (place < this.#from) return true
+    if (this.#changed.has(place)) return false
+    if (this.#isRunPut) return true
+    this.#changed.set(place, before)
+    return false
+  }
+
+  /** Resolves when the index is complete or the build was ended. */
+  async run(): Promise<void> {
+    const { tree } = this.#index
+    await this.#transaction(() => {
+      tree.begin()
+      this.#index.saveFacts(undefined)
+    })
+    while (!this.isEnded) {
+      this.#from = this.#to
+      this.#isRunPut = false
+      const keys = await this.#inTurns(sorted(await this.#inTurns(this.#runOf())))
+      let at = 0
+      while (at < keys.length && !this.isEnded) {
+        let next = at
+        await this.#transaction(() => {
+          const until = performance.now() + STEP_MS
+          for (next = at; next < keys.length && performance.now() < until; next++) {
+            tree.insert(Buffer.from(keys[next] as string, 'latin1'))
+          }
+        })
+        at = next
+        await rest()
+      }
+      this.#isRunPut = true
+      if (await this.#settle()) return
+    }
+  }
+
+  /** Applies the recorded changes. Returns whether the index is complete. */
+  async #settle(): Promise<boolean> {
+    let isComplete = false
+    while (!this.isEnded) {
+      let isSettled = false
+      const settled: number[] = []
+      await this.#transaction(() => {
+        const until = performance.now() + STEP_MS
+        for (const [place, before] of this.#changed) {
+          settled.push(place)
+          this.#index.replace(before, this.#keysAt(place))
+          if (performance.now() > until) break
+        }
+        isSettled = settled.length === this.#changed.size
+        isComplete = isSettled && this.#table.recordAt(this.#to, HIGHEST) === undefined
+        if (isComplete) this.#index.saveFacts(this.#applied())
+      })
+      for (const place of settled) this.#changed.delete(place)
+      if (isComplete) this.#index.isCompleteSince(this.#applied())
+      if (isSettled) return isComplete
+      await rest()
+    }
+    return false
+  }
+
+  /** Reads the items of the next run. */
+  *#runOf(): Steps<string[]> {
+    const keys: string[] = []
+    let characters = 0
+    while (keys.length < RUN_KEYS && characters < RUN_CHARACTERS) {
+      const place = this.#to
+      if (this.#table.recordAt(place, HIGHEST) === undefined) break
+      for (const key of this.#keysAt(place)) {
+        keys.push(key)
+        characters += key.length
+      }
+      this.#to++
+      yield
+    }
+    return keys
+  }
+
+  #keysAt(place: number): readonly string[] {
+    const record = this.#table.recordAt(place, HIGHEST)
+    const item = record && !isGone(record) ? this.#table.uncachedAt(place, HIGHEST) : undefined
+    return keysAt(indexedOf(item), this.#index.paths, place)
+  }
+
+  async #transaction(work: () => void): Promise<void> {
+    const { tree } = this.#index
+    while (!this.isEnded) {
+      try {
+        this.#store.transaction(() => {
+          work()
+          // There are no readers yet.
+          tree.save(this.#applied(), false)
+        })
+        tree.committed()
+        return
+      } catch (error) {
+        tree.abandon()
+        if (!isOutOfSpace(error)) throw error
+        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS).unref())
+      }
+    }
+  }
+
+  async #inTurns(steps: Steps<readonly string[]>): Promise<readonly string[]> {
+    while (!this.isEnded) {
+      const until = performance.now() + STEP_MS
+      do {
+        const step = steps.next()
+        if (step.done) return step.value
+      } while (performance.now() < until)
+      await rest()
+    }
+    return []
+  }
+}
+
+/**
+ * Leaves half of the time to requests while there are any; otherwise the build would take nine tenths of it, as
+ * measured with wrk.
+ */
+async function rest(): Promise<void> {
+  const before = performance.eventLoopUtilization()
+  await sleep(REST_MS)
+  if (performance.eventLoopUtilization(before).utilization > BUSY) await sleep(BUSY_REST_MS - REST_MS)
+}

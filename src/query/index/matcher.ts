@@ -1,0 +1,50 @@
+import type { CollectionItems } from '../../collections/collection.ts'
+import type { Item } from '../../collections/item.ts'
+import { parseSteps } from '../../json/parse-steps.ts'
+import type { JsonObject } from '../../json/value.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
+import { type Conditions, isWithoutTrace, passing } from '../filter.ts'
+import type { Query } from '../query.ts'
+import { withReceived } from '../received.ts'
+
+/** The places of a page's items, in order. */
+export interface Places {
+  readonly places: readonly number[]
+  readonly total: number
+}
+
+/** How many characters are parsed between two yields. */
+const STEP_CHARACTERS = 4096
+/** The overhead of reading one item, expressed in characters. */
+const ITEM_CHARACTERS = 100
+
+/** Reads items and checks them against conditions, time-sliced. */
+export class Matching {
+  readonly #items: CollectionItems
+  readonly #conditions: Conditions & Pick<Query, 'namesReceived'>
+  /** Characters read since the last yield. */
+  #characters = 0
+
+  constructor(items: CollectionItems, conditions: Conditions & Pick<Query, 'namesReceived'>) {
+    this.#items = items
+    this.#conditions = conditions
+  }
+
+  /**
+   * The value of the item at a place; undefined if it does not match. `isKnownTo`: it matches, so nothing is checked.
+   */
+  *valueAt(place: number, isKnownTo = false): Steps<JsonObject | undefined> {
+    const item = this.#items.uncachedAt(place) as Item
+    const { text } = item
+    this.#characters += ITEM_CHARACTERS + text.length
+    if (this.#characters >= STEP_CHARACTERS) {
+      this.#characters = 0
+      yield
+    }
+    if (!isKnownTo && isWithoutTrace(text, this.#conditions)) return undefined
+    const value = (yield* parseSteps(
+      this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text,
+    )) as JsonObject
+    return isKnownTo || (yield* passing(value, this.#conditions)) ? value : undefined
+  }
+}

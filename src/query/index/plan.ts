@@ -1,0 +1,82 @@
+import type { Steps } from '../../runtime/time-slices.ts'
+import type { Keys } from '../../store/tree.ts'
+import type { Access, AccessPaths, KeyRange } from './access.ts'
+import type { Reading } from './reading.ts'
+import type { StoredIndex } from './stored-index.ts'
+import { KIND } from './tuples.ts'
+
+/** This many items may be read individually, regardless of filters and sorts. */
+export const FEW = 200
+/** This many items that the index does not order are read individually and merged. */
+const FEW_OTHERS = 1000
+
+/** How many keys can be read in the time that reading one item takes, roughly. */
+const KEYS_PER_ITEM = 16
+
+/** The prefix of keys of items that the index orders. */
+const SINGLE = Buffer.from([KIND.single])
+
+/** The result of planning: an index and its relevant keys. */
+export interface Lead {
+  readonly index: StoredIndex
+  readonly tree: Keys
+  readonly access: Access
+  /** The ranges of the access that are not empty. */
+  readonly single: readonly Counted[]
+  /** Number of keys whose items must be read. */
+  readonly others: number
+  /** Total number of keys. */
+  readonly size: number
+  /** The cost of reading the index, as a number of items to read. */
+  readonly cost: number
+  /** Whether the page consists of consecutive keys, apart from a few items to be merged. */
+  readonly isInOrder: boolean
+}
+
+/** A range, with the number of keys before it and in it. */
+export interface Counted {
+  readonly range: KeyRange
+  readonly prefix: string
+  readonly before: number
+  readonly size: number
+}
+
+/** The index with the fewest items to read; undefined if scanning all items is as good. */
+export function* leadOf(reading: Reading, accessPaths: AccessPaths): Steps<Lead | undefined> {
+  let best: Lead | undefined
+  for (const index of reading.indexes) {
+    const access = accessPaths.by(index.paths)
+    if (!access) continue
+    const lead = yield* counted(index, yield* reading.keysOf(index), access)
+    if (lead.isInOrder) return lead
+    if (lead.cost < (best?.cost ?? reading.items.size)) best = lead
+  }
+  return best
+}
+
+function* counted(index: StoredIndex, tree: Keys, access: Access): Steps<Lead> {
+  const single: Counted[] = []
+  let size = 0
+  for (const [at, range] of access.single.entries()) {
+    const before = yield* tree.rank(bytesOf(range.from))
+    const within = (yield* tree.rank(bytesOf(range.to))) - before
+    if (within > 0) single.push({ range, prefix: access.prefixes[at] as string, before, size: within })
+    size += within
+    yield
+  }
+  let others = 0
+  if ((yield* tree.rank(SINGLE)) > 0) {
+    for (const { from, to } of access.others) {
+      others += (yield* tree.rank(bytesOf(to))) - (yield* tree.rank(bytesOf(from)))
+    }
+  }
+  const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
+  const most = access.order?.leavesOut ? 0 : FEW_OTHERS
+  const isInOrder = access.isExact && access.order !== undefined && isOfOne && others <= most
+  const cost = others + (access.covered ? size / KEYS_PER_ITEM : size)
+  return { index, tree, access, single, others, size: size + others, cost, isInOrder }
+}
+
+export function bytesOf(key: string): Buffer {
+  return Buffer.from(key, 'latin1')
+}

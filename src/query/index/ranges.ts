@@ -1,0 +1,160 @@
+import { keyOfRanked } from '../../json/order-key.ts'
+import { isWellFormed } from '../../json/value.ts'
+import type { Filter } from '../filter.ts'
+import { MISSING } from './tuples.ts'
+
+/** Order keys from `from` to before `to`. */
+export interface Range {
+  readonly from: string
+  readonly to: string
+  /** The range contains a single key. */
+  readonly isPoint: boolean
+}
+
+/** The result of applying a filter to an index. */
+export interface Ranges {
+  /** In order and disjoint. */
+  readonly ranges: readonly Range[]
+  /** False if items with a value in the ranges may still fail the filter. */
+  readonly isExact: boolean
+}
+
+/**
+ * Above all bytes that may follow an order key or a part of one: index keys continue with other order keys, or a place.
+ */
+export const END = '\xff'
+
+const INSTANT = 3
+const TEXT = 4
+
+/** The ranges of values that match a filter; undefined if order keys do not help. */
+export function rangesOf(filter: Filter): Ranges | undefined {
+  switch (filter.operator) {
+    case 'contains':
+    case 'endswith':
+    case 'like':
+    case 'istartswith':
+    case 'iendswith':
+      return undefined
+    case 'startswith':
+      return beginning(filter)
+    case 'exists': {
+      const texts = filter.wanted.map(({ text }) => text)
+      return exact([
+        ...(texts.includes('true') ? [{ from: '', to: MISSING, isPoint: false }] : []),
+        ...(texts.includes('false') ? [point(MISSING)] : []),
+      ])
+    }
+    case 'eq':
+      return exact(readingsOf(filter).map(({ key }) => point(key)))
+    case 'ne':
+      return exact(differing(readingsOf(filter)))
+    default: {
+      const { operator } = filter
+      return exact(readingsOf(filter).map(({ rank, key }) => beside(rank, key, operator)))
+    }
+  }
+}
+
+function point(key: string): Range {
+  return { from: key, to: above(key), isPoint: true }
+}
+
+/** Above all keys with this prefix, and below all higher keys. */
+function above(key: string): string {
+  return key + END
+}
+
+/** The order key of a wanted value. */
+interface RankedKey {
+  readonly rank: number
+  readonly key: string
+}
+
+function readingsOf({ wanted }: Filter): readonly RankedKey[] {
+  return wanted.flatMap(({ readings }) =>
+    readings.flatMap((reading) => (reading ? [{ rank: reading.rank, key: keyOfRanked(reading) }] : [])),
+  )
+}
+
+/** The prefix of all order keys of a rank. */
+function firstOf(rank: number): string {
+  return String.fromCharCode(rank + 1)
+}
+
+function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
+  switch (operator) {
+    case 'gt':
+      return { from: above(key), to: firstOf(rank + 1), isPoint: false }
+    case 'gte':
+      return { from: key, to: firstOf(rank + 1), isPoint: false }
+    case 'lt':
+      return { from: firstOf(rank), to: key, isPoint: false }
+    default:
+      return { from: firstOf(rank), to: above(key), isPoint: false }
+  }
+}
+
+/** The ranges of all values other than the wanted ones, within their ranks. */
+function differing(wanted: readonly RankedKey[]): readonly Range[] {
+  const keys: string[][] = []
+  for (const { rank, key } of wanted) {
+    keys[rank] ??= []
+    keys[rank].push(key)
+  }
+  return keys.flatMap((ofRank, rank) => {
+    ofRank.sort(byBytes)
+    return [...ofRank, firstOf(rank + 1)].map((to, index) => {
+      const before = ofRank[index - 1]
+      return { from: before === undefined ? firstOf(rank) : above(before), to, isPoint: false }
+    })
+  })
+}
+
+/**
+ * Undefined for text that may be an instant, whose spelling the index does not hold, and for half of a surrogate pair,
+ * which is no prefix in key order.
+ */
+function beginning({ wanted }: Filter): Ranges | undefined {
+  if (!wanted.every(({ text }) => isWellFormed(text))) return undefined
+  const texts = wanted.map(({ text }) => {
+    // The key without its terminator, as a prefix.
+    const from = keyOfRanked({ rank: TEXT, value: text }).slice(0, -1)
+    return { from, to: from + END, isPoint: false }
+  })
+  const instants = { from: firstOf(INSTANT), to: firstOf(INSTANT + 1), isPoint: false }
+  return { ranges: united([instants, ...texts]), isExact: false }
+}
+
+function exact(ranges: readonly Range[]): Ranges {
+  return { ranges: united(ranges), isExact: true }
+}
+
+function united(ranges: readonly Range[]): Range[] {
+  const apart: Range[] = []
+  const inOrder = ranges.filter(({ from, to }) => from < to).sort((a, b) => byBytes(a.from, b.from))
+  for (const range of inOrder) {
+    const last = apart.at(-1)
+    if (!last || last.to < range.from) apart.push(range)
+    else if (last.to < range.to) apart[apart.length - 1] = { from: last.from, to: range.to, isPoint: false }
+  }
+  return apart
+}
+
+/** The intersection of ranges. */
+export function common(left: readonly Range[], right: readonly Range[]): Range[] {
+  const both: Range[] = []
+  for (let l = 0, r = 0; l < left.length && r < right.length; ) {
+    const [a, b] = [left[l] as Range, right[r] as Range]
+    const from = byBytes(a.from, b.from) < 0 ? b.from : a.from
+    const to = byBytes(a.to, b.to) < 0 ? a.to : b.to
+    if (from < to) both.push({ from, to, isPoint: a.isPoint || b.isPoint })
+    if (a.to < b.to) l++
+    else r++
+  }
+  return both
+}
+
+function byBytes(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

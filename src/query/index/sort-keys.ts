@@ -1,0 +1,136 @@
+import type { Sort } from '../../json/order.ts'
+import { orderKey } from '../../json/order-key.ts'
+import { type Path, valuesAt } from '../../json/paths.ts'
+import type { JsonObject } from '../../json/value.ts'
+import type { Steps } from '../../runtime/time-slices.ts'
+import { MISSING } from './tuples.ts'
+
+/** Highest number of units of an order key that are compared. An order key is about as long as the JSON. */
+const MOST_UNITS = 65_536
+
+/** The sort keys and the place of an item. */
+export interface Ranked {
+  readonly place: number
+  /** For each sort, the order key of the first value at its path. */
+  readonly keys: readonly string[]
+}
+
+export function* rankedOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<Ranked> {
+  const keys: string[] = []
+  for (const { path } of sort) keys.push(yield* firstKey(item, path))
+  return { place, keys }
+}
+
+function* firstKey(item: JsonObject, path: Path): Steps<string> {
+  for (const value of valuesAt(item, path)) {
+    if (value === undefined) yield
+    else return yield* orderKey(value, MOST_UNITS)
+  }
+  return MISSING
+}
+
+/** The order of results: by the sorts, items without a value last, then by place. */
+export function comparing(sort: readonly Sort[]): (a: Ranked, b: Ranked) => number {
+  return (a, b) => {
+    for (let index = 0; index < sort.length; index++) {
+      const left = a.keys[index] as string
+      const right = b.keys[index] as string
+      if (left === right) continue
+      const order = left < right ? -1 : 1
+      return (sort[index] as Sort).descending && left !== MISSING && right !== MISSING ? -order : order
+    }
+    return a.place - b.place
+  }
+}
+
+/** Memory of an item besides its keys, in units. */
+const OVERHEAD = 100
+/** Highest memory for a part of the result, in units. */
+const MOST_HELD = 16 * 1024 * 1024
+/** Items processed in one step. */
+const STEP = 256
+
+/** Keeps the first items in an order, limited by number and memory: a heap with the last of them as its root. */
+export class Firsts {
+  readonly #compare: (a: Ranked, b: Ranked) => number
+  readonly #most: number
+  readonly #heap: Ranked[] = []
+  #units = 0
+  /** Whether some items did not fit. */
+  #isCut = false
+
+  constructor(most: number, compare: (a: Ranked, b: Ranked) => number) {
+    this.#most = most
+    this.#compare = compare
+  }
+
+  add(one: Ranked): void {
+    const heap = this.#heap
+    if (this.#isCut && this.#compare(one, heap[0] as Ranked) > 0) return
+    heap.push(one)
+    this.#units += unitsOf(one)
+    this.#up(heap.length - 1)
+    while (heap.length > this.#most || (this.#units > MOST_HELD && heap.length > 1)) {
+      this.#pop()
+      this.#isCut = true
+    }
+  }
+
+  /** Removes and returns all, in order. */
+  *take(): Steps<Ranked[]> {
+    const found = new Array<Ranked>(this.#heap.length)
+    for (let index = found.length - 1; index >= 0; index--) {
+      found[index] = this.#pop()
+      if (index % STEP === 0) yield
+    }
+    return found
+  }
+
+  #pop(): Ranked {
+    const heap = this.#heap
+    const top = heap[0] as Ranked
+    const last = heap.pop() as Ranked
+    this.#units -= unitsOf(top)
+    if (heap.length > 0) {
+      heap[0] = last
+      this.#down()
+    }
+    return top
+  }
+
+  #up(index: number): void {
+    const heap = this.#heap
+    for (let at = index; at > 0; ) {
+      const parent = (at - 1) >> 1
+      if (this.#compare(heap[at] as Ranked, heap[parent] as Ranked) <= 0) return
+      this.#swap(at, parent)
+      at = parent
+    }
+  }
+
+  #down(): void {
+    const heap = this.#heap
+    for (let at = 0; ; ) {
+      let highest = at
+      for (const child of [2 * at + 1, 2 * at + 2]) {
+        if (child < heap.length && this.#compare(heap[child] as Ranked, heap[highest] as Ranked) > 0) highest = child
+      }
+      if (highest === at) return
+      this.#swap(at, highest)
+      at = highest
+    }
+  }
+
+  #swap(a: number, b: number): void {
+    const heap = this.#heap
+    const one = heap[a] as Ranked
+    heap[a] = heap[b] as Ranked
+    heap[b] = one
+  }
+}
+
+function unitsOf({ keys }: Ranked): number {
+  let units = OVERHEAD
+  for (const key of keys) units += key.length
+  return units
+}

@@ -1,0 +1,127 @@
+import type { Item } from '../../collections/item.ts'
+import type { Position } from '../../events/event.ts'
+import { formatPath, type Path } from '../../json/paths.ts'
+import type { JsonObject } from '../../json/value.ts'
+import { numberedKey, TAG } from '../../store/keys.ts'
+import type { Store } from '../../store/store.ts'
+import type { StoredTree } from '../../store/stored-tree.ts'
+import { keysOf, LONG_ITEM } from './tuples.ts'
+
+/** Approximate bytes of a node on disk. */
+const NODE_BYTES = 4096
+
+/** The stored properties of an index. */
+export interface IndexFacts {
+  readonly collection: string
+  readonly paths: readonly Path[]
+  /** The index is complete from this position on; undefined while it is being built. */
+  readonly since: Position | undefined
+}
+
+/** The public properties of an index. */
+export interface IndexStatus {
+  readonly collection: string
+  /** Dotted; several separated by commas. */
+  readonly path: string
+  readonly entries: number
+  /** Approximate size on disk. */
+  readonly bytes: number
+  readonly uses: number
+  /** Undefined if it is complete; otherwise the progress. */
+  readonly built?: number | undefined
+}
+
+/** The part of an item that an index uses. */
+export interface Indexed {
+  /** Undefined if the item is too long to be parsed while it is written. */
+  readonly value: JsonObject | undefined
+}
+
+export function indexedOf(item: Pick<Item, 'text' | 'value'> | undefined): Indexed | undefined {
+  return item && { value: item.text.length > LONG_ITEM ? undefined : item.value }
+}
+
+/** The keys of the item at a place; none if there is no item. */
+export function keysAt(indexed: Indexed | undefined, paths: readonly Path[], place: number): readonly string[] {
+  return indexed ? keysOf(indexed.value, paths, place) : []
+}
+
+/** An index of one table: the keys of all its items, in the store. */
+export class StoredIndex {
+  readonly table: number
+  readonly collection: string
+  readonly paths: readonly Path[]
+  readonly name: string
+  readonly tree: StoredTree
+  readonly #store: Store
+  #since: Position | undefined
+  /** Recent uses. */
+  uses = 0
+  /** Number of queries that are reading it. */
+  readers = 0
+  /** It is configured in the settings. */
+  isFixed = false
+  /** While it is built: the number of places read, and whether the keys of the item at a place were inserted. */
+  building: { readonly read: number; wasPut(place: number, before: readonly string[]): boolean } | undefined
+
+  constructor(store: Store, table: number, tree: StoredTree, { collection, paths, since }: IndexFacts) {
+    this.#store = store
+    this.table = table
+    this.collection = collection
+    this.paths = paths
+    this.name = nameOf(paths)
+    this.tree = tree
+    this.#since = since
+  }
+
+  get isBuilt(): boolean {
+    return this.#since !== undefined
+  }
+
+  /** Whether it can be read as of a position. */
+  isReadableAt(position: Position): boolean {
+    return this.#since !== undefined && position >= this.#since
+  }
+
+  get bytes(): number {
+    return this.tree.nodes * NODE_BYTES
+  }
+
+  get status(): IndexStatus {
+    const { collection, name, bytes, uses, building } = this
+    return { collection, path: name, entries: this.tree.size, bytes, uses, built: building?.read }
+  }
+
+  /** The item at a place was replaced or removed. In the same transaction. */
+  changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
+    const old = keysAt(before, this.paths, place)
+    if (this.building && !this.building.wasPut(place, old)) return
+    this.replace(old, keysAt(after, this.paths, place))
+  }
+
+  /** In a transaction. */
+  replace(old: readonly string[], keys: readonly string[]): void {
+    const kept = keys.length < 2 ? undefined : new Set(keys)
+    const isKept = (key: string): boolean => kept?.has(key) ?? key === keys[0]
+    const had = old.length < 2 ? undefined : new Set(old)
+    const wasHad = (key: string): boolean => had?.has(key) ?? key === old[0]
+    for (const key of old) if (!isKept(key)) this.tree.remove(Buffer.from(key, 'latin1'))
+    for (const key of keys) if (!wasHad(key)) this.tree.insert(Buffer.from(key, 'latin1'))
+  }
+
+  /** Stores the properties; with `since` when the index is complete. In a transaction. */
+  saveFacts(since: Position | undefined): void {
+    const facts: IndexFacts = { collection: this.collection, paths: this.paths, since }
+    this.#store.set(numberedKey(TAG.index, this.table, this.tree.number), Buffer.from(JSON.stringify(facts)))
+  }
+
+  /** Marks the index as complete from a position on. */
+  isCompleteSince(position: Position): void {
+    this.#since = position
+    this.building = undefined
+  }
+}
+
+export function nameOf(paths: readonly Path[]): string {
+  return paths.map(formatPath).join(',')
+}

@@ -1,0 +1,136 @@
+import type { ObservedItem, TableObserver } from '../../collections/draft.ts'
+import type { Position } from '../../events/event.ts'
+import type { Path } from '../../json/paths.ts'
+import { positionOf } from '../../store/bytes.ts'
+import { numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../../store/keys.ts'
+import type { Store } from '../../store/store.ts'
+import { NodeCache, StoredTree } from '../../store/stored-tree.ts'
+import { IndexBuild } from './build.ts'
+import { type IndexFacts, indexedOf, nameOf, StoredIndex } from './stored-index.ts'
+
+/** How often to check whether an index to be removed is still being read. */
+const READERS_MS = 100
+
+/** The indexes in the store, updated in the transactions that change their items. */
+export class StoredIndexes implements TableObserver {
+  readonly #store: Store
+  readonly #cache = new NodeCache()
+  readonly #byTable = new Map<number, StoredIndex[]>()
+  readonly #builds = new Map<StoredIndex, { readonly build: IndexBuild; readonly done: Promise<void> }>()
+  #next = 1
+  /** Above the numbers of all trees that existed at the start. */
+  readonly #first: number
+  readonly #applied: () => Position
+  #isEnded = false
+
+  /** Incomplete indexes are built again when needed. `applied` is the position of the last event in the store. */
+  constructor(store: Store, applied: () => Position) {
+    this.#store = store
+    this.#applied = applied
+    const tag = Buffer.from([TAG.index])
+    for (const { key, value } of store.rows(tag, prefixEnd(tag))) {
+      const number = positionOf(key, PREFIX_BYTES)
+      const facts = JSON.parse(value.toString()) as IndexFacts
+      this.#next = Math.max(this.#next, number + 1)
+      this.#add(new StoredIndex(store, key.readUInt32BE(1), this.#treeOf(number), facts))
+    }
+    const trees = Buffer.from([TAG.tree])
+    for (const { key } of store.rows(trees, prefixEnd(trees)))
+      this.#next = Math.max(this.#next, key.readUInt32BE(1) + 1)
+    this.#first = this.#next
+  }
+
+  of(table: number): readonly StoredIndex[] {
+    return this.#byTable.get(table) ?? []
+  }
+
+  get all(): readonly StoredIndex[] {
+    return [...this.#byTable.values()].flat()
+  }
+
+  isObserved(table: number): boolean {
+    return this.#byTable.has(table)
+  }
+
+  changed(table: number, place: number, before: ObservedItem | undefined, after: ObservedItem | undefined): void {
+    // Parsed once for all indexes.
+    const [old, now] = [indexedOf(before), indexedOf(after)]
+    for (const index of this.of(table)) index.changed(place, old, now)
+  }
+
+  save(position: Position): void {
+    for (const { tree, isBuilt } of this.all) tree.save(position, isBuilt)
+  }
+
+  committed(): void {
+    for (const { tree } of this.all) tree.committed()
+  }
+
+  abandoned(): void {
+    for (const { tree } of this.all) tree.abandon()
+  }
+
+  /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
+  build(table: number, collection: string, paths: readonly Path[]): Promise<void> {
+    const known = this.of(table).find(({ name }) => name === nameOf(paths))
+    if (known) return this.#builds.get(known)?.done ?? Promise.resolve()
+    const facts: IndexFacts = { collection, paths, since: undefined }
+    const index = new StoredIndex(this.#store, table, this.#treeOf(this.#next++), facts)
+    const build = new IndexBuild(this.#store, index, this.#applied)
+    const done = build.run().finally(() => this.#builds.delete(index))
+    this.#add(index)
+    this.#builds.set(index, { build, done })
+    return done
+  }
+
+  /** Makes an index unavailable, and removes its rows in the background. */
+  async drop(index: StoredIndex): Promise<void> {
+    const left = this.of(index.table).filter((one) => one !== index)
+    if (left.length > 0) this.#byTable.set(index.table, left)
+    else this.#byTable.delete(index.table)
+    const building = this.#builds.get(index)
+    if (building) {
+      building.build.isEnded = true
+      await building.done
+    }
+    while (index.readers > 0 && !this.#isEnded)
+      await new Promise<void>((resolve) => setTimeout(resolve, READERS_MS).unref())
+    await this.#store.clear(Buffer.from(numberedKey(TAG.index, index.table, index.tree.number)))
+    await this.#clear(index.tree.number)
+  }
+
+  async dropTable(table: number): Promise<void> {
+    for (const index of this.of(table)) await this.drop(index)
+  }
+
+  /** Removes incomplete indexes, and the remains of indexes and tables that no longer exist. */
+  async tidy(tables: ReadonlySet<number>): Promise<void> {
+    const known = new Set(this.all.map(({ tree }) => tree.number))
+    for (const index of this.all) if (!tables.has(index.table) || !index.isBuilt) await this.drop(index)
+    if (this.#isEnded) return
+    const trees = Buffer.from([TAG.tree])
+    for (const { key } of this.#store.rows(trees, prefixEnd(trees))) {
+      const number = key.readUInt32BE(1)
+      if (!known.has(number) && number < this.#first) await this.#clear(number)
+    }
+  }
+
+  /** Stops all builds. */
+  end(): void {
+    this.#isEnded = true
+    for (const { build } of this.#builds.values()) build.isEnded = true
+  }
+
+  #treeOf(number: number): StoredTree {
+    return new StoredTree(this.#store, number, this.#cache)
+  }
+
+  #add(index: StoredIndex): void {
+    this.#byTable.set(index.table, [...this.of(index.table), index])
+  }
+
+  async #clear(tree: number): Promise<void> {
+    await this.#store.clear(tableKey(TAG.node, tree))
+    await this.#store.clear(tableKey(TAG.tree, tree))
+  }
+}

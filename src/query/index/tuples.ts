@@ -1,0 +1,100 @@
+import { orderKey } from '../../json/order-key.ts'
+import { MANY, PAUSE, type Path, plainAt, valuesAt } from '../../json/paths.ts'
+import type { JsonObject, JsonValue } from '../../json/value.ts'
+import { atOnce } from '../../runtime/time-slices.ts'
+import { POSITION_BYTES, putPosition } from '../../store/bytes.ts'
+import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
+
+/*
+ * A key of an index is a kind (1 byte), a tuple and a place. The tuple has for each path of the index the order key of the
+ * value there (json/order-key.ts); none of these begins another, so that tuples have the order of their values.
+ *
+ *   single    each path leads to one value at most, or to none, and the tuple is whole
+ *   several   a path leads to several values, or the tuple is cut: there is a key for each tuple, and the item is looked at
+ *   unknown   there would be too many tuples, or the item is long: there is no tuple, and the item is looked at
+ */
+export const KIND = { unknown: 0, several: 1, single: 2 } as const
+export type Kind = (typeof KIND)[keyof typeof KIND]
+
+/** The order key of a missing value, above those of all values. */
+export const MISSING = '\x08'
+
+/** Highest number of paths of an index. */
+export const MOST_PATHS = 4
+
+/**
+ * The values of a longer item are not indexed, since parsing it during a write would block the event loop. In
+ * characters.
+ */
+export const LONG_ITEM = 32 * 1024
+/** Highest number of tuples of one item. */
+const MOST_TUPLES = 1000
+/** Highest number of values visited to find them. */
+const MOST_LOOKED_AT = 16_384
+
+/** The length to which the parts of a tuple are cut. */
+export function mostPart(paths: number): number {
+  return Math.floor((MOST_KEY_BYTES - POSITION_BYTES - 1) / paths)
+}
+
+/** The keys of an item at a place, as latin1. */
+export function keysOf(item: JsonObject | undefined, paths: readonly Path[], place: number): readonly string[] {
+  const end = placeKey(place)
+  const tuples = item && tuplesOf(item, paths)
+  if (!tuples) return [String.fromCharCode(KIND.unknown) + end]
+  const kind = String.fromCharCode(tuples.kind)
+  return tuples.of.map((tuple) => kind + tuple + end)
+}
+
+const placeBytes = Buffer.alloc(POSITION_BYTES)
+
+export function placeKey(place: number): string {
+  putPosition(placeBytes, 0, place)
+  return placeBytes.toString('latin1')
+}
+
+interface Tuples {
+  readonly kind: Kind
+  readonly of: readonly string[]
+}
+
+/** Undefined if there are too many. */
+function tuplesOf(item: JsonObject, paths: readonly Path[]): Tuples | undefined {
+  const most = mostPart(paths.length)
+  let kind: Kind = KIND.single
+  let tuples: string[] = ['']
+  for (const path of paths) {
+    const parts = partsOf(item, path, most)
+    if (!parts || tuples.length * parts.length > MOST_TUPLES) return undefined
+    if (parts.length > 1) kind = KIND.several
+    for (const [index, part] of parts.entries()) {
+      if (part.length <= most) continue
+      kind = KIND.several
+      parts[index] = part.slice(0, most)
+    }
+    tuples =
+      parts.length === 1 ? tuples.map((tuple) => tuple + parts[0]) : tuples.flatMap((t) => parts.map((p) => t + p))
+  }
+  return { kind, of: kind === KIND.single ? tuples : [...new Set(tuples)] }
+}
+
+/** The order keys of all values at a path, which may be cut after `most`. Undefined if there are too many. */
+function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
+  const plain = plainAt(item, path)
+  if (plain !== MANY) return [plain === undefined ? MISSING : keyOf(plain, most)]
+  const parts: string[] = []
+  let looked = 0
+  for (const value of valuesAt(item, path)) {
+    if (value === undefined) {
+      looked += PAUSE
+      if (looked > MOST_LOOKED_AT) return undefined
+    } else if (parts.push(keyOf(value, most)) > MOST_TUPLES) return undefined
+  }
+  // An empty array has no values.
+  return parts.length > 0 ? parts : [MISSING]
+}
+
+/** Items below LONG_ITEM have no value that takes long. */
+function keyOf(value: JsonValue, most: number): string {
+  return atOnce(orderKey(value, most + 1))
+}

@@ -1,0 +1,121 @@
+/** json-server's parameters in terms of ours (docs/migrate-from-json-server.md). No other module knows their names. */
+
+import type { Sort } from '../json/order.ts'
+import { parsePath, splitList } from '../json/paths.ts'
+import { mostSimilar } from '../json/similar.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Operator } from './filter.ts'
+import type { Family, Parameter } from './parameter.ts'
+
+/** Other items that are shown inside the items of a query. */
+export interface Relation {
+  readonly parameter: '_embed' | '_expand'
+  /** The name of a collection or, for its one item, the singular of one. */
+  readonly name: string
+}
+
+/** Items of a page where json-server 0.17 and 1.0 are told no size. */
+const PAGE_SIZE = 10
+
+/** In the order in which they are tried: `_page` alone is 1.0's, `_limit` alone counts items. */
+export const JSON_SERVER_FAMILIES: readonly Family[] = [
+  { start: '_page', size: '_per_page', pages: true, initial: PAGE_SIZE },
+  { start: '_start', size: '_limit', pages: false },
+  { start: '_start', size: '_end', pages: false, isEnd: true },
+  { start: '_page', size: '_limit', pages: true, initial: PAGE_SIZE },
+]
+
+const SORT = '_sort'
+const ORDER = '_order'
+const EMBED = '_embed'
+const EXPAND = '_expand'
+/** The parameters of DELETE that name collections whose items are deleted with the item that they refer to. */
+export const DEPENDENT = '_dependent'
+
+/** The parameters that are no filters, besides those that count pages. */
+export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, EMBED, EXPAND, DEPENDENT]
+
+const MOST_RELATIONS = 8
+
+/** json-server 1.0 has these behind a colon. There the three for text ignore case. */
+const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
+  ['eq', 'eq'],
+  ['ne', 'ne'],
+  ['gt', 'gt'],
+  ['gte', 'gte'],
+  ['lt', 'lt'],
+  ['lte', 'lte'],
+  ['in', 'in'],
+  ['contains', 'like'],
+  ['startsWith', 'istartswith'],
+  ['endsWith', 'iendswith'],
+])
+
+/** The field and the operator of `views:gt`; undefined where no known operator stands behind a colon. */
+export function colonOperator(name: string): { readonly field: string; readonly operator: Operator } | undefined {
+  const colon = name.lastIndexOf(':')
+  const operator = colon > 0 ? OPERATORS.get(name.slice(colon + 1)) : undefined
+  return operator && { field: name.slice(0, colon), operator }
+}
+
+/** `_sort=-views,title` as 1.0 has it, or `_sort=views,title&_order=desc,asc` as 0.17 does. */
+export function jsonServerSort(parameters: readonly Parameter[]): readonly Sort[] {
+  const fields = valuesOf(parameters, SORT)
+  const orders = valuesOf(parameters, ORDER)
+  if (orders.length > fields.length) {
+    throw new Refusal('Invalid', `The parameter ${ORDER} has ${orders.length} orders for ${fields.length} of ${SORT}.`)
+  }
+  return fields.map((field, index) => {
+    const order = orders[index]?.toLowerCase()
+    if (order !== undefined && order !== 'asc' && order !== 'desc') {
+      throw new Refusal('Invalid', `The parameter ${ORDER} is a list of asc and desc, not ${JSON.stringify(order)}.`)
+    }
+    const isMinus = field.startsWith('-')
+    if (isMinus && order !== undefined) {
+      throw new Refusal('Invalid', `The order is given twice: by ${SORT}=${field} and by ${ORDER}=${order}.`)
+    }
+    return { path: parsePath(isMinus ? field.slice(1) : field), descending: isMinus || order === 'desc' }
+  })
+}
+
+/** The relations requested by `_embed` and `_expand`, each once. */
+export function relationsOf(parameters: readonly Parameter[]): readonly Relation[] {
+  const relations = new Map<string, Relation>()
+  for (const parameter of [EMBED, EXPAND] as const) {
+    for (const name of valuesOf(parameters, parameter)) relations.set(name, { parameter, name })
+  }
+  if (relations.size > MOST_RELATIONS) {
+    throw new Refusal('Invalid', `At most ${MOST_RELATIONS} collections can be embedded, not ${relations.size}.`)
+  }
+  return [...relations.values()]
+}
+
+/** The collections that `_dependent` names. */
+export function dependentsOf(parameters: readonly Parameter[]): readonly string[] {
+  return [...new Set(valuesOf(parameters, DEPENDENT))]
+}
+
+/** Suggestions for json-server's parameters, understood or not. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  _where: 'combine filters, as in views_gt=10&title_like=word; a filter given twice matches either value',
+  _sort: '_sort=-views or sort=-views',
+  _order: '_sort=views&_order=desc or sort=-views',
+  _page: '_page=2&_per_page=10 or page=2&pageSize=10',
+  _per_page: '_page=2&_per_page=10 or page=2&pageSize=10',
+  _limit: '_start=20&_limit=10 or skip=20&take=10',
+  _start: '_start=20&_end=30 or skip=20&take=10',
+  _end: '_start=20&_end=30 or skip=20&take=10',
+  _embed: '_embed=comments',
+  _expand: '_expand=post',
+}
+
+/** The likely meaning of a parameter that names no field: one of json-server's, understood or not, or a misspelling of it. */
+export function insteadOf(name: string): string | undefined {
+  if (!name.startsWith('_')) return undefined
+  const meant = Object.hasOwn(INSTEAD, name) ? name : mostSimilar(name, Object.keys(INSTEAD))
+  return meant && INSTEAD[meant]
+}
+
+function valuesOf(parameters: readonly Parameter[], wanted: string): readonly string[] {
+  return parameters.flatMap(({ name, value }) => (name === wanted ? splitList(value) : []))
+}

@@ -1,0 +1,53 @@
+import type { JsonObject } from '../json/value.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Steps } from '../runtime/time-slices.ts'
+import { type Conditions, passing } from './filter.ts'
+import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
+import { isReceived, RECEIVED } from './received.ts'
+
+/** The part of a query that selects items: filters without sort, page and fields. */
+export interface Watch extends Conditions {
+  readonly concerns: (item: JsonObject) => Steps<boolean>
+}
+
+const LIMITS = { parameters: 100, pageSize: 1 }
+
+/** Parses the filters of a subscription: a query string, or an object of parameters. */
+export function parseWatch(query: unknown): Watch {
+  const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
+  const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
+  if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
+  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS)
+  if (namesReceived && filters.some(({ path }) => isReceived(path)))
+    throw new Refusal(
+      'Invalid',
+      `A subscription takes no filter of ${RECEIVED}: it tells of events as they are received.`,
+    )
+  return {
+    filters,
+    mentioned,
+    concerns: (item) => passing(item, { filters, mentioned }),
+  }
+}
+
+/** A query for the first `size` matching items. */
+export function queryOf({ filters, mentioned }: Watch, size: number): Query {
+  const { page } = parseQuery([], LIMITS)
+  return { filters, mentioned, sort: [], page: { ...page, offset: 0, size }, fields: undefined }
+}
+
+function parametersOf(query: unknown): readonly Parameter[] {
+  if (typeof query !== 'object' || query === null || Array.isArray(query)) {
+    throw new Refusal('Invalid', 'The query of a subscription is a query string, or an object of parameters.')
+  }
+  const parameters = Object.entries(query).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((one: unknown): Parameter => {
+      if (typeof one !== 'string' && typeof one !== 'number' && typeof one !== 'boolean') {
+        throw new Refusal('Invalid', `The parameter ${name} must be text, a number, a boolean, or several of them.`)
+      }
+      return { raw: '', name, value: String(one) }
+    }),
+  )
+  if (parameters.length > LIMITS.parameters) throw new Refusal('Invalid', 'The subscription has too many parameters.')
+  return parameters
+}

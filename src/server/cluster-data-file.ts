@@ -1,0 +1,127 @@
+import { randomUUID } from 'node:crypto'
+import type { DataFileStatus } from '../data-file/account.ts'
+import type { Connection, Merging, TakenInEdit } from '../data-file/connection.ts'
+import type { DataFile } from '../data-file/data-file.ts'
+import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
+import { readState } from '../data-file/state.ts'
+import type { Position } from '../events/event.ts'
+import type { Origin } from '../events/journal.ts'
+import type { Projection } from '../events/projection.ts'
+import { directoryOf, type Files, replace } from '../files/files.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Settings } from '../settings/settings.ts'
+import { configuredDataFile } from './configured-data-file.ts'
+import type { EngineSurroundings } from './engine-surroundings.ts'
+import type { Projections } from './projections.ts'
+
+export interface ClusterDataFileOptions {
+  readonly settings: Settings
+  readonly surroundings: EngineSurroundings
+  readonly projections: Pick<Projections, 'views' | 'takenIn'>
+  readonly check: Connection['check']
+  readonly merge: (edit: Parameters<Connection['merge']>[0], origin: Origin) => Merging
+  /** Past states, from this node's copy of the journal. */
+  readonly past: () => Connection['past']
+}
+
+/** The id by which the imports of this node's data file differ from those of other nodes. It is created when there is none. */
+export async function doorOf(files: Files, journal: string): Promise<string> {
+  const path = `${journal}/data-file.id`
+  const known = (await files.read(path))?.toString()
+  if (known) return known
+  const door = randomUUID()
+  await replace(files, path, Buffer.from(door))
+  return door
+}
+
+/**
+ * The data file of a cluster node: written and imported while the node is the leader, and left alone otherwise. It
+ * provides the first items only if the journal is empty.
+ */
+export class ClusterDataFile implements Projection {
+  readonly #options: ClusterDataFileOptions
+  readonly #path: string
+  #open: DataFile | undefined
+  #trouble: DataFileStatus | undefined
+
+  private constructor(options: ClusterDataFileOptions, path: string) {
+    this.#options = options
+    this.#path = path
+  }
+
+  static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
+    const { settings, surroundings } = options
+    const { files } = surroundings
+    const path = await files.resolve(settings.file)
+    await files.makeDirectory(directoryOf(path))
+    return new ClusterDataFile(options, path)
+  }
+
+  get status(): DataFileStatus | undefined {
+    return this.#trouble ?? this.#open?.status
+  }
+
+  apply(): void {
+    this.#open?.apply()
+  }
+
+  /** Imports edits, and keeps the file up to date from now on. */
+  async open(journal: Connection['journal']): Promise<void> {
+    const { settings, surroundings, projections, check, merge, past } = this.#options
+    const { takenIn } = projections
+    const { files, log, sampleFile } = surroundings
+    this.#trouble = undefined
+    try {
+      const isThere = (await files.stat(this.#path)) !== undefined
+      const state = await readState(files, { dataFile: this.#path, journal: settings.journal })
+      // A state is recorded once the first items are completely merged.
+      if (isThere && !state && journal.head > 0 && takenIn.until === 0) {
+        throw new Refusal(
+          'Conflict',
+          `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither taken in nor written. Remove it, or name another one.`,
+        )
+      }
+      const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
+      if (sample) await replace(files, this.#path, sample)
+      const file = configuredDataFile(this.#path, settings, surroundings, projections)
+      await file.prepare()
+      await file.start({
+        journal,
+        past: past(),
+        check,
+        merge: (edit, hash) => merge(edit, { actor: DATA_FILE_ACTOR, requestId: takenIn.door as string, key: hash }),
+      })
+      this.#open = file
+    } catch (error) {
+      const { message } = error as Error
+      log.error(`The data file is left alone: ${message}`)
+      const behind = { events: journal.head, bytes: journal.bytesAfter(0) }
+      this.#trouble = { state: 'failing', position: 0, detail: message, behind, nextWrite: null }
+    }
+  }
+
+  /** Writes pending changes, and leaves the file alone from now on. */
+  async close(): Promise<void> {
+    const file = this.#open
+    this.#open = undefined
+    this.#trouble = undefined
+    try {
+      await file?.close()
+    } catch (error) {
+      this.#options.surroundings.log.error((error as Error).message)
+    }
+  }
+
+  async reload(): Promise<TakenInEdit> {
+    return this.#opened.reload()
+  }
+
+  async snapshot(): Promise<Position> {
+    return this.#opened.snapshot()
+  }
+
+  get #opened(): DataFile {
+    if (this.#open) return this.#open
+    throw new Refusal('Unavailable', this.#trouble?.detail ?? 'The data file is not looked at at the moment.')
+  }
+}

@@ -1,0 +1,100 @@
+import type { Server } from 'node:http'
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net'
+import type { Logger } from 'pino'
+import type { Connections } from '../http/connections.ts'
+import type { Address } from '../settings/urls.ts'
+
+export interface Listening {
+  readonly urls: readonly string[]
+  /** Stops accepting connections and answers accepted requests; `letGo` ends connections such as sockets. */
+  close(letGo: () => Promise<void>): Promise<void>
+}
+
+/** How long connections that were being opened are still served after the stop began. */
+const GRACE_MS = 100
+/** Requests that take longer are cut off. */
+const DRAIN_MS = 8000
+
+/**
+ * One HTTP server for all addresses: it listens on the first one itself, which its time-outs need, and gets the
+ * connections of the others.
+ */
+export async function listen(
+  http: Server,
+  addresses: readonly Address[],
+  connections: Pick<Connections, 'drain'>,
+  log: Logger,
+): Promise<Listening> {
+  const { servers, urls } = await bind(addresses, (index) =>
+    index === 0 ? http : createNetServer((socket) => http.emit('connection', socket)),
+  )
+  // Without a free descriptor a connection is not accepted. That must not end the process.
+  for (const server of servers) server.on('error', (error) => log.warn({ err: error }, 'a connection was not accepted'))
+  return {
+    urls,
+    async close(letGo) {
+      connections.drain()
+      await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
+      const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
+      http.closeIdleConnections()
+      const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
+      await letGo()
+      await Promise.all(closed)
+      clearTimeout(cutOff)
+    },
+  }
+}
+
+/** Fails like `listen`, without listening, so that a server that cannot listen creates no files. */
+export async function checkAddresses(addresses: readonly Address[]): Promise<void> {
+  const { servers } = await bind(addresses, () => createNetServer((socket) => socket.destroy()))
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+}
+
+interface Bound {
+  readonly servers: readonly (Server | NetServer)[]
+  readonly urls: readonly string[]
+}
+
+async function bind(addresses: readonly Address[], serverAt: (index: number) => Server | NetServer): Promise<Bound> {
+  const servers: (Server | NetServer)[] = []
+  const urls: string[] = []
+  try {
+    for (const { host, port } of addresses) {
+      let bound = port
+      for (const [index, numeric] of hostsOf(host).entries()) {
+        const server = serverAt(servers.length)
+        try {
+          await listenOn(server, numeric, bound)
+        } catch (error) {
+          const { code } = error as NodeJS.ErrnoException
+          if (index > 0 && (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT')) continue
+          throw error
+        }
+        servers.push(server)
+        bound = (server.address() as AddressInfo).port
+      }
+      const shown = host ?? '[::]'
+      urls.push(`http://${shown.includes(':') && host ? `[${shown}]` : shown}:${bound}`)
+    }
+  } catch (error) {
+    for (const server of servers) server.close()
+    throw error
+  }
+  return { servers, urls }
+}
+
+/** `localhost` means both loopback addresses, as clients may try either. */
+function hostsOf(host: string | undefined): readonly (string | undefined)[] {
+  return host === 'localhost' ? ['127.0.0.1', '::1'] : [host]
+}
+
+function listenOn(server: Server | NetServer, host: string | undefined, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ port, ...(host !== undefined && { host }) }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}

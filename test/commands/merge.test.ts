@@ -1,0 +1,329 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Overlay } from '../../src/collections/overlay.ts'
+import { takingIn } from '../../src/commands/merge.ts'
+import type { DomainEvent } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
+import type { JsonObject } from '../../src/json/value.ts'
+import { Views } from '../../src/projections/views.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
+import { project, recordOf, viewsOf } from '../support/collections.ts'
+import { accepted, begun, created, deleted, RULES, replaced } from '../support/decider.ts'
+import { editOf } from '../support/edits.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { snapshotOf } from '../support/snapshot.ts'
+
+type File = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
+
+const takeIn = (...args: Parameters<typeof takingIn>) => atOnce(takingIn(...args))
+
+const mapOf = (file: File) => new Map(Object.entries(file))
+
+/** `journal(events, after: how many the file shows).edited(file).makes(events)`. */
+function journal(
+  events: readonly DomainEvent[],
+  { shown = events.length, base }: { shown?: number; base?: File } = {},
+) {
+  const edited = (file: File) => {
+    const shownState = base ? mapOf(base) : fileOf(viewsOf(events.slice(0, shown)))
+    return takeIn(editOf(mapOf(file), shownState), accepted(events), RULES)
+  }
+  return {
+    edited: (file: File) => ({
+      makes(...expected: readonly DomainEvent[]): void {
+        const { events, conflicts } = edited(file)
+        assert.deepEqual([...events], expected)
+        assert.deepEqual(conflicts, [])
+      },
+      conflictsAt(ids: readonly (string | number)[], ...expected: readonly DomainEvent[]): void {
+        const { events, conflicts } = edited(file)
+        assert.deepEqual([...events], expected)
+        assert.deepEqual(
+          conflicts,
+          ids.map((id) => ({ collection: 'things', id })),
+        )
+      },
+    }),
+  }
+}
+
+/** As a data file shows it. */
+function fileOf(views: Views): Map<string, readonly JsonObject[] | JsonObject> {
+  const items = snapshotOf(views)
+  const isObject = (name: string): boolean => views.find(name)?.isObject === true
+  return new Map(Array.from(items, ([name, all]) => [name, isObject(name) ? (all[0] as JsonObject) : all]))
+}
+
+const ANN = { id: 0, name: 'Ann' }
+const BOB = { id: 1, name: 'Bob' }
+const BOTH = [begun, created(ANN), created(BOB)]
+const bobBecomes = (name: string) => replaced({ id: 1, name }, { revision: 2, prior: 3 })
+const ordered = (...ids: (string | number)[]): DomainEvent => ({ type: 'CollectionOrdered', collection: 'things', ids })
+
+test('the first file becomes events, its items without an id getting the integers after the highest', () => {
+  journal([])
+    .edited({ things: [{ name: 'Eve' }, { id: 4 }, {}], empty: [] })
+    .makes(begun, created({ id: 5, name: 'Eve' }), created({ id: 4 }), created({ id: 6 }), {
+      type: 'CollectionCreated',
+      collection: 'empty',
+    })
+})
+
+test('a file that says the same makes no event, whatever the order of the members', () => {
+  journal(BOTH)
+    .edited({ things: [{ name: 'Ann', id: 0 }, BOB] })
+    .makes()
+})
+
+test('only what the editor changed becomes events', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [{ id: 0, name: 'Anna' }, BOB] })
+    .makes(replaced({ id: 0, name: 'Anna' }, { revision: 2, prior: 2 }))
+})
+
+test('where both changed an item the edit wins, and the conflict is reported', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [ANN, { id: 1, name: 'Bert' }] })
+    .conflictsAt([1], replaced({ id: 1, name: 'Bert' }, { revision: 3, prior: 4 }))
+})
+
+test('where both made the same change there is no event and no conflict', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [ANN, { name: 'Bill', id: 1 }] })
+    .makes()
+})
+
+test('the editor deletes what was changed since: deleted, and a conflict', () => {
+  journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
+    .edited({ things: [ANN] })
+    .conflictsAt([1], deleted(1, { revision: 3, prior: 4 }))
+})
+
+test('the editor changes what was deleted since: created again, and a conflict', () => {
+  journal([...BOTH, deleted(1, { revision: 2, prior: 3 })], { shown: 3 })
+    .edited({ things: [ANN, { id: 1, name: 'Bert' }] })
+    .conflictsAt([1], created({ id: 1, name: 'Bert' }, { revision: 3, prior: 4 }))
+})
+
+test('what was deleted since and not edited stays deleted', () => {
+  journal([...BOTH, deleted(1, { revision: 2, prior: 3 })], { shown: 3 })
+    .edited({ things: [ANN, BOB] })
+    .makes()
+})
+
+test('what was created since stays, and a new item of the editor stands after it with an id of its own', () => {
+  journal([...BOTH, created({ id: 2 })], { shown: 3 })
+    .edited({ things: [ANN, BOB, { name: 'Eve' }] })
+    .makes(created({ id: 3, name: 'Eve' }))
+})
+
+test('both create an item of one id: the edit wins, and the conflict is reported', () => {
+  journal([...BOTH, created({ id: 2, name: 'Api' })], { shown: 3 })
+    .edited({ things: [ANN, BOB, { id: 2, name: 'Editor' }] })
+    .conflictsAt([2], replaced({ id: 2, name: 'Editor' }, { revision: 2, prior: 4 }))
+})
+
+test('moved items are an order of the collection', () => {
+  journal(BOTH)
+    .edited({ things: [BOB, ANN] })
+    .makes(ordered(1, 0))
+})
+
+test('a new item at the end is no order, elsewhere it is one', () => {
+  journal(BOTH)
+    .edited({ things: [ANN, BOB, { id: 2 }] })
+    .makes(created({ id: 2 }))
+  journal(BOTH)
+    .edited({ things: [ANN, { id: 2 }, BOB] })
+    .makes(created({ id: 2 }), ordered(0, 2, 1))
+})
+
+test('a deleted item does not order the others', () => {
+  journal(BOTH)
+    .edited({ things: [BOB] })
+    .makes(deleted(0, { revision: 2, prior: 2 }))
+})
+
+test('moved items keep those that were created since behind them', () => {
+  journal([...BOTH, created({ id: 2 })], { shown: 3 })
+    .edited({ things: [BOB, ANN] })
+    .makes(ordered(1, 0, 2))
+})
+
+test('a collection that the editor took out goes with all its items, those written since reported', () => {
+  journal([...BOTH, created({ id: 2 })], { shown: 3 })
+    .edited({})
+    .conflictsAt(
+      [2],
+      deleted(0, { revision: 2, prior: 2 }),
+      deleted(1, { revision: 2, prior: 3 }),
+      deleted(2, { revision: 2, prior: 4 }),
+      { type: 'CollectionRemoved', collection: 'things' },
+    )
+})
+
+test('a new collection may be empty, one that was created since stays', () => {
+  journal(BOTH, { base: {} }).edited({}).makes()
+  journal([]).edited({ things: [] }).makes(begun)
+})
+
+test('an id that changes its type is a change of the item', () => {
+  journal(BOTH)
+    .edited({ things: [ANN, { id: '1', name: 'Bob' }] })
+    .makes({
+      type: 'ItemReplaced',
+      collection: 'things',
+      id: '1',
+      revision: 2,
+      prior: 3,
+      item: Document.of({ id: '1', name: 'Bob' }),
+    })
+})
+
+test('an item that only lost its id is the item that it was', () => {
+  journal(BOTH)
+    .edited({ things: [{ name: 'Ann' }, BOB] })
+    .makes()
+  journal(BOTH)
+    .edited({ things: [ANN, BOB, { name: 'Ann' }] })
+    .makes(created({ id: 2, name: 'Ann' }))
+})
+
+test('of equal items that lost their ids each is one, and the next is new', () => {
+  const same = [begun, created({ id: 0, n: 1 }), created({ id: 1, n: 1 })]
+  journal(same)
+    .edited({ things: [{ n: 1 }, { n: 1 }, { n: 1 }] })
+    .makes(created({ id: 2, n: 1 }))
+})
+
+test('an id is not given a second time by hand edits either', () => {
+  journal([...BOTH, deleted(1, { revision: 2, prior: 3 })])
+    .edited({ things: [ANN, {}] })
+    .makes(created({ id: 2 }))
+})
+
+const object = (
+  n: number,
+  revision = 1,
+  prior = 0,
+  type: 'ObjectCreated' | 'ItemReplaced' = 'ObjectCreated',
+): DomainEvent => ({
+  type,
+  ...{ collection: 'things', id: '', revision, prior },
+  item: Document.of({ n }),
+})
+const objectDeleted = (revision: number, prior: number): DomainEvent => ({
+  type: 'ObjectDeleted',
+  ...{ collection: 'things', id: '', revision, prior },
+})
+const removed: DomainEvent = { type: 'CollectionRemoved', collection: 'things' }
+
+test('a single object is created, changed and removed, and one that says the same makes no event', () => {
+  journal([])
+    .edited({ things: { n: 1 } })
+    .makes(object(1))
+  const events = [object(1)]
+  journal(events)
+    .edited({ things: { n: 1 } })
+    .makes()
+  journal(events)
+    .edited({ things: { n: 2 } })
+    .makes(object(2, 2, 1, 'ItemReplaced'))
+  journal(events).edited({}).makes(objectDeleted(2, 1))
+})
+
+test('a list in whose place the editor put an object goes with all its items, those written since reported, and the reverse', () => {
+  journal(BOTH)
+    .edited({ things: { n: 1 } })
+    .makes(deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 2, prior: 3 }), removed, object(1))
+  journal([...BOTH, bobBecomes('Rob')], { shown: 3 })
+    .edited({ things: { n: 1 } })
+    .conflictsAt([1], deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 3, prior: 4 }), removed, object(1))
+  const events = [object(1)]
+  journal(events).edited({ things: [] }).makes(objectDeleted(2, 1), begun)
+  journal(events)
+    .edited({ things: [{ n: 1 }] })
+    .makes(objectDeleted(2, 1), begun, { ...created({ id: 0 }), item: Document.of({ id: 0, n: 1 }) } as DomainEvent)
+  journal([...events, object(2, 2, 1, 'ItemReplaced')], { shown: 1 })
+    .edited({ things: [] })
+    .conflictsAt([''], objectDeleted(3, 2), begun)
+})
+
+test('where others put an object in the place of a list, theirs stays unless the editor changed the list', () => {
+  const since = [deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 2, prior: 3 }), removed, object(1)]
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [ANN, BOB] })
+    .makes()
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [BOB, ANN] })
+    .makes()
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [ANN] })
+    .makes()
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: [ANN, { ...BOB, name: 'Rob' }] })
+    .conflictsAt(['', 1], objectDeleted(2, 7), begun, created({ id: 1, name: 'Rob' }, { revision: 3, prior: 5 }))
+  journal([...BOTH, ...since], { shown: 3 })
+    .edited({ things: { n: 1 } })
+    .makes()
+})
+
+test('a schema is asked only for what the editor changed, and names the place in the file', () => {
+  const rules = { ...RULES, hasSchema: () => true, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
+  const base = mapOf({ things: [ANN, BOB] })
+  assert.deepEqual(takeIn(editOf(base, base), accepted(BOTH), rules).events.length, 0)
+  assert.throws(
+    () => takeIn(editOf(mapOf({ things: [ANN, { id: 1, name: 'Bert' }] }), base), accepted(BOTH), rules),
+    (error: unknown) =>
+      error instanceof Refusal && error.code === 'Invalid' && error.faults[0]?.pointer === '/things/1/name',
+  )
+})
+
+test('an edit of what is current makes exactly the edited file', () => {
+  const seed = seedFor('take_in')
+  for (let round = 0; round < 500; round++) {
+    const random = new Random(seed + round)
+    const views = Views.temporary()
+    const acceptedNow = new Overlay(views.any, 0)
+    for (let edit = 0; edit < 6; edit++) {
+      const base = fileOf(views)
+      const file = new Map(
+        ['a', 'b', 'c']
+          .filter(() => random.chance(0.8))
+          .map((name) => [name, anything(random, base.get(name) ?? [])] as const),
+      )
+      const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
+      if (events.length > 0) project(views, recordOf(views.position + 1, [...events]))
+      const context = `TAKE_IN_SEED=${seed + round}`
+      const after = fileOf(views)
+      assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
+      for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
+      assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0, context)
+    }
+  }
+})
+
+/** A list of items or a single object, mostly as before. */
+function anything(random: Random, before: readonly JsonObject[] | JsonObject): readonly JsonObject[] | JsonObject {
+  const isList = Array.isArray(before) !== random.chance(0.1)
+  if (isList) return anyItems(random, Array.isArray(before) ? before : [])
+  return random.chance(0.5) && !Array.isArray(before) ? before : { id: random.integer(3), n: random.integer(9) }
+}
+
+/** Some of the items as they were, some changed, some new, in any order. */
+function anyItems(random: Random, before: readonly JsonObject[]): JsonObject[] {
+  const items = before
+    .filter(() => random.chance(0.8))
+    .map((item) => (random.chance(0.3) ? { ...item, n: random.integer(9) } : item))
+  for (const id of [random.integer(12), `t${random.integer(4)}`]) {
+    if (!items.some((item) => String(item.id) === String(id)) && random.chance(0.6))
+      items.push({ id, n: random.integer(9) })
+  }
+  return random.chance(0.5)
+    ? items
+    : items
+        .map((item) => ({ item, rank: random.next() }))
+        .sort((one, other) => one.rank - other.rank)
+        .map(({ item }) => item)
+}

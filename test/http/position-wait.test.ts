@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Reply } from '../../src/http/api.ts'
+import { waitingForPosition } from '../../src/http/position-wait.ts'
+import { Arrivals } from '../../src/projections/arrivals.ts'
+import { apiRequest } from '../support/api.ts'
+import { send, sendJson } from '../support/requests.ts'
+import { startServer } from '../support/server.ts'
+
+const { url } = await startServer(
+  { after },
+  { data: { things: [{ id: 1 }] }, flags: ['--Limits.WaitSeconds', '1', '--Api.UpsertOnPut', 'true'] },
+)
+
+async function position(): Promise<number> {
+  return Number((await send(url, 'GET', '/api')).headers['journal-position'])
+}
+
+test('a read that names a position which is there is answered at once', async () => {
+  for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/id']) {
+    const reply = await send(url, 'GET', path, { headers: { 'Wait-For-Position': String(await position()) } })
+    assert.equal(reply.status, 200)
+  }
+})
+
+test('a read that names a position to come waits for it', async () => {
+  const next = (await position()) + 1
+  const read = send(url, 'GET', '/api/things/2', { headers: { 'Wait-For-Position': String(next) } })
+  await sendJson(url, 'PUT', '/api/things/2', { n: 2 })
+  const reply = await read
+  assert.equal(reply.status, 200)
+  assert.equal(Number(reply.headers['journal-position']), next)
+})
+
+test('a position that does not come is 503 with Retry-After, and what is none is 400', async () => {
+  for (const method of ['GET', 'HEAD']) {
+    const late = await send(url, method, '/api/things', {
+      headers: { 'Wait-For-Position': String((await position()) + 1) },
+    })
+    assert.equal(late.status, 503)
+    assert.equal(late.headers['retry-after'], '1')
+    if (method === 'GET') assert.equal(late.json<{ type: string }>().type, 'urn:recollect:problem:Lagging')
+  }
+  for (const wrong of ['-1', 'x', '1.5', '', '9'.repeat(30)]) {
+    const reply = await send(url, 'GET', '/api/things', { headers: { 'Wait-For-Position': wrong } })
+    assert.equal(reply.status, 400, wrong)
+  }
+})
+
+test('of those who wait there are a thousand; who comes then is answered at once, and later again waits', async () => {
+  let position = 1
+  const arrivals = new Arrivals()
+  const [resource] = waitingForPosition([{ path: '/api', routes: { GET: (_request, reply) => reply.json('[]') } }], {
+    position: () => position,
+    arrivals,
+    seconds: 3600,
+  })
+  const ask = async () => {
+    const reply = new Reply()
+    await resource?.routes.GET?.(apiRequest('/api', '', { 'wait-for-position': '2' }), reply)
+    return reply.status
+  }
+  const waiting = Array.from({ length: 1000 }, ask)
+  await assert.rejects(ask(), { code: 'Lagging' })
+  position = 2
+  arrivals.apply()
+  assert.deepEqual(new Set(await Promise.all(waiting)), new Set([200]))
+  position = 1
+  const later = ask()
+  position = 2
+  arrivals.apply()
+  assert.equal(await later, 200)
+})

@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { parsePath } from '../../src/json/paths.ts'
+import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { Queries } from '../../src/query/queries.ts'
+import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
+import { type CollectionWriter, collectionOf } from '../support/collections.ts'
+import { seedFor } from '../support/random.ts'
+import { whole } from '../support/whole.ts'
+
+const LIMITS = { parameters: 100, pageSize: 1000 }
+const TIME = parsePath('timestamp')
+
+interface Asked {
+  readonly rows: JsonValue[]
+  readonly total: number
+}
+
+/** What a collection of these items answers. */
+async function ask({ collection, views }: CollectionWriter, search: string, time = TIME): Promise<Asked> {
+  const queries = new Queries({ views, bytes: 2 ** 20 })
+  const query = parseQuery(parseParameters(search, 100), LIMITS, { time })
+  const { text, total } = await queries.answer(collection, query)
+  return { rows: JSON.parse(whole(text)) as JsonValue[], total }
+}
+
+const rowsOf = async (items: readonly JsonObject[], search: string): Promise<JsonValue[]> => {
+  return (await ask(collectionOf(items), search)).rows
+}
+
+const READINGS: readonly JsonObject[] = [
+  { mac: 'a', timestamp: '2026-01-01T00:10:00', data: { temperature: 20 } },
+  { mac: 'b', timestamp: '2026-01-01T00:20:00', data: { temperature: 5 } },
+  { mac: 'a', timestamp: '2026-01-01T00:50:00', data: { temperature: 22 } },
+  { mac: 'a', timestamp: '2026-01-01T03:00:00', data: { temperature: 26 } },
+  { mac: 'a', timestamp: '2026-01-01T00:30:00', data: {} },
+  { mac: 'b', data: { temperature: 100 } },
+]
+
+test('numbers are summed up for each sensor and hour; an item without a time is in no window', async () => {
+  const search =
+    'aggregate=count,avg(data.temperature),min(data.temperature),max(data.temperature)&groupBy=mac&window=1h'
+  const columns = (count: number, avg: number, min: number, max: number) => ({
+    count,
+    'avg(data.temperature)': avg,
+    'min(data.temperature)': min,
+    'max(data.temperature)': max,
+  })
+  assert.deepEqual(await rowsOf(READINGS, search), [
+    { mac: 'a', window: '2026-01-01T00:00:00.000Z', ...columns(3, 21, 20, 22) },
+    { mac: 'a', window: '2026-01-01T03:00:00.000Z', ...columns(1, 26, 26, 26) },
+    { mac: 'b', window: '2026-01-01T00:00:00.000Z', ...columns(1, 5, 5, 5) },
+  ])
+})
+
+test('without groups and windows there is one row, and none of no items', async () => {
+  assert.deepEqual(await rowsOf(READINGS, 'aggregate=count,sum(data.temperature)'), [
+    { count: 6, 'sum(data.temperature)': 173 },
+  ])
+  assert.deepEqual(await rowsOf(READINGS, 'aggregate=count&mac=none'), [])
+})
+
+test('the first and the last value are those of the earliest and the latest item, in whatever order they came', async () => {
+  const search = 'aggregate=first(data.temperature),last(data.temperature)&groupBy=mac'
+  assert.deepEqual(await rowsOf([...READINGS].reverse(), search), [
+    { mac: 'a', 'first(data.temperature)': 20, 'last(data.temperature)': 26 },
+    { mac: 'b', 'first(data.temperature)': 100, 'last(data.temperature)': 5 },
+  ])
+})
+
+test('percentiles are exact, and lie between two numbers where no number is there', async () => {
+  const items = [4, 1, 3, 2, 'x', null].map((n) => ({ n }))
+  assert.deepEqual(await rowsOf(items, 'aggregate=p0(n),p50(n),p75(n),p100(n)'), [
+    { 'p0(n)': 1, 'p50(n)': 2.5, 'p75(n)': 3.25, 'p100(n)': 4 },
+  ])
+})
+
+test('values that are no numbers are left out of sums, and null is said where nothing is left', async () => {
+  const items = [{ n: 'x' }, { n: [1, 2, { m: 3 }] }, { n: null }, { n: true }, {}]
+  assert.deepEqual(await rowsOf(items, 'aggregate=count,sum(n),avg(n),max(n),sum(m)'), [
+    { count: 5, 'sum(n)': 3, 'avg(n)': 1.5, 'max(n)': 2, 'sum(m)': null },
+  ])
+  assert.deepEqual(await rowsOf([{ n: 'b' }, { n: 'a' }], 'aggregate=min(n),max(n),sum(n)'), [
+    { 'min(n)': 'a', 'max(n)': 'b', 'sum(n)': null },
+  ])
+})
+
+test('windows without items are left out, empty, or filled with the values before', async () => {
+  const search = 'aggregate=count,max(data.temperature)&window=1h&mac=a'
+  const filled = (temperature: number | null) => [
+    { window: '2026-01-01T00:00:00.000Z', count: 3, 'max(data.temperature)': 22 },
+    { window: '2026-01-01T01:00:00.000Z', count: 0, 'max(data.temperature)': temperature },
+    { window: '2026-01-01T02:00:00.000Z', count: 0, 'max(data.temperature)': temperature },
+    { window: '2026-01-01T03:00:00.000Z', count: 1, 'max(data.temperature)': 26 },
+  ]
+  assert.deepEqual(await rowsOf(READINGS, `${search}&fill=null`), filled(null))
+  assert.deepEqual(await rowsOf(READINGS, `${search}&fill=previous`), filled(22))
+  const [first, , , last] = filled(null)
+  assert.deepEqual(await rowsOf(READINGS, search), [first, last])
+})
+
+test('a day is a day of the time zone, also where the clock is changed', async () => {
+  // In Helsinki 2026-03-29 has 23 hours and 2026-10-25 has 25.
+  const hourly = (from: string, hours: number) =>
+    Array.from({ length: hours }, (_, n) => ({ timestamp: Date.parse(from) + n * 3_600_000 }))
+  const days = 'aggregate=count&window=1d&tz=Europe/Helsinki'
+  assert.deepEqual(await rowsOf(hourly('2026-03-27T22:00:00Z', 24 + 23 + 24), days), [
+    { window: '2026-03-28T00:00:00.000+02:00', count: 24 },
+    { window: '2026-03-29T00:00:00.000+02:00', count: 23 },
+    { window: '2026-03-30T00:00:00.000+03:00', count: 24 },
+  ])
+  assert.deepEqual(await rowsOf(hourly('2026-10-24T21:00:00Z', 25 + 24), days), [
+    { window: '2026-10-25T00:00:00.000+03:00', count: 25 },
+    { window: '2026-10-26T00:00:00.000+02:00', count: 24 },
+  ])
+  assert.deepEqual(await rowsOf(hourly('2026-10-25T00:00:00Z', 3), 'aggregate=count&window=1h&tz=Europe/Helsinki'), [
+    { window: '2026-10-25T03:00:00.000+03:00', count: 1 },
+    { window: '2026-10-25T03:00:00.000+02:00', count: 1 },
+    { window: '2026-10-25T04:00:00.000+02:00', count: 1 },
+  ])
+})
+
+test('an hour begins with the local clock where a time zone has half hours, and a week on Monday', async () => {
+  const items = [{ timestamp: '2026-01-01T00:15:00Z' }, { timestamp: '2026-01-01T00:45:00Z' }]
+  assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1h&tz=Asia/Kolkata'), [
+    { window: '2026-01-01T05:00:00.000+05:30', count: 1 },
+    { window: '2026-01-01T06:00:00.000+05:30', count: 1 },
+  ])
+  for (const tz of ['', '&tz=UTC', '&tz=Etc/UTC']) {
+    const [row] = (await rowsOf(items, `aggregate=count&window=1w${tz}`)) as { readonly window: string }[]
+    assert.equal(Date.parse(row?.window ?? ''), Date.parse('2025-12-29T00:00:00Z'), tz)
+  }
+})
+
+test('event times are ISO 8601 with and without a zone, seconds, and milliseconds', async () => {
+  const items = ['2026-01-01T12:00:00', '2026-01-01T14:00:00+02:00', 1_767_268_800, 1_767_268_800_000, 'soon', null]
+  assert.deepEqual(
+    await rowsOf(
+      items.map((timestamp) => ({ timestamp })),
+      'aggregate=count&window=1m',
+    ),
+    [{ window: '2026-01-01T12:00:00.000Z', count: 4 }],
+  )
+})
+
+test('the values of a field are told once, in their order', async () => {
+  const items = ['b', 'a', 10, 9, 'b', null, 9].map((n) => ({ n }))
+  assert.deepEqual(await rowsOf([...items, {}], 'distinct=n'), [null, 9, 10, 'a', 'b'])
+})
+
+test('the newest item of each sensor is found by event time, late and repeated readings included', async () => {
+  const late = { mac: 'b', timestamp: '2025-12-31T00:00:00', late: true }
+  const found = (await rowsOf([...READINGS, late], 'newestBy=mac&fields=id,mac,timestamp')) as JsonValue[]
+  assert.deepEqual(found, [
+    { id: 3, mac: 'a', timestamp: '2026-01-01T03:00:00' },
+    { id: 1, mac: 'b', timestamp: '2026-01-01T00:20:00' },
+  ])
+  assert.deepEqual(await rowsOf(READINGS, 'newestBy=mac&mac=b&fields=id'), [{ id: 1 }])
+})
+
+test('rows are sorted by their columns and come in pages', async () => {
+  const writer = collectionOf(READINGS)
+  const page = await ask(writer, 'aggregate=count&groupBy=mac&sort=-count&page=2&pageSize=1')
+  assert.deepEqual(page, { rows: [{ mac: 'b', count: 2 }], total: 2 })
+})
+
+const REFUSED: Readonly<Record<string, RegExp>> = {
+  'aggregate=': /is empty/,
+  'aggregate=median(n)': /not known. Possible are count, avg\(field\)/,
+  'aggregate=p101(n)': /not known/,
+  'aggregate=avg': /avg\(data.temperature\)/,
+  'aggregate=count(n)': /takes no field/,
+  'aggregate=count&window=soon': /15m, 1h or 1d/,
+  'aggregate=count&window=0h': /15m, 1h or 1d/,
+  'aggregate=count&window=1h&tz=Mars': /Europe\/Helsinki/,
+  'aggregate=count&tz=UTC': /needs window/,
+  'aggregate=count&window=1h&fill=zero': /none, null, previous/,
+  'aggregate=count&aggregate=count': /given once/,
+  'aggregate=count&fields=n': /for items/,
+  'groupBy=mac': /needs aggregate/,
+  'distinct=': /needs a field/,
+  'distinct=mac&groupBy=mac': /cannot be combined with groupBy/,
+  'newestBy=mac&sort=mac': /cannot be combined with sort/,
+  'aggregate=count&sort=-n': /have no column "n"; they have count/,
+  'aggregate=count&window=1s&fill=null': /more than 1000 rows/,
+}
+
+for (const [search, expected] of Object.entries(REFUSED)) {
+  test(`${search} is refused with what would be right`, async () => {
+    await assert.rejects(
+      async () => rowsOf(READINGS, search),
+      (error) => {
+        assert.ok(error instanceof Refusal)
+        assert.equal(error.code, 'Invalid')
+        assert.match(error.message, expected)
+        return true
+      },
+    )
+  })
+}
+
+test('a hundred thousand numbers have exact percentiles, and others may have a turn while they are sorted', async () => {
+  const count = 100_000
+  // A step that has no divisor in common with their number brings each of them once, in no order.
+  const items = Array.from({ length: 100 }, (_, index) => ({
+    n: Array.from({ length: count / 100 }, (_, at) => ((index * (count / 100) + at) * 38_501) % count),
+  }))
+  assert.deepEqual(await rowsOf(items, 'aggregate=p25(n),p50(n),p99.9(n)'), [
+    { 'p25(n)': 24_999.75, 'p50(n)': 49_999.5, 'p99.9(n)': 99_899.001 },
+  ])
+})
+
+test('texts that would take much memory are refused', async () => {
+  const items = Array.from({ length: 20 }, (_, n) => ({ text: `${n}${'x'.repeat(1_000_000)}` }))
+  for (const search of ['aggregate=count&groupBy=text', 'distinct=text', 'aggregate=max(text)&groupBy=id']) {
+    await assert.rejects(rowsOf(items, search), /too many long texts/)
+  }
+  assert.equal((await rowsOf(items, 'aggregate=max(text)')).length, 1)
+})
+
+test('windows and the newest items need the field of the event time', () => {
+  for (const search of ['aggregate=count&window=1h', 'newestBy=mac']) {
+    assert.throws(() => parseQuery(parseParameters(search, 100), LIMITS), /Collections.<name>.Time/)
+  }
+})
+
+/** Sums as anybody would write them. */
+function naive(items: readonly JsonObject[], windowMs: number): JsonValue[] {
+  const groups = new Map<string, { mac: JsonValue; start: number; numbers: number[]; texts: string[]; count: number }>()
+  for (const item of items) {
+    const timestamp = item.timestamp as number
+    const start = Math.floor(timestamp / windowMs) * windowMs
+    const mac = item.mac ?? null
+    const key = JSON.stringify([mac, start])
+    const group = groups.get(key) ?? { mac, start, numbers: [], texts: [], count: 0 }
+    groups.set(key, group)
+    group.count++
+    if (typeof item.n === 'number') group.numbers.push(item.n)
+    if (typeof item.n === 'string') group.texts.push(item.n)
+  }
+  const order = [null, 'a', 'b']
+  return [...groups.values()]
+    .sort((a, b) => order.indexOf(a.mac as string) - order.indexOf(b.mac as string) || a.start - b.start)
+    .map(({ mac, start, numbers, texts, count }) => ({
+      mac,
+      window: new Date(start).toISOString(),
+      count,
+      'sum(n)': numbers.length > 0 ? numbers.reduce((a, b) => a + b) : null,
+      'max(n)': numbers.length > 0 ? Math.max(...numbers) : (texts.at(-1) ?? null),
+    }))
+}
+
+test('random readings give what a naive model gives, with an index and without', async () => {
+  const seed = seedFor('aggregates')
+  const reading = fc.record({
+    mac: fc.constantFrom('a', 'b', null),
+    n: fc.oneof(fc.integer({ min: -100, max: 100 }), fc.constantFrom(null, 'x', true)),
+    timestamp: fc.integer({ min: 1_767_225_600_000, max: 1_767_225_600_000 + 86_400_000 }),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(reading, { maxLength: 60 }), fc.constantFrom(1, 6), async (items, hours) => {
+      const search = `aggregate=count,sum(n),max(n)&groupBy=mac&window=${hours}h`
+      const writer = collectionOf(items)
+      const expected = naive(items, hours * 3_600_000)
+      assert.deepEqual((await ask(writer, search)).rows, expected)
+      const ofA = naive(
+        items.filter(({ mac }) => mac === 'a'),
+        hours * 3_600_000,
+      )
+      assert.deepEqual((await ask(writer, `${search}&mac=a`)).rows, ofA)
+      await writer.views.indexes.build(writer.collection.facts.table, writer.collection.name, [['mac'], TIME])
+      assert.deepEqual((await ask(writer, `${search}&mac=a`)).rows, ofA)
+    }),
+    { seed, numRuns: 40 },
+  )
+})

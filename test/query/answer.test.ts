@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Item } from '../../src/collections/item.ts'
+import { Document } from '../../src/json/document.ts'
+import { selectionOf } from '../../src/json/paths.ts'
+import { LongText, textOf } from '../../src/query/answer.ts'
+import { Slices } from '../../src/runtime/time-slices.ts'
+import { whole } from '../support/whole.ts'
+
+const ITEMS = Array.from({ length: 10 }, (_, id) => new Item(id, Document.of({ id, text: 'x'.repeat(80) }), 1, id + 1))
+
+const inSlices = new Slices()
+const ask = async (items: readonly Item[], fields: string | undefined, most: number) =>
+  inSlices.run(() => textOf(items, fields === undefined ? undefined : selectionOf([[fields]]), most))
+
+test('a page that no string could hold is refused, with what to do instead', async () => {
+  await assert.rejects(ask(ITEMS, undefined, 500), {
+    code: 'Invalid',
+    message: /10 items .* 500 characters; ask for fewer/,
+  })
+  const text = whole(await ask(ITEMS.slice(0, 4), undefined, 500))
+  assert.equal((JSON.parse(text) as unknown[]).length, 4)
+  assert.ok(text.length <= 500)
+  assert.equal(
+    (JSON.parse(whole(await ask(ITEMS, 'id', 500))) as unknown[]).length,
+    10,
+    'what is asked for counts, not what there is',
+  )
+})
+
+test('a long page is put together in slices, and reads as a short one', async () => {
+  const items = Array.from({ length: 5000 }, (_, id) => new Item(id, Document.of({ id }), 1, id + 1))
+  assert.deepEqual(
+    JSON.parse(whole(await ask(items, undefined, 2 ** 28))),
+    items.map(({ value }) => value),
+  )
+})
+
+test('a very long page comes in pieces, whose bytes are known', async () => {
+  for (const count of [1, 2, 3, 20, 21]) {
+    const items = Array.from({ length: count }, (_, id) => {
+      return new Item(id, Document.of({ id, text: 'ä'.repeat(100_000) }), 1, id + 1)
+    })
+    const text = await ask(items, undefined, 2 ** 28)
+    assert.equal(whole(text), `[${items.map((item) => item.text).join(',')}]`)
+    assert.equal(text instanceof LongText, count > 3)
+    if (!(text instanceof LongText)) continue
+    assert.equal(text.bytes, Buffer.byteLength(whole(text)))
+    assert.ok(text.pieces.length >= count / 3, `${text.pieces.length} pieces of ${count} items`)
+  }
+})

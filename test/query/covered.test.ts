@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Position } from '../../src/events/event.ts'
+import { parsePath } from '../../src/json/paths.ts'
+import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { Past } from '../../src/projections/past.ts'
+import { AccessPaths } from '../../src/query/index/access.ts'
+import { Queries, type QuerySource } from '../../src/query/queries.ts'
+import { parseParameters, parseQuery } from '../../src/query/query.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
+import { CollectionWriter, collectionOf } from '../support/collections.ts'
+import { storedHistory } from '../support/history.ts'
+import { Random, seedFor } from '../support/random.ts'
+import { until } from '../support/until.ts'
+import { whole } from '../support/whole.ts'
+import { ORDER } from './order.ts'
+
+const TIMES = Number(process.env.COVERED_TIMES ?? 1)
+const LIMITS = { parameters: 100, pageSize: 10_000 }
+const TIME = parsePath('time')
+const START = Date.parse('2026-03-28T20:00:00Z')
+
+function queryOf(search: string) {
+  return parseQuery(parseParameters(search, 100), LIMITS, { time: TIME })
+}
+
+/** The same items twice: in a collection with indexes and in one without. */
+class World {
+  readonly random: Random
+  readonly indexed = new CollectionWriter()
+  readonly plain = new CollectionWriter()
+  readonly #past: readonly Past[]
+  readonly #building: Promise<void>[] = []
+  readonly #queries: readonly Queries[]
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+    const worlds = [this.indexed, this.plain]
+    for (const writer of worlds) writer.put({ id: 'first' })
+    this.#past = worlds.map(({ journal, views }) => new Past(journal, views, storedHistory(views)))
+    this.#queries = worlds.map(({ views }) => new Queries({ views, bytes: 1 }))
+  }
+
+  /** Mostly readings as sensors send them, and now and then any value at all. */
+  item(): JsonObject {
+    const { random } = this
+    const odd = (): JsonValue => random.pick(random.pick(ORDER))
+    const item: Record<string, JsonValue> = {}
+    if (random.chance(0.97)) item.mac = random.chance(0.95) ? random.pick(['a', 'b', 'Mökki', 'ab', 7]) : odd()
+    const ms = START + random.integer(40) * 900_000 + random.integer(3) * random.integer(900_000)
+    if (random.chance(0.97)) item.time = random.chance(0.95) ? this.time(ms) : odd()
+    const number = (): number => random.pick([random.integer(20), random.integer(2000) / 100 - 10, 0.1, -0, 1e16])
+    if (random.chance(0.9)) item.n = random.chance(0.9) ? number() : odd()
+    if (random.chance(0.1)) item.n = random.pick<JsonValue>(['x'.repeat(1500), [1, 2, [3]], { m: 1 }, 'warm'])
+    if (random.chance(0.9)) item.data = { t: random.chance(0.95) ? number() : odd() }
+    return item
+  }
+
+  time(ms: number): JsonValue {
+    const { random } = this
+    const iso = new Date(ms).toISOString()
+    const written = [iso, iso.slice(0, -1), `${iso.slice(0, -1)}${random.pick(['001', '999'])}`]
+    return random.pick<JsonValue>([...written, ...written, ms, ms / 1000, -ms, 1e300, 4e15])
+  }
+
+  write(): void {
+    const { random, indexed, plain } = this
+    const id = random.integer(400)
+    const item = random.chance(0.15) ? undefined : this.item()
+    if (!item && !plain.collection.item(String(id))) return
+    for (const writer of [indexed, plain]) {
+      if (item) writer.put({ id, ...item })
+      else writer.remove(id)
+    }
+  }
+
+  search(): string {
+    const { random } = this
+    const field = (): string => random.pick(['n', 'data.t', 'time', 'mac'])
+    const filters: string[] = []
+    if (random.chance(0.4))
+      filters.push(random.pick(['mac=a', 'mac_in=a,b,7', 'mac=M%C3%B6kki', 'mac_gt=a', 'mac_exists=false']))
+    const when = (): string => encodeURIComponent(String(this.time(START + random.integer(40) * 900_000)))
+    if (random.chance(0.4)) filters.push(`time_${random.pick(['gte', 'lt', 'gt', 'lte', 'ne'])}=${when()}`)
+    if (random.chance(0.2)) filters.push(random.pick(['n_gt=3', 'n_lt=1e15', 'data.t_ne=7', 'n_exists=true']))
+    const question = random.integer(10)
+    if (question < 2) return [...filters, `newestBy=${random.pick(['mac', 'mac', 'n'])}`].join('&')
+    if (question < 3) return [...filters, `distinct=${field()}`].join('&')
+    const functions = ['avg', 'sum', 'min', 'max', 'first', 'last', 'p50', 'p99']
+    const values = random.pick([['n'], ['data.t'], ['n', 'data.t'], ['time']])
+    const columns = Array.from({ length: random.integer(3) }, () => `${random.pick(functions)}(${random.pick(values)})`)
+    const asked = [
+      ...filters,
+      `aggregate=${[...(columns.length === 0 || random.chance(0.5) ? ['count'] : []), ...columns].join(',')}`,
+    ]
+    if (random.chance(0.6)) asked.push(`groupBy=${random.pick(['mac', 'mac', 'n', 'mac,n'])}`)
+    if (random.chance(0.6)) {
+      asked.push(`window=${random.pick(['15m', '1h', '12h', '1d', '1w'])}`)
+      if (random.chance(0.5)) asked.push(`tz=${random.pick(['Europe/Helsinki', 'Asia/Kolkata', 'UTC'])}`)
+    }
+    return asked.join('&')
+  }
+
+  /** Builds the index that a question would get by itself, or any other. */
+  async index(search: string): Promise<void> {
+    const { views, collection } = this.indexed
+    const { ideal } = atOnce(AccessPaths.of(queryOf(search)))
+    const any = this.random.pick(['time,mac,n', 'mac,time,n', 'n,mac,time', 'mac,time,n,data.t', 'mac', 'time'])
+    const paths = this.random.chance(0.7) && ideal.length > 0 ? ideal : any.split(',').map(parsePath)
+    const built = views.indexes.build(collection.facts.table, collection.name, paths)
+    if (this.random.chance(0.8)) await built
+    else this.#building.push(built)
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#building)
+  }
+
+  /** Cached past states may still read the indexes. */
+  forget(): void {
+    const { indexes } = this.indexed.views
+    for (const index of indexes.all) if (this.random.chance(0.5)) void indexes.drop(index)
+  }
+
+  async check(search: string, at?: Position): Promise<void> {
+    const answers: JsonValue[] = []
+    for (const [index, writer] of [this.indexed, this.plain].entries()) {
+      const reading = at === undefined ? undefined : await this.#past[index]?.collection('things', at)
+      const source: QuerySource = reading ?? writer.collection
+      try {
+        const { text, total } = await (this.#queries[index] as Queries).answer(source, queryOf(search))
+        answers.push([whole(text), total])
+      } finally {
+        reading?.release()
+      }
+    }
+    assert.deepEqual(answers[0], answers[1], `${search}, asOf=${at}`)
+  }
+}
+
+describe('a question about groups that an index answers', () => {
+  test('has the answer that the items give, whatever they are, now and as of any position', async () => {
+    const seed = seedFor('covered')
+    for (let round = 0; round < TIMES; round++) {
+      const world = new World(seed + round)
+      const { random } = world
+      for (let step = 0; step < 40; step++) {
+        for (let count = random.integer(60); count > 0; count--) world.write()
+        const search = world.search()
+        if (random.chance(0.5)) await world.index(search)
+        if (random.chance(0.1)) world.forget()
+        await world.check(search)
+        const at = 2 + random.integer(world.plain.views.position - 1)
+        await world.check(search, at)
+        await world.check(world.search())
+        await world.check(world.search(), at)
+      }
+      await world.end()
+    }
+  })
+
+  test('tells times apart to the microsecond, and of one time takes the item that stands last', async () => {
+    const { collection, views } = collectionOf([
+      { mac: 'a', time: '2026-01-01T00:00:00.000001Z', n: 1 },
+      { mac: 'a', time: '2026-01-01T00:00:00.000002Z', n: 2 },
+      { mac: 'a', time: '2026-01-01T00:00:00', n: 3 },
+      { mac: 'b', time: 1_767_225_600, n: 4 },
+      { mac: 'b', time: 1_767_225_600_000, n: 5 },
+      { mac: 'b', time: '2026-01-01T00:00:00Z', n: 6 },
+      { mac: 'b', time: '2026-01-01', n: 7 },
+      { mac: 'b', time: 1_767_225_599_999.5, n: 8 },
+      // So late, a double has no room for microseconds.
+      { mac: 'c', time: '9000-01-01T00:00:00.000002Z', n: 9 },
+      { mac: 'c', time: '9000-01-01T00:00:00.000001Z', n: 10 },
+    ])
+    const queries = new Queries({ views, bytes: 1 })
+    const asked = async (): Promise<unknown> => {
+      const newest = await queries.answer(collection, queryOf('newestBy=mac&fields=n'))
+      const search = 'aggregate=first(n),last(n)&groupBy=mac'
+      const values = await queries.answer(collection, queryOf(search))
+      return [whole(newest.text), JSON.parse(whole(values.text))]
+    }
+    const expected = [
+      '[{"n":2},{"n":7},{"n":10}]',
+      [
+        { mac: 'a', 'first(n)': 3, 'last(n)': 2 },
+        { mac: 'b', 'first(n)': 8, 'last(n)': 7 },
+        { mac: 'c', 'first(n)': 9, 'last(n)': 10 },
+      ],
+    ]
+    assert.deepEqual(await asked(), expected)
+    await views.indexes.build(collection.facts.table, collection.name, ['mac', 'time', 'n'].map(parsePath))
+    assert.deepEqual(await asked(), expected)
+  })
+
+  test('reads no item where the keys tell all', async () => {
+    const { collection, views } = collectionOf(
+      Array.from({ length: 3000 }, (_, n) => ({ mac: `m${n % 5}`, time: START + n * 60_000, data: { t: n % 7 } })),
+    )
+    const queries = new Queries({ views, bytes: 0 })
+    const read = async (search: string): Promise<number> => {
+      const reading = queries.hold(collection)
+      const uncachedAt = reading.items.uncachedAt.bind(reading.items)
+      let count = 0
+      reading.items.uncachedAt = (place) => {
+        count++
+        return uncachedAt(place)
+      }
+      await queries.answer(reading, queryOf(search))
+      reading.release()
+      return count
+    }
+    const search = 'aggregate=count,avg(data.t),last(data.t)&groupBy=mac&window=1h&time_gte=1774731600000'
+    assert.ok((await read(search)) >= 3000)
+    // The second time an index is built.
+    for (let asked = 0; asked < 2; asked++) await queries.answer(collection, queryOf(search))
+    await until('the index is built', () => views.indexes.of(collection.facts.table).some(({ isBuilt }) => isBuilt))
+    assert.deepEqual(
+      views.indexes.all.map(({ name }) => name),
+      ['mac,time,data.t'],
+    )
+    assert.equal(await read(search), 0)
+    assert.equal(await read('aggregate=max(data.t)&mac=m1&window=1d&tz=Europe/Helsinki'), 0)
+    assert.equal(await read('aggregate=count&groupBy=mac'), 0)
+    assert.equal(await read('distinct=mac'), 0)
+    assert.equal(await read('newestBy=mac'), 5, 'those that are answered')
+    for (let asked = 0; asked < 2; asked++) await queries.answer(collection, queryOf('newestBy=mac'))
+    assert.equal(views.indexes.all.length, 1, 'no other index would help more')
+  })
+})

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ExactSum } from '../../src/query/aggregate/exact-sum.ts'
+import { Random, seedFor } from '../support/random.ts'
+
+function sumOf(numbers: readonly number[]): number {
+  const sum = new ExactSum()
+  for (const number of numbers) sum.add(number)
+  return sum.total
+}
+
+test('a sum is rounded once', () => {
+  assert.equal(sumOf([]), 0)
+  assert.equal(sumOf(Array.from({ length: 10 }, () => 0.1)), 1)
+  assert.equal(sumOf([1e100, 1, -1e100, 1e-100]), 1)
+  assert.equal(sumOf([1, 2 ** -53, 2 ** -106]), 1 + 2 ** -52, 'above half way')
+  assert.equal(sumOf([1, 2 ** -53]), 1, 'half way, to even')
+  assert.equal(sumOf([1, 2 ** -53, -(2 ** -106)]), 1, 'below half way')
+})
+
+test('the order of numbers makes no difference', () => {
+  const random = new Random(seedFor('exact sum'))
+  const number = (): number =>
+    (random.integer(2 ** 31) - 2 ** 30) * 2 ** (random.integer(random.pick([4, 100, 900])) - random.pick([30, 60, 460]))
+  for (let round = 0; round < 300; round++) {
+    const numbers = Array.from({ length: 1 + random.integer(40) }, number).filter(Number.isFinite)
+    const other = [...numbers]
+    for (let at = other.length - 1; at > 0; at--) {
+      const to = random.integer(at + 1)
+      ;[other[at], other[to]] = [other[to] as number, other[at] as number]
+    }
+    assert.equal(sumOf(other), sumOf(numbers))
+  }
+})

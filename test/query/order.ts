@@ -1,0 +1,51 @@
+import type { JsonValue } from '../../src/json/value.ts'
+
+/** More values than an index holds of one item. */
+const MANY: readonly JsonValue[] = Array.from({ length: 1001 }, () => 7)
+
+/** The total order of values, by hand: every line comes before the next, and what stands in one line is equal. */
+export const ORDER: readonly (readonly JsonValue[])[] = [
+  [null],
+  [false],
+  [true],
+  [-1.5],
+  [0],
+  [7],
+  [10],
+  [1e21],
+  ['2025-12-31T23:30:00-01:00'],
+  ['2026-01-01T12:00:00Z', '2026-01-01T12:00:00', '2026-01-01T14:00:00+02:00', '2026-01-01T12:00:00.0000009'],
+  ['2026-01-01T12:00:00.000001Z'],
+  ['2026-01-01T12:00:00.001Z', '2026-01-01T12:00:00.001000'],
+  ['2026-01-02', '2026-01-02T00:00'],
+  [''],
+  ['007'],
+  ['10'],
+  ['2026-02-30'],
+  ['7'],
+  ['Zed'],
+  ['abc'],
+  ['abcd'],
+  ['null'],
+  ['true'],
+  ['é'],
+  ['\uff5e'],
+  ['\u{1f600}'],
+  [[]],
+  [[null]],
+  [[7]],
+  [[7, 7]],
+  [MANY],
+  [[10]],
+  [['7']],
+  [[MANY]],
+  [[['7']]],
+  [{}],
+  [{ a: 1 }],
+  [
+    { a: 1, b: 2 },
+    { b: 2, a: 1 },
+  ],
+  [{ a: 2 }],
+  [{ b: 0 }],
+]

@@ -1,0 +1,101 @@
+import type { Item } from '../../src/collections/item.ts'
+import { compareRanked, compareSortKeys, ranked, type Sort, sortKeys } from '../../src/json/order.ts'
+import { type Path, select } from '../../src/json/paths.ts'
+import { isArray, isObject, type JsonValue, own } from '../../src/json/value.ts'
+import type { Filter } from '../../src/query/filter.ts'
+import type { Query } from '../../src/query/query.ts'
+import { atOnce } from '../../src/runtime/time-slices.ts'
+
+/** What a query is answered, found by looking at every item: short enough to be right, and what indexes must equal. */
+export function scan(items: Iterable<Item>, query: Query): { readonly text: string; readonly total: number } {
+  const matching = sorted(filtered(items, query), query.sort)
+  const { offset, size } = query.page
+  const page = matching.slice(offset, offset + size)
+  const { fields } = query
+  const texts = fields
+    ? page.map(({ value }) => JSON.stringify(atOnce(select(value, fields))))
+    : page.map(({ text }) => text)
+  return { text: `[${texts.join(',')}]`, total: matching.length }
+}
+
+function filtered(items: Iterable<Item>, { filters, mentioned }: Query): readonly Item[] {
+  const all = Array.from(items)
+  if (filters.length === 0 && mentioned.length === 0) return all
+  return all.filter(
+    ({ value }) =>
+      filters.every((filter) => matches(value, filter)) && (mentioned.length === 0 || mentions(value, mentioned)),
+  )
+}
+
+function sorted(items: readonly Item[], sort: readonly Sort[]): readonly Item[] {
+  if (sort.length === 0) return items
+  const keyed = items.map((item) => ({ item, keys: sortKeys(item.value, sort) }))
+  keyed.sort((a, b) => compareSortKeys(a.keys, b.keys, sort))
+  return keyed.map(({ item }) => item)
+}
+
+function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
+  const found = naiveValuesAt(item, path)
+  const texts = wanted.map(({ text }) => text)
+  switch (operator) {
+    case 'exists':
+      return texts.includes(String(found.length > 0))
+    case 'contains':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => value.includes(text)))
+    case 'startswith':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => value.startsWith(text)))
+    case 'endswith':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => value.endsWith(text)))
+    case 'like':
+      return found.some((value) => isScalar(value) && texts.some((text) => folded(value).includes(text)))
+    case 'istartswith':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).startsWith(text)))
+    case 'iendswith':
+      return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).endsWith(text)))
+    default:
+      return found.map(ranked).some((value) => {
+        const readings = wanted.flatMap((one) => one.readings[value.rank] ?? [])
+        const orders = readings.map((reading) => compareRanked(value, reading))
+        if (operator === 'ne') return orders.length > 0 && orders.every((order) => order !== 0)
+        return orders.some((order) => HOLDS[operator](order))
+      })
+  }
+}
+
+function isScalar(value: JsonValue): value is string | number | boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+}
+
+function folded(value: string | number | boolean): string {
+  return String(value).toLowerCase().toUpperCase()
+}
+
+const HOLDS = {
+  eq: (order: number) => order === 0,
+  gt: (order: number) => order > 0,
+  gte: (order: number) => order >= 0,
+  lt: (order: number) => order < 0,
+  lte: (order: number) => order <= 0,
+}
+
+function mentions(value: JsonValue, folded: readonly string[]): boolean {
+  if (isArray(value)) return value.some((element) => mentions(element, folded))
+  if (isObject(value)) return Object.values(value).some((member) => mentions(member as JsonValue, folded))
+  const text = String(value).toLowerCase().toUpperCase()
+  return folded.some((one) => text.includes(one))
+}
+
+function naiveValuesAt(item: JsonValue, path: Path): readonly JsonValue[] {
+  return path.reduce(
+    (reached, name) =>
+      reached.flatMap((value) => {
+        const inner = isObject(value) ? own(value, name) : undefined
+        return inner === undefined ? [] : withElements(inner)
+      }),
+    withElements(item),
+  )
+}
+
+function withElements(value: JsonValue): readonly JsonValue[] {
+  return isArray(value) ? [value, ...value.flatMap(withElements)] : [value]
+}

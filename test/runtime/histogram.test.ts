@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { Distribution } from '../../src/runtime/histogram.ts'
+
+test('a distribution says how many values there were up to each bound, altogether, and their sum', () => {
+  const bounds = fc.uniqueArray(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 8 })
+  const values = fc.array(fc.integer({ min: -25, max: 25 }))
+  fc.assert(
+    fc.property(bounds, values, (unsorted, all) => {
+      const ascending = unsorted.toSorted((a, b) => a - b)
+      const spread = new Distribution(ascending)
+      for (const value of all) spread.note(value)
+      const counted = ascending.map((bound) => all.filter((value) => value <= bound).length)
+      assert.deepEqual(spread.cumulative(), [...counted, all.length])
+      assert.equal(
+        spread.sum,
+        all.reduce((sum, value) => sum + value, 0),
+      )
+    }),
+  )
+})
