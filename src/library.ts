@@ -7,8 +7,8 @@ import type { Middleware } from 'koa'
 import { destination } from 'pino'
 import { openLog } from './cli/log.ts'
 import { descriptorLimit } from './server/descriptors.ts'
+import { platformDependencies, staticFilesOf } from './server/platform.ts'
 import { start as startService } from './server/service.ts'
-import { realSurroundings, staticFilesOf } from './server/surroundings.ts'
 import { readSettings, type Settings } from './settings/settings.ts'
 
 export interface StartOptions {
@@ -84,7 +84,7 @@ async function serve(file: string, options: StartOptions, remove: () => Promise<
   let end: (() => Promise<void>) | undefined
   const service = await startService(
     settings,
-    realSurroundings({
+    platformDependencies({
       log: openLog(settings.log, {
         write: (text) => void stderr.write(text),
         isTerminal: false,

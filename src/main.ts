@@ -13,7 +13,7 @@ import { messagesOf } from './collections/file-mistakes.ts'
 import { nodeFiles } from './files/node-files.ts'
 import { Corruption, isOutOfDescriptors, JournalMismatch, Locked, Refusal } from './runtime/errors.ts'
 import { descriptorLimit } from './server/descriptors.ts'
-import { packaged, packageVersion, realSurroundings, staticFilesOf } from './server/surroundings.ts'
+import { packaged, packageVersion, platformDependencies, staticFilesOf } from './server/platform.ts'
 import { BadSettings } from './settings/settings.ts'
 
 /** Objects that Node creates for `process.nextTick`. */
@@ -87,7 +87,7 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
-  const surroundings = realSurroundings({
+  const dependencies = platformDependencies({
     log,
     wwwroot,
     descriptors: descriptorLimit(),
@@ -99,7 +99,7 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
     },
   })
   const { start, startReplay } = await import('./server/service.ts')
-  const service = await (replay ? startReplay(settings, replay, surroundings) : start(settings, surroundings))
+  const service = await (replay ? startReplay(settings, replay, dependencies) : start(settings, dependencies))
   let ending = false
   const end = (): void => {
     if (ending) process.exit(1)

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { Turns } from '../runtime/semaphore.ts'
+import { Semaphore } from '../runtime/semaphore.ts'
 import type { Claim } from './failure-log.ts'
 import { decoyOf, digest, hashPassword, isPasswordHash, verifyPassword } from './passwords.ts'
 import type { Role } from './roles.ts'
@@ -63,7 +63,7 @@ export class Access {
   /** Keyed digests of verified passwords, since scrypt is too slow to run for each request. */
   readonly #verified = new Set<string>()
   readonly #digestKey = randomBytes(32)
-  readonly #turns = new Turns(CHECKS_AT_ONCE)
+  readonly #turns = new Semaphore(CHECKS_AT_ONCE)
 
   private constructor({ schemes, users, apiKeys, tokens }: AccessOptions, decoy: string) {
     this.schemes = schemes

@@ -7,7 +7,7 @@ import { type Files, type OpenFile, readFully, writeNew } from '../files/files.t
 import { fold, type Progress } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 
-export interface BackedUp {
+export interface BackupResult {
   /** Position of the last event in the copy. */
   readonly position: Position
   readonly segments: number
@@ -27,7 +27,7 @@ export async function backup(
   file: string,
   out: string,
   progress: Progress,
-): Promise<BackedUp> {
+): Promise<BackupResult> {
   if ((await files.list(out)).length > 0)
     throw new Refusal('Conflict', `${out} is not empty; a backup needs a new directory.`)
   const { views, walked } = await fold(files, journal, { position: Number.MAX_SAFE_INTEGER }, progress)

@@ -1,15 +1,15 @@
-import type { Command, Flag } from '../settings/flags.ts'
+import type { CommandSyntax, FlagSyntax } from '../settings/flags.ts'
 import { DEFAULT_FILE } from '../settings/settings.ts'
 import { DEFAULT_URL } from '../settings/urls.ts'
 
-const HELP: Readonly<Record<string, Flag>> = { help: { short: 'h', text: 'show this help' } }
+const HELP: Readonly<Record<string, FlagSyntax>> = { help: { short: 'h', text: 'show this help' } }
 
-const PLACES: Readonly<Record<string, Flag>> = {
+const PLACES: Readonly<Record<string, FlagSyntax>> = {
   file: { value: '<path>', text: 'the data file, as FILE', default: DEFAULT_FILE },
   journal: { value: '<path>', text: "the journal's directory", default: '<file without .json>.journal' },
 }
 
-const SERVING: Readonly<Record<string, Flag>> = {
+const SERVING: Readonly<Record<string, FlagSyntax>> = {
   ...PLACES,
   port: { value: '<number>', short: 'p', text: 'the port to listen on; 0: a free one', default: '57602' },
   host: {
@@ -104,7 +104,7 @@ export const COMMANDS = {
     text: 'Reads a password from the first line of standard input and prints its hash for Authentication.Users.',
     flags: HELP,
   },
-} as const satisfies Readonly<Record<string, Command>>
+} as const satisfies Readonly<Record<string, CommandSyntax>>
 
 export type CommandName = keyof typeof COMMANDS
 

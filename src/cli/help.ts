@@ -1,10 +1,10 @@
-import type { Command, Flag } from '../settings/flags.ts'
+import type { CommandSyntax, FlagSyntax } from '../settings/flags.ts'
 import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../settings/keys.ts'
 import { COMMANDS, type CommandName } from './commands.ts'
 
 /** The text of `recollect <name> --help`. */
 export function helpText(name: CommandName): string {
-  const command: Command = COMMANDS[name]
+  const command: CommandSyntax = COMMANDS[name]
   const words = ['recollect', name, command.takesFile && '[FILE]', '[flags]'].filter((word) => word)
   const parts = [command.text, `Usage: ${words.join(' ')}`]
   if (name === '') parts.push(commandsText())
@@ -21,7 +21,7 @@ function commandsText(): string {
   return `Other commands; each has a --help of its own:\n\n${linesOf(rows)}`
 }
 
-function rowOf([name, { value, short, text, default: initial }]: [string, Flag]): readonly [string, string] {
+function rowOf([name, { value, short, text, default: initial }]: [string, FlagSyntax]): readonly [string, string] {
   const flag = [...(short === undefined ? [] : [`-${short}`]), `--${name}`].join(', ')
   return [value === undefined ? flag : `${flag} ${value}`, initial === undefined ? text : `${text} (${initial})`]
 }

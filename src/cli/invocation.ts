@@ -1,6 +1,6 @@
 import { mostSimilar } from '../json/similar.ts'
 import type { Replay } from '../server/replay-host.ts'
-import { type Flags, parseFlags } from '../settings/flags.ts'
+import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
 import { KEYS } from '../settings/keys.ts'
 import {
   BadSettings,
@@ -9,7 +9,7 @@ import {
   journalOf,
   readSettings,
   type Settings,
-  type Surroundings,
+  type SettingsContext,
 } from '../settings/settings.ts'
 import { COMMANDS, type CommandName, isCommand } from './commands.ts'
 import type { Migration } from './migrate.ts'
@@ -50,7 +50,7 @@ export type Invocation =
   | { readonly type: 'serve'; readonly settings: Settings; readonly replay: Replay | undefined }
   | { readonly type: 'command'; readonly command: CliCommand }
 
-export interface InvocationSurroundings extends Surroundings {
+export interface InvocationContext extends SettingsContext {
   /** Without the program and the script. */
   readonly argv: readonly string[]
 }
@@ -59,8 +59,8 @@ export interface InvocationSurroundings extends Surroundings {
  * Parses the command line.
  * @throws {BadSettings} with all mistakes.
  */
-export function parseInvocation(surroundings: InvocationSurroundings): Invocation {
-  const { argv, absolute } = surroundings
+export function parseInvocation(context: InvocationContext): Invocation {
+  const { argv, absolute } = context
   const [first, ...rest] = argv
   const name = isCommand(first) ? first : ''
   const mistakes: string[] = []
@@ -69,8 +69,8 @@ export function parseInvocation(surroundings: InvocationSurroundings): Invocatio
   if (mistakes.length === 0 && flags.has('version')) return { type: 'version' }
   switch (name) {
     case '':
-      checkFile(flags.text('file'), surroundings, mistakes)
-      return { type: 'serve', settings: readSettings(flags, surroundings, mistakes), replay: undefined }
+      checkFile(flags.text('file'), context, mistakes)
+      return { type: 'serve', settings: readSettings(flags, context, mistakes), replay: undefined }
     case 'hash-password':
       throwAny(mistakes)
       return { type: name }
@@ -83,7 +83,7 @@ export function parseInvocation(surroundings: InvocationSurroundings): Invocatio
   }
   const replay = name === 'replay' ? parseReplay(flags, mistakes) : undefined
   if (replay) {
-    const settings = readSettings(flags, surroundings, mistakes)
+    const settings = readSettings(flags, context, mistakes)
     checkReplay(settings)
     return { type: 'serve', settings, replay }
   }
@@ -117,7 +117,7 @@ function throwAny(mistakes: readonly string[]): void {
 }
 
 /** Otherwise a misspelt command or a URL would be taken for the name of a new data file. */
-function checkFile(file: string | undefined, { absolute, readText }: Surroundings, mistakes: string[]): void {
+function checkFile(file: string | undefined, { absolute, readText }: SettingsContext, mistakes: string[]): void {
   if (file === undefined) return
   if (/^[a-z]+:\/\//i.test(file)) mistakes.push('The data file must be a path, not a URL: download it first.')
   if (/[./]/.test(file)) return
@@ -130,7 +130,7 @@ function checkFile(file: string | undefined, { absolute, readText }: Surrounding
   mistakes.push(`${hint} A data file of this name is ./${file}`)
 }
 
-function migrationOf(flags: Flags, absolute: (path: string) => string, mistakes: string[]): Migration {
+function migrationOf(flags: ParsedFlags, absolute: (path: string) => string, mistakes: string[]): Migration {
   const [from, to] = [flags.text('from') ?? '', flags.text('to') ?? '']
   const isStream = (place: string): boolean => /^(nats|tls):\/\//.test(place)
   if (mistakes.length === 0 && isStream(from) === isStream(to)) {

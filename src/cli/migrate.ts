@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import { connect } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
-import { type Migrated, type MigrationProgress, moveToDirectory, moveToStream } from '../cluster/migration.ts'
-import { patiently } from '../cluster/retry.ts'
+import { type MigrationProgress, type MigrationResult, moveToDirectory, moveToStream } from '../cluster/migration.ts'
+import { retrying } from '../cluster/retry.ts'
 import type { Files } from '../files/files.ts'
 
 export interface StreamPlace {
@@ -21,13 +21,17 @@ export type Migration =
 const SEGMENT_BYTES = 64 * 1024 * 1024
 
 /** Copies a journal completely and unchanged. Resumes after an interruption. */
-export async function migrate(files: Files, migration: Migration, progress: MigrationProgress): Promise<Migrated> {
+export async function migrate(
+  files: Files,
+  migration: Migration,
+  progress: MigrationProgress,
+): Promise<MigrationResult> {
   const { from, to } = migration
   const place = typeof from === 'string' ? (to as StreamPlace) : from
   const log = pino({ level: 'silent' })
-  const nc = await patiently(log, () => connect(place, 'recollect migrate', files))
+  const nc = await retrying(log, () => connect(place, 'recollect migrate', files))
   try {
-    const stream = await patiently(log, () => JetStream.open(nc, place.stream, place.replicas, log))
+    const stream = await retrying(log, () => JetStream.open(nc, place.stream, place.replicas, log))
     return typeof from === 'string'
       ? await moveToStream(files, from, stream, randomUUID, progress)
       : await moveToDirectory(stream, files, to as string, SEGMENT_BYTES, progress)

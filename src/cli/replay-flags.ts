@@ -1,11 +1,11 @@
 import { parseInstant } from '../json/instant.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import type { Replay } from '../server/replay-host.ts'
-import type { Flags } from '../settings/flags.ts'
+import type { ParsedFlags } from '../settings/flags.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
 
 /** The flags of a replay that is served; undefined when it writes a file, or on mistakes. */
-export function parseReplay(flags: Flags, mistakes: string[]): Replay | undefined {
+export function parseReplay(flags: ParsedFlags, mistakes: string[]): Replay | undefined {
   const isFile = flags.has('to') || flags.has('out')
   const isServer = flags.has('from') || flags.has('speed')
   if (isFile && isServer) {

@@ -4,7 +4,7 @@ import { directoryOf, type Files } from '../files/files.ts'
 import { fold, type Progress, parseUntil } from '../projections/journal-fold.ts'
 import { Refusal } from '../runtime/errors.ts'
 
-export interface Replayed {
+export interface ReplayResult {
   /** Position of the last event in the written state. */
   readonly position: Position
   readonly collections: number
@@ -18,7 +18,7 @@ export async function replay(
   to: string,
   out: string,
   progress: Progress,
-): Promise<Replayed> {
+): Promise<ReplayResult> {
   const until = parseUntil(to)
   if (!until)
     throw new Refusal('Invalid', `--to must be a position or an ISO 8601 date-time, not ${JSON.stringify(to)}.`)

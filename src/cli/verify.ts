@@ -9,7 +9,7 @@ import { fold, type Progress } from '../projections/journal-fold.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { Slices } from '../runtime/time-slices.ts'
 
-export interface Verified {
+export interface VerifyResult {
   /** Nothing is damaged or missing. */
   readonly ok: boolean
   readonly journal: string
@@ -24,7 +24,7 @@ export interface Verified {
   readonly problems: readonly string[]
 }
 
-export interface Verification {
+export interface VerifyOptions {
   readonly journal: string
   /** The data file. */
   readonly file: string
@@ -37,9 +37,9 @@ export interface Verification {
  */
 export async function verify(
   files: Files,
-  { journal, file, idField }: Verification,
+  { journal, file, idField }: VerifyOptions,
   progress: Progress,
-): Promise<Verified> {
+): Promise<VerifyResult> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await verifyOnce(files, { journal, file, idField }, progress)
@@ -54,9 +54,9 @@ const MOST_ATTEMPTS = 20
 
 async function verifyOnce(
   files: Files,
-  { journal, file, idField }: Verification,
+  { journal, file, idField }: VerifyOptions,
   progress: Progress,
-): Promise<Verified> {
+): Promise<VerifyResult> {
   let known: Known
   let folded: Awaited<ReturnType<typeof fold>>
   try {
@@ -70,7 +70,7 @@ async function verifyOnce(
   if (id === undefined) return { ok: false, journal, problems: [`There is no journal in ${journal}.`] }
   const head = next.position - 1
   const problems: string[] = []
-  const dataFile = await (async (): Promise<Exclude<Verified['dataFile'], undefined>> => {
+  const dataFile = await (async (): Promise<Exclude<VerifyResult['dataFile'], undefined>> => {
     if (known.journal !== undefined && known.journal !== id) {
       problems.push(`${file} was written from the journal ${known.journal}, and this one is ${id}.`)
       return 'different'
@@ -128,7 +128,12 @@ async function knownContent(files: Files, file: string, journal: string): Promis
 }
 
 /** Whether a data file has the same collections with the same items in the same order. */
-async function shows(files: Files, { file, idField }: Verification, hash: string, collections: Base): Promise<boolean> {
+async function shows(
+  files: Files,
+  { file, idField }: VerifyOptions,
+  hash: string,
+  collections: Base,
+): Promise<boolean> {
   const { file: contents, content } = await read(files, { file, idField }, collections)
   if (content.hash !== hash) throw new FileChanged('The data file is replaced again and again.')
   if (contents.size !== collections.size) return false
@@ -138,7 +143,7 @@ async function shows(files: Files, { file, idField }: Verification, hash: string
   return true
 }
 
-async function whyInvalid(files: Files, { file, idField }: Verification): Promise<string | undefined> {
+async function whyInvalid(files: Files, { file, idField }: VerifyOptions): Promise<string | undefined> {
   try {
     await read(files, { file, idField }, new Map())
     return undefined
@@ -151,7 +156,7 @@ async function whyInvalid(files: Files, { file, idField }: Verification): Promis
 /** Compares the file with a base. One differing item is enough, so the others are dropped. */
 function read(
   files: Files,
-  { file, idField }: Pick<Verification, 'file' | 'idField'>,
+  { file, idField }: Pick<VerifyOptions, 'file' | 'idField'>,
   base: Base,
 ): ReturnType<typeof readDataFile> {
   const full = (contents: FileContents): void => {

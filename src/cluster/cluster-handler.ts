@@ -8,13 +8,13 @@ import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { diskFull } from './cluster-journal.ts'
-import type { Exchange } from './exchange.ts'
+import type { Messenger } from './messenger.ts'
 import type { Node } from './node.ts'
-import type { Answer, FormerText, Question, RestorationText } from './protocol.ts'
-import type { Recent } from './recent.ts'
+import type { FormerText, LeaderRequest, LeaderResponse, RestorationText } from './protocol.ts'
+import type { RecentWrites } from './recent-writes.ts'
 
 /** The result of importing an edited data file. */
 export interface TakenIn {
@@ -33,8 +33,8 @@ export interface ClusterHandlerOptions {
   readonly reload: () => Promise<TakenIn>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
-  readonly exchange: Pick<Exchange, 'ask'>
-  readonly recent: Recent
+  readonly messenger: Pick<Messenger, 'ask'>
+  readonly recent: RecentWrites
   readonly journal: Pick<Journal, 'read'>
   /** The position of the last event in this node's views. */
   readonly position: () => Position
@@ -81,7 +81,7 @@ export class ClusterHandler {
     if (isDryRun) return local.restore(restoration, origin, true)
     this.#checkRoom()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
-    const question: Question = { type: 'restore', restoration: textOf(restoration), origin }
+    const question: LeaderRequest = { type: 'restore', restoration: textOf(restoration), origin }
     const { position, events } = await this.#ask(['stored'], question)
     return { position, events: await this.#stored(position, events) }
   }
@@ -104,7 +104,7 @@ export class ClusterHandler {
 
   /** The last `count` events up to a position, once this node has them. */
   async #stored(position: Position, count: number): Promise<List<DomainEvent>> {
-    const stored = new LongList<DomainEvent>()
+    const stored = new ChunkedList<DomainEvent>()
     if (count === 0) return stored
     const { recent, journal } = this.#options
     await recent.reached(position)
@@ -120,7 +120,7 @@ export class ClusterHandler {
   }
 
   /** Answers a question of another node. Never throws a Refusal. */
-  async answer(question: Question): Promise<Answer> {
+  async answer(question: LeaderRequest): Promise<LeaderResponse> {
     try {
       return await this.#decide(() => this.#answer(question))
     } catch (error) {
@@ -130,7 +130,7 @@ export class ClusterHandler {
     }
   }
 
-  async #answer(question: Question): Promise<Answer> {
+  async #answer(question: LeaderRequest): Promise<LeaderResponse> {
     const { local, reload, snapshot, idField } = this.#options
     switch (question.type) {
       case 'handle': {
@@ -173,14 +173,14 @@ export class ClusterHandler {
     }
   }
 
-  async #ask<Type extends Answer['type']>(
+  async #ask<Type extends LeaderResponse['type']>(
     types: readonly Type[],
-    question: Question,
-  ): Promise<Extract<Answer, { type: Type }>> {
-    const { node, exchange, recent } = this.#options
+    question: LeaderRequest,
+  ): Promise<Extract<LeaderResponse, { type: Type }>> {
+    const { node, messenger, recent } = this.#options
     const { leader } = node
     if (leader === undefined || leader === node.id) throw noLeader()
-    const answer = await exchange.ask(leader, question)
+    const answer = await messenger.ask(leader, question)
     if (answer.type === 'refused') {
       // After a refusal that rests on another write, the client must be able to read that write.
       await recent.reached(answer.position)
@@ -188,7 +188,7 @@ export class ClusterHandler {
     }
     if (!types.some((type) => type === answer.type))
       throw new Error('the leader could not answer; its log has the reason')
-    return answer as Extract<Answer, { type: Type }>
+    return answer as Extract<LeaderResponse, { type: Type }>
   }
 }
 

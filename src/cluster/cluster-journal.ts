@@ -5,11 +5,11 @@ import type { Mark } from '../events/mark.ts'
 import { encodeEvents } from '../events/record-writer.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
-import { type Batch, Batches, type Beginning, type Waiting } from './batches.ts'
 import type { ClusterFigures } from './figures.ts'
 import { decodeBeginning, encodeBeginning, encodeSuccession, type Sequence, type Succession } from './message.ts'
-import { type Place, placeOf } from './place.ts'
+import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message-packer.ts'
 import type { RecordStream } from './record-stream.ts'
+import { findResumePoint, type ResumePoint } from './resume-point.ts'
 import { Sender } from './sender.ts'
 import { Tail } from './tail.ts'
 
@@ -43,7 +43,7 @@ export class ClusterJournal implements Journal, Sized {
   readonly #options: ClusterJournalOptions
   /** The node's own copy. */
   readonly replica: Replica
-  readonly #batches: Batches
+  readonly #packer: MessagePacker
   readonly #tail: Tail
   readonly #sender: Sender
   /** Identifies the succession that makes this node the leader, once it is stored. */
@@ -51,18 +51,18 @@ export class ClusterJournal implements Journal, Sized {
   #isLeading = false
   /** While this node leads: the position of the last accepted event, and the chain values of the next record. */
   #accepted: Position = 0
-  #next: Beginning
+  #next: BatchStart
   #time = ''
-  #queue: Waiting[] = []
+  #queue: PendingAppend[] = []
   #flushing: Promise<void> | undefined
   #answering: Promise<void> | undefined
 
-  private constructor(options: ClusterJournalOptions, replica: Replica, place: Place) {
+  private constructor(options: ClusterJournalOptions, replica: Replica, place: ResumePoint) {
     const { stream } = options
     this.id = replica.id
     this.#options = options
     this.replica = replica
-    this.#batches = new Batches(stream.messageBytes)
+    this.#packer = new MessagePacker(stream.messageBytes)
     this.#next = replica.next
     this.#tail = new Tail({
       stream,
@@ -90,7 +90,7 @@ export class ClusterJournal implements Journal, Sized {
           `The stream holds the journal ${id}, and ${options.directory} is a copy of ${replica.id}. Name the right stream, or another directory with --journal.`,
         )
       }
-      return new ClusterJournal(options, replica, await placeOf(stream, replica.next, options.directory))
+      return new ClusterJournal(options, replica, await findResumePoint(stream, replica.next, options.directory))
     } catch (error) {
       await replica.close()
       throw error
@@ -167,7 +167,7 @@ export class ClusterJournal implements Journal, Sized {
     }
     if (!this.#hasRoom(draft.events.length)) return Promise.reject(diskFull())
     const texts = encodeEvents(draft.events)
-    if (!this.#batches.fits(draft, texts)) {
+    if (!this.#packer.fits(draft, texts)) {
       return Promise.reject(
         new Refusal(
           'TooLarge',
@@ -203,7 +203,7 @@ export class ClusterJournal implements Journal, Sized {
     // Requests of one turn of the event loop share the first message.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#queue.length > 0) {
-      const batch = this.#batches.take(this.#queue, this.#next, (draft) => {
+      const batch = this.#packer.take(this.#queue, this.#next, (draft) => {
         this.#time = nextTime(this.#time, this.#options.now())
         return recordedOf(draft, this.#time)
       })
@@ -220,7 +220,7 @@ export class ClusterJournal implements Journal, Sized {
    * Resolves once the stream holds the batch; `isHere` then resolves with whether this node has it as well. If the
    * batch is not stored, it is rejected, with all writes that were decided on top of it.
    */
-  async #send({ messages, writes }: Batch): Promise<{ readonly isHere: Promise<boolean> } | undefined> {
+  async #send({ messages, writes }: MessageBatch): Promise<{ readonly isHere: Promise<boolean> } | undefined> {
     const token = this.#token
     let isHere = Promise.resolve(true)
     for (const [index, message] of messages.entries()) {
@@ -243,7 +243,7 @@ export class ClusterJournal implements Journal, Sized {
    * Resolves the writes of a stored batch once this node's store has them. If the disk is full, they fail with
    * OutcomeUnknown (504), and another node may lead.
    */
-  async #answer({ writes }: Batch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
+  async #answer({ writes }: MessageBatch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
     let looking: NodeJS.Timeout | undefined
     const isFull = new Promise<undefined>((resolve) => {
       looking = setInterval(() => {
@@ -268,7 +268,7 @@ export class ClusterJournal implements Journal, Sized {
   }
 
   /** Rejects a batch and all writes that were decided on top of it. */
-  #refuse(batch: readonly Waiting[], why: Refusal): void {
+  #refuse(batch: readonly PendingAppend[], why: Refusal): void {
     const queue = this.#queue
     this.#queue = []
     const wasLeading = this.#isLeading

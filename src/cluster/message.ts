@@ -33,7 +33,7 @@ export interface Succession {
   readonly previous: string
 }
 
-export type Content =
+export type MessageContent =
   | { readonly kind: 'succession'; readonly succession: Succession }
   | { readonly kind: 'records'; readonly lines: readonly RecordLine[] }
 
@@ -56,7 +56,7 @@ export function encodeSuccession({ decider, token, position, previous }: Success
  * Parses and checks every line.
  * @throws {Corruption}
  */
-export function decodeContent(message: Message): Content {
+export function decodeContent(message: Message): MessageContent {
   const lines: RecordLine[] = []
   for (const line of linesOf(bufferOf(message.bytes))) {
     if (line.offset === 0 && line.rest.subarray(0, SUCCESSION.length).equals(SUCCESSION)) {

@@ -9,7 +9,6 @@ import type { Files } from '../files/files.ts'
 import { Corruption, Locked, Refusal } from '../runtime/errors.ts'
 import { ClusterJournal } from './cluster-journal.ts'
 import { ClusterFigures } from './figures.ts'
-import { Intake } from './intake.ts'
 import {
   decodeBeginning,
   decodeContent,
@@ -19,8 +18,9 @@ import {
   type Sequence,
 } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
+import { WriteAssembler } from './write-assembler.ts'
 
-export interface Migrated {
+export interface MigrationResult {
   /** The journal's UUID. */
   readonly id: string
   /** Position of the last event. */
@@ -51,7 +51,7 @@ export async function moveToStream(
   stream: RecordStream,
   newId: () => string,
   progress: MigrationProgress,
-): Promise<Migrated> {
+): Promise<MigrationResult> {
   if ((await files.list(directory)).length === 0) throw new Refusal('NotFound', `There is no journal in ${directory}.`)
   const lock = await files.lock(`${directory}/lock`)
   if (!lock) throw new Locked(`The journal ${directory} is in use by another process.`)
@@ -95,7 +95,7 @@ export async function moveToDirectory(
   directory: string,
   segmentBytes: number,
   progress: MigrationProgress,
-): Promise<Migrated> {
+): Promise<MigrationResult> {
   if (!(await stream.find(1))) throw new Refusal('NotFound', 'The stream holds no journal.')
   let failure: unknown
   const journal = await ClusterJournal.open({
@@ -211,16 +211,16 @@ async function compare(
   stream: RecordStream,
 ): Promise<void> {
   const lines = readLines(files, segments, 1, head)
-  const intake = new Intake(BEGINNING)
+  const assembler = new WriteAssembler(BEGINNING)
   let next = BEGINNING
   const last = await stream.last()
   await new Promise<void>((resolve, reject) => {
     const following = stream.follow(2, async (sequence, message) => {
       try {
         const content = decodeContent(message)
-        if (content.kind === 'succession') intake.forget()
+        if (content.kind === 'succession') assembler.forget()
         else {
-          const whole = intake.take(content.lines)
+          const whole = assembler.take(content.lines)
           if (typeof whole === 'string') throw new Corruption(`Message ${sequence} of the stream: ${whole}.`)
           next = whole.next
           for (const { bytes, record } of whole.lines) {

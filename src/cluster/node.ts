@@ -4,7 +4,7 @@ import type { Position } from '../events/event.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 import type { ClusterJournal } from './cluster-journal.ts'
 import type { Election } from './election.ts'
-import type { Exchange } from './exchange.ts'
+import type { Messenger } from './messenger.ts'
 import type { Announcement } from './protocol.ts'
 import type { RecordStream } from './record-stream.ts'
 
@@ -14,7 +14,7 @@ export interface NodeOptions {
   readonly journal: ClusterJournal
   readonly stream: RecordStream
   readonly election: Election
-  readonly exchange: Pick<Exchange, 'hear' | 'announce'>
+  readonly messenger: Pick<Messenger, 'hear' | 'announce'>
   readonly elapsedMs: () => number
   /** Whether this node has room for the writes of a leader. */
   readonly canDecide: () => boolean
@@ -56,7 +56,7 @@ export class Node {
 
   constructor(options: NodeOptions) {
     this.#options = options
-    options.exchange.hear((announcement) => {
+    options.messenger.hear((announcement) => {
       if (announcement.node !== options.id)
         this.#heard.set(announcement.node, { announcement, at: options.elapsedMs() })
     })
@@ -156,8 +156,8 @@ export class Node {
   }
 
   #announce(): void {
-    const { id, urls, journal, exchange } = this.#options
-    exchange.announce({ node: id, position: journal.head, urls, isDeciding: this.isLeader })
+    const { id, urls, journal, messenger } = this.#options
+    messenger.announce({ node: id, position: journal.head, urls, isDeciding: this.isLeader })
   }
 
   #tellIfStuck(isStuck: boolean, why: unknown): void {

@@ -25,14 +25,14 @@ export type RestorationText =
   | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
 
 /** A request to the leader. */
-export type Question =
+export type LeaderRequest =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
   | { readonly type: 'bulk'; readonly command: BulkCommand; readonly origin: Origin }
   | { readonly type: 'restore'; readonly restoration: RestorationText; readonly origin: Origin }
   | { readonly type: 'reload' }
   | { readonly type: 'snapshot' }
 
-export type Answer =
+export type LeaderResponse =
   | { readonly type: 'stored'; readonly position: Position; readonly events: number }
   /** Nothing was written: the item stays as it is. */
   | { readonly type: 'unchanged'; readonly position: Position; readonly id: ItemId }

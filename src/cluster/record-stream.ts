@@ -1,7 +1,7 @@
 import type { Message, Sequence } from './message.ts'
 
 /** The outcome of a message. 'behind': another message is at its place. 'unknown': it may or may not be stored, or may be later. */
-export type Published = 'stored' | 'behind' | 'unknown'
+export type PublishOutcome = 'stored' | 'behind' | 'unknown'
 
 /**
  * The distributed log that holds the journal of a cluster: messages without gaps that never change, with
@@ -14,7 +14,7 @@ export interface RecordStream {
    * Appends right after the message `after`: 'behind' if that is not the last one, 'unknown' if there was no response
    * in time and the message may still be appended.
    */
-  publish(message: Message, after: Sequence): Promise<Published>
+  publish(message: Message, after: Sequence): Promise<PublishOutcome>
   /**
    * Undefined if the message does not exist yet.
    * @throws {Refusal} `Unavailable` when the log does not respond.

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterFigures } from './figures.ts'
 import type { Message, Sequence } from './message.ts'
-import type { Published, RecordStream } from './record-stream.ts'
+import type { PublishOutcome, RecordStream } from './record-stream.ts'
 import type { Tail } from './tail.ts'
 
 /** How long to retry a message without response before its outcome is unknown. */
@@ -35,7 +35,7 @@ export class Sender {
    * sent only after this one is known to be stored, since a sequence number says nothing about the content of the
    * message with that number.
    */
-  async send(message: Message, pointless: () => boolean): Promise<Published> {
+  async send(message: Message, pointless: () => boolean): Promise<PublishOutcome> {
     const sequence = this.sequence + 1
     const began = performance.now()
     let settled: 'stored' | 'behind' | undefined

@@ -4,16 +4,16 @@ import type { RecordLine } from '../events/record-reader.ts'
 import type { Copied, Replica } from '../events/replica.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { Intake } from './intake.ts'
 import { decodeContent, type Message, type Sequence, type Succession } from './message.ts'
-import type { Place } from './place.ts'
 import type { RecordStream } from './record-stream.ts'
+import type { ResumePoint } from './resume-point.ts'
+import { WriteAssembler } from './write-assembler.ts'
 
 export interface TailOptions {
   readonly stream: RecordStream
   readonly replica: Replica
   /** The end of the copy in the stream. */
-  readonly place: Place
+  readonly place: ResumePoint
   /** Called with each message, and awaited, before it is processed. */
   readonly coming: (sequence: Sequence, message: Message) => Promise<void> | undefined
   /** Called with each succession, and awaited, before later messages are processed. */
@@ -34,7 +34,7 @@ const FULL_MS = 500
 export class Tail {
   readonly #options: TailOptions
   readonly #replica: Replica
-  readonly #intake: Intake
+  readonly #assembler: WriteAssembler
   readonly #followers: ((recorded: Recorded) => void)[] = []
   #sequence: Sequence
   #head: Position
@@ -51,7 +51,7 @@ export class Tail {
   constructor(options: TailOptions) {
     this.#options = options
     this.#replica = options.replica
-    this.#intake = new Intake(options.replica.next)
+    this.#assembler = new WriteAssembler(options.replica.next)
     this.#sequence = options.place.sequence
     this.#head = options.replica.next.position - 1
     this.#time = options.replica.time
@@ -136,7 +136,7 @@ export class Tail {
       if (succession.position !== position || succession.previous !== previous) {
         throw corrupt(`a node took over at position ${succession.position}, which is not the end`)
       }
-      this.#intake.forget()
+      this.#assembler.forget()
       await this.#options.succeeded(succession)
     } else {
       const wrong = await this.#takeIn(content.lines)
@@ -151,7 +151,7 @@ export class Tail {
 
   /** Returns the rule that a record breaks; undefined if all are valid. */
   async #takeIn(lines: readonly RecordLine[]): Promise<string | undefined> {
-    const whole = this.#intake.take(lines)
+    const whole = this.#assembler.take(lines)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined
     await this.#copy({

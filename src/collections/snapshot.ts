@@ -4,7 +4,7 @@ import { checkParsed, violationTold } from '../json/parse.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Fault } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { invalid } from './file-mistakes.ts'
@@ -51,7 +51,7 @@ export interface Matched {
 export class FileItems {
   readonly #ids = new IdList()
   readonly #indexes = new Keys()
-  #edited = new LongList<EditedItem>()
+  #edited = new ChunkedList<EditedItem>()
   /** For items that need not be parsed again, by index: the length in bytes, 0 for others. */
   readonly #lengths: Uint16Array[] = []
   /** For the same items, the crc32. */
@@ -81,7 +81,7 @@ export class FileItems {
 
   takeEdited(): List<EditedItem> {
     const taken = this.#edited
-    this.#edited = new LongList()
+    this.#edited = new ChunkedList()
     return taken
   }
 

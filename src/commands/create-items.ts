@@ -3,7 +3,7 @@ import { Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { own } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Accepted } from './accepted.ts'
@@ -36,7 +36,7 @@ const STEP_CHARACTERS = 64 * 1024
 export function* creatingItems(command: CreateItems, accepted: Accepted, rules: Rules): Steps<CreatedItems> {
   const { collection, items, isLenient } = command
   const batch = new Overlay((name) => accepted.collection(name), 0, rules.keyFields)
-  const events = new LongList<DomainEvent>()
+  const events = new ChunkedList<DomainEvent>()
   const notCreated = new Map<number, NotCreated>()
   let decided = 0
   let characters = 0
@@ -78,7 +78,7 @@ export function* notCreatedBefore(
   accepted: Accepted,
   rules: Rules,
 ): Steps<NotCreatedItems> {
-  const created = new LongList<Created>()
+  const created = new ChunkedList<Created>()
   for (const event of events) if (event.collection === collection && 'item' in event) created.push(event)
   const notCreated = new Map<number, NotCreated>()
   let next = 0

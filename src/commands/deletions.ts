@@ -1,7 +1,7 @@
 import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { stamp } from './item-event.ts'
 
 /** Lists one after the other. */
@@ -41,8 +41,8 @@ export class JoinedLists<Thing> implements List<Thing> {
 export class Deletions implements List<DomainEvent> {
   readonly #collection: string
   readonly #ids = new IdList()
-  readonly #revisions = new LongList<number>()
-  readonly #positions = new LongList<number>()
+  readonly #revisions = new ChunkedList<number>()
+  readonly #positions = new ChunkedList<number>()
   #isRemoval = false
 
   constructor(collection: string) {

@@ -3,7 +3,7 @@ import { type FindCollection, Overlay } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { isLarge, type Journal, lastPosition, type Origin, partKey, type Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
 import { type Answered, type AnsweredRequest, nameOf } from './answered-requests.ts'
@@ -201,7 +201,7 @@ export class CommandHandler implements Projection {
     yield* checkKeys(edited, this.#overlay, this.#rules, 'Invalid')
     const latest = yield* latestItems(edited, this.#overlay, this.#rules)
     if (latest.length === 0) return { edited, made: edited }
-    const made = new LongList<DomainEvent>()
+    const made = new ChunkedList<DomainEvent>()
     for (const event of edited) {
       made.push(event)
       yield

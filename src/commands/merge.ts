@@ -9,7 +9,7 @@ import { Document } from '../json/document.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonValue } from '../json/value.ts'
 import { equalSteps, stringifySteps } from '../json/value-steps.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Accepted } from './accepted.ts'
 import { assignedId } from './decide.ts'
@@ -81,7 +81,7 @@ export class Merge {
 
   /** Events of the edited items found so far; more may follow. */
   *part(accepted: Accepted): Steps<List<DomainEvent>> {
-    const events = new LongList<DomainEvent>()
+    const events = new ChunkedList<DomainEvent>()
     for (const [name, items] of this.#edit.file) {
       if (items.edited.length > 0) yield* this.#collection(name).part(items, accepted.collection(name), events)
     }
@@ -91,7 +91,7 @@ export class Merge {
   /** Events of the other edited items, of removed items and collections, and of the order. */
   *rest(accepted: Accepted): Steps<List<DomainEvent>> {
     const { file, base } = this.#edit
-    const events = new LongList<DomainEvent>()
+    const events = new ChunkedList<DomainEvent>()
     for (const name of new Set([...base.keys(), ...file.keys()])) {
       const items = file.get(name)
       const merge = this.#collection(name)
@@ -119,7 +119,7 @@ class CollectionMerge {
   #wasThere: boolean
   readonly #rules: Rules
   readonly #sameness: Sameness
-  #events: LongList<DomainEvent> = new LongList()
+  #events: ChunkedList<DomainEvent> = new ChunkedList()
   #ours: CollectionState | undefined
   /** Whether the collection exists before the next event. */
   #isThere = false
@@ -141,13 +141,13 @@ class CollectionMerge {
   }
 
   /** The editor removed the collection, with everything that is in it now. */
-  *removed(ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
+  *removed(ours: CollectionState, events: ChunkedList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     if (this.#isThere) yield* this.#remove()
   }
 
   /** Events of the edited items found so far; more may follow. */
-  *part(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
+  *part(file: FileItems, ours: CollectionState, events: ChunkedList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     yield* this.#changeKind(file)
     // Reading the file may continue meanwhile.
@@ -157,7 +157,7 @@ class CollectionMerge {
   }
 
   /** Everything else. */
-  *rest(file: FileItems, ours: CollectionState, events: LongList<DomainEvent>): Steps<void> {
+  *rest(file: FileItems, ours: CollectionState, events: ChunkedList<DomainEvent>): Steps<void> {
     this.#begin(ours, events)
     const first = events.length
     yield* this.#changeKind(file)
@@ -174,7 +174,7 @@ class CollectionMerge {
     if (!this.#wasThere) this.#create()
   }
 
-  #begin(ours: CollectionState, events: LongList<DomainEvent>): void {
+  #begin(ours: CollectionState, events: ChunkedList<DomainEvent>): void {
     this.#ours = ours
     this.#isThere = ours.exists
     this.#events = events
@@ -324,7 +324,7 @@ class CollectionMerge {
   /** `first` is the index of the collection's first event in this write. */
   *#order(file: FileItems, first: number): Steps<void> {
     const deleted = new Keys()
-    const created = new LongList<ItemId>()
+    const created = new ChunkedList<ItemId>()
     for (let at = first; at < this.#events.length; at++) {
       const event = this.#events.at(at) as DomainEvent
       if (event.type === 'ItemDeleted' || event.type === 'ObjectDeleted') deleted.set(event.id, 0)
@@ -332,7 +332,7 @@ class CollectionMerge {
       yield
     }
     // The existing ids in order: those of the file, with assigned ones.
-    const ids = new LongList<ItemId>()
+    const ids = new ChunkedList<ItemId>()
     const present = new Keys()
     const add = (id: ItemId): void => {
       const inFile = file.indexOf(id)
@@ -347,7 +347,7 @@ class CollectionMerge {
       add(id)
       yield
     }
-    const ordered = new LongList<ItemId>()
+    const ordered = new ChunkedList<ItemId>()
     for (const id of file.ids()) {
       if (id !== undefined && present.of(id) !== undefined) ordered.push(id)
       yield

@@ -1,6 +1,6 @@
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
-import { type List, LongList } from '../runtime/chunked-list.ts'
+import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
@@ -13,11 +13,11 @@ export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Po
   for (let count = FIRST_READ; ; count *= 10) {
     const from = Math.max(1, position - count + 1)
     let last: Recorded | undefined
-    let events = new LongList<DomainEvent>()
+    let events = new ChunkedList<DomainEvent>()
     let begins = 0
     for await (const recorded of journal.read(from, position)) {
       if (!last || !isOfWrite(recorded, last)) {
-        events = new LongList()
+        events = new ChunkedList()
         begins = recorded.position
       }
       last = recorded

@@ -114,7 +114,7 @@ export class Edits {
     const { journal } = connection()
     const edits: [Position, Position][] = []
     for await (const recorded of journal.read(position + 1, journal.head)) {
-      if (!isTakenIn(recorded, takenIn.door)) continue
+      if (!isTakenIn(recorded, takenIn.dataFileId)) continue
       const [first, last] = [recorded.position, lastPosition(recorded)]
       const before = edits.at(-1)
       // A write may be read in several records.

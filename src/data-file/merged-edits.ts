@@ -16,16 +16,16 @@ const TAKEN_IN = tableKey(TAG.takenIn, 0)
 /** The edit of the data file that was merged last. Stored, so it must be registered before the store is built. */
 export class TakenIn implements StoredProjection {
   /** In a cluster every node has its own data file, whose edits have this as their request id. */
-  readonly door: string | undefined
+  readonly dataFileId: string | undefined
   readonly #store: Store
 
-  constructor(store: Store, door?: string) {
+  constructor(store: Store, dataFileId?: string) {
     this.#store = store
-    this.door = door
+    this.dataFileId = dataFileId
   }
 
   store(_: DomainEvent, until: Position, recorded: Recorded): void {
-    if (until !== lastPosition(recorded) || !isTakenIn(recorded, this.door)) return
+    if (until !== lastPosition(recorded) || !isTakenIn(recorded, this.dataFileId)) return
     const taken = isPartKey(recorded.key) ? this.#stored?.taken : { position: until, hash: recorded.key }
     this.#store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
   }
@@ -52,7 +52,7 @@ interface Stored {
 }
 
 /** Whether a write is an edit of this data file. */
-export function isTakenIn(recorded: Recorded, door?: string): recorded is Recorded & { readonly key: string } {
+export function isTakenIn(recorded: Recorded, dataFileId?: string): recorded is Recorded & { readonly key: string } {
   if (recorded.actor !== DATA_FILE_ACTOR || recorded.key === undefined) return false
-  return door === undefined || recorded.requestId === door
+  return dataFileId === undefined || recorded.requestId === dataFileId
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { Distribution } from '../runtime/histogram.ts'
+import { Histogram } from '../runtime/histogram.ts'
 
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -10,7 +10,7 @@ export interface Answered {
   /** The pattern of the route (`/api/:collection/:id`), so that their number is bounded. */
   readonly route: string
   readonly status: number
-  readonly seconds: Distribution
+  readonly seconds: Histogram
 }
 
 /** Called for each response with the pattern of its route. */
@@ -33,7 +33,7 @@ export function observing(times: RequestTimes, log: Logger): Observe {
 
 /** Durations of requests by method, route and status. */
 export class RequestTimes {
-  readonly #routes = new Map<string, Map<string, Map<number, Distribution>>>()
+  readonly #routes = new Map<string, Map<string, Map<number, Histogram>>>()
 
   observe(method: string, route: string, status: number, seconds: number): void {
     const known = this.#routes.get(route)?.get(method)?.get(status)
@@ -48,11 +48,11 @@ export class RequestTimes {
   }
 
   /** Unknown methods share one entry, so that clients cannot create entries. */
-  #begin(sent: string, route: string, status: number): Distribution {
+  #begin(sent: string, route: string, status: number): Histogram {
     const method = METHODS.includes(sent) ? sent : 'other'
-    const methods = within(this.#routes, route, () => new Map<string, Map<number, Distribution>>())
-    const statuses = within(methods, method, () => new Map<number, Distribution>())
-    return within(statuses, status, () => new Distribution(SECONDS))
+    const methods = within(this.#routes, route, () => new Map<string, Map<number, Histogram>>())
+    const statuses = within(methods, method, () => new Map<number, Histogram>())
+    return within(statuses, status, () => new Histogram(SECONDS))
   }
 }
 

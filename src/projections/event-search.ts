@@ -1,7 +1,7 @@
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import { compareInstants, type Instant } from '../json/instant.ts'
-import type { Turns } from '../runtime/semaphore.ts'
+import type { Semaphore } from '../runtime/semaphore.ts'
 import { type Asker, abandoned } from '../runtime/time-slices.ts'
 import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
@@ -25,7 +25,7 @@ export interface Source {
   /** Undefined while it is being built: then the journal is scanned. */
   readonly history: () => History | undefined
   /** A semaphore that all searches share. */
-  readonly turns: Turns
+  readonly turns: Semaphore
 }
 
 /** Searches that read the journal at the same time. */

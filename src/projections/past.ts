@@ -7,7 +7,7 @@ import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
 import { HeldReading, type Reading } from '../query/index/reading.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { Turns } from '../runtime/semaphore.ts'
+import { Semaphore } from '../runtime/semaphore.ts'
 import { type Asker, abandoned, Slices, type Steps } from '../runtime/time-slices.ts'
 import { FormerCollection } from './former.ts'
 import type { History } from './history.ts'
@@ -66,7 +66,7 @@ export class Past {
   readonly #history: History
   /** The least recently used first. */
   readonly #kept = new Map<string, Kept>()
-  readonly #turns = new Turns(MADE_AT_ONCE)
+  readonly #turns = new Semaphore(MADE_AT_ONCE)
   readonly #slices = new Slices()
   #forgetting: NodeJS.Timeout | undefined
 
@@ -126,7 +126,7 @@ export class Past {
   }
 
   /**
-   * Turns the ids of the matching items at one position into those at an earlier position. The cost is proportional to
+   * Semaphore the ids of the matching items at one position into those at an earlier position. The cost is proportional to
    * the changes in between.
    */
   async turnBack(ids: Map<string, ItemId>, now: Position, then: Position, { name, matches }: Watched): Promise<void> {

@@ -1,4 +1,4 @@
-/** The common part of arrays and LongList. */
+/** The common part of arrays and ChunkedList. */
 export interface List<Thing> extends Iterable<Thing> {
   readonly length: number
   /** Negative indexes count from the end. */
@@ -13,7 +13,7 @@ const CHUNK = 4096
  * A list in chunks for very many elements. An array of a million is allocated in one piece, and copied when it grows:
  * each blocks the event loop for 25 ms.
  */
-export class LongList<Thing> implements List<Thing> {
+export class ChunkedList<Thing> implements List<Thing> {
   readonly #chunks: Thing[][] = []
   #length = 0
 

@@ -1,5 +1,5 @@
 /** A histogram. Noting a value takes only a few comparisons. */
-export class Distribution {
+export class Histogram {
   /** In ascending order. */
   readonly bounds: readonly number[]
   readonly #counts: number[]

@@ -1,5 +1,5 @@
 /** A semaphore with a queue. */
-export class Turns {
+export class Semaphore {
   readonly #waiting: (() => void)[] = []
   #free: number
 

@@ -11,12 +11,12 @@ import { directoryOf, type Files, replace } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { configuredDataFile } from './configured-data-file.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
 import type { Projections } from './projections.ts'
 
 export interface ClusterDataFileOptions {
   readonly settings: Settings
-  readonly surroundings: EngineSurroundings
+  readonly dependencies: EngineDependencies
   readonly projections: Pick<Projections, 'views' | 'takenIn'>
   readonly check: Connection['check']
   readonly merge: (edit: Parameters<Connection['merge']>[0], origin: Origin) => Merging
@@ -25,13 +25,13 @@ export interface ClusterDataFileOptions {
 }
 
 /** The id by which the imports of this node's data file differ from those of other nodes. It is created when there is none. */
-export async function doorOf(files: Files, journal: string): Promise<string> {
+export async function dataFileIdOf(files: Files, journal: string): Promise<string> {
   const path = `${journal}/data-file.id`
   const known = (await files.read(path))?.toString()
   if (known) return known
-  const door = randomUUID()
-  await replace(files, path, Buffer.from(door))
-  return door
+  const dataFileId = randomUUID()
+  await replace(files, path, Buffer.from(dataFileId))
+  return dataFileId
 }
 
 /**
@@ -50,8 +50,8 @@ export class ClusterDataFile implements Projection {
   }
 
   static async prepare(options: ClusterDataFileOptions): Promise<ClusterDataFile> {
-    const { settings, surroundings } = options
-    const { files } = surroundings
+    const { settings, dependencies } = options
+    const { files } = dependencies
     const path = await files.resolve(settings.file)
     await files.makeDirectory(directoryOf(path))
     return new ClusterDataFile(options, path)
@@ -67,9 +67,9 @@ export class ClusterDataFile implements Projection {
 
   /** Imports edits, and keeps the file up to date from now on. */
   async open(journal: Connection['journal']): Promise<void> {
-    const { settings, surroundings, projections, check, merge, past } = this.#options
+    const { settings, dependencies, projections, check, merge, past } = this.#options
     const { takenIn } = projections
-    const { files, log, sampleFile } = surroundings
+    const { files, log, sampleFile } = dependencies
     this.#trouble = undefined
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
@@ -83,13 +83,14 @@ export class ClusterDataFile implements Projection {
       }
       const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
       if (sample) await replace(files, this.#path, sample)
-      const file = configuredDataFile(this.#path, settings, surroundings, projections)
+      const file = configuredDataFile(this.#path, settings, dependencies, projections)
       await file.prepare()
       await file.start({
         journal,
         past: past(),
         check,
-        merge: (edit, hash) => merge(edit, { actor: DATA_FILE_ACTOR, requestId: takenIn.door as string, key: hash }),
+        merge: (edit, hash) =>
+          merge(edit, { actor: DATA_FILE_ACTOR, requestId: takenIn.dataFileId as string, key: hash }),
       })
       this.#open = file
     } catch (error) {
@@ -108,7 +109,7 @@ export class ClusterDataFile implements Projection {
     try {
       await file?.close()
     } catch (error) {
-      this.#options.surroundings.log.error((error as Error).message)
+      this.#options.dependencies.log.error((error as Error).message)
     }
   }
 

@@ -5,12 +5,12 @@ import { ClusterJournal } from '../cluster/cluster-journal.ts'
 import { connect } from '../cluster/connection.ts'
 import { durabilityWarnings, factsOf } from '../cluster/durability.ts'
 import { Election } from '../cluster/election.ts'
-import { Exchange } from '../cluster/exchange.ts'
 import { ClusterFigures } from '../cluster/figures.ts'
 import { JetStream } from '../cluster/jetstream.ts'
+import { Messenger } from '../cluster/messenger.ts'
 import { Node } from '../cluster/node.ts'
-import { Recent } from '../cluster/recent.ts'
-import { patiently } from '../cluster/retry.ts'
+import { RecentWrites } from '../cluster/recent-writes.ts'
+import { retrying } from '../cluster/retry.ts'
 import { tokensIn } from '../cluster/secrets.ts'
 import { checkEdited } from '../commands/edited-items.ts'
 import { lockDirectory } from '../events/directory.ts'
@@ -18,10 +18,10 @@ import { checkIdField } from '../projections/id-field.ts'
 import { Ended } from '../runtime/errors.ts'
 import type { ClusterSettings, Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
-import { ClusterDataFile, doorOf } from './cluster-data-file.ts'
+import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
 import { DurableProjections } from './durable-projections.ts'
 import { compressing, type JournalHost, rulesOf } from './engine.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
 
 const SECRET_BYTES = 32
 /** How long a start waits on a full disk before it serves what needs no space. */
@@ -31,33 +31,33 @@ const PATIENCE_MS = 5000
 export async function openClusterHost(
   settings: Settings,
   cluster: ClusterSettings,
-  surroundings: EngineSurroundings,
+  dependencies: EngineDependencies,
 ): Promise<JournalHost> {
-  const { files, now, newId, elapsedMs, log, failed } = surroundings
+  const { files, now, newId, elapsedMs, log, failed } = dependencies
   const id = newId()
   const rules = await rulesOf(settings)
   const figures = new ClusterFigures()
-  const nc = await patiently(log, () => connect(cluster, `recollect ${id}`, files))
+  const nc = await retrying(log, () => connect(cluster, `recollect ${id}`, files))
   const ends: (() => Promise<unknown>)[] = [() => nc.close()]
   const end = async (): Promise<void> => {
     for (const one of ends.reverse()) await one()
   }
   try {
-    const stream = await patiently(log, () => JetStream.open(nc, cluster.stream, cluster.replicas, log))
+    const stream = await retrying(log, () => JetStream.open(nc, cluster.stream, cluster.replicas, log))
     const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
-    const bucket = await patiently(log, () => Bucket.open(nc, cluster.stream, cluster.replicas))
-    const exchange = new Exchange(nc, cluster.stream, stream.messageBytes, log, figures)
+    const bucket = await retrying(log, () => Bucket.open(nc, cluster.stream, cluster.replicas))
+    const messenger = new Messenger(nc, cluster.stream, stream.messageBytes, log, figures)
     const lock = await lockDirectory(files, settings.journal)
     ends.push(() => lock.release())
-    const door = await doorOf(files, settings.journal)
-    const projections = await DurableProjections.open({ settings, surroundings, door })
+    const dataFileId = await dataFileIdOf(files, settings.journal)
+    const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
     ends.push(() => projections.close())
     const { views, opening } = projections
     const hasRoom = (): boolean => opening.hasRoom(1, 0)
     let isEnding = false
     const dataFile = await ClusterDataFile.prepare({
       settings,
-      surroundings,
+      dependencies,
       projections,
       check: (file) => checkEdited(file, rules),
       merge: (edit, origin) => handler.merge(edit, origin),
@@ -68,7 +68,7 @@ export async function openClusterHost(
       files,
       directory: settings.journal,
       segmentBytes: settings.segmentBytes,
-      ...compressing(settings, surroundings),
+      ...compressing(settings, dependencies),
       node: id,
       now,
       newId,
@@ -84,7 +84,7 @@ export async function openClusterHost(
     if (journal.replica.cut)
       log.warn(journal.replica.cut, 'a crash left the end of the copy torn; it was cut off and kept')
     const handler = projections.decide(journal, rules, now)
-    const recent = new Recent(journal)
+    const recent = new RecentWrites(journal)
     projections.follow(journal, handler, dataFile, recent)
     const election = new Election({ register: bucket.register('decider'), node: id, elapsedMs })
     const node: Node = new Node({
@@ -93,7 +93,7 @@ export async function openClusterHost(
       journal,
       stream,
       election,
-      exchange,
+      messenger,
       elapsedMs,
       canDecide: hasRoom,
       log,
@@ -107,7 +107,7 @@ export async function openClusterHost(
       reload: () => dataFile.reload(),
       snapshot: () => dataFile.snapshot(),
       node,
-      exchange,
+      messenger,
       recent,
       journal,
       position: () => views.position,
@@ -115,7 +115,7 @@ export async function openClusterHost(
       hasRoom,
     })
     const past = projections.past(journal)
-    ends.push(async () => exchange.close())
+    ends.push(async () => messenger.close())
     ends.push(() => node.close())
     return {
       journal,
@@ -141,7 +141,7 @@ export async function openClusterHost(
           projections.begin()
           await journal.begin()
           await journal.caughtUp()
-          exchange.serve(id, (question) => clusterHandler.answer(question))
+          messenger.serve(id, (question) => clusterHandler.answer(question))
           await node.start()
         } catch (error) {
           throw isEnding ? new Ended() : error
@@ -150,7 +150,7 @@ export async function openClusterHost(
       patience: (starting) => startedOrFull(starting, hasRoom),
       healthOf(isStarted) {
         const { leader, isLeader, hasLeader, lag, peers } = node
-        const { isConnected } = exchange
+        const { isConnected } = messenger
         const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
         const writable = isStarted && isConnected && hasLeader
         return {

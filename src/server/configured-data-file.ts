@@ -1,14 +1,14 @@
 import { DataFile } from '../data-file/data-file.ts'
 import type { Read } from '../data-file/edits.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
 import type { Projections } from './projections.ts'
 
 /** The data file at a path, as the settings configure it. */
 export function configuredDataFile(
   path: string,
   settings: Settings,
-  { files, log, schedule, elapsedMs, now }: EngineSurroundings,
+  { files, log, schedule, elapsedMs, now }: EngineDependencies,
   { views, takenIn }: Pick<Projections, 'views' | 'takenIn'>,
   checked?: Read,
 ): DataFile {

@@ -19,14 +19,14 @@ import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import { StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
 import { Projections } from './projections.ts'
 
 export interface DurableProjectionsOptions {
   readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'>
-  readonly surroundings: Pick<EngineSurroundings, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
+  readonly dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
   /** Identifies the imports of this node's data file in a cluster. */
-  readonly door?: string
+  readonly dataFileId?: string
 }
 
 /** The parts of an open journal that the store needs. */
@@ -83,13 +83,13 @@ export class DurableProjections extends Projections {
   #isBuilt = false
 
   private constructor(options: DurableProjectionsOptions, directory: StoreDirectory, store: Store) {
-    super(new Views(store, undefined, keyFieldsOf(options.settings.collections)), options.door)
+    super(new Views(store, undefined, keyFieldsOf(options.settings.collections)), options.dataFileId)
     this.#options = options
     this.#directory = directory
     this.#store = store
     this.#mark = new StoredMark(store)
     this.#opened = this.#mark.load()
-    this.#settling = options.surroundings.schedule(() => directory.settle(), SETTLED_MS)
+    this.#settling = options.dependencies.schedule(() => directory.settle(), SETTLED_MS)
     this.views.saveWith(({ visible }) => {
       const mark = this.#journal?.mark()
       if (mark?.next.position === visible + 1) this.#mark.save(mark)
@@ -102,26 +102,26 @@ export class DurableProjections extends Projections {
    * @throws {JournalMismatch} when the journal lost its end or continued differently.
    */
   static async open(options: DurableProjectionsOptions): Promise<DurableProjections> {
-    const { settings, surroundings } = options
+    const { settings, dependencies } = options
     const directory = new StoreDirectory(settings.store)
-    let store = await openStore(directory, surroundings)
+    let store = await openStore(directory, dependencies)
     const { whyNot } = directory
-    if (whyNot !== undefined) surroundings.log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
+    if (whyNot !== undefined) dependencies.log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
     const mark = new StoredMark(store).load()
-    const why = mark && (await whyNotMarked(surroundings.files, settings.journal, mark))
+    const why = mark && (await whyNotMarked(dependencies.files, settings.journal, mark))
     if (mark && why !== undefined) {
       await directory.close(store)
       // If the journal is damaged, that error takes precedence.
-      const found = await walk(surroundings.files, settings.journal)
+      const found = await walk(dependencies.files, settings.journal)
       const mismatch = otherJournal(settings, mark, { ...found, why })
       if (!settings.acceptJournal) throw mismatch
-      surroundings.log.warn(`${mismatch.message} It is accepted.`)
+      dependencies.log.warn(`${mismatch.message} It is accepted.`)
       directory.setAside()
-      store = await openStore(directory, surroundings)
+      store = await openStore(directory, dependencies)
     }
     store.damaged = (error) => {
       directory.doubt(`it is damaged: ${error.message}`)
-      surroundings.failed(error)
+      dependencies.failed(error)
     }
     return new DurableProjections(options, directory, store)
   }
@@ -187,7 +187,7 @@ export class DurableProjections extends Projections {
   }
 
   async #catchUp(journal: Journal & MarkedJournal): Promise<void> {
-    const { log } = this.#options.surroundings
+    const { log } = this.#options.dependencies
     await this.#checkJournal(journal)
     let toldMs = performance.now()
     await this.views.build(journal.read(this.views.position + 1), 'wait', () => {
@@ -207,7 +207,7 @@ export class DurableProjections extends Projections {
    */
   async buildNaturalKeys(): Promise<void> {
     if (this.views.hasNaturalKeys) return
-    this.#options.surroundings.log.info('the natural keys that the settings want are being built')
+    this.#options.dependencies.log.info('the natural keys that the settings want are being built')
     await this.views.buildNaturalKeys()
   }
 
@@ -239,7 +239,7 @@ export class DurableProjections extends Projections {
     const collection = this.views.find(name)
     if (!collection) return undefined
     const { queryParameters: parameters, pageSize } = this.#options.settings.limits
-    const context = { time: this.queries.timeOf(name), now: this.#options.surroundings.now().getTime() }
+    const context = { time: this.queries.timeOf(name), now: this.#options.dependencies.now().getTime() }
     const query = parseQuery(parseParameters(filters, parameters), { parameters, pageSize }, context)
     const limit = seconds === undefined ? undefined : { seconds, refusal: () => tookTooLong(seconds) }
     return this.queries.select(collection, query, limit)
@@ -249,13 +249,13 @@ export class DurableProjections extends Projections {
    * Verifies the part of the journal that the start did not read, in the background, for at most a quarter of the time.
    */
   begin(): void {
-    const { settings, surroundings } = this.#options
-    this.#check().catch(surroundings.failed)
+    const { settings, dependencies } = this.#options
+    this.#check().catch(dependencies.failed)
     const { compactAt: hours } = settings
     if (!hours || this.#isClosed) return
     const compacted = (): void => this.#syncSoon()
     const [directory, store] = [this.#directory, this.#store]
-    this.#compaction = new IdleCompaction({ ...surroundings, directory, store, hours, compacted })
+    this.#compaction = new IdleCompaction({ ...dependencies, directory, store, hours, compacted })
     this.#compaction.begin()
   }
 
@@ -275,7 +275,7 @@ export class DurableProjections extends Projections {
   }
 
   async #check(): Promise<void> {
-    const { files, schedule, log } = this.#options.surroundings
+    const { files, schedule, log } = this.#options.dependencies
     const mark = this.#opened
     if (!mark) return
     let began = performance.now()
@@ -296,7 +296,7 @@ export class DurableProjections extends Projections {
 
   #syncSoon(): void {
     if (this.#syncTimer || this.#isClosed) return
-    this.#syncTimer = this.#options.surroundings.schedule(() => {
+    this.#syncTimer = this.#options.dependencies.schedule(() => {
       this.#syncTimer = undefined
       this.#syncing = this.#directory.sync(this.#store)
     }, SYNC_MS)
@@ -311,7 +311,7 @@ export function keyFieldsOf(collections: Settings['collections']): KeyFields {
 /** A start needs a store, so it waits for space on the disk. */
 async function openStore(
   directory: StoreDirectory,
-  { log }: DurableProjectionsOptions['surroundings'],
+  { log }: DurableProjectionsOptions['dependencies'],
 ): Promise<Store> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -18,8 +18,8 @@ import type { Queries } from '../query/queries.ts'
 import { Ended } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { keyFieldsOf, type StoreStatus } from './durable-projections.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
-import type { TokenKeeping } from './open-gate.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
+import type { TokenStorage } from './open-gate.ts'
 import type { Projections } from './projections.ts'
 
 /** An open journal, with everything that depends on where it is stored. */
@@ -32,7 +32,7 @@ export interface JournalHost {
   readonly figures: readonly HostFigures[]
   /** The message for attempts to write, if nothing can be written. */
   readonly readOnly: string | undefined
-  readonly tokens: TokenKeeping
+  readonly tokens: TokenStorage
   /** Messages for the operator about where the journal is stored. */
   readonly warnings: readonly string[]
   /** The current time of the served state. */
@@ -93,7 +93,7 @@ export interface ClusterHealth {
 /** Starts the engine of a journal. Closes the host when its start fails. */
 export async function openEngine<Host extends JournalHost>(
   host: Host,
-  failed: EngineSurroundings['failed'],
+  failed: EngineDependencies['failed'],
 ): Promise<Host & Engine> {
   const { journal, projections } = host
   const { views, history, bus } = projections
@@ -124,7 +124,7 @@ export async function openEngine<Host extends JournalHost>(
 /** Options for compressing full segments. */
 export function compressing(
   { compressAfter }: Pick<Settings, 'compressAfter'>,
-  { schedule, log }: Pick<EngineSurroundings, 'schedule' | 'log'>,
+  { schedule, log }: Pick<EngineDependencies, 'schedule' | 'log'>,
 ): { readonly compress?: Omit<CompressionOptions, 'files'> } {
   return compressAfter === 'off' ? {} : { compress: { afterMs: 1000 * compressAfter, schedule, log } }
 }

@@ -14,8 +14,8 @@ import type { Settings } from '../settings/settings.ts'
 import { configuredDataFile } from './configured-data-file.ts'
 import { DurableProjections } from './durable-projections.ts'
 import { compressing, type Engine, type EngineHealth, type JournalHost, rulesOf } from './engine.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
-import { keptInDirectory } from './open-gate.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
+import { tokensInDirectory } from './open-gate.ts'
 
 /** How long a start waits for its store before it serves what does not need it. */
 const PATIENCE_MS = 5000
@@ -31,17 +31,17 @@ export interface FileHost extends JournalHost {
 export type FileEngine = FileHost & Engine
 
 /** Opens journal and data file. */
-export async function openFileHost(settings: Settings, surroundings: EngineSurroundings): Promise<FileHost> {
-  const { files, now, newId, schedule, log, failed } = surroundings
+export async function openFileHost(settings: Settings, dependencies: EngineDependencies): Promise<FileHost> {
+  const { files, now, newId, schedule, log, failed } = dependencies
   const rules = await rulesOf(settings)
-  const path = await prepareFile(settings, surroundings)
-  const checked = await checkedFirstItems(path, settings, surroundings, rules)
+  const path = await prepareFile(settings, dependencies)
+  const checked = await checkedFirstItems(path, settings, dependencies, rules)
   const lock = await lockDirectory(files, settings.journal)
   const ends: (() => Promise<unknown>)[] = [() => lock.release()]
   try {
-    const projections = await DurableProjections.open({ settings, surroundings })
+    const projections = await DurableProjections.open({ settings, dependencies })
     ends.push(() => projections.close())
-    const dataFile = configuredDataFile(path, settings, surroundings, projections, checked)
+    const dataFile = configuredDataFile(path, settings, dependencies, projections, checked)
     await dataFile.prepare()
     const journal = await FileJournal.open({
       files,
@@ -49,7 +49,7 @@ export async function openFileHost(settings: Settings, surroundings: EngineSurro
       now,
       newId,
       segmentBytes: settings.segmentBytes,
-      ...compressing(settings, surroundings),
+      ...compressing(settings, dependencies),
       lock,
       ...projections.opening,
       failed,
@@ -84,7 +84,7 @@ export async function openFileHost(settings: Settings, surroundings: EngineSurro
       },
       figures: [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }],
       readOnly: undefined,
-      tokens: keptInDirectory(files, settings.journal, false),
+      tokens: tokensInDirectory(files, settings.journal, false),
       warnings: [],
       now,
       verify: (rest) => journal.verify(rest),
@@ -133,7 +133,7 @@ function healthOf(
 async function checkedFirstItems(
   path: string,
   { journal, acceptJournal, dataStore }: Settings,
-  { files, log }: EngineSurroundings,
+  { files, log }: EngineDependencies,
   rules: Rules,
 ): Promise<Read | undefined> {
   if (await journalExists(files, journal)) return undefined
@@ -144,7 +144,7 @@ async function checkedFirstItems(
 }
 
 /** The real path of the data file; creates its directory, and copies the sample if no file was named. */
-async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineSurroundings): Promise<string> {
+async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<string> {
   const path = await files.resolve(settings.file)
   const there = await files.stat(path)
   if (there?.isFile === false) throw noFile(path)

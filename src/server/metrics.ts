@@ -4,11 +4,11 @@ import type { ConnectionFigures } from '../http/connection-limits.ts'
 import type { MetricsOptions } from '../http/metrics.ts'
 import type { RequestTimes } from '../http/request-times.ts'
 import type { IndexStatus, Queries } from '../query/queries.ts'
-import type { Distribution } from '../runtime/histogram.ts'
+import type { Histogram } from '../runtime/histogram.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
 import type { Engine, HostFigures } from './engine.ts'
 
-export interface Measured {
+export interface MetricsSources {
   readonly engine: Engine
   readonly requests: RequestTimes
   readonly connections: () => ConnectionFigures
@@ -45,7 +45,7 @@ export function metricsOf({
   queries,
   version,
   ownsProcess,
-}: Measured): MetricsOptions {
+}: MetricsSources): MetricsOptions {
   const registry = new Registry()
   if (ownsProcess) collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
@@ -137,7 +137,7 @@ function tellOfStore(engine: Pick<Engine, 'health'>, tell: Tell): void {
   gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
 }
 
-function tellOfIndexes(queries: Measured['queries'], tell: Tell): void {
+function tellOfIndexes(queries: MetricsSources['queries'], tell: Tell): void {
   const ofIndexes = (figure: (index: IndexStatus) => number) => () =>
     queries.list().map((index) => {
       const { collection, path } = index
@@ -169,7 +169,11 @@ function tellOfIndexes(queries: Measured['queries'], tell: Tell): void {
   )
 }
 
-function tellOfConnections(connections: Measured['connections'], sockets: Measured['sockets'], tell: Tell): void {
+function tellOfConnections(
+  connections: MetricsSources['connections'],
+  sockets: MetricsSources['sockets'],
+  tell: Tell,
+): void {
   const { gauge, counter } = singles(tell)
   gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open)
   counter('refused_connections_total', 'Connections beyond a limit, which were answered with 503.', () => {
@@ -256,7 +260,7 @@ function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, 
 }
 
 /** A distribution as the series of a histogram. */
-function series(name: string, spread: Distribution, labels: Labels = {}): readonly Value[] {
+function series(name: string, spread: Histogram, labels: Labels = {}): readonly Value[] {
   const counts = spread.cumulative()
   const total = counts.at(-1) as number
   return [

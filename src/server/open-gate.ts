@@ -19,7 +19,7 @@ const SECRET_BYTES = 32
 const KEY_BYTES = 16
 
 /** Persistent data of tokens. */
-export interface TokenKeeping {
+export interface TokenStorage {
   /** Created if missing. */
   readonly secret: () => Promise<Uint8Array>
   readonly revocations: RevocationStore
@@ -29,7 +29,7 @@ export interface TokenKeeping {
  * Stores the tokens' secret and revocations in the journal's directory. A guest (a replay) reads them, but keeps its
  * own in memory only.
  */
-export function keptInDirectory(files: Files, directory: string, isGuest: boolean): TokenKeeping {
+export function tokensInDirectory(files: Files, directory: string, isGuest: boolean): TokenStorage {
   const store = revocations(files, `${directory}/revoked.json`)
   return {
     secret: () => keptSecret(files, `${directory}/token.secret`, isGuest),
@@ -37,7 +37,7 @@ export function keptInDirectory(files: Files, directory: string, isGuest: boolea
   }
 }
 
-export interface GateSurroundings {
+export interface GateDependencies {
   /** For the expiry of tokens. */
   readonly now: () => Date
   /** For lock-outs; monotonic. */
@@ -48,8 +48,8 @@ export interface GateSurroundings {
 /** Creates the gate from the settings. */
 export async function openGate(
   settings: Settings,
-  keeping: TokenKeeping,
-  { now, elapsedMs, log }: GateSurroundings,
+  keeping: TokenStorage,
+  { now, elapsedMs, log }: GateDependencies,
 ): Promise<Gate> {
   const { authentication, cors, limits } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication

@@ -21,12 +21,12 @@ export class Projections {
   readonly takenIn: TakenIn
   readonly bus = new EventBus()
 
-  /** @param door identifies the imports of this node's data file in a cluster */
-  constructor(views: Views, door?: string) {
+  /** @param dataFileId identifies the imports of this node's data file in a cluster */
+  constructor(views: Views, dataFileId?: string) {
     this.views = views
     this.history = new History(views)
     this.answered = new Answered(views.store)
-    this.takenIn = new TakenIn(views.store, door)
+    this.takenIn = new TakenIn(views.store, dataFileId)
     views.storeWith(this.history, this.answered, this.takenIn)
     this.bus.add(views)
   }

@@ -8,8 +8,8 @@ import { Queries } from '../query/queries.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { JournalHost } from './engine.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
-import { keptInDirectory } from './open-gate.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
+import { tokensInDirectory } from './open-gate.ts'
 import { Projections } from './projections.ts'
 
 export interface Replay {
@@ -28,7 +28,7 @@ const READ_ONLY = 'This server plays what was recorded: nothing can be written t
 export async function openReplayHost(
   settings: Pick<Settings, 'journal' | 'limits' | 'collections'>,
   { from, speed }: Replay,
-  { files, now, elapsedMs, schedule, log, failed }: EngineSurroundings,
+  { files, now, elapsedMs, schedule, log, failed }: EngineDependencies,
 ): Promise<JournalHost> {
   const begin = parseUntil(from)
   if (!begin) {
@@ -85,7 +85,7 @@ export async function openReplayHost(
     handler: { handle: refused, bulk: refused, restore: refused },
     figures: [],
     readOnly: READ_ONLY,
-    tokens: keptInDirectory(files, settings.journal, true),
+    tokens: tokensInDirectory(files, settings.journal, true),
     warnings: [],
     now: present,
     verify() {

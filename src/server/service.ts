@@ -22,19 +22,19 @@ import { formatPath } from '../json/paths.ts'
 import { Arrivals } from '../projections/arrivals.ts'
 import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
-import { Turns } from '../runtime/semaphore.ts'
+import { Semaphore } from '../runtime/semaphore.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
 import { shareDescriptors } from './descriptors.ts'
 import { type Engine, openEngine } from './engine.ts'
-import type { EngineSurroundings } from './engine-surroundings.ts'
+import type { EngineDependencies } from './engine-dependencies.ts'
 import { openFileHost } from './file-host.ts'
 import { checkAddresses, listen } from './listener.ts'
 import { metricsOf } from './metrics.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 import { openReplayHost, type Replay } from './replay-host.ts'
 
-export interface Surroundings extends EngineSurroundings {
+export interface ServiceDependencies extends EngineDependencies {
   readonly version: string
   /** The directory of static files; undefined for none. */
   readonly wwwroot: string | undefined
@@ -64,23 +64,27 @@ const TIMEOUT_CHECK_MS = 1000
 const READ_ONLY = 'This server is read-only (Api.ReadOnly): nothing can be written to it.'
 
 /** Creates and starts a server. If it throws, nothing important was changed. */
-export async function start(settings: Settings, surroundings: Surroundings): Promise<Service> {
+export async function start(settings: Settings, dependencies: ServiceDependencies): Promise<Service> {
   await checkAddresses(settings.urls)
   const host = settings.cluster
-    ? await (await import('./cluster-host.ts')).openClusterHost(settings, settings.cluster, surroundings)
-    : await openFileHost(settings, surroundings)
-  return serve(await openEngine(host, surroundings.failed), settings, surroundings)
+    ? await (await import('./cluster-host.ts')).openClusterHost(settings, settings.cluster, dependencies)
+    : await openFileHost(settings, dependencies)
+  return serve(await openEngine(host, dependencies.failed), settings, dependencies)
 }
 
 /** Starts a replay server, which is read-only. */
-export async function startReplay(settings: Settings, replay: Replay, surroundings: Surroundings): Promise<Service> {
-  const host = await openReplayHost(settings, replay, surroundings)
-  return serve(await openEngine(host, surroundings.failed), settings, surroundings)
+export async function startReplay(
+  settings: Settings,
+  replay: Replay,
+  dependencies: ServiceDependencies,
+): Promise<Service> {
+  const host = await openReplayHost(settings, replay, dependencies)
+  return serve(await openEngine(host, dependencies.failed), settings, dependencies)
 }
 
 /** Serves an engine, which is closed with the service, or if it cannot be served. */
-export async function serve(engine: Engine, settings: Settings, surroundings: Surroundings): Promise<Service> {
-  const { log, newId, elapsedMs, schedule, version, swaggerAssets, middleware } = surroundings
+export async function serve(engine: Engine, settings: Settings, dependencies: ServiceDependencies): Promise<Service> {
+  const { log, newId, elapsedMs, schedule, version, swaggerAssets, middleware } = dependencies
   const { journal, views, history, past, queries, handler, bus } = engine
   const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
   const now = (): Date => engine.now()
@@ -103,11 +107,11 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
     }
   }
   const { limits, cors } = settings
-  const descriptors = shareDescriptors(surroundings.descriptors)
+  const descriptors = shareDescriptors(dependencies.descriptors)
   const { queryBytes, queryParameters, pageSize, scanSeconds } = limits
   const query = { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds }
   try {
-    const gate = await openGate(settings, engine.tokens, surroundings)
+    const gate = await openGate(settings, engine.tokens, dependencies)
     const warnings = [
       ...warningsOf(settings, readOnly !== undefined),
       ...simulationWarnings(settings.simulation),
@@ -152,7 +156,7 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
       arrivals,
       gate,
       limits: query,
-      turns: new Turns(SEARCHES_AT_ONCE),
+      turns: new Semaphore(SEARCHES_AT_ONCE),
       streams: new PerAddress(limits.streamsPerAddress),
       // A cluster node may receive events later than the one that the client read from.
       waitSeconds: settings.cluster ? limits.waitSeconds : 0,
@@ -195,14 +199,14 @@ export async function serve(engine: Engine, settings: Settings, surroundings: Su
         sockets: () => sockets.figures(),
         queries,
         version,
-        ownsProcess: surroundings.ownsProcess,
+        ownsProcess: dependencies.ownsProcess,
       }),
       readOnly,
       corsCredentials: cors.credentials,
       contentSecurityPolicy: settings.contentSecurityPolicy,
-      wwwroot: surroundings.wwwroot,
-      pages: surroundings.pages,
-      builtPages: surroundings.builtPages,
+      wwwroot: dependencies.wwwroot,
+      pages: dependencies.pages,
+      builtPages: dependencies.builtPages,
       middleware,
     })
     const connectionLimits = new ConnectionLimits({

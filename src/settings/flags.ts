@@ -2,9 +2,9 @@ import minimist from 'minimist'
 import { mostSimilar } from '../json/similar.ts'
 import type { JsonValue } from '../json/value.ts'
 import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
-import type { Source } from './sources.ts'
+import type { SettingsSource } from './sources.ts'
 
-export interface Flag {
+export interface FlagSyntax {
   /** The placeholder of its value; undefined for a switch. */
   readonly value?: string
   /** The one-letter form. */
@@ -17,10 +17,10 @@ export interface Flag {
 }
 
 /** The arguments that a command accepts. */
-export interface Command {
+export interface CommandSyntax {
   /** The description in one line. */
   readonly text: string
-  readonly flags: Readonly<Record<string, Flag>>
+  readonly flags: Readonly<Record<string, FlagSyntax>>
   /** Required flags. */
   readonly needs?: readonly string[]
   /** Accepts the data file as an argument. */
@@ -30,7 +30,7 @@ export interface Command {
 }
 
 /** The parsed arguments of a command. */
-export interface Flags extends Source {
+export interface ParsedFlags extends SettingsSource {
   /** The value of a flag; undefined if it is missing. */
   text(name: string): string | undefined
   /** Whether a flag is present, with or without a value. */
@@ -38,7 +38,12 @@ export interface Flags extends Source {
 }
 
 /** Parses the arguments of a command; `argv` does not include its name. */
-export function parseFlags(name: string, command: Command, argv: readonly string[], mistakes: string[]): Flags {
+export function parseFlags(
+  name: string,
+  command: CommandSyntax,
+  argv: readonly string[],
+  mistakes: string[],
+): ParsedFlags {
   const schemas = command.takesSettings ? argv.flatMap((one) => /^--(Api\.Schemas\.[^=]+)/.exec(one)?.[1] ?? []) : []
   const complain = (mistake: string): void => {
     if (!mistakes.includes(mistake)) mistakes.push(mistake)
@@ -89,7 +94,10 @@ export function parseFlags(name: string, command: Command, argv: readonly string
   }
 }
 
-function namesIn({ flags }: Command): { readonly valued: readonly string[]; readonly switches: readonly string[] } {
+function namesIn({ flags }: CommandSyntax): {
+  readonly valued: readonly string[]
+  readonly switches: readonly string[]
+} {
   const names = Object.keys(flags)
   const isSwitch = (name: string): boolean => flags[name]?.value === undefined
   return { valued: names.filter((name) => !isSwitch(name)), switches: names.filter(isSwitch) }
@@ -97,7 +105,7 @@ function namesIn({ flags }: Command): { readonly valued: readonly string[]; read
 
 function parse(
   name: string,
-  command: Command,
+  command: CommandSyntax,
   argv: readonly string[],
   schemas: readonly string[],
   complain: (mistake: string) => void,

@@ -5,10 +5,10 @@ import type { SimulationSettings } from '../http/simulation.ts'
 import { isObject, type JsonValue } from '../json/value.ts'
 import { type AuthenticationSettings, parseAuthentication } from './authentication.ts'
 import { type CollectionSettings, checkCollections } from './collections.ts'
-import type { Flags } from './flags.ts'
+import type { ParsedFlags } from './flags.ts'
 import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
 import type { Key } from './kinds.ts'
-import { environmentSource, fileSource, parseObject, type Source } from './sources.ts'
+import { environmentSource, fileSource, parseObject, type SettingsSource } from './sources.ts'
 import { type Address, DEFAULT_URL, parseHostAndPort, parseUrls } from './urls.ts'
 
 export interface Settings {
@@ -75,7 +75,7 @@ export class BadSettings extends Error {
   }
 }
 
-export interface Surroundings {
+export interface SettingsContext {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Resolves a path relative to the working directory. */
   readonly absolute: (path: string) => string
@@ -96,9 +96,9 @@ export function journalOf(file: string): string {
  * Precedence: flag, environment, configuration file, default. Changes nothing.
  * @throws {BadSettings} with every mistake.
  */
-export function readSettings(flags: Flags, surroundings: Surroundings, mistakes: string[] = []): Settings {
-  const { absolute } = surroundings
-  const { values, schemas } = readSources(flags, surroundings, mistakes)
+export function readSettings(flags: ParsedFlags, context: SettingsContext, mistakes: string[] = []): Settings {
+  const { absolute } = context
+  const { values, schemas } = readSources(flags, context, mistakes)
   const get = <Name extends KeyName>(name: Name) => (values.get(name) ?? KEYS[name].default) as ValueOf<Name>
   const sectionOf = <Name extends string>(section: Name): Section<Name> => {
     const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
@@ -108,7 +108,7 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
   checkCollections(collections, schemas, mistakes)
   for (const [name, { schema }] of Object.entries(collections)) {
     const read =
-      schema === undefined ? undefined : readSchema(`Collections.${name}.Schema`, schema, '', surroundings, mistakes)
+      schema === undefined ? undefined : readSchema(`Collections.${name}.Schema`, schema, '', context, mistakes)
     if (read !== undefined) schemas.set(name, read)
   }
   const urls = addressesOf(flags, mistakes)
@@ -188,12 +188,12 @@ export function readSettings(flags: Flags, surroundings: Surroundings, mistakes:
 }
 
 /** The values of all settings from all sources. */
-function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[]) {
+function readSources(flags: ParsedFlags, context: SettingsContext, mistakes: string[]) {
   const values = new Map<KeyName, unknown>()
   const schemas = new Map<string, JsonValue>()
   for (const source of [
-    configuration(surroundings, flags.text('settings'), mistakes),
-    environmentSource(surroundings.env, mistakes),
+    configuration(context, flags.text('settings'), mistakes),
+    environmentSource(context.env, mistakes),
     flags,
   ]) {
     for (const [name, value] of source.entries) {
@@ -202,7 +202,7 @@ function readSources(flags: Flags, surroundings: Surroundings, mistakes: string[
       else mistakes.push(wrongValue(name, value, source))
     }
     for (const [collection, schema] of source.schemas) {
-      const read = readSchema(`${SCHEMAS}.${collection}`, schema, source.where, surroundings, mistakes)
+      const read = readSchema(`${SCHEMAS}.${collection}`, schema, source.where, context, mistakes)
       if (read !== undefined) schemas.set(collection, read)
     }
   }
@@ -237,7 +237,7 @@ function withoutPasswords(value: unknown): unknown {
 }
 
 /** The addresses of --urls, or the one of --host and --port. */
-function addressesOf(flags: Flags, mistakes: string[]): readonly Address[] {
+function addressesOf(flags: ParsedFlags, mistakes: string[]): readonly Address[] {
   const [urls, host, port] = [flags.text('urls'), flags.text('host'), flags.text('port')]
   if (host === undefined && port === undefined) return parseUrls(urls ?? DEFAULT_URL, mistakes)
   if (urls !== undefined) mistakes.push('Give either --urls, or --host and --port.')
@@ -272,8 +272,8 @@ export function clusterOf(
 }
 
 /** The named configuration file, or the one in the working directory, or the packaged one. */
-function configuration(surroundings: Surroundings, named: string | undefined, mistakes: string[]): Source {
-  const { absolute, readText, packagedSettings } = surroundings
+function configuration(context: SettingsContext, named: string | undefined, mistakes: string[]): SettingsSource {
+  const { absolute, readText, packagedSettings } = context
   const own = absolute(named ?? 'appsettings.json')
   const text = readText(own)
   if (text !== undefined) return fileSource(own, text, mistakes)
@@ -281,7 +281,7 @@ function configuration(surroundings: Surroundings, named: string | undefined, mi
   return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes)
 }
 
-function wrongValue(name: KeyName, value: JsonValue, { where }: Source): string {
+function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource): string {
   const { expects, isSecret } = KEYS[name] as (typeof KEYS)[KeyName] & { readonly isSecret?: true }
   return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
 }
@@ -330,7 +330,7 @@ function readSchema(
   setting: string,
   schema: JsonValue,
   where: string,
-  { absolute, readText }: Surroundings,
+  { absolute, readText }: SettingsContext,
   mistakes: string[],
 ): JsonValue | undefined {
   if (typeof schema !== 'string') {

@@ -6,7 +6,7 @@ import { atOnce } from '../runtime/time-slices.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
 /** A source of settings. */
-export interface Source {
+export interface SettingsSource {
   /** All of its values are text. */
   readonly isText: boolean
   /** The prefix of a key's name in messages. */
@@ -20,7 +20,10 @@ export interface Source {
  * Reads variables of the form `Section__Key`. Variables of other sections are ignored unless they resemble the name of
  * a setting.
  */
-export function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): Source {
+export function environmentSource(
+  env: Readonly<Record<string, string | undefined>>,
+  mistakes: string[],
+): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
   for (const [variable, value] of Object.entries(env)) {
@@ -41,7 +44,7 @@ function variableOf(hint: string): string {
   return hint.replace(/(?<=\w)\.(?=\w)/g, '__')
 }
 
-export function fileSource(path: string, text: string, mistakes: string[]): Source {
+export function fileSource(path: string, text: string, mistakes: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
   const read = (name: string, value: JsonValue): void => {

@@ -9,7 +9,7 @@ import type { Found } from '../query/index/finder.ts'
 import type { FoundAt, Queries } from '../query/queries.ts'
 import { parseWatch, queryOf } from '../query/watch.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Turns } from '../runtime/semaphore.ts'
+import { Semaphore } from '../runtime/semaphore.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
 import {
@@ -67,7 +67,7 @@ export class Subscriptions {
   readonly #options: SubscriptionsOptions
   readonly #watched = new Map<string, Watched>()
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
-  readonly #reading = new Turns(READING)
+  readonly #reading = new Semaphore(READING)
   readonly #slices = new Slices()
   #made = 0
   #laggedEver = 0

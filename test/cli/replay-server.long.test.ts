@@ -295,7 +295,7 @@ describe('what cannot be served', () => {
   ]
   for (const [what, argv, ...messages] of refused) {
     test(`${what}: what was expected is said`, () => {
-      const surroundings = {
+      const context = {
         argv: ['replay', ...argv],
         env: {},
         absolute: resolve,
@@ -303,7 +303,7 @@ describe('what cannot be served', () => {
         readText: () => undefined,
       }
       assert.throws(
-        () => parseInvocation(surroundings),
+        () => parseInvocation(context),
         (error) => {
           assert.ok(error instanceof BadSettings)
           for (const message of messages) assert.match(error.message, message)

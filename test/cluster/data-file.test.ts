@@ -39,7 +39,7 @@ test('an edit that was merged before a crash is not merged again by a node whose
   const projections = new Projections(Views.temporary(), DOOR)
   const dataFile = await ClusterDataFile.prepare({
     settings: { ...SETTINGS, store: '' },
-    surroundings: {
+    dependencies: {
       files: disk.files(),
       now,
       newId: () => 'id',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { type Migrated, moveToDirectory, moveToStream } from '../../src/cluster/migration.ts'
+import { type MigrationResult, moveToDirectory, moveToStream } from '../../src/cluster/migration.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Locked } from '../../src/runtime/errors.ts'
 import { all, created, draft } from '../contract/journal.ts'
@@ -51,7 +51,7 @@ async function linesOf(directory: string): Promise<readonly string[]> {
   return texts.flatMap((text) => text.trimEnd().split('\n').slice(1))
 }
 
-function toStream(directory: string, stream: SimulatedStream): Promise<Migrated> {
+function toStream(directory: string, stream: SimulatedStream): Promise<MigrationResult> {
   return moveToStream(nodeFiles, directory, stream, newId, quietly)
 }
 

@@ -26,7 +26,7 @@ test('the lease is renewed while what follows an election takes its time, and th
     journal,
     stream,
     election,
-    exchange: { hear: () => {}, announce: () => {} },
+    messenger: { hear: () => {}, announce: () => {} },
     elapsedMs: () => performance.now(),
     canDecide: () => true,
     log: SILENT,

@@ -7,7 +7,7 @@ import { Document } from '../../src/json/document.ts'
 import { parseInstant } from '../../src/json/instant.ts'
 import { newestFirst, search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
 import { Views } from '../../src/projections/views.ts'
-import { Turns } from '../../src/runtime/semaphore.ts'
+import { Semaphore } from '../../src/runtime/semaphore.ts'
 import { project } from '../support/collections.ts'
 import { storedHistory } from '../support/history.ts'
 import { Random, seedFor } from '../support/random.ts'
@@ -20,7 +20,7 @@ class Counted {
   readonly views = Views.temporary()
   readonly #history = storedHistory(this.views)
   readonly history = () => this.#history
-  readonly turns = new Turns(2)
+  readonly turns = new Semaphore(2)
   readonly times: string[] = []
   read = 0
   ms = Date.parse('2026-11-20T12:00:00.000Z')

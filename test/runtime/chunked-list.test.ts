@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LongList } from '../../src/runtime/chunked-list.ts'
+import { ChunkedList } from '../../src/runtime/chunked-list.ts'
 import { Random, seedFor } from '../support/random.ts'
 
 test('a long list is an array to whoever reads it', () => {
   const random = new Random(seedFor('long_list'))
   for (const length of [0, 1, 4095, 4096, 4097, 20_000]) {
-    const list = new LongList<number>()
+    const list = new ChunkedList<number>()
     const array: number[] = []
     for (let n = 0; n < length; n++) {
       const thing = random.integer(1000)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Distribution } from '../../src/runtime/histogram.ts'
+import { Histogram } from '../../src/runtime/histogram.ts'
 
 test('a distribution says how many values there were up to each bound, altogether, and their sum', () => {
   const bounds = fc.uniqueArray(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 8 })
@@ -9,7 +9,7 @@ test('a distribution says how many values there were up to each bound, altogethe
   fc.assert(
     fc.property(bounds, values, (unsorted, all) => {
       const ascending = unsorted.toSorted((a, b) => a - b)
-      const spread = new Distribution(ascending)
+      const spread = new Histogram(ascending)
       for (const value of all) spread.note(value)
       const counted = ascending.map((bound) => all.filter((value) => value <= bound).length)
       assert.deepEqual(spread.cumulative(), [...counted, all.length])

@@ -291,10 +291,10 @@ test('a mistake in who may in is named, and no secret is shown', () => {
     [`{"Authentication":{"Users":{"anna":"${hidden}"}}}`, /Users must be an array of objects/],
   ]
   const check = (argv: readonly string[], says: RegExp, text?: string, env: Readonly<Record<string, string>> = {}) => {
-    const surroundings = { argv, env, absolute: (path: string) => path, packagedSettings: '', readText: () => text }
+    const context = { argv, env, absolute: (path: string) => path, packagedSettings: '', readText: () => text }
     const said: string[] = []
     assert.throws(
-      () => parseInvocation(surroundings),
+      () => parseInvocation(context),
       (error) => error instanceof BadSettings && said.push(...error.mistakes) > 0,
       `${says} ${text}`,
     )

@@ -18,7 +18,7 @@ import { Arrivals } from '../../src/projections/arrivals.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
-import { Turns } from '../../src/runtime/semaphore.ts'
+import { Semaphore } from '../../src/runtime/semaphore.ts'
 import { storedHistory } from './history.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered, with their methods. */
@@ -77,7 +77,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
         arrivals: new Arrivals(),
         gate,
         limits,
-        turns: new Turns(2),
+        turns: new Semaphore(2),
         streams: new PerAddress(64),
         waitSeconds: 0,
       }),

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Questions } from '../../src/cluster/questions.ts'
+import { RequestBatches } from '../../src/cluster/request-batches.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
-import { Distribution } from '../../src/runtime/histogram.ts'
+import { Histogram } from '../../src/runtime/histogram.ts'
 
 interface Sent {
   readonly node: string
   readonly text: string
 }
 
-/** Questions whose messages are answered with the questions, but for those to a node that fails. */
-function asking(messageBytes: number): { readonly questions: Questions; readonly sent: readonly Sent[] } {
+/** RequestBatches whose messages are answered with the questions, but for those to a node that fails. */
+function asking(messageBytes: number): { readonly questions: RequestBatches; readonly sent: readonly Sent[] } {
   const sent: Sent[] = []
-  const questions = new Questions({
+  const questions = new RequestBatches({
     messageBytes,
-    together: new Distribution([1]),
+    together: new Histogram([1]),
     send: async (node, text) => {
       sent.push({ node, text })
       if (text.includes('"fail"')) throw new Refusal('OutcomeUnknown', 'nobody heard of it')
@@ -71,7 +71,7 @@ test('a message that fails is the outcome of its questions, and of no others', a
     outcomes.map(({ status }) => status),
     ['rejected', 'rejected', 'fulfilled', 'fulfilled'],
   )
-  const short = new Questions({ messageBytes: 100, together: new Distribution([1]), send: async () => '[1]' })
+  const short = new RequestBatches({ messageBytes: 100, together: new Histogram([1]), send: async () => '[1]' })
   const both = await Promise.allSettled([short.ask('a', '1'), short.ask('a', '2')])
   assert.deepEqual(
     both.map(({ status }) => status),

@@ -5,7 +5,7 @@ import { JournalMismatch } from '../runtime/errors.ts'
 import { decodeContent, type Sequence } from './message.ts'
 import type { RecordStream } from './record-stream.ts'
 
-export interface Place {
+export interface ResumePoint {
   /** Sequence of the message that holds the last record of the copy. */
   readonly sequence: Sequence
   /** The lines of that message after this record. */
@@ -16,7 +16,7 @@ export interface Place {
  * Finds where in the stream a copy ends.
  * @throws {JournalMismatch} when the stream does not continue the copy.
  */
-export async function placeOf(stream: RecordStream, next: Expected, directory: string): Promise<Place> {
+export async function findResumePoint(stream: RecordStream, next: Expected, directory: string): Promise<ResumePoint> {
   if (next.position === 1) return { sequence: 1, rest: [] }
   const head = next.position - 1
   let low = 1

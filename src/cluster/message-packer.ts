@@ -4,7 +4,7 @@ import { type EncodedRecord, encodeWrite } from '../events/record-writer.ts'
 import type { Message } from './message.ts'
 
 /** A write that waits to be sent. */
-export interface Waiting {
+export interface PendingAppend {
   readonly draft: Draft
   /** The events as JSON. */
   readonly texts: readonly string[]
@@ -13,21 +13,21 @@ export interface Waiting {
 }
 
 /** The messages sent at once: many writes in one message, or one large write in several. */
-export interface Batch {
+export interface MessageBatch {
   readonly messages: readonly Message[]
-  readonly writes: readonly { readonly waiting: Waiting; readonly recorded: Recorded }[]
+  readonly writes: readonly { readonly waiting: PendingAppend; readonly recorded: Recorded }[]
   /** The position and checksum with which the next batch begins. */
-  readonly next: Beginning
+  readonly next: BatchStart
 }
 
 /** The position of the first event of a batch, and the crc32 of the record before it. */
-export type Beginning = Pick<Expected, 'position' | 'previous'>
+export type BatchStart = Pick<Expected, 'position' | 'previous'>
 
 /** Upper bound for the bytes of a record besides its events, origin and frame. */
 const RECORD_OVERHEAD_BYTES = 512
 
 /** Packs writes into messages. A record is never split. */
-export class Batches {
+export class MessagePacker {
   readonly #messageBytes: number
   readonly #recordBytes: number
 
@@ -46,8 +46,8 @@ export class Batches {
   }
 
   /** Removes the next batch from a queue that is not empty. */
-  take(queue: Waiting[], next: Beginning, record: (draft: Draft) => Recorded): Batch {
-    const writes: { readonly waiting: Waiting; readonly recorded: Recorded }[] = []
+  take(queue: PendingAppend[], next: BatchStart, record: (draft: Draft) => Recorded): MessageBatch {
+    const writes: { readonly waiting: PendingAppend; readonly recorded: Recorded }[] = []
     const lines: EncodedRecord[] = []
     const flush = next.position
     let { position: following, previous } = next

@@ -4,7 +4,7 @@ import type { Expected } from '../events/record-format.ts'
 import type { RecordLine } from '../events/record-reader.ts'
 
 /** Complete writes and the lines they consist of. */
-export interface Whole {
+export interface CompleteWrites {
   readonly writes: readonly Recorded[]
   readonly lines: readonly RecordLine[]
   /** The position, chain value and flush that the next record must have. */
@@ -12,7 +12,7 @@ export interface Whole {
 }
 
 /** Assembles records into complete writes. A write may span messages, and is void if its last record never comes. */
-export class Intake {
+export class WriteAssembler {
   readonly #chain: Chain
   #unfinished: RecordLine[] = []
 
@@ -28,7 +28,7 @@ export class Intake {
   }
 
   /** The writes that the lines complete, or a text that tells which rule a line breaks. */
-  take(lines: readonly RecordLine[]): Whole | string {
+  take(lines: readonly RecordLine[]): CompleteWrites | string {
     const writes: Recorded[] = []
     const whole: RecordLine[] = []
     for (const line of lines) {

@@ -10,7 +10,7 @@ const KEPT = 1024
 const KEPT_EVENTS = 8
 
 /** Finds the write that ended at a position, as soon as this node has it. Must see writes after the views. */
-export class Recent implements Projection {
+export class RecentWrites implements Projection {
   readonly #journal: Pick<Journal, 'head' | 'read'>
   readonly #kept = new Map<Position, Recorded>()
   readonly #waiting = new Map<Position, ((recorded: Recorded) => void)[]>()

@@ -1,31 +1,31 @@
-import type { Distribution } from '../runtime/histogram.ts'
+import type { Histogram } from '../runtime/histogram.ts'
 
 /** The leader decides the questions of a message without a pause, so their number is limited. */
 const MOST_TOGETHER = 256
 const BRACKETS_BYTES = 2
 
-interface Waiting {
+interface PendingRequest {
   readonly text: string
   readonly bytes: number
   readonly resolve: (answer: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
-export interface QuestionsOptions {
+export interface RequestBatchesOptions {
   /** Highest size of a message. */
   readonly messageBytes: number
   /** Sends a node a JSON array of questions and resolves with the array of answers. */
   readonly send: (node: string, text: string) => Promise<string>
-  /** Questions per message. */
-  readonly together: Pick<Distribution, 'note'>
+  /** RequestBatches per message. */
+  readonly together: Pick<Histogram, 'note'>
 }
 
 /** Batches the questions of one turn of the event loop into few messages. Each gets its own answer. */
-export class Questions {
-  readonly #options: QuestionsOptions
-  readonly #gathered = new Map<string, Waiting[]>()
+export class RequestBatches {
+  readonly #options: RequestBatchesOptions
+  readonly #gathered = new Map<string, PendingRequest[]>()
 
-  constructor(options: QuestionsOptions) {
+  constructor(options: RequestBatchesOptions) {
     this.#options = options
   }
 
@@ -37,7 +37,7 @@ export class Questions {
   /** Resolves with the answer; rejects if the message fails. */
   ask(node: string, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = { text, bytes: Buffer.byteLength(text) + 1, resolve, reject }
+      const waiting: PendingRequest = { text, bytes: Buffer.byteLength(text) + 1, resolve, reject }
       if (this.#gathered.size === 0) setImmediate(() => this.#sendAll())
       const others = this.#gathered.get(node)
       if (others) others.push(waiting)
@@ -54,7 +54,7 @@ export class Questions {
     const gathered = [...this.#gathered]
     this.#gathered.clear()
     for (const [node, all] of gathered) {
-      let some: Waiting[] = []
+      let some: PendingRequest[] = []
       let bytes = BRACKETS_BYTES
       for (const waiting of all) {
         if (some.length === MOST_TOGETHER || bytes + waiting.bytes > this.#options.messageBytes) {
@@ -69,7 +69,7 @@ export class Questions {
     }
   }
 
-  async #send(node: string, some: readonly Waiting[]): Promise<void> {
+  async #send(node: string, some: readonly PendingRequest[]): Promise<void> {
     this.#options.together.note(some.length)
     try {
       const text = await this.#options.send(node, `[${some.map((waiting) => waiting.text).join(',')}]`)

@@ -3,25 +3,28 @@ import type { Logger } from 'pino'
 import type { NotCreated } from '../commands/create-items.ts'
 import { parseText } from '../json/parse-text.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
-import type { ClusterFigures, Forwarded } from './figures.ts'
-import type { Announcement, Answer, Question } from './protocol.ts'
-import { Questions } from './questions.ts'
+import type { ClusterFigures, ForwardOutcome } from './figures.ts'
+import type { Announcement, LeaderRequest, LeaderResponse } from './protocol.ts'
+import { RequestBatches } from './request-batches.ts'
 
 /** Longer than a write is retried (sender.ts), so that the sender learns its outcome. */
 const ANSWER_MS = 15_000
 /** To how many characters an error message is cut when the whole does not fit. */
 const CLIPPED_CHARACTERS = 500
 
-const FORWARDED: Partial<Record<RefusalCode, Forwarded>> = { Unavailable: 'unavailable', OutcomeUnknown: 'unknown' }
+const FORWARDED: Partial<Record<RefusalCode, ForwardOutcome>> = {
+  Unavailable: 'unavailable',
+  OutcomeUnknown: 'unknown',
+}
 
 /** Requests and announcements between the nodes of a cluster, over NATS. */
-export class Exchange {
+export class Messenger {
   readonly #nc: NatsConnection
   readonly #prefix: string
   readonly #messageBytes: number
   readonly #log: Logger
   readonly #figures: ClusterFigures
-  readonly #questions: Questions
+  readonly #batches: RequestBatches
   readonly #subscriptions: Subscription[] = []
   #isConnected = true
 
@@ -31,7 +34,7 @@ export class Exchange {
     this.#messageBytes = messageBytes
     this.#log = log
     this.#figures = figures
-    this.#questions = new Questions({
+    this.#batches = new RequestBatches({
       messageBytes,
       together: figures.forwardTogether,
       send: async (node, text) => {
@@ -57,10 +60,10 @@ export class Exchange {
   }
 
   /** Answers the questions sent to a node. Those of one message are started in order and answered in one response. */
-  serve(node: string, answer: (question: Question) => Promise<Answer>): void {
+  serve(node: string, answer: (question: LeaderRequest) => Promise<LeaderResponse>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
-      const answers = (parseText(text) as unknown as readonly Question[]).map((question) =>
-        answer(question).catch((error: unknown): Answer => {
+      const answers = (parseText(text) as unknown as readonly LeaderRequest[]).map((question) =>
+        answer(question).catch((error: unknown): LeaderResponse => {
           this.#log.error({ err: error }, 'a question of another node could not be answered')
           return { type: 'failed' }
         }),
@@ -70,10 +73,10 @@ export class Exchange {
   }
 
   /** Asks another node. The Refusal tells whether the command may have been executed nevertheless. */
-  async ask(node: string, question: Question): Promise<Answer> {
+  async ask(node: string, question: LeaderRequest): Promise<LeaderResponse> {
     const { forwarded, forwardSeconds } = this.#figures
     const began = performance.now()
-    let outcome: Forwarded = 'failed'
+    let outcome: ForwardOutcome = 'failed'
     try {
       const answer = await this.#ask(node, question)
       outcome = outcomeOf(answer)
@@ -87,16 +90,16 @@ export class Exchange {
     }
   }
 
-  async #ask(node: string, question: Question): Promise<Answer> {
+  async #ask(node: string, question: LeaderRequest): Promise<LeaderResponse> {
     const text = JSON.stringify(question)
-    if (!this.#questions.fits(text)) {
+    if (!this.#batches.fits(text)) {
       throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.#messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
       // Restoring or importing may take long, so such questions do not share a message with writes of items.
-      const answer = question.type === 'handle' ? this.#questions.ask(node, text) : this.#questions.askAlone(node, text)
-      return (await answer) as Answer
+      const answer = question.type === 'handle' ? this.#batches.ask(node, text) : this.#batches.askAlone(node, text)
+      return (await answer) as LeaderResponse
     } catch (error) {
       if (error instanceof RequestError && error.isNoResponders()) {
         throw new Refusal('Unavailable', 'The leader is gone; another node is about to take over.')
@@ -109,11 +112,11 @@ export class Exchange {
   }
 
   /** If the answers are too large for a message, leaves out the details of errors. */
-  #textOf(answers: readonly Answer[]): string {
+  #textOf(answers: readonly LeaderResponse[]): string {
     const text = JSON.stringify(answers)
     if (Buffer.byteLength(text) <= this.#messageBytes) return text
     return JSON.stringify(
-      answers.map((answer): Answer => {
+      answers.map((answer): LeaderResponse => {
         if (answer.type === 'taken-in') return { ...answer, conflicts: [] }
         if (answer.type === 'bulk-stored') return { ...answer, notCreated: answer.notCreated.map(withoutDetails) }
         if (answer.type !== 'refused') return answer
@@ -156,7 +159,7 @@ function withoutDetails([index, reason]: readonly [number, NotCreated]): readonl
   return [index, { rejection: { code: reason.rejection.code, message: 'It was rejected.', faults: [] } }]
 }
 
-function outcomeOf(answer: Answer): Forwarded {
+function outcomeOf(answer: LeaderResponse): ForwardOutcome {
   if (answer.type === 'refused') return FORWARDED[answer.code] ?? 'refused'
   return answer.type === 'failed' ? 'failed' : 'stored'
 }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import type { Schedule } from '../runtime/schedule.ts'
 
-export interface EngineSurroundings {
+export interface EngineDependencies {
   readonly files: Files
   readonly now: () => Date
   readonly newId: () => string

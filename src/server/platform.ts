@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { nodeFiles } from '../files/node-files.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
-import type { Surroundings } from './service.ts'
+import type { ServiceDependencies } from './service.ts'
 
 /** Resolved by the package's own name, so that it is the same for a source file and for the bundle. */
 const packageRoot = dirname(createRequire(import.meta.url).resolve('recollect/package.json'))
@@ -29,12 +29,12 @@ export function staticFilesOf({ staticFiles }: Settings): string | undefined {
 }
 
 /** The differences between the program and a server inside another program. */
-export type Own = Pick<Surroundings, 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'> & {
+export type Own = Pick<ServiceDependencies, 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'> & {
   readonly log: Logger
 }
 
 /** The real file system, clocks and timers, and the package's files. */
-export function realSurroundings(own: Own): Surroundings {
+export function platformDependencies(own: Own): ServiceDependencies {
   return {
     files: nodeFiles,
     now: () => new Date(),
