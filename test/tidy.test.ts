@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 const src = fileURLToPath(new URL('../src', import.meta.url))
+const here = fileURLToPath(new URL('.', import.meta.url))
 const design = readFileSync(new URL('../docs/design.md', import.meta.url), 'utf8')
 
 /** The limits are to become 300 and 70. */
@@ -74,6 +75,17 @@ test('only main.ts touches process', () => {
 test('no file of the source is long enough to need a table of contents', () => {
   const long = files.filter((file) => textOf(file).split('\n').length > MOST_LINES_OF_FILE)
   assert.deepEqual(long, [])
+})
+
+test('random tests take their seed from test/support/random.ts', () => {
+  const wrong = readdirSync(here, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !/^(?:support\/random|tidy\.test)\.ts$/.test(file))
+    .filter((file) => {
+      const text = readFileSync(join(here, file), 'utf8')
+      const runs = text.match(/\bfc\.(?:assert|check|sample)\(/g)?.length ?? 0
+      return /Math\.random\(/.test(text) || runs !== (text.match(/\bseed: SEED, numRuns\b/g)?.length ?? 0)
+    })
+  assert.deepEqual(wrong, [])
 })
 
 test('functions are short', () => {

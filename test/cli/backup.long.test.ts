@@ -7,7 +7,7 @@ import { History } from '../faults/history.ts'
 import { Load } from '../faults/load.ts'
 import { picture } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { readJson, recollect, startWritten } from './recollect.ts'
 
@@ -19,7 +19,7 @@ async function eventsOf(server: RunningServer): Promise<readonly string[]> {
 test('a backup of a running server under load opens, and is a beginning of the same history', async (t) => {
   const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '20000', '--Journal.Compress', '0']
   const server = await startServer(t, { data: {}, flags })
-  const load = new Load(new Random(seedFor('backup')), 'b')
+  const load = new Load(new Random(SEED), 'b')
   const working = load.run(server.url, 8)
   const copies: { readonly directory: string; readonly position: number; readonly least: number }[] = []
   for (const name of ['one', 'two', 'three']) {

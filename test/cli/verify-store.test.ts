@@ -12,7 +12,7 @@ import type { Row, Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 /** Each kind of row, and what is told when one is another one. */
 const KINDS: readonly (readonly [Tag, RegExp])[] = [
@@ -99,10 +99,9 @@ async function compared(t: TestContext, lived: string, change: (store: Store) =>
 }
 
 test('verify --store finds a row of any kind that is missing, changed or one too many', async (t) => {
-  const seed = seedFor('verify_store')
-  const random = new Random(seed)
-  const directory = await lived(t, seed)
-  assert.deepEqual(await compared(t, directory, () => {}), [], `VERIFY_STORE_SEED=${seed}`)
+  const random = new Random(SEED)
+  const directory = await lived(t, SEED)
+  assert.deepEqual(await compared(t, directory, () => {}), [], `SEED=${SEED}`)
 
   for (const [tag, expected] of KINDS) {
     const damages: Readonly<Record<string, (store: Store) => void>> = {
@@ -127,7 +126,7 @@ test('verify --store finds a row of any kind that is missing, changed or one too
       // One that no other leads to is read by nobody, and not all of its bytes say something of an item.
       if (how !== 'missing' && tag === TAG.node) continue
       const problems = await compared(t, directory, damage)
-      const context = `VERIFY_STORE_SEED=${seed}: row of kind ${tag}, ${how}: ${problems.join(' ')}`
+      const context = `SEED=${SEED}: row of kind ${tag}, ${how}: ${problems.join(' ')}`
       assert.ok(problems.length > 0, context)
       assert.match(problems.join('\n'), new RegExp(expected.source, 'm'), context)
     }

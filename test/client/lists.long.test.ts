@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type ListChange, type LiveList, type Recollect } from '../../src/client/index.ts'
 import { type Line, lineTo } from '../support/line.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -133,8 +133,7 @@ async function positionOf(server: RunningServer): Promise<number> {
 const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, clients: 5 }
 
 test('lists of random queries are right after random writes, cut lines and restarts, and were at every position', async (t) => {
-  const seed = seedFor('client lists')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const flags = ['--Api.UpsertOnPut', 'true']
   // So small that some lists are too large for a subscription.
   const limits = () => [
@@ -174,7 +173,7 @@ test('lists of random queries are right after random writes, cut lines and resta
   }
   for (const one of clients) if (one.isCut) await toggle(one)
 
-  const context = `CLIENT_LISTS_SEED=${seed}`
+  const context = `SEED=${SEED}`
   for (const { wanted, list } of followers) {
     let [left, right] = ['', '']
     await until(`${context}: ${JSON.stringify(wanted)}`, async () => {

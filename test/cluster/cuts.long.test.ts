@@ -5,7 +5,7 @@ import { healthOf, rolesOf, startCluster } from '../support/cluster.ts'
 import { type Loss, startNamespace, withoutNamespaces } from '../support/namespace.ts'
 import { type NatsServer, startNats, withoutNats } from '../support/nats.ts'
 import { startProxy } from '../support/proxy.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -45,7 +45,7 @@ async function natsWithCuts(t: TestContext): Promise<{ nats: readonly NatsServer
 }
 
 const LOSSES: readonly Loss[] = ['both', 'sent', 'answered']
-const random = new Random(seedFor('cluster cuts'))
+const random = new Random(SEED)
 const losses = (process.env.CLUSTER_LOSSES?.split(',') as Loss[] | undefined) ?? [random.pick(LOSSES)]
 
 for (const loss of losses) {

@@ -6,7 +6,7 @@ import { check, describe } from '../linearizability/checker.ts'
 import { planOf, work } from '../linearizability/clients.ts'
 import { startCluster } from '../support/cluster.ts'
 import { withoutNats } from '../support/nats.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { ClusterService, Failovers } from './cluster-service.ts'
 
 const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 20)
@@ -16,16 +16,15 @@ const AT_ONCE = 20
 test('three nodes answer as one client at a time would be answered by one, through failovers', {
   skip: withoutNats,
 }, async (t) => {
-  const seed = seedFor('cluster linearizability')
   const cluster = await startCluster(t, { data: { things: [] }, flags: ['--Api.ClientIdsOnPost', 'true'] })
   const answered = new Map<number | undefined, number>()
-  const failovers = new Failovers(cluster, new Random(seed))
-  const moments = new Random(seed)
+  const failovers = new Failovers(cluster, new Random(SEED))
+  const moments = new Random(SEED)
   for (let first = 0; first < HISTORIES; first += AT_ONCE) {
     const count = Math.min(AT_ONCE, HISTORIES - first)
     const plans = Array.from({ length: count }, (_, index) => {
       const history = first + index
-      const random = new Random(seed + history)
+      const random = new Random(SEED + history)
       const plan = planOf(random, { prefix: `${history}-`, pause: (own) => sleep(own.integer(10)) })
       const service = new ClusterService(failovers, new Random(random.integer(2 ** 32)), count)
       return () => work(service, random, plan)
@@ -39,8 +38,7 @@ test('three nodes answer as one client at a time would be answered by one, throu
     })
     for (const [index, { operations }] of histories.entries()) {
       const violation = check({ operations }, () => undefined, tagOf)
-      if (violation)
-        assert.fail(`CLUSTER_LINEARIZABILITY_SEED=${seed}, history ${first + index}: ${describe(violation)}`)
+      if (violation) assert.fail(`SEED=${SEED}, history ${first + index}: ${describe(violation)}`)
       for (const { answer } of operations) answered.set(answer?.status, (answered.get(answer?.status) ?? 0) + 1)
     }
     if (HISTORIES > 100) t.diagnostic(`${first + count} histories`)

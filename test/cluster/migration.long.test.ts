@@ -10,7 +10,7 @@ import { startCluster } from '../support/cluster.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
 import { startNats, withoutNats } from '../support/nats.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
@@ -21,7 +21,7 @@ const quietly = (): void => {}
 
 /** A journal on disk with writes of one event and of many, one of them too large for one record if asked for. */
 async function written(t: TestContext, writes: number, isLarge = false): Promise<string> {
-  const random = new Random(seedFor('moving'))
+  const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory, { segmentBytes: 20_000 })
   let position = 1

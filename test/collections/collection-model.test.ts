@@ -9,7 +9,7 @@ import { Store } from '../../src/store/store.ts'
 import { recordOf, sliceOf } from '../support/collections.ts'
 import { begun, created, deleted } from '../support/decider.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { EventMaker, IDS, type NaiveCollection, NaiveState } from './naive-collections.ts'
 
 const WRITES = Number(process.env.COLLECTION_WRITES ?? 25)
@@ -126,7 +126,7 @@ class World {
   constructor(seed: number, path: string, integers: number) {
     this.random = new Random(seed)
     this.path = path
-    this.context = `COLLECTION_SEED=${seed}`
+    this.context = `SEED=${seed}`
     this.maker = new EventMaker(this.random, this.state, { names: NAMES, integers })
     this.views = this.#open()
   }
@@ -208,9 +208,8 @@ async function worldOf(t: TestContext, seed: number, integers: number): Promise<
 }
 
 test('collections are what a naive model makes of the events, now and in every picture, through failures and restarts', async (t) => {
-  const seed = seedFor('collection')
   for (let run = 0; run < RUNS; run++) {
-    const world = await worldOf(t, seed + run, run % 2 === 0 ? 30 : 1200)
+    const world = await worldOf(t, SEED + run, run % 2 === 0 ? 30 : 1200)
     const { random, state, maker } = world
     for (let write = 0; write < WRITES; write++) {
       const before = state.copy()
@@ -231,8 +230,7 @@ test('collections are what a naive model makes of the events, now and in every p
 })
 
 test('a large write that a process leaves half done is completed by the next one', async (t) => {
-  const seed = seedFor('collection_half')
-  const world = await worldOf(t, seed, 1500)
+  const world = await worldOf(t, SEED, 1500)
   const { random, state, maker, path } = world
   await world.apply([recordOf(1, maker.write(1000))], new NaiveState())
   for (let half = 0; half < 3; half++) {
@@ -246,13 +244,13 @@ test('a large write that a process leaves half done is completed by the next one
     world.check()
     const views = new Views(Store.open(copy))
     await put(views, [write])
-    check(views, state, random, `COLLECTION_HALF_SEED=${seed}, ${half}`)
+    check(views, state, random, `SEED=${SEED}, ${half}`)
     await views.store.close()
   }
 })
 
 test('while the disk is full readers see what was before, and the write is put when there is room', async () => {
-  const random = new Random(seedFor('collection_full'))
+  const random = new Random(SEED)
   const state = new NaiveState()
   const maker = new EventMaker(random, state, { names: NAMES, integers: 30 })
   const views = Views.temporary()

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdList } from '../../src/collections/id-list.ts'
 import type { ItemId } from '../../src/events/event.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 test('a list of ids is what an array of them is, of whatever kind they are, also when they are replaced', () => {
-  const seed = seedFor('id_list')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const anyId = (): ItemId | undefined =>
     random.pick<() => ItemId | undefined>([
       () => random.integer(10),
@@ -31,7 +30,7 @@ test('a list of ids is what an array of them is, of whatever kind they are, also
       list.set(index, id)
       expected[index] = id
     }
-    assert.deepEqual([...list], expected, `ID_LIST_SEED=${seed}, ${length} ids`)
+    assert.deepEqual([...list], expected, `SEED=${SEED}, ${length} ids`)
     assert.equal(list.length, length)
     for (const index of [-1, length, length + 5000]) assert.equal(list.at(index), undefined)
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeyMap } from '../../src/collections/key-map.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 /** Some differ at their end, some at their beginning alone, some in one character. */
 function key(random: Random): string {
@@ -10,13 +10,12 @@ function key(random: Random): string {
 }
 
 test('it is a Map to whoever asks, with few keys and with very many', () => {
-  const seed = seedFor('key_map')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const map = new KeyMap<number>()
   const model = new Map<string, number>()
   for (let step = 0; step < 100_000; step++) {
     const one = key(random)
-    const context = `KEY_MAP_SEED=${seed}, step ${step}: ${one}`
+    const context = `SEED=${SEED}, step ${step}: ${one}`
     assert.equal(map.get(one), model.get(one), context)
     map.set(one, step)
     model.set(one, step)

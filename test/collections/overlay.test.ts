@@ -9,7 +9,7 @@ import { Document } from '../../src/json/document.ts'
 import { Views } from '../../src/projections/views.ts'
 import { project, recordOf, viewsOf } from '../support/collections.ts'
 import { begun, created, deleted } from '../support/decider.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 const ROUNDS = Number(process.env.OVERLAY_ROUNDS ?? 40)
 const COLLECTIONS = ['a', 'b']
@@ -56,9 +56,8 @@ function anyEvent(random: Random, whole: Views): DomainEvent {
 }
 
 test('the overlay above what is durable answers like one collection that has all events, settled at any moment', () => {
-  const seed = seedFor('overlay')
   for (let round = 0; round < ROUNDS; round++) {
-    const random = new Random(seed + round)
+    const random = new Random(SEED + round)
     const durable = Views.temporary()
     const whole = Views.temporary()
     const overlay = new Overlay(durable.any, 0)
@@ -84,7 +83,7 @@ test('the overlay above what is durable answers like one collection that has all
       }
       assert.equal(overlay.head, head)
       for (const name of COLLECTIONS) {
-        const context = `OVERLAY_SEED=${seed + round}, step ${step}, ${name}`
+        const context = `SEED=${SEED + round}, step ${step}, ${name}`
         assert.deepEqual(described(overlay.collection(name)), described(whole.any(name)), context)
         // Of the order nothing is known before it is durable.
         if (!waiting.some(({ events }) => events.some(({ collection }) => collection === name))) {

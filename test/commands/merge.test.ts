@@ -11,7 +11,7 @@ import { atOnce } from '../../src/runtime/time-slices.ts'
 import { project, recordOf, viewsOf } from '../support/collections.ts'
 import { accepted, begun, created, deleted, RULES, replaced } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll, type Random } from '../support/random.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
 type File = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
@@ -281,9 +281,7 @@ test('a schema is asked only for what the editor changed, and names the place in
 })
 
 test('an edit of what is current makes exactly the edited file', () => {
-  const seed = seedFor('take_in')
-  for (let round = 0; round < 500; round++) {
-    const random = new Random(seed + round)
+  forAll(150, (random) => {
     const views = Views.temporary()
     const acceptedNow = new Overlay(views.any, 0)
     for (let edit = 0; edit < 6; edit++) {
@@ -295,13 +293,12 @@ test('an edit of what is current makes exactly the edited file', () => {
       )
       const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
       if (events.length > 0) project(views, recordOf(views.position + 1, [...events]))
-      const context = `TAKE_IN_SEED=${seed + round}`
       const after = fileOf(views)
-      assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort(), context)
-      for (const [name, items] of file) assert.deepEqual(after.get(name), items, context)
-      assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0, context)
+      assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort())
+      for (const [name, items] of file) assert.deepEqual(after.get(name), items)
+      assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0)
     }
-  }
+  })
 })
 
 /** A list of items or a single object, mostly as before. */

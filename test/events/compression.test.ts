@@ -17,7 +17,7 @@ import { Corruption } from '../../src/runtime/errors.ts'
 import { all, created, draft, durableJournalContract } from '../contract/journal.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE, openJournal } from '../support/journal.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
 
@@ -148,8 +148,7 @@ test('a record that is longer than a member of 64 KiB is in one member, and is r
 })
 
 test('damage in any byte of a compressed segment is found, and named by position', async () => {
-  const seed = seedFor('compressed')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const disk = await written(150_000, 600)
   await compressAll(disk.files())
   const [, second] = await segmentsOf(disk.files())
@@ -165,7 +164,7 @@ test('damage in any byte of a compressed segment is found, and named by position
   for (let at = 11; at < bytes.length - 200; at += 1 + random.integer(120)) places.push(at)
   for (let at = bytes.length - 200; at < bytes.length; at++) places.push(at)
   for (const at of places) {
-    const context = `COMPRESSED_SEED=${seed}, byte ${at} of ${bytes.length}`
+    const context = `SEED=${SEED}, byte ${at} of ${bytes.length}`
     const damaged = disk.killed()
     const changed = Buffer.from(bytes)
     changed[at] = (changed[at] as number) ^ (1 << random.integer(8))
@@ -243,8 +242,7 @@ test('a compressed segment that is missing, cut off or another one is refused', 
 })
 
 test('a kill or a loss of power at any step of compressing loses nothing', async () => {
-  const seed = seedFor('compressing')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const disk = await written(150_000, 350)
   const expected = await eventsOf(disk)
   const calls = await (async () => {
@@ -256,7 +254,7 @@ test('a kill or a loss of power at any step of compressing loses nothing', async
   })()
   assert.ok(calls > 10)
   for (let step = 1; step <= calls; step++) {
-    const context = `COMPRESSING_SEED=${seed}, step ${step} of ${calls}`
+    const context = `SEED=${SEED}, step ${step} of ${calls}`
     const running = disk.killed()
     const [first] = await segmentsOf(running.files())
     const files = running.files((_operation, _path, call) => (call === step ? { type: 'stop' } : undefined))

@@ -6,7 +6,7 @@ import { checkUpTo, walk } from '../../src/events/walk.ts'
 import { Corruption } from '../../src/runtime/errors.ts'
 import { all, created, draft } from '../contract/journal.ts'
 import { openJournal } from '../support/journal.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const DIRECTORY = '/journal'
@@ -48,11 +48,10 @@ function flipped(disk: SimulatedDisk, path: string, at: number, random: Random):
 }
 
 test('a journal opened from a mark replays what lies behind it, and is otherwise as if it had been read from its beginning', async () => {
-  const seed = seedFor('mark')
-  const { disk, marks } = await marked(new Random(seed))
+  const { disk, marks } = await marked(new Random(SEED))
   const whole = await openJournal(disk.killed().files(), DIRECTORY, { segmentBytes: SEGMENT_BYTES })
   for (const mark of marks) {
-    const context = `MARK_SEED=${seed}, position ${mark.next.position}`
+    const context = `SEED=${SEED}, position ${mark.next.position}`
     const own = disk.killed()
     const { journal, replayed } = await openJournal(own.files(), DIRECTORY, {
       segmentBytes: SEGMENT_BYTES,
@@ -75,8 +74,7 @@ test('a journal opened from a mark replays what lies behind it, and is otherwise
 })
 
 test('damage behind a mark refuses the start from it as it does any other', async () => {
-  const seed = seedFor('mark_tail')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { disk, marks } = await marked(random)
   for (let run = 0; run < 100; run++) {
     const mark = random.pick(marks.slice(0, -3))
@@ -85,7 +83,7 @@ test('damage behind a mark refuses the start from it as it does any other', asyn
     const length = (disk.bytes(path) as Buffer).length
     if (length === size) continue
     const damaged = flipped(disk, path, size + random.integer(length - size), random)
-    const context = `MARK_TAIL_SEED=${seed}, run ${run}`
+    const context = `SEED=${SEED}, run ${run}`
     const places = await Promise.all(
       [undefined, mark].map((from) =>
         walk(damaged.files(), DIRECTORY, undefined, { from }).then(
@@ -99,8 +97,7 @@ test('damage behind a mark refuses the start from it as it does any other', asyn
 })
 
 test('a torn tail behind a mark is the same tail, cut at any byte', async () => {
-  const seed = seedFor('mark_torn')
-  const { disk, marks } = await marked(new Random(seed))
+  const { disk, marks } = await marked(new Random(SEED))
   const last = segmentName((marks.at(-1) as Mark).segments.at(-1)?.first as number)
   const path = `${DIRECTORY}/${last}`
   const bytes = disk.bytes(path) as Buffer
@@ -118,12 +115,12 @@ test('a torn tail behind a mark is the same tail, cut at any byte', async () => 
       walk(cut.files(), DIRECTORY, () => {}),
       walk(cut.files(), DIRECTORY, undefined, { from: mark }),
     ])
-    assert.deepEqual(other, one, `MARK_TORN_SEED=${seed}, cut at ${end}`)
+    assert.deepEqual(other, one, `SEED=${SEED}, cut at ${end}`)
   }
 })
 
 test('a mark of another journal, of a later end or of another past is not one of this journal', async () => {
-  const random = new Random(seedFor('mark_foreign'))
+  const random = new Random(SEED)
   const { disk, marks } = await marked(random)
   const mark = marks.at(-1) as Mark
   const { first, size } = mark.segments.at(-1) as Mark['segments'][number]
@@ -141,8 +138,7 @@ test('a mark of another journal, of a later end or of another past is not one of
 })
 
 test('damage before a mark is found when that is checked, wherever it is, and named as a walk names it', async () => {
-  const seed = seedFor('mark_before')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { disk, marks } = await marked(random)
   const mark = marks.at(-1) as Mark
   await checkUpTo(disk.files(), DIRECTORY, mark, noRest)
@@ -156,7 +152,7 @@ test('damage before a mark is found when that is checked, wherever it is, and na
       const place = /^.*?position \d+:/.exec(error.message)?.[0]
       assert.ok(
         walked instanceof Error ? walked.message.startsWith(place as string) : walked.torn,
-        `MARK_BEFORE_SEED=${seed}, run ${run}: ${error.message}`,
+        `SEED=${SEED}, run ${run}: ${error.message}`,
       )
       return true
     })
@@ -164,7 +160,7 @@ test('damage before a mark is found when that is checked, wherever it is, and na
 })
 
 test('a journal that is shorter than its mark is damaged, and the check of it ends', async () => {
-  const { disk, marks } = await marked(new Random(seedFor('mark_short')))
+  const { disk, marks } = await marked(new Random(SEED))
   const mark = marks.at(-1) as Mark
   const path = `${DIRECTORY}/${segmentName(mark.segments.at(-1)?.first as number)}`
   const shorter = disk.killed()

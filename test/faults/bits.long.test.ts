@@ -13,7 +13,7 @@ import { Corruption } from '../../src/runtime/errors.ts'
 import { created, draft } from '../contract/journal.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { openJournal } from '../support/journal.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { Load } from './load.ts'
@@ -118,15 +118,14 @@ function lineAt(lines: readonly Line[], at: number): Line {
 }
 
 test('any one bit of a journal flipped is found, whichever it is', async (t) => {
-  const seed = seedFor('bits')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { bytes, lines } = await written(RECORDS, random)
   let flips = 0
   for (const line of lines) {
     for (let at = line.offset; at < line.end; at++) {
       for (let bit = 0; bit < 8; bit++) {
         bytes[at] = (bytes[at] as number) ^ (1 << bit)
-        if (!isRefused(bytes, line)) assert.fail(`BITS_SEED=${seed}: bit ${bit} of byte ${at} was flipped unnoticed`)
+        if (!isRefused(bytes, line)) assert.fail(`SEED=${SEED}: bit ${bit} of byte ${at} was flipped unnoticed`)
         bytes[at] = (bytes[at] as number) ^ (1 << bit)
         flips++
       }
@@ -145,8 +144,7 @@ test('any one bit of a journal flipped is found, whichever it is', async (t) => 
 })
 
 test('zeroed sectors are refused, unless nothing that was written later is left: then they are a torn tail', async (t) => {
-  const seed = seedFor('sectors')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { bytes, lines } = await written(RECORDS, random)
   let refused = 0
   let torn = 0
@@ -159,7 +157,7 @@ test('zeroed sectors are refused, unless nothing that was written later is left:
       const { position } = line.expected
       const isLast = !lines.some(({ offset, flush }) => offset >= to && flush > position)
       const found = await walked(damaged)
-      const context = `SECTORS_SEED=${seed}, ${count} from ${from}: ${JSON.stringify(found)}`
+      const context = `SEED=${SEED}, ${count} from ${from}: ${JSON.stringify(found)}`
       if (isLast && line.offset > 0) {
         assert.ok('head' in found && found.head === position - 1, context)
         torn++
@@ -174,8 +172,7 @@ test('zeroed sectors are refused, unless nothing that was written later is left:
 })
 
 test('records doubled, dropped, swapped or moved are refused at the place', async (t) => {
-  const seed = seedFor('moved')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { bytes, lines } = await written(RECORDS, random)
   const texts = lines.map(({ offset, end }) => bytes.subarray(offset, end))
   let changes = 0
@@ -196,7 +193,7 @@ test('records doubled, dropped, swapped or moved are refused at the place', asyn
       const expected = place ? placeOf(place) : `offset ${bytes.length}, position ${RECORDS + 1}:`
       assert.ok(
         'refused' in found && found.refused.includes(expected),
-        `MOVED_SEED=${seed}: record ${index} ${what}: ${JSON.stringify(found)}`,
+        `SEED=${SEED}: record ${index} ${what}: ${JSON.stringify(found)}`,
       )
       changes++
     }
@@ -205,8 +202,7 @@ test('records doubled, dropped, swapped or moved are refused at the place', asyn
 })
 
 test('a damaged journal refuses the start of the program: place named, exit 1, not a byte of the directory changed', async (t) => {
-  const seed = seedFor('starts')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const whole = await temporaryDirectory(t)
   const server = await startServer(t, { directory: whole, data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
   const load = new Load(random, 'w')
@@ -230,7 +226,7 @@ test('a damaged journal refuses the start of the program: place named, exit 1, n
     await rm(join(directory, 'db.journal', 'store'), { recursive: true, force: true })
     const before = await picture(directory)
     const program = spawnServer(t, directory)
-    const context = `STARTS_SEED=${seed}, start ${start}, ${kind}`
+    const context = `SEED=${SEED}, start ${start}, ${kind}`
     assert.equal(await program.listening, undefined, context)
     assert.equal((await program.ended).code, 1, context)
     assert.ok(program.stderr().includes(placeOf(line, segment)), `${context}: ${program.stderr()}`)
@@ -289,7 +285,7 @@ function damage(
 
 test('a journal whose end was cut off cleanly is refused by what the data file knows, and opens when that is accepted', async (t) => {
   const server = await startServer(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
-  const load = new Load(new Random(seedFor('ends')), 'w')
+  const load = new Load(new Random(SEED), 'w')
   const working = load.run(server.url, 8)
   await load.reached(50)
   load.end()

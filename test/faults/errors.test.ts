@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { positioned } from '../../src/events/journal.ts'
 import { Corruption, JournalMismatch, Refusal } from '../../src/runtime/errors.ts'
 import { DATA_FILE, JOURNAL, openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 import { checkKept, newRun, work } from './workload.ts'
@@ -41,7 +41,6 @@ async function opened(disk: SimulatedDisk, fault: Faults) {
 }
 
 test('a sync of the journal that fails at any point ends the service: nothing is acknowledged after it, no file is synced twice', async () => {
-  const seed = seedFor('sync')
   let failedOnce = 0
   for (let nth = 1; nth <= SYNCS; nth++) {
     const disk = newDisk()
@@ -56,7 +55,7 @@ test('a sync of the journal that fails at any point ends the service: nothing is
       return { type: 'error', code: 'EIO' }
     })
     const run = newRun()
-    await work(engine, new Random(seed), 120, 3, run)
+    await work(engine, new Random(SEED), 120, 3, run)
     if (failedFile === undefined) continue
     failedOnce++
     assert.equal(failures.length, 1, 'the process is told to end')
@@ -66,9 +65,9 @@ test('a sync of the journal that fails at any point ends the service: nothing is
       code: 'Unavailable',
     })
     assert.equal(run.acknowledged.length, acknowledged)
-    assert.deepEqual(syncsAfter, [], `SYNC_SEED=${seed}: sync ${nth}`)
-    const after = await openTestEngine(disk.powerLost(new Random(seed + nth)).files())
-    await checkKept(after.engine, [run], `SYNC_SEED=${seed}: sync ${nth} failed`)
+    assert.deepEqual(syncsAfter, [], `SEED=${SEED}: sync ${nth}`)
+    const after = await openTestEngine(disk.powerLost(new Random(SEED + nth)).files())
+    await checkKept(after.engine, [run], `SEED=${SEED}: sync ${nth} failed`)
     await after.engine.close()
   }
   assert.ok(failedOnce > 20, `${failedOnce} syncs were reached`)
@@ -86,24 +85,22 @@ test('a write of the journal that fails otherwise than for space ends the servic
 })
 
 test('short writes, at any point and of any length, are completed', async () => {
-  const seed = seedFor('short')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const disk = newDisk()
   const { engine, failures } = await opened(disk, (operation) =>
     operation === 'write' && random.chance(0.7) ? { type: 'short', bytes: 1 + random.integer(200) } : undefined,
   )
   const run = newRun()
-  await work(engine, new Random(seed), 300, 4, run)
+  await work(engine, new Random(SEED), 300, 4, run)
   await engine.close()
   assert.deepEqual(failures, [])
   const after = await openTestEngine(disk.files())
-  await checkKept(after.engine, [run], `SHORT_SEED=${seed}`)
+  await checkKept(after.engine, [run], `SEED=${SEED}`)
   await after.engine.close()
 })
 
 test('without a descriptor for a new segment, writes are refused as Unavailable, and resume by themselves', async () => {
-  const seed = seedFor('descriptors')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   let refusedAt = 0
   // A segment takes several opens: its temporary file, its directory, itself.
   for (let nth = 1; nth <= 4; nth++) {
@@ -118,26 +115,25 @@ test('without a descriptor for a new segment, writes are refused as Unavailable,
       left = Number.POSITIVE_INFINITY
       const before = run.acknowledged.length
       await work(engine, random, 30, 4, run)
-      assert.ok(run.acknowledged.length > before, `DESCRIPTORS_SEED=${seed}: it resumed`)
+      assert.ok(run.acknowledged.length > before, `SEED=${SEED}: it resumed`)
       assert.equal(engine.journal.writable, true)
       left = nth - 1
       await work(engine, random, 60, 4, run)
       assert.ok((engine.views.find('a')?.items().next().value ?? undefined) !== undefined, 'reads go on')
     }
     refusedAt += run.refused.filter((code) => code === 'Unavailable').length
-    assert.deepEqual(failures, [], `DESCRIPTORS_SEED=${seed}, open ${nth}`)
+    assert.deepEqual(failures, [], `SEED=${SEED}, open ${nth}`)
     left = Number.POSITIVE_INFINITY
     await engine.close()
     const after = await openTestEngine(disk.files())
-    await checkKept(after.engine, [run], `DESCRIPTORS_SEED=${seed}, open ${nth}`)
+    await checkKept(after.engine, [run], `SEED=${SEED}, open ${nth}`)
     await after.engine.close()
   }
   assert.ok(refusedAt > 20, `${refusedAt} writes were refused`)
 })
 
 test('a full disk: writes are refused with DiskFull, reads go on, and with space again it resumes by itself', async () => {
-  const seed = seedFor('full')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const disk = newDisk()
   let full = false
   const { engine, failures } = await opened(disk, (operation, path) => {
@@ -166,7 +162,7 @@ test('a full disk: writes are refused with DiskFull, reads go on, and with space
   full = false
   await engine.close()
   const after = await openTestEngine(disk.files())
-  await checkKept(after.engine, [run], `FULL_SEED=${seed}`)
+  await checkKept(after.engine, [run], `SEED=${SEED}`)
   assert.equal(after.engine.journal.cut, undefined, 'no half record was left behind')
   await after.engine.close()
 })
@@ -187,8 +183,7 @@ test('a disk that only ever takes a part is a full one', async () => {
 })
 
 test('the power may fail after a part of a write was taken: the next start cuts it off, or finds it whole', async () => {
-  const first = seedFor('part')
-  for (let seed = first; seed < first + 100; seed++) {
+  for (let seed = SEED; seed < SEED + 100; seed++) {
     const random = new Random(seed)
     const disk = newDisk()
     let writes = 0
@@ -203,7 +198,7 @@ test('the power may fail after a part of a write was taken: the next start cuts 
     await Promise.race([work(engine, random, 60, 1, run), files.stopped])
     assert.ok(writes > 10, 'the part was taken')
     const after = await openTestEngine(disk.powerLost(random).files())
-    await checkKept(after.engine, [run], `PART_SEED=${seed}`)
+    await checkKept(after.engine, [run], `SEED=${seed}`)
     await after.engine.close()
   }
 })
@@ -240,9 +235,8 @@ test('a data file that cannot be written never stops the service, which says so 
 })
 
 test('on a disk that lies about syncs it opens, or refuses with what is missing; it never serves damage', async () => {
-  const first = seedFor('lie')
   const outcomes = { opened: 0, refused: 0 }
-  for (let seed = first; seed < first + 150; seed++) {
+  for (let seed = SEED; seed < SEED + 150; seed++) {
     const random = new Random(seed)
     const disk = newDisk()
     const liesFrom = 20 + random.integer(100)
@@ -258,13 +252,13 @@ test('on a disk that lies about syncs it opens, or refuses with what is missing;
       for await (const recorded of after.engine.journal.read(1)) {
         for (const [at, event] of positioned(recorded)) {
           const told = run.acknowledged.find(({ position }) => position === at)
-          if (told && recorded.actor === 'client') assert.deepEqual(event, told.event, `LIE_SEED=${seed}`)
+          if (told && recorded.actor === 'client') assert.deepEqual(event, told.event, `SEED=${seed}`)
         }
       }
       await after.engine.close()
     } catch (error) {
       const isRefused = error instanceof JournalMismatch || error instanceof Corruption || error instanceof Refusal
-      assert.ok(isRefused, `LIE_SEED=${seed}: ${error}`)
+      assert.ok(isRefused, `SEED=${seed}: ${error}`)
       outcomes.refused++
     }
   }
@@ -272,8 +266,7 @@ test('on a disk that lies about syncs it opens, or refuses with what is missing;
 })
 
 test('the clock set back or forward by years, or stepping under load: positions are strict and times never go back', async () => {
-  const seed = seedFor('clock')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   let now = Date.parse('2026-11-20T12:00:00.000Z')
   const disk = newDisk()
   const { engine } = await openTestEngine(disk.files(), {}, () => {
@@ -287,11 +280,11 @@ test('the clock set back or forward by years, or stepping under load: positions 
   }
   let last = ''
   for await (const { time } of engine.journal.read(1)) {
-    assert.ok(time >= last, `CLOCK_SEED=${seed}: ${time} after ${last}`)
+    assert.ok(time >= last, `SEED=${SEED}: ${time} after ${last}`)
     last = time
   }
   await engine.close()
   const after = await openTestEngine(disk.files())
-  await checkKept(after.engine, [run], `CLOCK_SEED=${seed}`)
+  await checkKept(after.engine, [run], `SEED=${SEED}`)
   await after.engine.close()
 })

@@ -3,7 +3,7 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Scope } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { fill, mountSmallDisk } from '../support/small-disk.ts'
 import { until } from '../support/until.ts'
@@ -33,7 +33,7 @@ test('on a full disk reads go on, writes are 507, nothing is damaged, and with s
 })
 
 async function fillAndFree(t: Scope & { diagnostic(message: string): void }, directory: string): Promise<void> {
-  const random = new Random(seedFor('disk'))
+  const random = new Random(SEED)
   const filler = join(directory, 'filler')
   const history = new History()
   let server = await startServer(t, { directory, flags: FLAGS, data: { a: [], b: [], c: [] } })

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JsonObject } from '../../src/json/value.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { History } from './history.ts'
@@ -22,7 +22,7 @@ const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const FLAGS = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '300000', '--Journal.Compress', '0']
 
 test('killed at any moment under load: nothing acknowledged is lost or changed, nothing is invented', async (t) => {
-  const random = new Random(seedFor('kills'))
+  const random = new Random(SEED)
   let acknowledged = 0
   let unanswered = 0
   let starting = 0
@@ -67,7 +67,7 @@ async function killWhileStarting(t: TestContext, directory: string, afterMs: num
 }
 
 test('SIGTERM under load: what was accepted is answered and kept, what is not answered did not happen, exit 0', async (t) => {
-  const random = new Random(seedFor('terminations'))
+  const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const history = new History()
   let acknowledged = 0

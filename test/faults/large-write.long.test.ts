@@ -6,7 +6,7 @@ import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import type { FileEngine } from '../../src/server/file-host.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
@@ -120,8 +120,7 @@ test('a write of very many events is seen at once, by whatever way one looks', a
 })
 
 test('stopped at any moment of such writes, all of one is there or nothing, and an edit is taken in once', async () => {
-  const seed = seedFor('large_write')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const run = async (disk: SimulatedDisk, stop: number): Promise<number> => {
     const files = disk.files((_operation, _path, call) => (call === stop ? { type: 'stop' } : undefined))
     const finished = (async () => {
@@ -146,7 +145,7 @@ test('stopped at any moment of such writes, all of one is there or nothing, and 
     await run(disk, stop)
     const left = random.chance(0.5) ? disk.killed() : disk.powerLost(random)
     const { engine } = await openTestEngine(left.files())
-    const context = `LARGE_WRITE_SEED=${seed}, round ${round}, stopped at call ${stop} of ${calls}`
+    const context = `SEED=${SEED}, round ${round}, stopped at call ${stop} of ${calls}`
     const generation = generationOf(engine, context)
     const writes = (engine.journal.head - 1) / ITEMS
     assert.equal(generation, [0, 1, 0][writes - 1], `${context}: ${engine.journal.head}`)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Settings } from '../../src/settings/settings.ts'
 import { directoryUntilExit } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { type Fault, type Operation, SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 import { checkKept, newRun, type Run, work } from './workload.ts'
@@ -60,16 +60,15 @@ function newDisk(): SimulatedDisk {
 }
 
 test('stopped at any system call, it recovers to a prefix that holds every acknowledgement', async () => {
-  const seed = seedFor('stops')
   const operations = Number(process.env.STOPS_OPERATIONS ?? 15)
-  const { calls, done } = await runUntil(newDisk(), seed, operations, () => undefined)
+  const { calls, done } = await runUntil(newDisk(), SEED, operations, () => undefined)
   assert.ok(done && calls > 50, `${calls} calls`)
   for (let stop = 1; stop <= calls; stop++) {
     const disk = newDisk()
     const store = directoryUntilExit()
     const { run } = await runUntil(
       disk,
-      seed,
+      SEED,
       operations,
       (_operation, _path, call) => (call === stop ? { type: 'stop' } : undefined),
       { store: store.path },
@@ -77,31 +76,29 @@ test('stopped at any system call, it recovers to a prefix that holds every ackno
     // Half of the starts go on from the store.
     const left = stop % 2 === 0 ? storeLeftIn(store.path) : directoryUntilExit()
     await store.remove()
-    await checkAfter(disk.killed(), run, `STOPS_SEED=${seed}, stopped at call ${stop}`, { store: left.path })
+    await checkAfter(disk.killed(), run, `SEED=${SEED}, stopped at call ${stop}`, { store: left.path })
     await left.remove()
   }
 })
 
 test('after a power loss every acknowledged write is there, whatever unsynced sectors and entries survived', async () => {
-  const first = seedFor('power')
   const seeds = Number(process.env.POWER_SEEDS ?? 25)
-  for (let seed = first; seed < first + seeds; seed++) {
+  for (let seed = SEED; seed < SEED + seeds; seed++) {
     const random = new Random(seed)
     const stop = 5 + random.integer(250)
     const disk = newDisk()
     const { run } = await runUntil(disk, seed, 60, (_operation, _path, call) =>
       call === stop ? { type: 'stop' } : undefined,
     )
-    await checkAfter(disk.powerLost(random), run, `POWER_SEED=${seed}`)
+    await checkAfter(disk.powerLost(random), run, `SEED=${seed}`)
   }
 })
 
 test('a seed of a power loss replays to the same bytes', async () => {
-  const seed = seedFor('replayed_power')
   const lose = async (): Promise<(Buffer | undefined)[]> => {
     const disk = newDisk()
-    await runUntil(disk, seed, 60, (_operation, _path, call) => (call === 90 ? { type: 'stop' } : undefined))
-    const left = disk.powerLost(new Random(seed))
+    await runUntil(disk, SEED, 60, (_operation, _path, call) => (call === 90 ? { type: 'stop' } : undefined))
+    const left = disk.powerLost(new Random(SEED))
     return left.list('/data/db.journal').map((name) => left.bytes(`/data/db.journal/${name}`))
   }
   const once = await lose()
@@ -111,8 +108,7 @@ test('a seed of a power loss replays to the same bytes', async () => {
 
 test('power can fail again and again, also while it recovers', async () => {
   const rounds = Number(process.env.POWER_ROUNDS ?? 10)
-  const seed = seedFor('again')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   for (let round = 0; round < rounds; round++) {
     let disk = newDisk()
     let store = directoryUntilExit()
@@ -134,7 +130,7 @@ test('power can fail again and again, also while it recovers', async () => {
       store = left
     }
     const { engine } = await openTestEngine(disk.files(), { store: store.path })
-    await checkKept(engine, runs, `AGAIN_SEED=${seed}, round ${round}`)
+    await checkKept(engine, runs, `SEED=${SEED}, round ${round}`)
     await engine.close()
     await store.remove()
   }

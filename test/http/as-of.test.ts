@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { after, describe, test } from 'node:test'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 interface Recorded {
@@ -54,8 +54,7 @@ function comparable({ status, body, tag, total }: Recorded) {
 
 describe('asOf', async () => {
   test('equals, byte for byte, what a GET answered at that position, also after a restart', async (t) => {
-    const seed = seedFor('as_of')
-    const random = new Random(seed)
+    const random = new Random(SEED)
     const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '8192']
     let server = await startServer(t, { data: { a: [{ id: 0, n: 0 }], b: [] }, flags })
     const recorded: Recorded[] = []
@@ -79,7 +78,7 @@ describe('asOf', async () => {
     }
     const check = async (): Promise<void> => {
       for (const before of recorded) {
-        const context = `AS_OF_SEED=${seed}, ${before.path} at ${before.at}`
+        const context = `SEED=${SEED}, ${before.path} at ${before.at}`
         const now = await look(server, asOf(before.path, before.at))
         assert.deepEqual(comparable(now), comparable(before), context)
         assert.equal(now.at, before.at, context)

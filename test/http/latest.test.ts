@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { type Reply, send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
@@ -78,7 +78,7 @@ test('a late reading changes nothing, and a correction of the latest one is foll
 
 test('a batch of 1,000 readings makes one event for each sensor beside its own', async (t) => {
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
-  const random = new Random(seedFor('latest'))
+  const random = new Random(SEED)
   const readings = Array.from({ length: 1000 }, (_, n) => reading(`m${random.integer(200)}`, random.integer(60), n))
   const reply = await write(url, 'POST', '/api/sensordatas', readings, { 'X-Request-Id': 'batch' })
   assert.deepEqual([reply.status, reply.json<{ ids: number[] }>().ids.length], [201, 1000])
@@ -112,7 +112,7 @@ test('a hand edit keeps the latest items, unless it says itself what they are; r
 })
 
 test('random readings, late and corrected, leave what a naive model says is the latest', async (t) => {
-  const random = new Random(seedFor('latest'))
+  const random = new Random(SEED)
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
   const sensors = new Map<string, Item>()
   const readings = new Map<number, Item>()
@@ -127,7 +127,7 @@ test('random readings, late and corrected, leave what a naive model says is the 
     readings.set(id, item)
   }
   for (let step = 0; step < 60; step++) {
-    const context = `step ${step}, seed ${random.seed}`
+    const context = `step ${step}, SEED=${SEED}`
     // A new reading, or a late one.
     const any = (): Item =>
       reading(random.pick(['a', 'b', 'c']), random.chance(0.5) ? minute++ % 60 : random.integer(60), step)

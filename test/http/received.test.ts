@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { send } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
@@ -13,7 +13,7 @@ test('items are filtered, sorted and selected by the time at which the journal r
     flags: ['--Api.UpsertOnPut', 'true'],
     now: () => new Date(nowMs),
   })
-  const random = new Random(seedFor('received'))
+  const random = new Random(SEED)
   const model = new Map<number, { item: Item; received: number }>()
   const past: { position: string; model: [number, { item: Item; received: number }][]; nowMs: number }[] = []
   const get = async (search: string) => {
@@ -44,7 +44,7 @@ test('items are filtered, sorted and selected by the time at which the journal r
     const then = random.chance(0.5) ? random.pick(past) : undefined
     const of = then?.model ?? [...model]
     const at = then ? `&asOf=${then.position}` : ''
-    const context = `ask ${ask}${at}, seed ${random.seed}`
+    const context = `ask ${ask}${at}, SEED=${SEED}`
     const all = of.map(([, one]) => one)
     const minutes = random.integer(60)
     const since = (then ? then.nowMs : nowMs) - minutes * 60_000

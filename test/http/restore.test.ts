@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 interface Restored {
@@ -62,8 +62,7 @@ describe('POST /admin/restore', async () => {
   const server = await startServer({ after }, { data: DATA })
 
   test('to a position, everything is as asOf says it was; restoring that brings everything back', async (t) => {
-    const seed = seedFor('restore')
-    const random = new Random(seed)
+    const random = new Random(SEED)
     const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
     for (let round = 0; round < ROUNDS; round++) {
       await change(server, random, 25)
@@ -72,7 +71,7 @@ describe('POST /admin/restore', async () => {
       const dry = await restore(server, { to, dryRun: true })
       assert.equal(await head(server), before, 'a dry run writes nothing')
       const done = await restore(server, { to })
-      const context = `RESTORE_SEED=${seed}, round ${round}, to ${to}`
+      const context = `SEED=${SEED}, round ${round}, to ${to}`
       assert.deepEqual(await stateOf(server), await stateOf(server, to), context)
       assert.deepEqual(done.changes, dry.changes, context)
       assert.equal(done.position, before + done.events, context)

@@ -4,20 +4,18 @@ import { indented } from '../../src/json/indented.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { anyValue } from '../support/json.ts'
 import { longObjects } from '../support/long-json.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll } from '../support/random.ts'
 
 const TEXTS = ['', 'a', '"', '\\', '\\"', '\\\\', '{', '}', '[]', ',', ':', '\n', '\u2028', 'ä€😀', '{"a":[1,{}]}']
 
 const whole = (value: JsonValue): string => [...indented(JSON.stringify(value), '    ')].join('')
 
 test('indented text is what JSON.stringify would write, behind a margin', () => {
-  const seed = seedFor('indented')
-  const random = new Random(seed)
-  for (let round = 0; round < 5000; round++) {
+  forAll(5000, (random) => {
     const value = anyValue(random, TEXTS, 5)
     const expected = JSON.stringify(value, null, 2).replaceAll('\n', '\n    ')
-    assert.equal(whole(value), expected, `INDENTED_SEED=${seed}, round ${round}`)
-  }
+    assert.equal(whole(value), expected)
+  })
 })
 
 test('indented text comes in short pieces, however long it is', () => {

@@ -6,9 +6,7 @@ import { type KeyPart, partEnd, readPart } from '../../src/json/order-key-parts.
 import type { JsonValue } from '../../src/json/value.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
 import { ORDER } from '../query/order.ts'
-import { Random, seedFor } from '../support/random.ts'
-
-const random = new Random(seedFor('order keys'))
+import { forAll, type Random } from '../support/random.ts'
 
 const SCALARS: readonly JsonValue[] = [
   ...ORDER.flat().filter((value) => typeof value !== 'object' || value === null),
@@ -23,20 +21,20 @@ const SCALARS: readonly JsonValue[] = [
   ],
 ]
 
-function value(depth = 0): JsonValue {
+function value(random: Random, depth = 0): JsonValue {
   const kind = random.integer(depth > 3 ? 1 : 4)
   if (kind < 2) return random.chance(0.2) ? (random.integer(2000) - 1000) / 8 : random.pick(SCALARS)
   const length = random.integer(4)
-  if (kind === 2) return Array.from({ length }, () => value(depth + 1))
+  if (kind === 2) return Array.from({ length }, () => value(random, depth + 1))
   const names = Array.from({ length }, () => random.pick(['', 'a', 'b', 'ab', '\u0000', 'é', '2026-01-01', '7']))
-  return Object.fromEntries(names.map((name) => [name, value(depth + 1)]))
+  return Object.fromEntries(names.map((name) => [name, value(random, depth + 1)]))
 }
 
 const keyOf = (one: JsonValue, most?: number) => atOnce(orderKey(one, most))
 
 test('order keys compare as the values do', () => {
-  for (let round = 0; round < 20_000; round++) {
-    const [a, b] = [value(), value()]
+  forAll(20_000, (random) => {
+    const [a, b] = [value(random), value(random)]
     const [left, right] = [keyOf(a), keyOf(b)]
     const order = Math.sign(compareRanked(ranked(a), ranked(b))) + 0
     const what = `${JSON.stringify(a)} and ${JSON.stringify(b)}`
@@ -47,7 +45,7 @@ test('order keys compare as the values do', () => {
     // Cut behind the length of another key it still compares with that one.
     const cut = keyOf(a, right.length)
     assert.equal(cut === right ? 0 : cut < right ? -1 : 1, order, `cut: ${what}`)
-  }
+  })
 })
 
 test('an object of many names has the key of the same names in another order', () => {
@@ -59,22 +57,21 @@ test('an object of many names has the key of the same names in another order', (
 })
 
 test('an order key takes at most three times as many bytes as the JSON', () => {
-  for (let round = 0; round < 2000; round++) {
-    const one = [value(), value()]
+  forAll(2000, (random) => {
+    const one = [value(random), value(random)]
     const bytes = Buffer.byteLength(JSON.stringify(one))
     assert.ok(keyOf(one).length <= bytes * 3, JSON.stringify(one))
-  }
+  })
 })
 
 test('a key of a scalar is read back from among other bytes, an instant as its milliseconds and their fraction', () => {
-  for (let round = 0; round < 2000; round++) {
-    const scalar = round < SCALARS.length ? (SCALARS[round] as JsonValue) : value(4)
+  const check = (scalar: JsonValue) => {
     const bytes = Buffer.from(`x${atOnce(orderKey(scalar))}\x03\xc1`, 'latin1')
     const part: KeyPart = { end: 0, rank: 0, value: null }
     const isRead = readPart(bytes, 1, part)
     assert.equal(isRead, typeof scalar !== 'object' || scalar === null, JSON.stringify(scalar))
     assert.equal(partEnd(bytes, 1), isRead ? bytes.length - 2 : -1)
-    if (!isRead) continue
+    if (!isRead) return
     const expected = ranked(scalar)
     assert.equal(part.end, bytes.length - 2)
     assert.equal(part.rank, expected.rank + 1)
@@ -82,4 +79,6 @@ test('a key of a scalar is read back from among other bytes, an instant as its m
     const wanted = rank === 3 ? expected.value.ms + expected.value.micros / 1000 : scalar === 0 ? 0 : scalar
     assert.ok(Object.is(part.value, wanted), String(scalar))
   }
+  SCALARS.forEach(check)
+  forAll(2000, (random) => check(value(random, 4)))
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseText } from '../../src/json/parse-text.ts'
 import { isArray, type JsonValue, put } from '../../src/json/value.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll, type Random } from '../support/random.ts'
 
 /** Few, so that objects are alike. */
 const NAMES = ['', 'a', 'b', '\\', '"', '\n', '1', '0', 'a\\', 'a"', 'é', '\u2028', '__proto__', '\ud800', ':', '\\":']
@@ -49,13 +49,12 @@ test('a name that is written with an escape is never taken for another one', () 
 })
 
 test('any text is parsed to the value that it was written of, with the members in their order', () => {
-  const random = new Random(seedFor('parse text'))
-  for (let times = 0; times < 5000; times++) {
+  forAll(5000, (random) => {
     const { value, text } = written(random, 4)
     const found = parseText(text)
     assert.deepEqual(found, value, text)
     assert.equal(JSON.stringify(found), JSON.stringify(value), text)
-  }
+  })
 })
 
 test('deep nesting and long texts are parsed, whatever names stand around them', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { endOfString, quoted } from '../../src/json/quoted.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll } from '../support/random.ts'
 
 test('a text is quoted as JSON quotes it, whatever characters it has', () => {
   const texts = ['', 'readings', 'a "quote"', 'back\\slash', 'zo\u00eb', '\ud83d', '\u2028', "it's [plain] ~{}"]
@@ -10,11 +10,10 @@ test('a text is quoted as JSON quotes it, whatever characters it has', () => {
 })
 
 test('a string ends at the first quote that is not escaped', () => {
-  const random = new Random(seedFor('end_of_string'))
-  for (let times = 0; times < 2000; times++) {
+  forAll(2000, (random) => {
     const text = Array.from({ length: random.integer(20) }, () => random.pick(['"', '\\', 'a', '\n'])).join('')
     const json = `["a",${JSON.stringify(text)},"b"]`
     assert.equal(endOfString(json, 5), 4 + JSON.stringify(text).length, json)
     assert.equal(endOfString(json.slice(0, 4 + JSON.stringify(text).length), 5), -1, json)
-  }
+  })
 })

@@ -2,12 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contains, containsFolded, fold } from '../../src/json/text-search.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
-import { Random, seedFor } from '../support/random.ts'
-
-const random = new Random(seedFor('text search'))
+import { forAll, type Random } from '../support/random.ts'
 
 /** Of few letters, so that much of it repeats. */
-function text(length: number, letters: readonly string[]): string {
+function text(random: Random, length: number, letters: readonly string[]): string {
   const words = Array.from({ length: 8 }, () => Array.from({ length: random.integer(60) }, () => random.pick(letters)))
   const pieces: string[] = [random.pick(letters)]
   for (let made = 1; made < length; made += pieces.at(-1)?.length ?? 0) pieces.push(random.pick(words).join('') || 'a')
@@ -17,34 +15,34 @@ function text(length: number, letters: readonly string[]): string {
 const isIn = (whole: string, wanted: string) => atOnce(contains(whole, wanted))
 
 test('a long text contains what it contains, wherever that begins', () => {
-  for (let round = 0; round < 60; round++) {
+  forAll(60, (random) => {
     const letters = random.pick([
       ['a', 'b'],
       ['a', 'a', 'a', 'b'],
       ['a', 'ä', '\u{1f600}'],
     ])
-    const whole = text(70_000 + random.integer(130_000), letters)
+    const whole = text(random, 70_000 + random.integer(130_000), letters)
     const from = random.integer(whole.length)
     const wanted = whole.slice(from, from + random.pick([1, 20, 500, 8000]))
     assert.ok(isIn(whole, wanted), `${wanted.length} from ${from}`)
     const changed = `${wanted.slice(0, -1)}${random.pick(letters)}`
     assert.equal(isIn(whole, changed), whole.includes(changed))
-    const other = text(random.pick([2, 15, 40]), letters)
+    const other = text(random, random.pick([2, 15, 40]), letters)
     assert.equal(isIn(whole, other), whole.includes(other))
-  }
+  })
   assert.ok(isIn('', ''))
   assert.ok(!isIn('abc', 'abcd'))
 })
 
 test('a long text is searched without regard to case as a short one is, also where its pieces meet', () => {
   const letters = ['a', 'A', 'σ', 'ς', 'Σ', 'ß', 'İ', '\u{10400}', '\u{10428}', '\ud83d', 'K']
-  for (let round = 0; round < 40; round++) {
-    const whole = text(random.pick([100, 65_535, 65_536, 65_537, 140_000]), letters)
+  forAll(40, (random) => {
+    const whole = text(random, random.pick([100, 65_535, 65_536, 65_537, 140_000]), letters)
     const folded = fold(whole)
     const from = random.pick([0, 65_530, folded.length - 20, random.integer(folded.length)])
     const there = folded.slice(from, from + 1 + random.integer(30))
-    const other = fold(text(1 + random.integer(8), letters))
+    const other = fold(text(random, 1 + random.integer(8), letters))
     assert.equal(atOnce(containsFolded(whole, [other, there])), folded.includes(other) || folded.includes(there))
     assert.equal(atOnce(containsFolded(whole, [other])), folded.includes(other))
-  }
+  })
 })

@@ -5,29 +5,27 @@ import { equalSteps, stringifySteps } from '../../src/json/value-steps.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
 import { anyObject, anyValue } from '../support/json.ts'
 import { longObjects } from '../support/long-json.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll, Random, SEED } from '../support/random.ts'
 
 const TEXTS = ['', 'a', '1', '"', '\\', 'ü€😀', '\ud800', '\n', 'x'.repeat(600)]
 
 test('any value has the text in steps that JSON.stringify makes', () => {
-  const random = new Random(seedFor('stringify steps'))
-  for (let times = 0; times < 5000; times++) {
+  forAll(5000, (random) => {
     const value = anyValue(random, TEXTS, 5)
     assert.equal(atOnce(stringifySteps(value, 1 + random.integer(8))), JSON.stringify(value))
-  }
+  })
 })
 
 test('any two values are equal in steps when they are equal', () => {
-  const random = new Random(seedFor('equal steps'))
   const counts = { equal: 0, different: 0 }
-  for (let times = 0; times < 5000; times++) {
+  forAll(5000, (random) => {
     const value = anyObject(random, TEXTS, 4)
     const other = random.chance(0.5) ? shuffled(value, random) : anyObject(random, TEXTS, 4)
     const changed = random.chance(0.3) ? { ...(other as object), m: 1 } : other
     const expected = equal(value, changed)
     assert.equal(atOnce(equalSteps(value, changed, 1 + random.integer(8))), expected)
     counts[expected ? 'equal' : 'different']++
-  }
+  })
   assert.ok(counts.equal > 500 && counts.different > 500, JSON.stringify(counts))
 })
 
@@ -68,7 +66,7 @@ test('a text that is slow to write is not written in one step', () => {
 })
 
 test('a long text of any surrogates is written as JSON.stringify does it', () => {
-  const random = new Random(seedFor('surrogates'))
+  const random = new Random(SEED)
   for (let times = 0; times < 20; times++) {
     const parts = Array.from({ length: 150_000 }, () => random.pick(['\ud83d', '\ude00', '😀', 'a']))
     const text = parts.join('')

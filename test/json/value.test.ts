@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compareText, equal, isWellFormed } from '../../src/json/value.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll } from '../support/random.ts'
 
 test('text is compared by code point, not by UTF-16 unit', () => {
   assert.ok(compareText('\u{1F600}', '\uFF5E') > 0)
@@ -15,10 +15,9 @@ test('text is compared by code point, not by UTF-16 unit', () => {
 })
 
 test('the order of any texts is the order of their code points', () => {
-  const random = new Random(seedFor('compare text'))
   const alphabet = ['a', 'b', '\u{7f}', 'ß', '\u{d7ff}', '\u{e000}', '\u{ff5e}', '\u{ffff}', '\u{10000}', '\u{10ffff}']
-  const text = (): string => Array.from({ length: random.integer(5) }, () => random.pick(alphabet)).join('')
-  for (let round = 0; round < 5000; round++) {
+  forAll(5000, (random) => {
+    const text = (): string => Array.from({ length: random.integer(5) }, () => random.pick(alphabet)).join('')
     const [a, b] = [text(), text()]
     const [left, right] = [a, b].map((each) => Array.from(each, (point) => point.codePointAt(0) ?? 0)) as [
       number[],
@@ -32,7 +31,7 @@ test('the order of any texts is the order of their code points', () => {
           ? 1
           : (left[differing] ?? 0) - right[differing]
     assert.equal(Math.sign(compareText(a, b)), Math.sign(expected), `${JSON.stringify(a)} and ${JSON.stringify(b)}`)
-  }
+  })
 })
 
 test('JSON is equal whatever the order of its members, and never across types', () => {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser'
 import { chunksOf, whereMalformed } from '../../src/json/where-malformed.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll, type Random } from '../support/random.ts'
 
 const TEXTS = [
   '{"a":[1,{"b":"c"}],"":-1.5e+7}',
@@ -83,9 +83,8 @@ function isJson(text: string): boolean {
 }
 
 test('the first syntax error is found where jsonc-parser finds it, in whatever parts the text comes', () => {
-  const random = new Random(seedFor('where_malformed'))
   let refused = 0
-  for (let times = 0; times < 20_000; times++) {
+  forAll(20_000, (random) => {
     const text = damaged(random)
     const parts = text.match(/.{1,2}/gs) ?? []
     const context = JSON.stringify(text)
@@ -93,14 +92,14 @@ test('the first syntax error is found where jsonc-parser finds it, in whatever p
     assert.equal(atOnce(whereMalformed(parts)), found, context)
     assert.equal(found === undefined, isJson(text), context)
     const expected = expectedOf(text)
-    if (found === undefined || !expected) continue
+    if (found === undefined || !expected) return
     refused++
     const [, place, error = ''] = /^(line \d+, column \d+): (.*)$/.exec(found) ?? []
     assert.equal(place, expected.place, context)
     // Of several errors at one string, and of a comma that stands for the first member, jsonc-parser tells another one.
     const isAnother = text.charAt(expected.at) === '"' || text.charAt(expected.at) === ','
     if (!isAnother) assert.match(error, WORDS[expected.error] ?? /^$/, `${context} ${expected.error}`)
-  }
+  })
   assert.ok(refused > 5000, `${refused} refused`)
 })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { tagOf } from '../../src/json/tag.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { check, describe, type Violation } from './checker.ts'
 import { planOf, work } from './clients.ts'
 import { faultyDoors, type Mistake } from './faulty-doors.ts'
@@ -9,7 +9,6 @@ import { ServerService } from './server-service.ts'
 import { type DoorsOf, SimulatedService, turns } from './simulated-service.ts'
 
 const HISTORIES = Number(process.env.LINEARIZABILITY_HISTORIES ?? 50)
-const SEED = seedFor('linearizability')
 
 interface Checked {
   readonly violation: Violation | undefined
@@ -35,7 +34,7 @@ test('the engine answers as one client at a time would be answered, through full
   let lives = 0
   for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
     const checked = await checkSimulated(seed)
-    if (checked.violation) assert.fail(`LINEARIZABILITY_SEED=${seed}: ${describe(checked.violation)}`)
+    if (checked.violation) assert.fail(`SEED=${seed}: ${describe(checked.violation)}`)
     for (const status of checked.statuses) counts.set(status, (counts.get(status) ?? 0) + 1)
     lives += checked.lives
   }
@@ -51,7 +50,7 @@ test('the server answers over HTTP as one client at a time would be answered, th
     service.killAfter(5 + random.integer(plan.operations - 5))
     const history = await work(service, random, plan)
     const violation = check(history, () => undefined, tagOf)
-    if (violation) assert.fail(`LINEARIZABILITY_SEED=${seed}: ${describe(violation)}`)
+    if (violation) assert.fail(`SEED=${seed}: ${describe(violation)}`)
     for (const { answer } of history.operations) {
       if (answer) answered.set(answer.status, (answered.get(answer.status) ?? 0) + 1)
     }
@@ -87,13 +86,13 @@ for (const [mistake, sentence] of Object.entries(MISTAKES) as [Mistake, string][
       t.diagnostic(`by history ${seed - SEED + 1}`)
       return
     }
-    assert.fail(`LINEARIZABILITY_SEED=${SEED}: not found in ${ENOUGH} histories`)
+    assert.fail(`SEED=${SEED}: not found in ${ENOUGH} histories`)
   })
 }
 
 test('the service that these mistakes were built into is not found out without them', async () => {
   for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
     const { violation } = await checkSimulated(seed, faultyDoors('none'), false)
-    if (violation) assert.fail(`LINEARIZABILITY_SEED=${seed}: ${describe(violation)}`)
+    if (violation) assert.fail(`SEED=${seed}: ${describe(violation)}`)
   }
 })

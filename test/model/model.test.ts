@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { temporaryDirectory } from '../support/directory.ts'
+import { SEED } from '../support/random.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import {
   type Event,
@@ -19,7 +19,6 @@ import {
 } from './model.ts'
 import { type BodyPlan, EDGE, NAMES, NOWHERE, type Pause, type Plan, pause, plan, type Tagged } from './plans.ts'
 
-const SEED = Number(process.env.MODEL_SEED ?? randomInt(2 ** 31))
 const REQUESTS = Number(process.env.MODEL_REQUESTS ?? 300)
 const REQUESTS_BETWEEN_PAUSES = 250
 const BODY_BYTES = 65_536
@@ -44,7 +43,7 @@ const FIRST: Readonly<Record<string, readonly JsonRecord[]>> = {
 }
 
 test('the server answers as the model does, to every request and after every restart', async (t) => {
-  t.diagnostic(`MODEL_SEED=${SEED} MODEL_REQUESTS=${REQUESTS}`)
+  t.diagnostic(`SEED=${SEED} MODEL_REQUESTS=${REQUESTS}`)
   await new Run(t).all()
 })
 
@@ -271,7 +270,7 @@ class Run {
     const related = this.#past.filter((sent) => collection !== undefined && collectionOf(sent.request) === collection)
     const state = collection === undefined ? [] : this.#model.items(collection).map(({ value }) => value)
     return [
-      `MODEL_SEED=${SEED} MODEL_REQUESTS=${index + 1} shows it again; request ${index}, rules ${JSON.stringify(this.#model.rules)}.`,
+      `SEED=${SEED} MODEL_REQUESTS=${index + 1} shows it again; request ${index}, rules ${JSON.stringify(this.#model.rules)}.`,
       ...(request ? [`The collection as the model has it: ${JSON.stringify(state).slice(0, 5000)}`] : []),
       ...(related.length > 0 ? ['The last requests to it:'] : []),
       ...related.slice(-12).map((sent) => `  ${sent.index}: ${shown(sent.request)} → ${sent.status}`),

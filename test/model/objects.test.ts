@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
@@ -144,7 +144,7 @@ class Model {
 }
 
 test('single objects keep what they promise through requests, hand edits, restorations and restarts', async (t) => {
-  const random = new Random(seedFor('objects'))
+  const random = new Random(SEED)
   const data = { a: { n: -1 }, b: [{ id: 5, n: -2 }], marker: {} }
   const first = await startServer(t, { data })
   const { headers } = await send(first.url, 'GET', '/api')

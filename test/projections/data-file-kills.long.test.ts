@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -21,7 +21,7 @@ const ballast = Array.from({ length: 4000 }, (_, n) => ({ id: `b${n}`, n, text: 
 const FIRST = { edited: [{ id: 'e', n: 0 }], sent: KEYS.map((id) => ({ id, n: 0 })), ballast }
 
 test('killed at any moment while the file is written, it sees the edits that were made and no others', async (t) => {
-  const random = new Random(seedFor('data_file_kills'))
+  const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const acknowledged = new Map(KEYS.map((id) => [id, 0]))
   const sent = new Map(acknowledged)

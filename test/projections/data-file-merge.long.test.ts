@@ -5,7 +5,7 @@ import type { JsonObject } from '../../src/json/value.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import type { FileEngine } from '../../src/server/file-host.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
@@ -134,16 +134,15 @@ class Work {
 }
 
 test('through any crash no edit is overwritten, no write is taken back, and no edit is seen that nobody made', async () => {
-  const seed = seedFor('merge')
   const rounds = Number(process.env.MERGE_ROUNDS ?? 150)
   for (let round = 0; round < rounds; round++) {
     try {
-      const work = new Work(seed + round)
+      const work = new Work(SEED + round)
       for (let lives = 1 + work.random.integer(5); lives > 0; lives--) await work.live()
       await work.check()
     } catch (error) {
-      if (error instanceof Refusal) error.message += ` (MERGE_SEED=${seed + round})`
-      else (error as Error).message = `MERGE_SEED=${seed + round}: ${(error as Error).message}`
+      if (error instanceof Refusal) error.message += ` (SEED=${SEED + round})`
+      else (error as Error).message = `SEED=${SEED + round}: ${(error as Error).message}`
       throw error
     }
   }

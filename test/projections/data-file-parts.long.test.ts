@@ -10,7 +10,7 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { spawnServer } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
@@ -50,8 +50,7 @@ async function itemsOf(url: string, collection: string): Promise<Row[]> {
 }
 
 test('the first items that are imported in parts, by processes that are killed at any moment, are there once', async (t) => {
-  const seed = seedFor('import')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const named = rows(40_000, (n) => ({ id: n }))
   // Below an id that the file names later no item without an id may get it.
@@ -67,7 +66,7 @@ test('the first items that are imported in parts, by processes that are killed a
   assert.equal(kills, KILLS)
   const server = await startServer(t, { directory })
   await until('the import to be complete', async () => (await server.fetch('/api/named')).status === 200)
-  const context = `IMPORT_SEED=${seed}`
+  const context = `SEED=${SEED}`
   assert.deepEqual(await itemsOf(server.url, 'named'), named, context)
   const found = await itemsOf(server.url, 'unnamed')
   assert.deepEqual(

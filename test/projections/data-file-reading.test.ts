@@ -9,7 +9,7 @@ import { whereMalformed } from '../../src/json/where-malformed.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { atOnce, Slices } from '../../src/runtime/time-slices.ts'
 import { baseOf } from '../support/edits.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
 const NOTHING: Base = new Map()
@@ -133,7 +133,7 @@ async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<File
 }
 
 test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', async () => {
-  const random = new Random(seedFor('data_file_reading'))
+  const random = new Random(SEED)
   let refused = 0
   for (const bytes of files(random, 1000)) {
     const text = bytes.toString()
@@ -173,7 +173,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
 })
 
 test('wherever the pieces of a file begin and end, it is read as it is in one piece', async () => {
-  const random = new Random(seedFor('data_file_pieces'))
+  const random = new Random(SEED)
   let refused = 0
   for (const file of files(random, 500)) {
     const bytes = random.chance(0.3) ? Buffer.concat([Buffer.from('\uFEFF'), file]) : file
@@ -193,7 +193,7 @@ test('wherever the pieces of a file begin and end, it is read as it is in one pi
 })
 
 test('an item may be longer than what is looked at together', async () => {
-  const random = new Random(seedFor('data_file_long_items'))
+  const random = new Random(SEED)
   const things = Array.from({ length: 20 }, (_, id) => ({ id, text: 'ü\n'.repeat(random.integer(400_000)) }))
   const base = baseOf([['things', things]])
   const pieces = cutUp(Buffer.from(JSON.stringify({ things }, null, 2)), random, 100_000)

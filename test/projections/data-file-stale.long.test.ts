@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/json/value.ts'
 import type { FileEngine } from '../../src/server/file-host.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { startProbed } from '../support/probe.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
@@ -324,15 +324,14 @@ class Model {
 }
 
 test('no acknowledged write is taken back by an editor that did not touch it, however old the file that it shows', async () => {
-  const seed = seedFor('stale_edits')
   const rounds = Number(process.env.STALE_EDITS ?? 12)
   let stale = 0
   for (let round = 0; round < rounds; round++) {
-    const model = new Model(seed + round)
+    const model = new Model(SEED + round)
     try {
       await model.run(60)
     } catch (error) {
-      ;(error as Error).message = `STALE_EDITS_SEED=${seed + round}: ${(error as Error).message}`
+      ;(error as Error).message = `SEED=${SEED + round}: ${(error as Error).message}`
       throw error
     }
     stale += model.stale

@@ -11,7 +11,7 @@ import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { scan } from '../query/scan.ts'
 import { CollectionWriter } from '../support/collections.ts'
 import { storedHistory } from '../support/history.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { whole } from '../support/whole.ts'
 
@@ -100,7 +100,7 @@ class World {
 describe('a collection as it was', () => {
   test('is what it was at any position, whatever comes later, by whatever index', async () => {
     for (let round = 0; round < TIMES; round++) {
-      const world = new World(seedFor('former') + round)
+      const world = new World(SEED + round)
       const { writer, random } = world
       for (let step = 0; step < 150; step++) {
         for (let count = random.integer(8); count > 0; count--) world.write()

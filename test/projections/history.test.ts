@@ -8,7 +8,7 @@ import { Views } from '../../src/projections/views.ts'
 import { project } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
 import { storedHistory } from '../support/history.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 const KEYS = 5
 
@@ -53,8 +53,7 @@ async function told(events: number, random: Random) {
 }
 
 test('the events of an item are found between any two positions, and the last one before any', async () => {
-  const seed = seedFor('history')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { history, journal, items, head, reads } = await told(400, random)
   for (const [id, { positions }] of items.entries()) {
     assert.ok(positions.length > 3 * STRIDE)
@@ -62,7 +61,7 @@ test('the events of an item are found between any two positions, and the last on
       reads.length = 0
       const last = await history.lastOf(journal, 'things', String(id), at)
       const expected = positions.findLast((position) => position <= at)
-      assert.equal(last?.position, expected, `HISTORY_SEED=${seed}: item ${id} at ${at}`)
+      assert.equal(last?.position, expected, `SEED=${SEED}: item ${id} at ${at}`)
       assert.equal(last && String(last.event.id), last && String(id))
       assert.ok(reads.length <= STRIDE + 1, `${reads.length} events were read for one`)
     }
@@ -71,7 +70,7 @@ test('the events of an item are found between any two positions, and the last on
       const found: Position[] = []
       for await (const { position } of history.eventsOf(journal, 'things', String(id), from, to)) found.push(position)
       const expected = positions.filter((position) => position >= from && position <= to)
-      assert.deepEqual(found, expected, `HISTORY_SEED=${seed}: item ${id} from ${from} to ${to}`)
+      assert.deepEqual(found, expected, `SEED=${SEED}: item ${id} from ${from} to ${to}`)
     }
   }
 })

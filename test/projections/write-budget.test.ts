@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SMALL_BYTES, WriteBudget } from '../../src/data-file/write-budget.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 test('a small file is always due, and a large one when the journal has grown', () => {
   const budget = new WriteBudget()
@@ -18,8 +18,7 @@ test('a file that does not grow is written once for each half of its size in the
 })
 
 test('at most two bytes are written for each byte appended, however the file grows and shrinks by up to a byte each', () => {
-  const seed = seedFor('write_budget')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   for (let run = 0; run < 200; run++) {
     const budget = new WriteBudget()
     let size = SMALL_BYTES * (1 + random.integer(20))
@@ -34,7 +33,7 @@ test('at most two bytes are written for each byte appended, however the file gro
       written += size
       // What is written beyond the budget is paid for before the file is written again.
       const due = appended + budget.journalBytesFor(size)
-      assert.ok(written <= 2 * due, `WRITE_BUDGET_SEED=${seed}, run ${run}: ${written} for ${due}`)
+      assert.ok(written <= 2 * due, `SEED=${SEED}, run ${run}: ${written} for ${due}`)
     }
   }
 })

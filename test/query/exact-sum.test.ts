@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ExactSum } from '../../src/query/aggregate/exact-sum.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { forAll } from '../support/random.ts'
 
 function sumOf(numbers: readonly number[]): number {
   const sum = new ExactSum()
@@ -19,10 +19,10 @@ test('a sum is rounded once', () => {
 })
 
 test('the order of numbers makes no difference', () => {
-  const random = new Random(seedFor('exact sum'))
-  const number = (): number =>
-    (random.integer(2 ** 31) - 2 ** 30) * 2 ** (random.integer(random.pick([4, 100, 900])) - random.pick([30, 60, 460]))
-  for (let round = 0; round < 300; round++) {
+  forAll(300, (random) => {
+    const number = (): number =>
+      (random.integer(2 ** 31) - 2 ** 30) *
+      2 ** (random.integer(random.pick([4, 100, 900])) - random.pick([30, 60, 460]))
     const numbers = Array.from({ length: 1 + random.integer(40) }, number).filter(Number.isFinite)
     const other = [...numbers]
     for (let at = other.length - 1; at > 0; at--) {
@@ -30,5 +30,5 @@ test('the order of numbers makes no difference', () => {
       ;[other[at], other[to]] = [other[to] as number, other[at] as number]
     }
     assert.equal(sumOf(other), sumOf(numbers))
-  }
+  })
 })

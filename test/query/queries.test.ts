@@ -12,7 +12,7 @@ import { Slices } from '../../src/runtime/time-slices.ts'
 import { Store } from '../../src/store/store.ts'
 import { CollectionWriter, collectionOf, type WithId } from '../support/collections.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { whole } from '../support/whole.ts'
 import { ORDER } from './order.ts'
@@ -231,14 +231,13 @@ function hurried(random: Random, between: () => void): Slices {
 }
 
 describe('an answer found by indexes is byte for byte that of a scan', () => {
-  const seed = seedFor('queries')
   const times = Number(process.env.QUERIES_TIMES ?? 1)
   // In the larger one looking through an index takes several slices, too.
   const sizes = Array.from({ length: Math.ceil(times / 2) }, () => [1200, 6000]).flat()
 
   test('with writes between the queries, in a small collection', async () => {
     for (let round = 0; round < 3 * times; round++) {
-      const world = new World(seed + round, 0.03)
+      const world = new World(SEED + round, 0.03)
       const queries = new Queries({ views: world.views, bytes: ROOM })
       world.grow(world.random.pick([0, 1, 3, 40, 150]))
       for (let asked = 0; asked < 100; asked++) {
@@ -251,7 +250,7 @@ describe('an answer found by indexes is byte for byte that of a scan', () => {
 
   test('with writes between the slices in which indexes are built and items are looked through', async () => {
     for (const [round, size] of sizes.entries()) {
-      const world = new World(seed + round, 0.002)
+      const world = new World(SEED + round, 0.002)
       let writes = 0
       const write = () => {
         for (let count = world.random.integer(3); count > 0; count--, writes++) world.write()

@@ -68,7 +68,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   restore: (subject) => restore(subject, {}),
   'restore of the item': (subject) => restore(subject, { id: '0' }),
   'openapi.json': (subject) => asked(subject, 'GET', '/openapi.json'),
-  'reload of an edited file': reload((text) => text.replace(/"b": ?[\d.]+/, `"b": ${Math.random()}`)),
+  'reload of an edited file': reload((text, random) => text.replace(/"b": ?[\d.]+/, `"b": ${random.next()}`)),
   'reload of a file malformed at the end': reload((text) => `${text.trimEnd().slice(0, -1)},}`, true),
   subscription: (subject) => subscribed(subject, {}, async () => {}),
   'subscription with filters': (subject) => subscribed(subject, { query: FILTERS }, async () => {}),
@@ -187,12 +187,12 @@ async function restore(subject: Subject, more: object): Promise<void> {
   await asked(subject, 'POST', '/admin/restore', { body, headers: { 'Content-Type': 'application/json' } })
 }
 
-function reload(edited: (text: string) => string, isMalformed = false): Operation {
+function reload(edited: (text: string, random: Random) => string, isMalformed = false): Operation {
   return async (subject) => {
     const file = join(subject.server.directory, 'db.json')
     await asked(subject, 'POST', '/admin/snapshot')
     const text = await readFile(file, 'utf8')
-    await writeFile(file, edited(text))
+    await writeFile(file, edited(text, subject.random))
     await asked(subject, 'POST', '/admin/reload')
     if (!isMalformed) return
     await writeFile(file, text)

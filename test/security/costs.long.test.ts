@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { HEADER_REQUESTS } from './cost-headers.ts'
 import { OPERATIONS } from './cost-operations.ts'
 import { type Cost, Costs, Growth, type Measured } from './cost-report.ts'
@@ -41,7 +41,7 @@ test('no request costs much more than its bytes', { timeout: (SECONDS + 600) * 1
 if (GROWN !== '') {
   test('how each cost grows with the size', { timeout: 60 * 60_000 }, async (t) => {
     const growth = new Growth()
-    const random = new Random(seedFor('costs'))
+    const random = new Random(SEED)
     if (GROWN === 'all') await t.test('of requests', (inner) => growRequests(inner, growth))
     for (const shape of GROWN === 'all' ? Object.keys(SHAPES) : GROWN.split(',')) {
       await t.test(`of items: ${shape}`, (inner) => growItems(inner, growth, shape, random))
@@ -75,28 +75,25 @@ async function growItems(t: TestContext, growth: Growth, shape: string, random: 
 }
 
 async function tryWorst(t: TestContext, costs: Costs): Promise<void> {
-  const random = new Random(seedFor('costs'))
+  const random = new Random(SEED)
   const servers = { open: await open(t, 'open'), guarded: await open(t, 'guarded') }
   costs.noteHarmless(await harmless(servers.open))
   for (const [what, { most, request }] of Object.entries(REQUESTS)) {
     // With authentication on, headers are read that are of no use without.
     const door = Object.hasOwn(HEADER_REQUESTS, what) ? 'guarded' : 'open'
-    costs.note(
-      { what, shape: door, bytes: most, seed: random.seed },
-      await measureRequest(servers[door], request(most)),
-    )
+    costs.note({ what, shape: door, bytes: most, seed: SEED }, await measureRequest(servers[door], request(most)))
   }
   for (const shape of WORST.shapes) {
     const value = (SHAPES[shape] as (typeof SHAPES)[string])(ITEM_BYTES, random)
     const measured = await measureItem(servers.open, value, WORST.operations, random)
-    for (const [what, cost] of measured) costs.note({ what, shape, bytes: ITEM_BYTES, seed: random.seed }, cost)
+    for (const [what, cost] of measured) costs.note({ what, shape, bytes: ITEM_BYTES, seed: SEED }, cost)
   }
 }
 
-/** Rounds of a seed each: COSTS_SEED of a round repeats it as the first one. */
+/** Rounds of a seed each: SEED of a round repeats it as the first one. */
 async function tryAtRandom(t: TestContext, costs: Costs): Promise<void> {
   const end = performance.now() + SECONDS * 1000
-  let seed = seedFor('costs')
+  let seed = SEED
   while (performance.now() < end) {
     await t.test(`from the seed ${seed}`, async (inner) => {
       const until = Math.min(end, performance.now() + SERVER_SECONDS * 1000)

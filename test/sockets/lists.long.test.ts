@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { agree, Follower } from '../support/follower.ts'
 import { randomFilters, randomItem } from '../support/queries.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
@@ -81,8 +81,7 @@ class Scene {
 }
 
 test('lists stay right while clients are cut off and the server is killed under load', async (t) => {
-  const seed = seedFor('lists')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const data = { a: [{ id: 0, n: 1 }], b: [{ id: 0, n: 2 }], c: [] }
   const scene = new Scene(t, await startServer(t, { data, flags: FLAGS }), random)
   const followers = Array.from({ length: CLIENTS }, () => {
@@ -98,7 +97,7 @@ test('lists stay right while clients are cut off and the server is killed under 
   await scene.goOn(0)
   scene.isOver = true
   await Promise.all([...writing, ...living])
-  const context = `LISTS_SEED=${seed}`
+  const context = `SEED=${SEED}`
   for (const follower of followers) {
     await follower.connect(t, scene.server.url)
     assert.equal(follower.resets, 0, `${context}: what was missed is known`)

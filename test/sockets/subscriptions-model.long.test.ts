@@ -15,7 +15,7 @@ import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { editOf } from '../support/edits.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
@@ -371,17 +371,16 @@ function edit(random: Random, base: ReadonlyMap<string, readonly JsonObject[]>) 
 }
 
 test('a list is the fold of what it was sent, at every position, through lags, resets and lost connections', async (t) => {
-  const first = seedFor('subscription_model')
   let [lags, resets, resumed] = [0, 0, 0]
   for (let index = 0; index < SEEDS; index++) {
-    const seed = (first + index) >>> 0
+    const seed = (SEED + index) >>> 0
     try {
       const done = await run(new Random(seed))
       lags += done.lags
       resets += done.resets
       resumed += done.resumed
     } catch (error) {
-      throw new Error(`SUBSCRIPTION_MODEL_SEED=${seed} SUBSCRIPTION_SEEDS=1`, { cause: error })
+      throw new Error(`SEED=${seed} SUBSCRIPTION_SEEDS=1`, { cause: error })
     }
   }
   t.diagnostic(`${SEEDS} seeds of ${STEPS} steps: ${lags} lags, ${resets} resets, ${resumed} resumed`)

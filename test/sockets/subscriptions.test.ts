@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { agree, Follower, type Item } from '../support/follower.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, startServer } from '../support/server.ts'
 
 const QUERIES = [
@@ -78,8 +78,7 @@ describe('subscriptions over Socket.IO', async () => {
   })
 
   test('lists stay right through writes, dropped connections and restarts', async (t) => {
-    const seed = seedFor('subscriptions')
-    const random = new Random(seed)
+    const random = new Random(SEED)
     const flags = ['--Api.UpsertOnPut', 'true']
     let server = await startServer(t, { data: { a: [{ id: 0, n: 1 }], b: [] }, flags })
     const followers = Array.from({ length: 24 }, (_, index) => {
@@ -100,13 +99,12 @@ describe('subscriptions over Socket.IO', async () => {
       server = await startServer(t, { directory: server.directory, flags })
       await Promise.all(Array.from({ length: 8 }, () => write(server, random)))
       await Promise.all(followers.map((follower) => follower.connect(t, server.url)))
-      for (const follower of followers) await agree(server, follower, `SUBSCRIPTIONS_SEED=${seed}, round ${round}`)
+      for (const follower of followers) await agree(server, follower, `SEED=${SEED}, round ${round}`)
     }
   })
 
   test('a client that subscribes in the middle of writes gets no gap and no double', async (t) => {
-    const seed = seedFor('subscribe')
-    const random = new Random(seed)
+    const random = new Random(SEED)
     let left = 300
     const writer = async (): Promise<void> => {
       while (left-- > 0) await write(shared, random)
@@ -121,7 +119,7 @@ describe('subscriptions over Socket.IO', async () => {
     }
     await Promise.all(writers)
     assert.ok(followers.length > 3)
-    for (const follower of followers) await agree(shared, follower, `SUBSCRIBE_SEED=${seed}`)
+    for (const follower of followers) await agree(shared, follower, `SEED=${SEED}`)
   })
 
   test('a client that does not keep up is told so, and ends with the right list', async (t) => {

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { temporaryDirectory } from '../support/directory.ts'
 import { startProbed } from '../support/probe.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { checkServed } from './service.ts'
@@ -69,7 +69,7 @@ test('a store that has grown is compacted under writes, and the event loop is no
   skip,
 }, async (t) => {
   const template = await grown(t)
-  const random = new Random(seedFor('compaction'))
+  const random = new Random(SEED)
   const blocks: number[] = []
   // Compiling and garbage collections of the first requests may fall into one.
   for (let look = 0; look < LOOKS && Math.min(...blocks) >= LONGEST_MS; look++) {
@@ -110,12 +110,11 @@ async function compact(t: TestContext, directory: string, random: Random): Promi
 test('killed while the store is compacted: it is used as it is, and nothing acknowledged is lost', {
   skip,
 }, async (t) => {
-  const seed = seedFor('compaction_kills')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const template = await grown(t)
   let finished = 0
   for (let kill = 0; kill < KILLS; kill++) {
-    const context = `COMPACTION_KILLS_SEED=${seed}, kill ${kill}`
+    const context = `SEED=${SEED}, kill ${kill}`
     const directory = join(await temporaryDirectory(t), 'killed')
     cpSync(template, directory, { recursive: true, preserveTimestamps: true })
     const server = await startServer(t, { directory, flags: [...FLAGS, ...ALL_DAY] })

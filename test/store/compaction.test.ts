@@ -8,7 +8,7 @@ import { StoreDirectory } from '../../src/store/opening.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
 import { storeLeftIn } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { until } from '../support/until.ts'
 
 /** More than a slice copies. */
@@ -71,7 +71,7 @@ async function grown(
   t: Scope,
   kilobytes: number,
 ): Promise<{ directory: StoreDirectory; store: Store; writer: Writer; random: Random }> {
-  const random = new Random(seedFor('compaction'))
+  const random = new Random(SEED)
   const directory = new StoreDirectory(join(await temporaryDirectory(t), 'store'))
   const store = directory.open()
   const writer = new Writer(store, random)

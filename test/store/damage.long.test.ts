@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { spawnServer } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, startServer } from '../support/server.ts'
 import { checkServed, type Items } from './service.ts'
 
@@ -117,8 +117,7 @@ async function startUntilRight(
 }
 
 test('a store that was overwritten, cut or replaced while the server was stopped is built again at once', async (t) => {
-  const seed = seedFor('store_damages')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { directory, expected } = await lived(t)
   for (let run = 0; run < DAMAGES; run++) {
     const copy = join(await temporaryDirectory(t), 'copy')
@@ -127,15 +126,14 @@ test('a store that was overwritten, cut or replaced while the server was stopped
     let how = ''
     if (random.chance(0.2)) truncateSync(path, random.integer(statSync(path).size))
     else how = damage(path, random)
-    const context = `STORE_DAMAGES_SEED=${seed}, run ${run}: ${how || 'cut'}`
+    const context = `SEED=${SEED}, run ${run}: ${how || 'cut'}`
     const { ended, wrong } = await startUntilRight(t, copy, expected, context)
     assert.deepEqual({ ended, wrong }, { ended: 0, wrong: undefined }, context)
   }
 })
 
 test('a store whose medium forgot a page is built again when that is found, at the latest by the third start', async (t) => {
-  const seed = seedFor('store_rot')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { directory, expected } = await lived(t)
   const ends = [0, 0, 0, 0]
   const wrongs: string[] = []
@@ -146,7 +144,7 @@ test('a store whose medium forgot a page is built again when that is found, at t
     const { atime, mtime } = statSync(path)
     const how = damage(path, random)
     utimesSync(path, atime, mtime)
-    const context = `STORE_ROT_SEED=${seed}, run ${run}: ${how}`
+    const context = `SEED=${SEED}, run ${run}: ${how}`
     const { ended, wrong } = await startUntilRight(t, copy, expected, context)
     ends[ended] = (ends[ended] ?? 0) + 1
     if (wrong) wrongs.push(`${context}: ${wrong}`)

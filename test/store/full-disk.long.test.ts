@@ -7,7 +7,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import type { FileEngine } from '../../src/server/file-host.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { fill, mountSmallDisk } from '../support/small-disk.ts'
 import { snapshotOf } from '../support/snapshot.ts'
@@ -31,7 +31,7 @@ test('while the disk of the store is full writes wait or are refused, and reads 
 
 /** The journal is on another disk, which has room. */
 async function fillAndFree(directory: string): Promise<void> {
-  const random = new Random(seedFor('store_disk'))
+  const random = new Random(SEED)
   const store = join(directory, 'store')
   const filler = join(directory, 'filler')
   const disk = new SimulatedDisk()

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { spawnServer } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { checkServed, type Items } from './service.ts'
@@ -63,15 +63,14 @@ async function verify(t: TestContext, directory: string, context: string): Promi
 }
 
 test('killed while a large edit is put into the store: all or nothing of it is served, and nothing acknowledged is lost', async (t) => {
-  const seed = seedFor('store_kills')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const states = new Set<string>()
   let server = await startServer(t, { directory, flags: FLAGS, data: first() })
   await built(server)
   let whole = 0
   for (let kill = 0; kill < KILLS; kill++) {
-    const context = `STORE_KILLS_SEED=${seed}, kill ${kill}`
+    const context = `SEED=${SEED}, kill ${kill}`
     const before = await checkServed(server.url, context)
     const acknowledged = new Map<string, number>()
     const edited = await editedFile(server, random)
@@ -99,13 +98,12 @@ test('killed while a large edit is put into the store: all or nothing of it is s
     states.add(/built again: [^"]*/.exec(server.stderr())?.[0] ?? 'used')
   }
   assert.equal(await server.stop(), 0, server.stderr())
-  await verify(t, directory, `STORE_KILLS_SEED=${seed}`)
+  await verify(t, directory, `SEED=${SEED}`)
   t.diagnostic(`${KILLS} kills, ${whole} edits taken in; the store: ${[...states].join(', ')}`)
 })
 
 test('killed while the store is built: it is built on from there, and what is served is right', async (t) => {
-  const seed = seedFor('store_builds')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   let server = await startServer(t, { directory, flags: FLAGS, data: first() })
   await built(server)
@@ -116,7 +114,7 @@ test('killed while the store is built: it is built on from there, and what is se
   const expected = await checkServed(server.url, 'before')
   assert.equal(await server.stop(), 0, server.stderr())
   for (let kill = 0; kill < KILLS; kill++) {
-    const context = `STORE_BUILDS_SEED=${seed}, kill ${kill}`
+    const context = `SEED=${SEED}, kill ${kill}`
     await rm(join(directory, 'db.json.journal/store'), { recursive: true, force: true })
     await rm(join(directory, 'db.journal/store'), { recursive: true, force: true })
     for (let times = 1 + random.integer(3); times > 0; times--) {

@@ -8,7 +8,7 @@ import { Store } from '../../src/store/store.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, openTestEngine, storeLeftIn } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 import { until } from '../support/until.ts'
@@ -56,8 +56,7 @@ function mixOf(synced: Buffer, later: Buffer, random: Random): Buffer {
 }
 
 test('what a loss of power leaves of a store is never served: it is built again', async (t) => {
-  const seed = seedFor('store_power')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const store = await temporaryDirectory(t)
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: someItems(random), b: [] })))
@@ -74,7 +73,7 @@ test('what a loss of power leaves of a store is never served: it is built again'
   const noted = JSON.parse(readFileSync(join(later, NOTED), 'utf8')) as { isOpen: boolean }
   assert.equal(noted.isOpen, true)
   for (let loss = 0; loss < LOSSES; loss++) {
-    const context = `STORE_POWER_SEED=${seed}, loss ${loss}`
+    const context = `SEED=${SEED}, loss ${loss}`
     const left = storeLeftIn(later).path
     writeFileSync(join(left, STORE), mixOf(synced, readFileSync(join(later, STORE)), random))
     rmSync(join(left, `${STORE}-lock`), { force: true })
@@ -88,8 +87,7 @@ test('what a loss of power leaves of a store is never served: it is built again'
 })
 
 test('when a store is noted as closed, all of it was synced before', async (t) => {
-  const seed = seedFor('store_ends')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const store = await temporaryDirectory(t)
   let synced: Buffer | undefined
   const sync = Store.prototype.sync
@@ -107,6 +105,6 @@ test('when a store is noted as closed, all of it was synced before', async (t) =
     await engine.close()
     assert.deepEqual(failures, [])
     assert.equal((JSON.parse(readFileSync(join(store, NOTED), 'utf8')) as { isOpen: boolean }).isOpen, false)
-    assert.ok(synced?.equals(readFileSync(join(store, STORE))), `STORE_ENDS_SEED=${seed}, end ${end}`)
+    assert.ok(synced?.equals(readFileSync(join(store, STORE))), `SEED=${SEED}, end ${end}`)
   }
 })

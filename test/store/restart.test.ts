@@ -8,7 +8,7 @@ import type { Settings } from '../../src/settings/settings.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { DATA_FILE, JOURNAL, type OpenedEngine, openTestEngine, storeLeftIn } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
 
@@ -106,32 +106,29 @@ async function toldAfter(service: Service, seed: number): Promise<{ state: strin
 }
 
 test('what is served from a store, and what follows, is that without one', async (t) => {
-  const seed = seedFor('restart')
-  const service = await lived(t, new Random(seed))
-  const one = await toldAfter(copyOf(service), seed)
-  const other = await toldAfter(await withoutStore(t, service), seed)
+  const service = await lived(t, new Random(SEED))
+  const one = await toldAfter(copyOf(service), SEED)
+  const other = await toldAfter(await withoutStore(t, service), SEED)
   assert.ok(one.state.length > 1000)
-  assert.equal(one.state, other.state, `RESTART_SEED=${seed}`)
-  assert.equal(one.journal, other.journal, `RESTART_SEED=${seed}`)
+  assert.equal(one.state, other.state, `SEED=${SEED}`)
+  assert.equal(one.journal, other.journal, `SEED=${SEED}`)
 })
 
 test('a start goes on from the store, killed at any moment, and reads what follows', async (t) => {
-  const seed = seedFor('restart_killed')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const service = await lived(t, random)
   const { engine } = await open(service)
   for (let kill = 0; kill < 10; kill++) {
     await work(engine, random, random.integer(10), 3, newRun())
     const killed = copyOf(service)
     const expected = await toldBy(await withoutStore(t, killed))
-    assert.equal(await toldBy(killed), expected, `RESTART_KILLED_SEED=${seed}, kill ${kill}`)
+    assert.equal(await toldBy(killed), expected, `SEED=${SEED}, kill ${kill}`)
   }
   await engine.close()
 })
 
 test('a store that was set back to an earlier state goes on from there', async (t) => {
-  const seed = seedFor('restart_set_back')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const service = await lived(t, random)
   const earlier: string[] = []
   for (let time = 0; time < 3; time++) {
@@ -143,12 +140,12 @@ test('a store that was set back to an earlier state goes on from there', async (
   const expected = await toldBy(copyOf(service))
   for (const [time, store] of earlier.entries()) {
     const state = await toldBy({ disk: service.disk.killed(), store })
-    assert.equal(state, expected, `RESTART_SET_BACK_SEED=${seed}, ${time}`)
+    assert.equal(state, expected, `SEED=${SEED}, ${time}`)
   }
 })
 
 test('a start with a store reads little of the journal before it answers', async (t) => {
-  const service = await lived(t, new Random(seedFor('restart_reads')))
+  const service = await lived(t, new Random(SEED))
   const readsOf = async ({ disk, store }: Service): Promise<number> => {
     let isOpening = true
     let reads = 0
@@ -182,8 +179,7 @@ test('keys of requests that were answered are known to the next start', async (t
 })
 
 test('damage before the position of the store is found behind the answers, ends the service, and refuses the next start', async (t) => {
-  const seed = seedFor('restart_damage')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const service = await lived(t, random)
   for (let run = 0; run < 10; run++) {
     const damaged = copyOf(service)
@@ -193,7 +189,7 @@ test('damage before the position of the store is found behind the answers, ends 
     const at = header + random.integer(bytes.length - header - 200)
     bytes[at] = (bytes[at] as number) ^ (1 << random.integer(8))
     damaged.disk.put(path, bytes)
-    const context = `RESTART_DAMAGE_SEED=${seed}, run ${run}`
+    const context = `SEED=${SEED}, run ${run}`
     const { engine, failures } = await open(damaged)
     const read = (async () => {
       for await (const { position, events } of engine.journal.read(1)) assert.ok(position > 0 && events.length > 0)
@@ -207,8 +203,7 @@ test('damage before the position of the store is found behind the answers, ends 
 })
 
 test('a store of a journal that lost its end, or of another one, is refused until the journal is accepted', async (t) => {
-  const seed = seedFor('restart_other')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const service = await lived(t, random)
   const before = service.disk.killed()
   const { engine } = await open(service)
@@ -225,11 +220,11 @@ test('a store of a journal that lost its end, or of another one, is refused unti
   assert.equal(await told(accepted.engine), expected)
   await work(accepted.engine, random, 80, 2, newRun())
   await accepted.engine.close()
-  assert.equal(await toldBy(copyOf(ahead)), await toldBy(await withoutStore(t, ahead)), `RESTART_OTHER_SEED=${seed}`)
+  assert.equal(await toldBy(copyOf(ahead)), await toldBy(await withoutStore(t, ahead)), `SEED=${SEED}`)
 })
 
 test('a store that is missing, cut, of another format, or was open when the system ended is built again', async (t) => {
-  const service = await lived(t, new Random(seedFor('restart_again')))
+  const service = await lived(t, new Random(SEED))
   const expected = await toldBy(copyOf(service))
   const noted = async (store: string, changes: object): Promise<void> => {
     const path = `${store}/store.json`
@@ -255,7 +250,7 @@ test('a store that is missing, cut, of another format, or was open when the syst
 })
 
 test('an item that is damaged in the store is never answered; it ends the service, and the next start builds it again', async (t) => {
-  const service = await lived(t, new Random(seedFor('restart_item')))
+  const service = await lived(t, new Random(SEED))
   const { engine } = await open(service)
   const origin = { actor: 'a', requestId: 'r' }
   const text = 'a text that no other item has'

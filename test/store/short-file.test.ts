@@ -9,7 +9,7 @@ import { StoreDirectory } from '../../src/store/opening.ts'
 import type { Store } from '../../src/store/store.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { storeLeftIn } from '../support/engine.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 
 const CUTS = Number(process.env.STORE_CUTS ?? 60)
 const TRANSACTIONS = 400
@@ -58,21 +58,19 @@ async function checkIsBuiltAgain(directory: StoreDirectory, context: string): Pr
 }
 
 test('a file that was cut anywhere is set aside before LMDB opens it, also after a kill', async (t) => {
-  const seed = seedFor('store_cuts')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   for (const [how, left] of Object.entries(await lived(t))) {
     const size = statSync(join(left, FILE)).size
     for (let cut = 0; cut < CUTS / 2; cut++) {
       const bytes = random.chance(0.5) ? random.integer(size) : size - 1 - random.integer(10 * PAGE)
       const directory = copyWith(left, (path) => truncateSync(path, bytes))
-      await checkIsBuiltAgain(directory, `STORE_CUTS_SEED=${seed}: ${how}, cut to ${bytes} of ${size} bytes`)
+      await checkIsBuiltAgain(directory, `SEED=${SEED}: ${how}, cut to ${bytes} of ${size} bytes`)
     }
   }
 })
 
 test('a file whose first pages are damaged is set aside before LMDB opens it', async (t) => {
-  const seed = seedFor('store_meta')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const left = await lived(t)
   const rubbish = (bytes: number): Buffer => Buffer.from(Array.from({ length: bytes }, () => random.integer(256)))
   const number = (value: bigint): Buffer => {
@@ -97,14 +95,13 @@ test('a file whose first pages are damaged is set aside before LMDB opens it', a
         for (const page of [0, 1]) writeSync(file, bytes, 0, bytes.length, page * PAGE + offset)
         closeSync(file)
       })
-      await checkIsBuiltAgain(directory, `STORE_META_SEED=${seed}: ${how}, ${what}`)
+      await checkIsBuiltAgain(directory, `SEED=${SEED}: ${how}, ${what}`)
     }
   }
 })
 
 test('any change of what LMDB notes in its first pages is known when the store was closed', async (t) => {
-  const seed = seedFor('store_meta_bits')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const { ended } = await lived(t)
   for (let run = 0; run < CUTS / 2; run++) {
     const at = random.integer(2) * PAGE + 24 + random.integer(136)
@@ -116,13 +113,12 @@ test('any change of what LMDB notes in its first pages is known when the store w
       writeSync(file, byte, 0, 1, at)
       closeSync(file)
     })
-    await checkIsBuiltAgain(directory, `STORE_META_BITS_SEED=${seed}: byte ${at}`)
+    await checkIsBuiltAgain(directory, `SEED=${SEED}: byte ${at}`)
   }
 })
 
 test('whatever transactions take and free at the end of the file, it is not taken for one that was cut', async (t) => {
-  const seed = seedFor('store_freed')
-  const random = new Random(seed)
+  const random = new Random(SEED)
   const directory = new StoreDirectory(await temporaryDirectory(t))
   const store = directory.open()
   for (let transaction = 0; transaction < TRANSACTIONS; transaction++) {
@@ -133,7 +129,7 @@ test('whatever transactions take and free at the end of the file, it is not take
         else store.set(key, Buffer.alloc(random.integer(random.chance(0.5) ? 60_000 : 500)))
       }
     })
-    assert.equal(directory.whyNotUsable(), undefined, `STORE_FREED_SEED=${seed}: transaction ${transaction}`)
+    assert.equal(directory.whyNotUsable(), undefined, `SEED=${SEED}: transaction ${transaction}`)
   }
   await directory.close(store)
 })

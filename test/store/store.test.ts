@@ -5,7 +5,7 @@ import { POSITION_BYTES, positionOf, putPosition } from '../../src/store/bytes.t
 import { keyedKey, numberedKey, prefixEnd, TAG, tableKey, versionKey } from '../../src/store/keys.ts'
 import { type Pin, Store } from '../../src/store/store.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { Random, seedFor } from '../support/random.ts'
+import { Random, SEED } from '../support/random.ts'
 import { until } from '../support/until.ts'
 
 const RUNS = Number(process.env.STORE_RUNS ?? 20)
@@ -167,9 +167,8 @@ describe('versions', () => {
   })
 
   test('whatever is written, pinned and released, each pinned position reads as it was', () => {
-    const seed = seedFor('store')
     for (let run = 0; run < RUNS; run++) {
-      const random = new Random(seed + run)
+      const random = new Random(SEED + run)
       const store = Store.temporary()
       const now = new Map<string, string>()
       const pins: { readonly pin: Pin; readonly texts: ReadonlyMap<string, string> }[] = []
@@ -184,7 +183,7 @@ describe('versions', () => {
         for (const [key, text] of rows) now.set(key, text)
         if (random.chance(0.2)) pins.push({ pin: store.pin(position), texts: new Map(now) })
         if (random.chance(0.15)) pins.splice(random.integer(pins.length), 1)[0]?.pin.release()
-        const context = `STORE_SEED=${seed + run}, position ${position}`
+        const context = `SEED=${SEED + run}, position ${position}`
         check(position, now, context)
         for (const { pin, texts } of pins) check(pin.position, texts, `${context}, read at ${pin.position}`)
       }

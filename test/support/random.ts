@@ -1,25 +1,25 @@
-/** Random numbers from a seed (mulberry32): the same seed, the same run. */
-export class Random {
-  readonly seed: number
-  #state: number
+import fc from 'fast-check'
 
-  constructor(seed: number) {
-    this.seed = seed
-    this.#state = seed >>> 0
+/** The seed of all random tests of this process. The environment variable SEED repeats a run. */
+export const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 32))
+process.stderr.write(`SEED=${SEED}\n`)
+
+/** Random choices: the same seed gives the same ones. For long runs; properties take theirs from `forAll`. */
+export class Random {
+  readonly #below: (bound: number) => number
+
+  constructor(source: number | ((bound: number) => number)) {
+    this.#below = typeof source === 'number' ? seeded(source) : source
   }
 
   /** From 0 up to, not including, 1. */
   next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0
-    let mixed = this.#state
-    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+    return this.#below(2 ** 32) / 2 ** 32
   }
 
-  /** From 0 up to, not including, `below`. */
-  integer(below: number): number {
-    return Math.floor(this.next() * below)
+  /** From 0 up to, not including, `bound`. */
+  integer(bound: number): number {
+    return this.#below(bound)
   }
 
   chance(probability: number): boolean {
@@ -31,10 +31,26 @@ export class Random {
   }
 }
 
-/** The seed that the environment names, else a new one; printed, so that a failure can be run again. */
-export function seedFor(name: string): number {
-  const variable = `${name.toUpperCase().replaceAll(/\W+/g, '_')}_SEED`
-  const seed = Number(process.env[variable] ?? Math.floor(Math.random() * 2 ** 32))
-  process.stderr.write(`${variable}=${seed}\n`)
-  return seed
+/** The generator mulberry32. */
+function seeded(seed: number): (bound: number) => number {
+  let state = seed >>> 0
+  return (bound) => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = state
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * bound)
+  }
+}
+
+/** Checks a property with fast-check for `runs` sequences of choices, and reduces one that fails. */
+export function forAll(runs: number, property: (random: Random) => void): void {
+  const integers = new Map<number, fc.Arbitrary<number>>()
+  const below = (bound: number): fc.Arbitrary<number> => {
+    const integer = integers.get(bound) ?? fc.integer({ min: 0, max: Math.max(bound, 1) - 1 })
+    integers.set(bound, integer)
+    return integer
+  }
+  const choices = fc.gen().map((generate) => new Random((bound) => generate(below, bound)))
+  fc.assert(fc.property(choices, property), { seed: SEED, numRuns: runs })
 }
