@@ -1,4 +1,4 @@
-import { writePicture } from '../data-file/adapter.ts'
+import { writeSnapshot } from '../data-file/adapter.ts'
 import { writeState } from '../data-file/state.ts'
 import type { Position } from '../events/event.ts'
 import { openSegment } from '../events/segment-text.ts'
@@ -51,7 +51,7 @@ export async function backup(
   }
   await files.syncDirectory(copy.journal)
 
-  const confirmed = { position: views.position, hash: await writePicture(files, copy.file, views.picture()) }
+  const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
   await writeState(
     files,
     { dataFile: copy.file, journal: copy.journal },

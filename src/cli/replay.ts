@@ -1,4 +1,4 @@
-import { writePicture } from '../data-file/adapter.ts'
+import { writeSnapshot } from '../data-file/adapter.ts'
 import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { fold, type Progress, parseUntil } from '../projections/journal-fold.ts'
@@ -29,7 +29,7 @@ export async function replay(
     throw new Refusal('Invalid', `Position ${until.position} is beyond the journal's end, ${walked.next.position - 1}.`)
   }
   await files.makeDirectory(directoryOf(out))
-  await writePicture(files, out, views.picture())
+  await writeSnapshot(files, out, views.snapshot())
   await files.syncDirectory(directoryOf(out))
   return { position: views.position, ...views.counts() }
 }

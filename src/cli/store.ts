@@ -1,5 +1,5 @@
 import type { CollectionFacts } from '../collections/collection.ts'
-import { storedCollections } from '../collections/draft.ts'
+import { storedCollections } from '../collections/collection-writer.ts'
 import { naturalKeyOf } from '../collections/natural-key.ts'
 import { storedNaturalKeys } from '../collections/natural-keys.ts'
 import { Table } from '../collections/table.ts'

@@ -1,4 +1,4 @@
-import type { FileContents } from '../collections/snapshot.ts'
+import type { FileContents } from '../collections/file-items.ts'
 import { contentOf } from '../data-file/adapter.ts'
 import { readDataFile } from '../data-file/edits.ts'
 import { type Base, FileChanged } from '../data-file/reader.ts'
@@ -86,7 +86,7 @@ async function verifyOnce(
       problems.push(`${file} is no data file: ${why}`)
       return 'invalid'
     }
-    if (!(await shows(files, { journal, file, idField }, known.hash, folded.views.picture()))) {
+    if (!(await shows(files, { journal, file, idField }, known.hash, folded.views.snapshot()))) {
       problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
       return 'different'
     }

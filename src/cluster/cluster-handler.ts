@@ -1,8 +1,9 @@
+import type { FileItem } from '../collections/file-items.ts'
 import { Item, keyOf } from '../collections/item.ts'
-import type { FileItem } from '../collections/snapshot.ts'
 import type { BulkCommand, Command } from '../commands/command.ts'
-import type { BulkOutcome, CommandHandler, Outcome, RestoreOutcome } from '../commands/handler.ts'
-import type { Former, Restoration } from '../commands/restore.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import { type BulkOutcome, type Outcome, outcomeOf, type RestoreOutcome } from '../commands/outcome.ts'
+import type { Restoration, RestoredCollection } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { Document } from '../json/document.ts'
@@ -28,7 +29,7 @@ export interface ClusterHandlerOptions {
   /** The member of an item that is its id. */
   readonly idField: string
   /** Decides commands while this node is the leader. */
-  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore' | 'outcomeOf'>
+  readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
   /** Imports this node's data file. */
   readonly reload: () => Promise<TakenIn>
   readonly snapshot: () => Promise<Position>
@@ -57,7 +58,7 @@ export class ClusterHandler {
     if (this.#options.node.isLeader) return this.#decide(() => this.#options.local.handle(command, origin))
     const answer = await this.#ask(['stored', 'unchanged'], { type: 'handle', command, origin })
     if (answer.type === 'stored') {
-      return this.#options.local.outcomeOf(await this.#options.recent.endingAt(answer.position))
+      return outcomeOf(await this.#options.recent.endingAt(answer.position))
     }
     const { position, id } = answer
     await this.#options.recent.reached(position)
@@ -218,7 +219,7 @@ function restorationOf(text: RestorationText, idField: string): Restoration {
 }
 
 /** A single object stands for itself, as in a data file. */
-function formerText(former: Former): FormerText {
+function formerText(former: RestoredCollection): FormerText {
   const items = Array.from(former.items())
   const [first] = items
   const values = items.map(({ text }) => parseText(text) as JsonObject)

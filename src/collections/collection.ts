@@ -4,9 +4,9 @@ import { positionOf } from '../store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Pin, Store } from '../store/store.ts'
 import { BLOCK, blockOf, Gaps } from './gaps.ts'
-import { canonicalInteger, type Gone, Item, integerOf, keyOf } from './item.ts'
+import { canonicalInteger, Item, integerOf, keyOf, type Tombstone } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
-import { idOf, isGone, standingOf } from './item-record.ts'
+import { idOf, isTombstone, metadataOf } from './item-record.ts'
 import { Table } from './table.ts'
 
 /** The state of a collection that can be queried. */
@@ -23,7 +23,7 @@ export interface CollectionState {
   /** Position of the last event that concerned it. */
   readonly position: Position
   /** The item, or the remains of a deleted one; undefined if it never existed. */
-  get(key: string): Item | Gone | undefined
+  get(key: string): Item | Tombstone | undefined
   /** The key of the item that has a natural key. */
   holderOf(naturalKey: string): string | undefined
   /** The items in order. */
@@ -52,10 +52,10 @@ export interface FoldTarget {
   /** The id of the item with this key, if it exists. */
   idOf(key: string): ItemId | undefined
   put(item: Item, moment: Moment): void
-  remove(id: ItemId, gone: Gone, moment: Moment): void
+  remove(id: ItemId, tombstone: Tombstone, moment: Moment): void
 }
 
-export function isItem(entry: Item | Gone | undefined): entry is Item {
+export function isItem(entry: Item | Tombstone | undefined): entry is Item {
   return entry instanceof Item
 }
 
@@ -103,7 +103,7 @@ export interface CollectionFacts {
 }
 
 /** The record at a place, of an item or of a deleted one. */
-export interface StandingAt {
+export interface ItemMetadata {
   readonly id: ItemId
   /** The position of the item's last event. */
   readonly position: Position
@@ -111,7 +111,7 @@ export interface StandingAt {
   readonly prior: Position
   /** The position since which the item has this place. */
   readonly since: Position
-  readonly isGone: boolean
+  readonly isTombstone: boolean
 }
 
 /** The items of a collection at one moment. */
@@ -163,7 +163,7 @@ export class PinnedCollection implements CollectionItems {
     return this.#pin.position
   }
 
-  get(key: string): Item | Gone | undefined {
+  get(key: string): Item | Tombstone | undefined {
     return this.#table.entryOf(key, this.at, this.places)
   }
 
@@ -180,16 +180,16 @@ export class PinnedCollection implements CollectionItems {
   }
 
   /** The id, the last event and the position of arrival of the item at a place, existing or deleted. */
-  standingAt(place: number): StandingAt {
+  metadataAt(place: number): ItemMetadata {
     const record = this.#table.recordAt(place, this.at)
     if (!record) throw this.#table.lacking(place)
-    const { prior, since } = standingOf(record)
+    const { prior, since } = metadataOf(record)
     return {
       id: idOf(record),
       position: positionOf(record),
       prior,
       since,
-      isGone: isGone(record),
+      isTombstone: isTombstone(record),
     }
   }
 
@@ -296,7 +296,7 @@ export class Collection implements CollectionState {
     return this.#facts.places
   }
 
-  get(key: string): Item | Gone | undefined {
+  get(key: string): Item | Tombstone | undefined {
     return isUnused(key, this.nextId) ? undefined : this.#table.entryOf(key, this.#at(), this.places)
   }
 

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib'
 import type { ItemId, Position } from '../events/event.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { positionOf, putPosition } from '../store/bytes.ts'
-import { type Gone, Item } from './item.ts'
+import { Item, type Tombstone } from './item.ts'
 
 /**
  * The record of an item, existing or deleted, at its place:
@@ -32,11 +32,11 @@ const AT = {
 } as const
 /** The minimum length of a record. */
 export const RECORD_BYTES = AT.id
-const FLAG = { gone: 1, textId: 2, ascii: 4 } as const
+const FLAG = { tombstone: 1, textId: 2, ascii: 4 } as const
 const NUMBER_BYTES = 8
 
 /** Stored properties of an item for reading the past. */
-export interface Standing {
+export interface RecordMetadata {
   /** The position since which the item has its place. */
   readonly since: Position
   /** The position of the event before its last one, 0 if there is none. */
@@ -45,18 +45,18 @@ export interface Standing {
   readonly timeMs: number
 }
 
-export function encodeItem({ id, text, revision, position }: Item, standing: Standing): Buffer {
+export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
   const bytes = Buffer.byteLength(text)
   const isAscii = bytes === text.length
   const record = begun(id, bytes, isAscii ? FLAG.ascii : 0)
   const from = record.length - bytes
   if (isAscii) record.write(text, from, 'latin1')
   else record.write(text, from)
-  return finished(record, position, revision, standing)
+  return finished(record, position, revision, metadata)
 }
 
-export function encodeGone(id: ItemId, { revision, position }: Gone, standing: Standing): Buffer {
-  return finished(begun(id, 0, FLAG.gone), position, revision, standing)
+export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, metadata: RecordMetadata): Buffer {
+  return finished(begun(id, 0, FLAG.tombstone), position, revision, metadata)
 }
 
 function begun(id: ItemId, textBytes: number, flags: number): Buffer {
@@ -70,7 +70,12 @@ function begun(id: ItemId, textBytes: number, flags: number): Buffer {
   return record
 }
 
-function finished(record: Buffer, position: Position, revision: number, { since, prior, timeMs }: Standing): Buffer {
+function finished(
+  record: Buffer,
+  position: Position,
+  revision: number,
+  { since, prior, timeMs }: RecordMetadata,
+): Buffer {
   putPosition(record, AT.position, position)
   putPosition(record, AT.since, since)
   putPosition(record, AT.prior, prior)
@@ -85,7 +90,7 @@ function checksum(record: Buffer, length: number): number {
 }
 
 /** @throws {Corruption} */
-export function decodeItem(record: Buffer): Item | Gone {
+export function decodeItem(record: Buffer): Item | Tombstone {
   const { length } = record
   if (record.readUInt32BE(AT.crc) !== checksum(record, length)) {
     throw new Corruption(`The store holds a damaged item, as of position ${positionOf(record)}.`)
@@ -93,14 +98,14 @@ export function decodeItem(record: Buffer): Item | Gone {
   const position = positionOf(record, AT.position)
   const revision = record.readUInt32BE(AT.revision)
   const flags = record[AT.flags] as number
-  if (flags & FLAG.gone) return { revision, position }
+  if (flags & FLAG.tombstone) return { revision, position }
   const from = AT.id + idBytesOf(record)
   const text = flags & FLAG.ascii ? record.toString('latin1', from, length) : record.toString('utf8', from, length)
   return new Item(idOf(record), { text }, revision, position, positionOf(record, AT.time))
 }
 
-export function isGone(record: Buffer): boolean {
-  return ((record[AT.flags] as number) & FLAG.gone) !== 0
+export function isTombstone(record: Buffer): boolean {
+  return ((record[AT.flags] as number) & FLAG.tombstone) !== 0
 }
 
 export function idOf(record: Buffer): ItemId {
@@ -108,7 +113,7 @@ export function idOf(record: Buffer): ItemId {
   return record.toString('utf8', AT.id, AT.id + idBytesOf(record))
 }
 
-export function standingOf(record: Buffer): Standing {
+export function metadataOf(record: Buffer): RecordMetadata {
   return {
     since: positionOf(record, AT.since),
     prior: positionOf(record, AT.prior),

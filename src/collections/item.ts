@@ -47,7 +47,7 @@ export class Item {
 }
 
 /** The remains of a deleted item. */
-export interface Gone {
+export interface Tombstone {
   readonly revision: number
   readonly position: Position
 }

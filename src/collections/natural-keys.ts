@@ -4,7 +4,7 @@ import { positionOf } from '../store/bytes.ts'
 import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { Collection, PinnedCollection } from './collection.ts'
-import type { ObservedItem, TableObserver } from './draft.ts'
+import type { ObservedItem, TableObserver } from './collection-writer.ts'
 import type { Item } from './item.ts'
 import { type KeyFields, naturalKeyOf, shownKey } from './natural-key.ts'
 

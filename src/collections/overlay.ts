@@ -8,24 +8,29 @@ import {
 } from '../events/event.ts'
 import type { Path } from '../json/paths.ts'
 import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
-import { type Gone, type Item, keyOf } from './item.ts'
+import { type Item, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, naturalKeyOf } from './natural-key.ts'
 
+/** The accepted state, which decisions may query. */
+export interface AcceptedState {
+  collection(name: string): CollectionState
+}
+
 /** Looks up a durable collection. */
-export type FindCollection = (name: string) => CollectionState | undefined
+export type CollectionLookup = (name: string) => CollectionState | undefined
 
 /**
  * The accepted state: the durable collections, and above them the few items and collections whose events are still
  * being flushed. Records whether queries relied on those.
  */
-export class Overlay {
-  readonly #durable: FindCollection
+export class Overlay implements AcceptedState {
+  readonly #durable: CollectionLookup
   readonly #keyFields: KeyFields
   readonly #layers = new Map<string, Layer>()
   #head: Position
   #reliedOn: Position = 0
 
-  constructor(durable: FindCollection, head: Position, keyFields: KeyFields = new Map()) {
+  constructor(durable: CollectionLookup, head: Position, keyFields: KeyFields = new Map()) {
     this.#durable = durable
     this.#keyFields = keyFields
     this.#head = head
@@ -91,7 +96,7 @@ class Layer implements CollectionState, FoldTarget {
   textIds: number
   readonly #below: () => CollectionState | undefined
   readonly #rely: (position: Position) => void
-  readonly #changed = new Map<string, Item | Gone>()
+  readonly #changed = new Map<string, Item | Tombstone>()
   /** Changes that are not durable yet, oldest first, with the events' positions. */
   readonly #pending: Pending[] = []
   readonly #keyFields: readonly Path[] | undefined
@@ -153,7 +158,7 @@ class Layer implements CollectionState, FoldTarget {
     this.#isObject = value
   }
 
-  get(key: string): Item | Gone | undefined {
+  get(key: string): Item | Tombstone | undefined {
     const entry = this.#changed.get(key)
     if (!entry) return this.#below()?.get(key)
     this.#rely(entry.position)
@@ -202,7 +207,7 @@ class Layer implements CollectionState, FoldTarget {
     this.#changed.set(item.key, item)
   }
 
-  remove(id: ItemId, gone: Gone): void {
-    this.#changed.set(keyOf(id), gone)
+  remove(id: ItemId, tombstone: Tombstone): void {
+    this.#changed.set(keyOf(id), tombstone)
   }
 }

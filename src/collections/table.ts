@@ -3,9 +3,9 @@ import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { canonicalInteger, type Gone, Item, keyOf } from './item.ts'
+import { canonicalInteger, Item, keyOf, type Tombstone } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
-import { decodeItem, idOf, isGone, RECORD_BYTES } from './item-record.ts'
+import { decodeItem, idOf, isTombstone, RECORD_BYTES } from './item-record.ts'
 
 interface RecordAt {
   readonly place: number
@@ -29,9 +29,9 @@ export class Table {
   /** The place of a key's item, existing or deleted, and its record, valid until the next call; `places` is above all places. */
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
-    const record = expected === undefined ? undefined : this.#standingAt(expected, at)
+    const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
     const hasKey = record !== undefined && keyOf(idOf(record)) === key
-    if (hasKey && !isGone(record)) return { place: expected as number, record }
+    if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
     return place === undefined ? undefined : { place, record: this.#recordOf(key, place, at) }
@@ -53,7 +53,7 @@ export class Table {
   #expectedPlace(key: string, at: Position, places: number): number | undefined {
     const integer = canonicalInteger(key)
     if (integer === undefined || places === 0) return undefined
-    this.#first ??= canonicalInteger(keyOf(idOf(this.#standingAt(0, at)))) ?? -1
+    this.#first ??= canonicalInteger(keyOf(idOf(this.#existingRecordAt(0, at)))) ?? -1
     const place = integer - this.#first
     return this.#first >= 0 && place >= 0 && place < places ? place : undefined
   }
@@ -67,7 +67,7 @@ export class Table {
 
   /** A verified copy of the record at a place, which must exist. */
   copyAt(place: number, at: Position): Buffer {
-    const record = this.#standingAt(place, at)
+    const record = this.#existingRecordAt(place, at)
     this.#decoded(record)
     return Buffer.from(record)
   }
@@ -75,15 +75,15 @@ export class Table {
   itemAt(place: number, at: Position): Item | undefined {
     const cached = this.#cachedAt(place, at)
     if (cached) return cached
-    return itemOrNothing(this.#entry(this.#standingAt(place, at), place, at))
+    return itemOrNothing(this.#entry(this.#existingRecordAt(place, at), place, at))
   }
 
   /** For scans: bypasses the cache. */
   uncachedAt(place: number, at: Position): Item | undefined {
-    return itemOrNothing(this.#decoded(this.#standingAt(place, at)))
+    return itemOrNothing(this.#decoded(this.#existingRecordAt(place, at)))
   }
 
-  entryOf(key: string, at: Position, places: number): Item | Gone | undefined {
+  entryOf(key: string, at: Position, places: number): Item | Tombstone | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
     if (cached?.key === key) return cached
@@ -108,7 +108,7 @@ export class Table {
   }
 
   /** The item, or the remains of one, in a record. */
-  #entry(record: Buffer, place: number, at: Position): Item | Gone {
+  #entry(record: Buffer, place: number, at: Position): Item | Tombstone {
     const entry = this.#decoded(record)
     if (entry instanceof Item && at === this.#cache?.position) this.#cache.set(this.number, place, entry)
     return entry
@@ -123,7 +123,7 @@ export class Table {
   /** The first place from `from` to before `below` that has an item; `below` if there is none. */
   seek(from: number, below: number, at: Position): number {
     let place = from
-    while (place < below && !this.#isItem(this.#standingAt(place, at))) place++
+    while (place < below && !this.#isItem(this.#existingRecordAt(place, at))) place++
     return place
   }
 
@@ -146,7 +146,7 @@ export class Table {
   }
 
   /** Every place has a record; a missing one was lost. */
-  #standingAt(place: number, at: Position): Buffer {
+  #existingRecordAt(place: number, at: Position): Buffer {
     const record = this.recordAt(place, at)
     if (!record) throw this.lacking(place)
     return record
@@ -154,10 +154,10 @@ export class Table {
 
   /** Deleted records are not verified further. */
   #isItem(record: Buffer): boolean {
-    return !isGone(record) || this.#decoded(record) instanceof Item
+    return !isTombstone(record) || this.#decoded(record) instanceof Item
   }
 
-  #decoded(record: Buffer): Item | Gone {
+  #decoded(record: Buffer): Item | Tombstone {
     try {
       return decodeItem(record)
     } catch (error) {
@@ -170,6 +170,6 @@ export class Table {
   }
 }
 
-function itemOrNothing(entry: Item | Gone | undefined): Item | undefined {
+function itemOrNothing(entry: Item | Tombstone | undefined): Item | undefined {
   return entry instanceof Item ? entry : undefined
 }

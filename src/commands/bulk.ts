@@ -1,5 +1,6 @@
 import { isItem } from '../collections/collection.ts'
 import { type Item, keyOf } from '../collections/item.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { formatPath } from '../json/paths.ts'
@@ -7,15 +8,14 @@ import { type JsonObject, own } from '../json/value.ts'
 import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
 import type { BulkCommand } from './command.ts'
-import { creatingItems, type NotCreatedItems } from './create-items.ts'
+import { decideCreateItems, type NotCreatedItems } from './create-items.ts'
 import { checkName, decide, isEvents, isSingle } from './decide.ts'
 import { Deletions, JoinedLists } from './deletions.ts'
 import type { Rules } from './rules.ts'
 
 /** The ids of the items that match filters at one position. */
-export interface Selected {
+export interface Selection {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
   /** Whether an item that was written since matches. */
@@ -23,7 +23,7 @@ export interface Selected {
 }
 
 /** Finds the items of a collection that match filters; undefined if the collection does not exist. */
-export type Select = (command: DeleteItems) => Promise<Selected | undefined>
+export type SelectItems = (command: DeleteItems) => Promise<Selection | undefined>
 
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDependents' }>
@@ -52,32 +52,32 @@ export function deletionsIn(command: BulkCommand): readonly DeleteItems[] {
 /** `selected` are the items that match each of the `deletionsIn`. */
 export function* decideBulk(
   command: BulkCommand,
-  accepted: Accepted,
+  accepted: AcceptedState,
   rules: Rules,
-  selected: readonly (Selected | undefined)[],
+  selected: readonly (Selection | undefined)[],
 ): Steps<BulkDecision> {
   switch (command.type) {
     case 'CreateItems':
-      return yield* creatingItems(command, accepted, rules)
+      return yield* decideCreateItems(command, accepted, rules)
     case 'DeleteItems':
       if (!selected[0]) throw unknown(command.collection)
-      return { events: yield* deletingItems(command, accepted, selected[0]), notCreated: NONE }
+      return { events: yield* decideDeleteItems(command, accepted, selected[0]), notCreated: NONE }
     case 'DeleteItemWithDependents':
-      return { events: yield* deletingDependents(command, accepted, rules, selected), notCreated: NONE }
+      return { events: yield* decideDeleteWithDependents(command, accepted, rules, selected), notCreated: NONE }
     case 'CreateCollection':
-      return { events: creatingCollection(command.collection, accepted), notCreated: NONE }
+      return { events: decideCreateCollection(command.collection, accepted), notCreated: NONE }
     case 'RemoveCollection':
-      return { events: yield* removingCollection(command.collection, accepted), notCreated: NONE }
+      return { events: yield* decideRemoveCollection(command.collection, accepted), notCreated: NONE }
     default:
       return command satisfies never
   }
 }
 
 /** Deletes an item that was written since the selection only if it still matches. */
-function* deletingItems(
+function* decideDeleteItems(
   { collection: name }: DeleteItems,
-  accepted: Accepted,
-  { position, ids, matches }: Selected,
+  accepted: AcceptedState,
+  { position, ids, matches }: Selection,
 ): Steps<Deletions> {
   // After this step, no event is being flushed.
   yield
@@ -95,11 +95,11 @@ function* deletingItems(
 }
 
 /** The items that refer to one, then that one itself. */
-function* deletingDependents(
+function* decideDeleteWithDependents(
   { dependents, seconds: _, ...item }: DeleteItemWithDependents,
-  accepted: Accepted,
+  accepted: AcceptedState,
   rules: Rules,
-  selected: readonly (Selected | undefined)[],
+  selected: readonly (Selection | undefined)[],
 ): Steps<List<DomainEvent>> {
   yield
   const decision = yield* decide({ ...item, type: 'DeleteItem' }, accepted, rules)
@@ -120,14 +120,14 @@ function* deletingDependents(
   return new JoinedLists([...lists, isEvents(decision) ? decision : []])
 }
 
-function creatingCollection(name: string, accepted: Accepted): readonly DomainEvent[] {
+function decideCreateCollection(name: string, accepted: AcceptedState): readonly DomainEvent[] {
   checkName(name)
   const collection = accepted.collection(name)
   if (collection.isObject) throw isSingle(name)
   return collection.exists ? [] : [{ type: 'CollectionCreated', collection: name }]
 }
 
-function* removingCollection(name: string, accepted: Accepted): Steps<Deletions> {
+function* decideRemoveCollection(name: string, accepted: AcceptedState): Steps<Deletions> {
   // The items can be listed only while no event is being flushed.
   yield
   const collection = accepted.collection(name)

@@ -1,4 +1,5 @@
 import { keyOf } from '../collections/item.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
 import { Overlay } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { own } from '../json/value.ts'
@@ -6,11 +7,10 @@ import { stringifySteps } from '../json/value-steps.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
 import type { BatchItem, BulkCommand, Rejection } from './command.ts'
 import { decideItem, isEvents } from './decide.ts'
 import { withId } from './item-event.ts'
-import { latestItems } from './latest.ts'
+import { latestItems } from './latest-items.ts'
 import type { Rules } from './rules.ts'
 
 export type CreateItems = Extract<BulkCommand, { type: 'CreateItems' }>
@@ -33,7 +33,7 @@ const STEP_ITEMS = 64
 const STEP_CHARACTERS = 64 * 1024
 
 /** Decides a batch like many CreateItem commands, each on top of the previous ones. */
-export function* creatingItems(command: CreateItems, accepted: Accepted, rules: Rules): Steps<CreatedItems> {
+export function* decideCreateItems(command: CreateItems, accepted: AcceptedState, rules: Rules): Steps<CreatedItems> {
   const { collection, items, isLenient } = command
   const batch = new Overlay((name) => accepted.collection(name), 0, rules.keyFields)
   const events = new ChunkedList<DomainEvent>()
@@ -75,7 +75,7 @@ export function* creatingItems(command: CreateItems, accepted: Accepted, rules: 
 export function* notCreatedBefore(
   { collection, items }: CreateItems,
   events: Iterable<DomainEvent>,
-  accepted: Accepted,
+  accepted: AcceptedState,
   rules: Rules,
 ): Steps<NotCreatedItems> {
   const created = new ChunkedList<Created>()

@@ -1,5 +1,6 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
-import { canonicalInteger, faultOfId, faultOfName, type Gone, type Item, keyOf } from '../collections/item.ts'
+import { canonicalInteger, faultOfId, faultOfName, type Item, keyOf, type Tombstone } from '../collections/item.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { eventInstant } from '../json/event-time.ts'
@@ -14,20 +15,19 @@ import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts
 import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
 import type { Command, Patch } from './command.ts'
 import { checkConditions } from './conditions.ts'
 import { InnerValue } from './inner-value.ts'
 import { stamp, withId } from './item-event.ts'
-import { latestItems } from './latest.ts'
-import { checkKey, holderOf, isDuplicate, taken } from './natural-keys.ts'
+import { latestItems } from './latest-items.ts'
+import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 /** The events of a command on an item, or the item if the command does not change it. */
 export type Decision = readonly DomainEvent[] | Item
 
 /** Decides a command; of several events the last is that of the item. A decision about a short item takes no step. */
-export function* decide(command: Command, accepted: Accepted, rules: Rules): Steps<Decision> {
+export function* decide(command: Command, accepted: AcceptedState, rules: Rules): Steps<Decision> {
   const decision = yield* decideItem(command, accepted, rules)
   if (!isEvents(decision) || !rules.latest.has(command.collection)) return decision
   return [...(yield* latestItems(decision, accepted, rules)), ...decision]
@@ -38,13 +38,13 @@ export function isEvents(decision: Decision): decision is readonly DomainEvent[]
 }
 
 /** Every rule of an item lives here: given what is so, what may happen next? */
-export function* decideItem(command: Command, accepted: Accepted, rules: Rules): Steps<Decision> {
+export function* decideItem(command: Command, accepted: AcceptedState, rules: Rules): Steps<Decision> {
   const collection = accepted.collection(command.collection)
   switch (command.type) {
     case 'CreateItem': {
       if (collection.isObject) throw isSingle(collection.name)
       const holder = holderOf(command.item, collection, rules)
-      if (holder) return yield* meet(holder, command.item, collection, rules)
+      if (holder) return yield* createDuplicateKey(holder, command.item, collection, rules)
       const id = newId(command.item, collection, rules)
       return yield* createItem(collection, id, command.item, rules)
     }
@@ -62,7 +62,7 @@ export function* decideItem(command: Command, accepted: Accepted, rules: Rules):
       if (before.id !== OBJECT_ID) checkSameId(own(command.item, rules.idField), before, 'the body')
       if (command.onlyIfNewer && !isNewer(command.item, before, rules.times.get(collection.name))) return before
       checkKey(command.item, before.key, collection, rules)
-      const item = yield* checked(command.item, before.id, collection.name, rules)
+      const item = yield* validated(command.item, before.id, collection.name, rules)
       return [{ type: 'ItemReplaced', ...stamp(collection.name, before.id, before), item }]
     }
     case 'PatchItem': {
@@ -72,12 +72,12 @@ export function* decideItem(command: Command, accepted: Accepted, rules: Rules):
       checkConditions(command, inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-      const patched = yield* inner ? inner.patched(command.patch, limits) : applied(command.patch, before, limits)
+      const patched = yield* inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before, limits)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
       checkKey(patched, before.key, collection, rules)
-      const item = yield* checked(patched, before.id, collection.name, rules)
+      const item = yield* validated(patched, before.id, collection.name, rules)
       return [{ type: 'ItemPatched', ...stamp(collection.name, before.id, before), item }]
     }
     case 'DeleteItem': {
@@ -93,11 +93,16 @@ export function* decideItem(command: Command, accepted: Accepted, rules: Rules):
 }
 
 /** A new item has the natural key of one that is there. */
-function* meet(holder: Item, body: JsonObject, collection: CollectionState, rules: Rules): Steps<Decision> {
+function* createDuplicateKey(
+  holder: Item,
+  body: JsonObject,
+  collection: CollectionState,
+  rules: Rules,
+): Steps<Decision> {
   const { name } = collection
   if (yield* isDuplicate(body, holder, rules.idField)) return holder
-  if (!rules.replacing.has(name)) throw taken(body, holder, name, rules.keyFields.get(name) ?? [])
-  const item = yield* checked(body, holder.id, name, rules)
+  if (!rules.replacing.has(name)) throw keyConflict(body, holder, name, rules.keyFields.get(name) ?? [])
+  const item = yield* validated(body, holder.id, name, rules)
   return [{ type: 'ItemReplaced', ...stamp(name, holder.id, holder), item }]
 }
 
@@ -116,7 +121,7 @@ function* createItem(
   rules: Rules,
 ): Steps<readonly DomainEvent[]> {
   checkName(collection.name)
-  const item = yield* checked(body, id, collection.name, rules)
+  const item = yield* validated(body, id, collection.name, rules)
   const created = { type: 'ItemCreated', ...stamp(collection.name, id, collection.get(keyOf(id))), item } as const
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
 }
@@ -128,7 +133,7 @@ function* createItem(
 function* createObject(collection: CollectionState, body: JsonObject, rules: Rules): Steps<readonly DomainEvent[]> {
   const { name } = collection
   if (collection.exists || !collection.isObject) throw missing(name, OBJECT_ID)
-  const item = yield* checked(body, OBJECT_ID, name, rules)
+  const item = yield* validated(body, OBJECT_ID, name, rules)
   return [{ type: 'ObjectCreated', ...stamp(name, OBJECT_ID, collection.get(OBJECT_ID)), item }]
 }
 
@@ -205,7 +210,7 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
   )
 }
 
-function* checked(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
+function* validated(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
   const item = yield* withId(body, id, rules)
   const document = new Document(yield* stringifySteps(item))
   const bytes = Buffer.byteLength(document.text)
@@ -229,13 +234,13 @@ function idBytes(item: JsonObject, { idField }: Rules): number {
   return Buffer.byteLength(`${JSON.stringify(idField)}:${JSON.stringify(item[idField])},`)
 }
 
-function* applied(patch: Patch, { text }: Item, limits: PatchLimits): Steps<JsonValue> {
+function* applyPatch(patch: Patch, { text }: Item, limits: PatchLimits): Steps<JsonValue> {
   if (patch.type === 'value') return patch.value
   if (patch.type === 'merge') return yield* mergePatch(yield* parseSteps(text), patch.document)
   return yield* applyJsonPatch(text, patch.operations, limits)
 }
 
-function tagsOf(before: Item | Gone | undefined): readonly string[] {
+function tagsOf(before: Item | Tombstone | undefined): readonly string[] {
   return isItem(before) ? [before.tag] : []
 }
 

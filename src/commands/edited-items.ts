@@ -1,5 +1,5 @@
+import type { FileContents, FileItem } from '../collections/file-items.ts'
 import { FileMistakes, invalid } from '../collections/file-mistakes.ts'
-import type { FileContents, FileItem } from '../collections/snapshot.ts'
 import { OBJECT_ID } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'

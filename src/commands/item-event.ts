@@ -1,4 +1,4 @@
-import type { Gone, Item } from '../collections/item.ts'
+import type { Item, Tombstone } from '../collections/item.ts'
 import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import { type JsonObject, type JsonValue, own } from '../json/value.ts'
 import type { Steps } from '../runtime/time-slices.ts'
@@ -11,7 +11,7 @@ const STEP_MEMBERS = 4096
 export function stamp(
   collection: string,
   id: ItemId,
-  before: Item | Gone | undefined,
+  before: Item | Tombstone | undefined,
 ): { readonly collection: string; readonly id: ItemId; readonly revision: number; readonly prior: Position } {
   return { collection, id, revision: (before?.revision ?? 0) + 1, prior: before?.position ?? 0 }
 }

@@ -1,9 +1,10 @@
 import { crc32 } from 'node:zlib'
 import { type CollectionState, holdsObject, isItem } from '../collections/collection.ts'
+import type { EditedItem, FileContents, FileItem, FileItems } from '../collections/file-items.ts'
 import { type Item, keyOf } from '../collections/item.ts'
-import { KeyMap } from '../collections/key-map.ts'
-import { Keys } from '../collections/keys.ts'
-import type { EditedItem, FileContents, FileItem, FileItems } from '../collections/snapshot.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
+import { PartitionedMap } from '../collections/partitioned-map.ts'
+import { PlaceMap } from '../collections/place-map.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { parseSteps } from '../json/parse-steps.ts'
@@ -11,14 +12,13 @@ import type { JsonValue } from '../json/value.ts'
 import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
 import { assignedId } from './decide.ts'
 import { checkSchema, parsedItem } from './edited-items.ts'
 import { stamp, withId } from './item-event.ts'
 import type { Rules } from './rules.ts'
 
 /** A collection before it was edited. */
-export interface Before {
+export interface BaseCollection {
   item(key: string): Item | undefined
   items(): Iterable<Item>
 }
@@ -26,7 +26,7 @@ export interface Before {
 /** An edited data file, and the state from which the edit was made. */
 export interface Edit {
   readonly file: FileContents
-  readonly base: ReadonlyMap<string, Before>
+  readonly base: ReadonlyMap<string, BaseCollection>
 }
 
 /** An item that both the editor and another write changed. The edit won; the journal holds both. */
@@ -35,20 +35,20 @@ export interface MergeConflict {
   readonly id: ItemId
 }
 
-export interface TakenIn {
+export interface MergeDecision {
   readonly events: List<DomainEvent>
   readonly conflicts: readonly MergeConflict[]
 }
 
 /** Compares items of an edit with those of its base. */
-export interface Sameness {
+export interface ItemComparison {
   /** Quick check of an item in the file against that of the base. */
   readonly isUnedited: (item: FileItem, base: FileItem) => boolean
   readonly isSame: (a: FileItem, b: FileItem) => Steps<boolean>
 }
 
 /** For edits, the order of an item's members does not matter. */
-const AS_EDITED: Sameness = {
+const AS_EDITED: ItemComparison = {
   isUnedited: (item, base) => item.text === base.text,
   *isSame(a, b) {
     return a.text === b.text || (yield* equalSteps(yield* parseSteps(a.text), yield* parseSteps(b.text)))
@@ -56,31 +56,36 @@ const AS_EDITED: Sameness = {
 }
 
 /** A three-way merge, in steps: only the editor's changes become events. */
-export function* takingIn(edit: Edit, accepted: Accepted, rules: Rules, sameness = AS_EDITED): Steps<TakenIn> {
-  const merge = new Merge(edit, rules, sameness)
+export function* decideMerge(
+  edit: Edit,
+  accepted: AcceptedState,
+  rules: Rules,
+  comparison = AS_EDITED,
+): Steps<MergeDecision> {
+  const merge = new Merge(edit, rules, comparison)
   const events = yield* merge.rest(accepted)
   return { events, conflicts: merge.conflicts }
 }
 
 /**
- * `takingIn` for an edit that arrives in parts. Each part and the rest are decided separately, on the state accepted by
+ * `decideMerge` for an edit that arrives in parts. Each part and the rest are decided separately, on the state accepted by
  * then; the texts of a part's items are not needed again.
  */
 export class Merge {
   readonly conflicts: MergeConflict[] = []
   readonly #edit: Edit
   readonly #rules: Rules
-  readonly #sameness: Sameness
+  readonly #comparison: ItemComparison
   readonly #collections = new Map<string, CollectionMerge>()
 
-  constructor(edit: Edit, rules: Rules, sameness: Sameness = AS_EDITED) {
+  constructor(edit: Edit, rules: Rules, comparison: ItemComparison = AS_EDITED) {
     this.#edit = edit
     this.#rules = rules
-    this.#sameness = sameness
+    this.#comparison = comparison
   }
 
   /** Events of the edited items found so far; more may follow. */
-  *part(accepted: Accepted): Steps<List<DomainEvent>> {
+  *part(accepted: AcceptedState): Steps<List<DomainEvent>> {
     const events = new ChunkedList<DomainEvent>()
     for (const [name, items] of this.#edit.file) {
       if (items.edited.length > 0) yield* this.#collection(name).part(items, accepted.collection(name), events)
@@ -89,7 +94,7 @@ export class Merge {
   }
 
   /** Events of the other edited items, of removed items and collections, and of the order. */
-  *rest(accepted: Accepted): Steps<List<DomainEvent>> {
+  *rest(accepted: AcceptedState): Steps<List<DomainEvent>> {
     const { file, base } = this.#edit
     const events = new ChunkedList<DomainEvent>()
     for (const name of new Set([...base.keys(), ...file.keys()])) {
@@ -104,21 +109,21 @@ export class Merge {
   #collection(name: string): CollectionMerge {
     let merge = this.#collections.get(name)
     if (!merge) {
-      merge = new CollectionMerge(this.#edit.base.get(name), this.#rules, this.#sameness, this.conflicts)
+      merge = new CollectionMerge(this.#edit.base.get(name), this.#rules, this.#comparison, this.conflicts)
       this.#collections.set(name, merge)
     }
     return merge
   }
 }
 
-const NOTHING: Before = { item: () => undefined, items: () => [] }
+const NOTHING: BaseCollection = { item: () => undefined, items: () => [] }
 
 class CollectionMerge {
   readonly #conflicts: MergeConflict[]
-  #base: Before
+  #base: BaseCollection
   #wasThere: boolean
   readonly #rules: Rules
-  readonly #sameness: Sameness
+  readonly #comparison: ItemComparison
   #events: ChunkedList<DomainEvent> = new ChunkedList()
   #ours: CollectionState | undefined
   /** Whether the collection exists before the next event. */
@@ -126,17 +131,17 @@ class CollectionMerge {
   /** Whether the file has a single object. */
   #isObject = false
   /** Ids of items of the base that the file does not name, by a digest of their texts without the id. */
-  #unnamed: KeyMap<ItemId[]> | undefined
+  #unnamed: PartitionedMap<ItemId[]> | undefined
   /** Whether an item without an id was identified as one of the base. */
   #isNamedByBase = false
   /** Lower bound for newly assigned ids. */
   #nextId = 0
 
-  constructor(base: Before | undefined, rules: Rules, sameness: Sameness, conflicts: MergeConflict[]) {
+  constructor(base: BaseCollection | undefined, rules: Rules, comparison: ItemComparison, conflicts: MergeConflict[]) {
     this.#base = base ?? NOTHING
     this.#wasThere = base !== undefined
     this.#rules = rules
-    this.#sameness = sameness
+    this.#comparison = comparison
     this.#conflicts = conflicts
   }
 
@@ -252,9 +257,9 @@ class CollectionMerge {
     }
   }
 
-  *#unnamedBy(file: FileItems): Steps<KeyMap<ItemId[]>> {
+  *#unnamedBy(file: FileItems): Steps<PartitionedMap<ItemId[]>> {
     if (this.#unnamed) return this.#unnamed
-    const unnamed = new KeyMap<ItemId[]>()
+    const unnamed = new PartitionedMap<ItemId[]>()
     for (const item of file.matched?.isAll ? [] : this.#base.items()) {
       yield
       if (file.indexOf(item.id) !== undefined) continue
@@ -268,7 +273,7 @@ class CollectionMerge {
   }
 
   /** Takes the first id whose item has this text. */
-  *#takeNamed(unnamed: KeyMap<ItemId[]>, text: string): Steps<ItemId | undefined> {
+  *#takeNamed(unnamed: PartitionedMap<ItemId[]>, text: string): Steps<ItemId | undefined> {
     const ids = unnamed.get(shortOf(text)) ?? []
     for (const [at, id] of ids.entries()) {
       const item = this.#base.item(keyOf(id))
@@ -280,7 +285,7 @@ class CollectionMerge {
   }
 
   *#isSame(a: FileItem | undefined, b: FileItem | undefined): Steps<boolean> {
-    return a === b || (a !== undefined && b !== undefined && (yield* this.#sameness.isSame(a, b)))
+    return a === b || (a !== undefined && b !== undefined && (yield* this.#comparison.isSame(a, b)))
   }
 
   *#delete(key: string): Steps<void> {
@@ -294,7 +299,7 @@ class CollectionMerge {
   *#item(item: FileItem, index: number): Steps<void> {
     const id = item.id as ItemId
     const base = this.#base.item(keyOf(id))
-    if (base && this.#sameness.isUnedited(item, base)) return
+    if (base && this.#comparison.isUnedited(item, base)) return
     const ours = this.#now.get(keyOf(id))
     const now = isItem(ours) ? ours : undefined
     // An edited item differs from the base, so it need not be compared with the base again.
@@ -323,7 +328,7 @@ class CollectionMerge {
 
   /** `first` is the index of the collection's first event in this write. */
   *#order(file: FileItems, first: number): Steps<void> {
-    const deleted = new Keys()
+    const deleted = new PlaceMap()
     const created = new ChunkedList<ItemId>()
     for (let at = first; at < this.#events.length; at++) {
       const event = this.#events.at(at) as DomainEvent
@@ -333,7 +338,7 @@ class CollectionMerge {
     }
     // The existing ids in order: those of the file, with assigned ones.
     const ids = new ChunkedList<ItemId>()
-    const present = new Keys()
+    const present = new PlaceMap()
     const add = (id: ItemId): void => {
       const inFile = file.indexOf(id)
       present.set(id, ids.length)

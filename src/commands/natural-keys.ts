@@ -1,6 +1,7 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
 import { type Item, keyOf } from '../collections/item.ts'
 import { naturalKeyOf, shownKey } from '../collections/natural-key.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, isItemEvent } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import type { Path } from '../json/paths.ts'
@@ -9,7 +10,6 @@ import type { JsonObject } from '../json/value.ts'
 import { equalSteps } from '../json/value-steps.ts'
 import { Refusal, type RefusalCode } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
 import type { Rules } from './rules.ts'
 
 /** The item that has the natural key of another one, or of what is to become one. */
@@ -32,10 +32,10 @@ export function* isDuplicate(item: JsonObject, holder: Item, idField: string): S
 export function checkKey(item: JsonObject, key: string, collection: CollectionState, rules: Rules): void {
   const fields = rules.keyFields.get(collection.name)
   const holder = holderOf(item, collection, rules)
-  if (fields && holder && holder.key !== key) throw taken(item, holder, collection.name, fields)
+  if (fields && holder && holder.key !== key) throw keyConflict(item, holder, collection.name, fields)
 }
 
-export function taken(item: JsonObject, holder: Item, name: string, fields: readonly Path[]): Refusal {
+export function keyConflict(item: JsonObject, holder: Item, name: string, fields: readonly Path[]): Refusal {
   return new Refusal(
     'Conflict',
     `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${shownKey(item, fields)}).`,
@@ -55,7 +55,7 @@ interface KeyChanges {
 /** Refuses events of one write after which two items would have the same natural key. */
 export function* checkKeys(
   events: Iterable<DomainEvent>,
-  accepted: Accepted,
+  accepted: AcceptedState,
   rules: Rules,
   code: RefusalCode,
 ): Steps<void> {

@@ -1,22 +1,22 @@
 import { type CollectionState, isItem } from '../collections/collection.ts'
+import { type FileItem, FileItems } from '../collections/file-items.ts'
 import { type Item, keyOf } from '../collections/item.ts'
-import { type FileItem, FileItems } from '../collections/snapshot.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
 import { OBJECT_ID } from '../events/event.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
-import { type Before, type Edit, type Sameness, type TakenIn, takingIn } from './merge.ts'
+import { type BaseCollection, decideMerge, type Edit, type ItemComparison, type MergeDecision } from './merge.ts'
 import { checkKeys } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
 /** The items that a collection is to have. They do not change. Items without an id get one. */
-export interface Former {
+export interface RestoredCollection {
   items(): Iterable<FileItem>
 }
 
 /** The state to restore: whole collections, or one item. Undefined: it did not exist. */
 export type Restoration =
-  | { readonly type: 'collections'; readonly collections: ReadonlyMap<string, Former | undefined> }
+  | { readonly type: 'collections'; readonly collections: ReadonlyMap<string, RestoredCollection | undefined> }
   | {
       readonly type: 'item'
       readonly collection: string
@@ -25,7 +25,7 @@ export type Restoration =
     }
 
 /** Restored items are equal byte for byte. */
-const AS_TEXT: Sameness = {
+const AS_TEXT: ItemComparison = {
   isUnedited: (item, base) => item.text === base.text,
   // biome-ignore lint/correctness/useYield: texts are compared at once
   *isSame(a, b) {
@@ -34,16 +34,16 @@ const AS_TEXT: Sameness = {
 }
 
 /** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */
-export function* restoring(restoration: Restoration, accepted: Accepted, rules: Rules): Steps<TakenIn> {
+export function* decideRestore(restoration: Restoration, accepted: AcceptedState, rules: Rules): Steps<MergeDecision> {
   const edit = yield* editOf(restoration, accepted)
-  const taken = yield* takingIn(edit, accepted, rules, AS_TEXT)
-  yield* checkKeys(taken.events, accepted, rules, 'Conflict')
-  return taken
+  const decision = yield* decideMerge(edit, accepted, rules, AS_TEXT)
+  yield* checkKeys(decision.events, accepted, rules, 'Conflict')
+  return decision
 }
 
 /** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */
-function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
-  const base = new Map<string, Before>()
+function* editOf(restoration: Restoration, accepted: AcceptedState): Steps<Edit> {
+  const base = new Map<string, BaseCollection>()
   const file = new Map<string, FileItems>()
   if (restoration.type === 'item') {
     const { collection: name, key, item } = restoration
@@ -51,14 +51,17 @@ function* editOf(restoration: Restoration, accepted: Accepted): Steps<Edit> {
     const now = itemOf(collection, key)
     if (!now && !item) return { base, file }
     if (item && collection.exists && collection.isObject !== (key === OBJECT_ID)) throw otherKind(collection)
-    const before: Before = { item: (asked) => (asked === key ? now : undefined), items: () => (now ? [now] : []) }
+    const before: BaseCollection = {
+      item: (asked) => (asked === key ? now : undefined),
+      items: () => (now ? [now] : []),
+    }
     if (collection.exists) base.set(name, before)
     if (item || key !== OBJECT_ID) file.set(name, yield* fileItems(item ? [item] : [], before))
     return { base, file }
   }
   for (const [name, former] of restoration.collections) {
     const collection = accepted.collection(name)
-    const before: Before = { item: (key) => itemOf(collection, key), items: () => collection.items() }
+    const before: BaseCollection = { item: (key) => itemOf(collection, key), items: () => collection.items() }
     if (collection.exists) base.set(name, before)
     if (former) file.set(name, yield* fileItems(former.items(), before))
   }
@@ -75,7 +78,7 @@ function itemOf(collection: CollectionState, key: string): Item | undefined {
   return isItem(found) ? found : undefined
 }
 
-function* fileItems(all: Iterable<FileItem>, before: Before): Steps<FileItems> {
+function* fileItems(all: Iterable<FileItem>, before: BaseCollection): Steps<FileItems> {
   const items = new FileItems()
   for (const item of all) {
     const now = item.id === undefined ? undefined : before.item(keyOf(item.id))

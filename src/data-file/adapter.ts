@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
 import { holdsObject } from '../collections/collection.ts'
-import type { Texts } from '../collections/snapshot.ts'
+import type { CollectionTexts } from '../collections/file-items.ts'
 import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
 import { indented } from '../json/indented.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -47,7 +47,7 @@ const IRREPLACEABLE = ['EBUSY', 'EXDEV', 'EACCES', 'EPERM', 'EROFS']
  * (temporary file → fsync → rename → directory fsync) and keeps the file's mode. A file that cannot be replaced is
  * written in place (truncate → fsync → bytes → fsync), and again after a crash.
  */
-export class DataFileAdapter implements Adapter<Texts> {
+export class DataFileAdapter implements Adapter<CollectionTexts> {
   readonly #options: AdapterOptions
   #isInPlace = false
 
@@ -60,24 +60,24 @@ export class DataFileAdapter implements Adapter<Texts> {
     return null
   }
 
-  async write(picture: Texts): Promise<void> {
-    if (this.#isInPlace || this.#options.isTorn()) return this.#overwrite(picture)
+  async write(snapshot: CollectionTexts): Promise<void> {
+    if (this.#isInPlace || this.#options.isTorn()) return this.#overwrite(snapshot)
     try {
-      await this.#replace(picture)
+      await this.#replace(snapshot)
     } catch (error) {
       const { files, path } = this.#options
       const isIrreplaceable = IRREPLACEABLE.includes((error as NodeJS.ErrnoException).code ?? '')
       if (!isIrreplaceable || !(await files.stat(path))?.isFile) throw error
-      await this.#overwrite(picture)
+      await this.#overwrite(snapshot)
       if (await files.stat(temporaryPath(path))) await files.remove(temporaryPath(path))
     }
   }
 
-  async #replace(picture: Texts): Promise<void> {
+  async #replace(snapshot: CollectionTexts): Promise<void> {
     const { files, path, beforePart, beforeReplace, replaced } = this.#options
     const temporary = temporaryPath(path)
     const before = await files.stat(path)
-    const hash = await writePicture(files, temporary, picture, before?.mode, beforePart)
+    const hash = await writeSnapshot(files, temporary, snapshot, before?.mode, beforePart)
     // Must precede the rename: afterwards another program may have changed the file.
     const written = await files.stat(temporary)
     await beforeReplace(hash)
@@ -86,7 +86,7 @@ export class DataFileAdapter implements Adapter<Texts> {
     await files.syncDirectory(directoryOf(path))
   }
 
-  async #overwrite(picture: Texts): Promise<void> {
+  async #overwrite(snapshot: CollectionTexts): Promise<void> {
     const { files, path, beforeOverwrite, replaced, torn, isTorn } = this.#options
     const file = await files.open(path, 'edit')
     try {
@@ -102,12 +102,12 @@ export class DataFileAdapter implements Adapter<Texts> {
       try {
         await empty(file)
         const hash = createHash('sha256')
-        await writeChunks(file, hashing(chunksOf(picture), hash))
+        await writeChunks(file, hashing(chunksOf(snapshot), hash))
         const written = await files.stat(path)
         replaced({ hash: hash.digest('hex'), signature: written?.signature ?? '', size: written?.size ?? 0 }, true)
       } catch (error) {
         const found = await contentOf(files, path)
-        if (found && (await isBeginningOf(files, path, picture))) torn(found)
+        if (found && (await isBeginningOf(files, path, snapshot))) torn(found)
         throw error
       }
     } finally {
@@ -122,12 +122,12 @@ async function empty(file: OpenFile): Promise<void> {
 }
 
 /** Whether a crash may have left this file when a state was written in place: its first bytes, some of them zero. */
-export async function isBeginningOf(files: Files, path: string, picture: Texts): Promise<boolean> {
+export async function isBeginningOf(files: Files, path: string, snapshot: CollectionTexts): Promise<boolean> {
   const file = await files.open(path, 'read')
   try {
     const size = await file.size()
     let offset = 0
-    for (const chunk of chunksOf(picture)) {
+    for (const chunk of chunksOf(snapshot)) {
       const there = await readFully(file, Math.min(chunk.length, size - offset), offset)
       const isOurs = (byte: number, index: number): boolean => byte === 0 || byte === chunk[index]
       if (!there.equals(chunk.subarray(0, there.length)) && !there.every(isOurs)) return false
@@ -141,15 +141,15 @@ export async function isBeginningOf(files: Files, path: string, picture: Texts):
 }
 
 /** Writes a state as a new data file, synced; resolves with its SHA-256. */
-export async function writePicture(
+export async function writeSnapshot(
   files: Files,
   path: string,
-  picture: Texts,
+  snapshot: CollectionTexts,
   mode?: number,
   beforePart: () => void = () => {},
 ): Promise<string> {
   const hash = createHash('sha256')
-  await writeNew(files, path, hashing(chunksOf(picture), hash, beforePart), mode)
+  await writeNew(files, path, hashing(chunksOf(snapshot), hash, beforePart), mode)
   return hash.digest('hex')
 }
 
@@ -278,10 +278,10 @@ const MANY_ITEMS = 1000
  * The text of a data file in pieces, as it may exceed the longest string: the format of `JSON.stringify(…, null, 2)`,
  * but with one line for each item of a large collection.
  */
-function* chunksOf(picture: Texts): Generator<Buffer> {
+function* chunksOf(snapshot: CollectionTexts): Generator<Buffer> {
   let text = '{'
   let collections = 0
-  for (const [name, collection] of picture) {
+  for (const [name, collection] of snapshot) {
     const isObject = holdsObject(collection)
     const indent = isObject ? '  ' : '    '
     text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: ${isObject ? '' : '['}`

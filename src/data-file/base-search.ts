@@ -1,5 +1,5 @@
+import type { FileContents } from '../collections/file-items.ts'
 import { keyOf } from '../collections/item.ts'
-import type { FileContents } from '../collections/snapshot.ts'
 import {
   type DomainEvent,
   type ItemEvent,

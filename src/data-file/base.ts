@@ -25,7 +25,7 @@ export async function baseAt(options: BaseOptions, shown: Shown): Promise<HeldBa
   if (!isWhole(shown)) {
     return collectionsAt(views.store.directory, journal, [[1, shown.position], ...shown.edits])
   }
-  return position === views.position ? views.picture() : FormerBase.at(past, position)
+  return position === views.position ? views.snapshot() : FormerBase.at(past, position)
 }
 
 /** Whether a content shows all events up to its last one. */

@@ -1,4 +1,4 @@
-import type { FileContents } from '../collections/snapshot.ts'
+import type { FileContents } from '../collections/file-items.ts'
 import { Malformed } from '../json/parse-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices } from '../runtime/time-slices.ts'

@@ -1,4 +1,4 @@
-import type { FileContents } from '../collections/snapshot.ts'
+import type { FileContents } from '../collections/file-items.ts'
 import type { Sized } from '../events/bytes-after.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'

@@ -167,7 +167,7 @@ export class DataFile implements Projection {
       if (!acceptJournal) throw mismatch
       log.warn(`${mismatch.message} It is accepted.`)
       account.state = undefined
-      account.base = views.picture()
+      account.base = views.snapshot()
       account.shown = []
     }
     const { signature } = (await files.stat(path)) ?? {}

@@ -1,4 +1,4 @@
-import type { FileContents } from '../collections/snapshot.ts'
+import type { FileContents } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import type { Files } from '../files/files.ts'

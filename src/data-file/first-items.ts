@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { FileContents } from '../collections/snapshot.ts'
+import type { FileContents } from '../collections/file-items.ts'
 import type { Files } from '../files/files.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
 import { alwaysWritten } from './adapter.ts'

@@ -1,6 +1,4 @@
 import { type CollectionItems, holdsObject } from '../collections/collection.ts'
-import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../collections/file-mistakes.ts'
-import { type Item, keyOf } from '../collections/item.ts'
 import {
   type FileContents,
   type FileItem,
@@ -8,7 +6,9 @@ import {
   faultOfCollection,
   parseItem,
   parseObject,
-} from '../collections/snapshot.ts'
+} from '../collections/file-items.ts'
+import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../collections/file-mistakes.ts'
+import { type Item, keyOf } from '../collections/item.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'

@@ -1,6 +1,6 @@
 import { Low } from 'lowdb'
 import type { Logger } from 'pino'
-import type { Texts } from '../collections/snapshot.ts'
+import type { CollectionTexts } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
@@ -45,7 +45,7 @@ const STOP_MS = 5000
 export class Writing {
   readonly #options: WritingOptions
   readonly #account: Account
-  readonly #low: Low<Texts>
+  readonly #low: Low<CollectionTexts>
   readonly #budget = new WriteBudget()
   #timer: ReturnType<Schedule> | undefined
   #notBeforeMs = 0
@@ -93,7 +93,7 @@ export class Writing {
       torn: (content) => account.tear(content),
       isTorn: () => account.isTorn,
     })
-    this.#low = new Low<Texts>(adapter, new Map())
+    this.#low = new Low<CollectionTexts>(adapter, new Map())
   }
 
   get lag(): Lag {
@@ -178,17 +178,17 @@ export class Writing {
     const { views, elapsedMs } = this.#options
     const account = this.#account
     await this.#forgetPending()
-    const picture = views.picture()
-    const { position } = picture
+    const snapshot = views.snapshot()
+    const { position } = snapshot
     const [before, appended, isWithinBudget] = [account.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
     // Later changes are not in the snapshot and wait for the next write.
     this.#clearDeadline()
-    this.#low.data = picture
+    this.#low.data = snapshot
     this.#position = position
     try {
       await this.#low.write()
     } finally {
-      picture.close()
+      snapshot.close()
     }
     const { hash = '', signature = '', size = 0 } = account.content ?? {}
     if (isWithinBudget) this.#budget.spend(before, size, appended)

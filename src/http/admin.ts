@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import Router from '@koa/router'
 import type { Context } from 'koa'
 import type { CommandHandler } from '../commands/handler.ts'
-import type { Former, Restoration } from '../commands/restore.ts'
+import type { Restoration, RestoredCollection } from '../commands/restore.ts'
 import type { TakenInEdit } from '../data-file/connection.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
@@ -135,7 +135,7 @@ export function adminRoutes(options: AdminOptions): Router {
     if (collection !== undefined && key !== undefined) {
       return { type: 'item', collection, key, item: await past.item(collection, key, to) }
     }
-    const collections = new Map<string, Former | undefined>()
+    const collections = new Map<string, RestoredCollection | undefined>()
     for (const name of collection === undefined ? views.namesEver() : [collection]) {
       const reading = past.existed(name, to) ? await past.collection(name, to) : undefined
       if (reading) former.push(reading)

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { BatchItem, Rejection } from '../commands/command.ts'
-import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { BulkOutcome } from '../commands/outcome.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { decodeText, parseJson } from '../json/parse.ts'
 import { isArray, type JsonValue } from '../json/value.ts'

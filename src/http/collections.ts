@@ -1,5 +1,6 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
-import type { BulkOutcome, CommandHandler } from '../commands/handler.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { BulkOutcome } from '../commands/outcome.ts'
 import { type ItemId, isItemEvent } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'

@@ -1,5 +1,5 @@
 import type { Command } from '../commands/command.ts'
-import type { Outcome } from '../commands/handler.ts'
+import type { Outcome } from '../commands/outcome.ts'
 import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import { itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'

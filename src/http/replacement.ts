@@ -1,5 +1,5 @@
 import type { CommandHandler } from '../commands/handler.ts'
-import type { Former } from '../commands/restore.ts'
+import type { RestoredCollection } from '../commands/restore.ts'
 import { contentsOfBody } from '../data-file/body.ts'
 import type { DomainEvent } from '../events/event.ts'
 import type { Views } from '../projections/views.ts'
@@ -40,7 +40,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Rep
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
   const file = await contentsOfBody(bytes as Buffer, idField, slices)
-  const collections = new Map<string, Former | undefined>(views.names().map((name) => [name, undefined]))
+  const collections = new Map<string, RestoredCollection | undefined>(views.names().map((name) => [name, undefined]))
   for (const [name, { edited }] of file) {
     const items = Array.from(edited, ({ item }) => item)
     collections.set(name, { items: () => items })

@@ -162,7 +162,7 @@ function placesAt(now: PinnedCollection, at: Position): number {
   let high = now.places
   while (low < high) {
     const middle = (low + high) >>> 1
-    if (now.standingAt(middle).since <= at) low = middle + 1
+    if (now.metadataAt(middle).since <= at) low = middle + 1
     else high = middle
   }
   return low
@@ -199,10 +199,10 @@ async function changedSince(
       start = positionOf(row.key, row.key.length - POSITION_BYTES) + 1
       if (place >= places || seen.has(place)) continue
       seen.add(place)
-      const { id, position, prior, isGone } = now.standingAt(place)
+      const { id, position, prior, isTombstone } = now.metadataAt(place)
       if (position <= at) continue
       from.set(history.stepTo(name, keyOf(id), at, prior), place)
-      if (isGone) gone.push(place)
+      if (isTombstone) gone.push(place)
     }
     if (from.size > MOST_CHANGED) return undefined
     isLast = rows.length < ROWS
@@ -237,7 +237,7 @@ function lastOf(
   const [row] = store.rows(first, end, { limit: 1, reverse: true })
   let last = Math.max(ordered, history.lifeOf(now.name, at) ?? 0)
   if (row) last = Math.max(last, positionOf(row.key, row.key.length - POSITION_BYTES))
-  if (places > 0) last = Math.max(last, now.standingAt(places - 1).since)
+  if (places > 0) last = Math.max(last, now.metadataAt(places - 1).since)
   for (const { position } of changed.values()) last = Math.max(last, position)
   return last
 }

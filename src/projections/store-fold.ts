@@ -1,5 +1,5 @@
 import { evolve } from '../collections/collection.ts'
-import { Draft, storedCollections, type TableObserver } from '../collections/draft.ts'
+import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
 import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
@@ -30,7 +30,7 @@ export interface FoldingOptions {
   readonly save: (state: StoredState) => void
   readonly wants?: ((event: DomainEvent) => boolean) | undefined
   /** Called after a commit to make changes visible. */
-  readonly show: (drafts: Iterable<readonly [number, Draft]>) => void
+  readonly show: (writers: Iterable<readonly [number, CollectionWriter]>) => void
 }
 
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
@@ -61,9 +61,9 @@ export class Folding {
   #next = 0
   readonly #numbers = new Map<string, number>()
   /** By number of the collection. */
-  readonly #drafts = new Map<number, Draft>()
+  readonly #writers = new Map<number, CollectionWriter>()
   /** Drafts with changes that are not visible yet. */
-  readonly #touched = new Map<number, Draft>()
+  readonly #touched = new Map<number, CollectionWriter>()
   #pin: Pin | undefined
   /** Position of the last event that readers see. */
   #shown: Position
@@ -98,7 +98,7 @@ export class Folding {
   show(): void {
     this.#shown = this.#state.visible
     this.#options.show(this.#touched)
-    for (const draft of this.#touched.values()) draft.shown()
+    for (const writer of this.#touched.values()) writer.shown()
     this.#touched.clear()
     this.#pin?.release()
     this.#pin = undefined
@@ -116,7 +116,7 @@ export class Folding {
           isDone = step.done === true
           weight += step.value ?? 0
         }
-        for (const [number, draft] of this.#touched) draft.save(number)
+        for (const [number, writer] of this.#touched) writer.save(number)
         state = { applied: this.#applied, visible: this.#visible, names: this.#names, next: this.#next }
         indexes.save(state.applied)
         store.set(tableKey(TAG.state, 0), Buffer.from(JSON.stringify(state)))
@@ -141,19 +141,19 @@ export class Folding {
       const timeMs = Date.parse(recorded.time)
       for (const [position, event] of positioned(recorded)) {
         if (position <= this.#applied || wants?.(event) === false) continue
-        const draft = this.#draftOf(event.collection)
+        const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of draft.ordering(keysOf(event.ids), this.#next++, position)) yield 1
+          for (const _ of writer.ordering(keysOf(event.ids), this.#next++, position)) yield 1
         } else if (existsAfter(event) !== undefined) this.#names = position
-        evolve(draft, event, position, timeMs)
+        evolve(writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
         this.#applied = position
-        if (position < last) yield this.#weightOf(event, draft)
+        if (position < last) yield this.#weightOf(event, writer)
       }
       this.#applied = last
       this.#visible = last
       const event = recorded.events.at(-1)
-      yield this.#weightOf(event, event && this.#draftOf(event.collection))
+      yield this.#weightOf(event, event && this.#writerOf(event.collection))
     }
   }
 
@@ -165,14 +165,14 @@ export class Folding {
     this.#visible = visible
     this.#names = names
     this.#next = next
-    this.#drafts.clear()
+    this.#writers.clear()
     this.#touched.clear()
     this.#numbers.clear()
     for (const [number, facts] of storedCollections(store)) {
       this.#numbers.set(facts.name, number)
-      const draft = new Draft(store, facts, this.#observers)
-      this.#drafts.set(number, draft)
-      if (applied > this.#shown) this.#touched.set(number, draft.unknown())
+      const writer = new CollectionWriter(store, facts, this.#observers)
+      this.#writers.set(number, writer)
+      if (applied > this.#shown) this.#touched.set(number, writer.unknown())
     }
     if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)
   }
@@ -184,30 +184,33 @@ export class Folding {
       for (const event of events) {
         // The size of a reordering is unknown.
         if (event.type === 'CollectionOrdered') return true
-        weight += this.#weightOf(event, this.#drafts.get(this.#numbers.get(event.collection) ?? 0))
+        weight += this.#weightOf(event, this.#writers.get(this.#numbers.get(event.collection) ?? 0))
         if (weight > MOST_WEIGHT) return true
       }
     }
     return false
   }
 
-  #weightOf(event: DomainEvent | undefined, draft: Draft | undefined): number {
-    const indexes = draft ? this.#options.indexes.of(draft.facts.table).length : 0
+  #weightOf(event: DomainEvent | undefined, writer: CollectionWriter | undefined): number {
+    const indexes = writer ? this.#options.indexes.of(writer.facts.table).length : 0
     return 1 + INDEX_WEIGHT * indexes + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 
-  #draftOf(name: string): Draft {
+  #writerOf(name: string): CollectionWriter {
     let number = this.#numbers.get(name)
     if (number === undefined) {
       number = this.#next++
       this.#numbers.set(name, number)
       const none = { exists: false, isObject: undefined, nextId: 0, textIds: 0 }
       const nothing = { ...none, position: 0, size: 0, places: 0, ordered: 0 }
-      this.#drafts.set(number, new Draft(this.#options.store, { name, ...nothing, table: number }, this.#observers))
+      this.#writers.set(
+        number,
+        new CollectionWriter(this.#options.store, { name, ...nothing, table: number }, this.#observers),
+      )
     }
-    const draft = this.#drafts.get(number) as Draft
-    this.#touched.set(number, draft)
-    return draft
+    const writer = this.#writers.get(number) as CollectionWriter
+    this.#touched.set(number, writer)
+    return writer
   }
 }
 

@@ -1,5 +1,5 @@
 import { Collection, type CollectionFacts, type PinnedCollection } from '../collections/collection.ts'
-import { type Draft, storedCollections } from '../collections/draft.ts'
+import { type CollectionWriter, storedCollections } from '../collections/collection-writer.ts'
 import { ItemCache } from '../collections/item-cache.ts'
 import type { KeyFields } from '../collections/natural-key.ts'
 import { NaturalKeys } from '../collections/natural-keys.ts'
@@ -14,7 +14,7 @@ import { type Pin, Store } from '../store/store.ts'
 import { Folding, type StoredState } from './store-fold.ts'
 
 /** A snapshot of the collections at one position, by name, until closed. */
-export class Picture extends Map<string, PinnedCollection> {
+export class Snapshot extends Map<string, PinnedCollection> {
   readonly position: Position
   readonly #pin: Pin
 
@@ -67,7 +67,7 @@ export class Views implements Projection {
       indexes: this.indexes,
       naturalKeys: this.#naturalKeys,
       save: (state) => this.#saveMark(state),
-      show: (drafts) => this.#show(drafts),
+      show: (writers) => this.#show(writers),
       wants,
     })
     this.#shown = this.#folding.state
@@ -253,9 +253,9 @@ export class Views implements Projection {
   }
 
   /** A snapshot of the collections, which later events do not change until it is closed. */
-  picture(): Picture {
+  snapshot(): Snapshot {
     const pin = this.store.pin(this.position)
-    return new Picture(
+    return new Snapshot(
       pin,
       Array.from(this.#existing(), (collection) => [collection.name, collection.pinned(pin)]),
     )
@@ -285,15 +285,15 @@ export class Views implements Projection {
     }
   }
 
-  #show(drafts: Iterable<readonly [number, Draft]>): void {
+  #show(writers: Iterable<readonly [number, CollectionWriter]>): void {
     this.#shown = this.#folding.state
     this.#cache.position = this.#shown.visible
-    for (const [number, draft] of drafts) {
+    for (const [number, writer] of writers) {
       const known = this.#collections.get(number)
-      if (!known) this.#add(number, draft.facts)
+      if (!known) this.#add(number, writer.facts)
       else {
-        if (known.facts.table !== draft.facts.table) this.#clearSoon(known.facts.table)
-        known.show(draft.facts, draft.gaps, draft.changes)
+        if (known.facts.table !== writer.facts.table) this.#clearSoon(known.facts.table)
+        known.show(writer.facts, writer.gaps, writer.changes)
       }
     }
   }
@@ -340,10 +340,10 @@ export async function collectionsAt(
   directory: string,
   journal: Pick<Journal, 'read'>,
   ranges: readonly (readonly [Position, Position])[],
-): Promise<Picture> {
+): Promise<Snapshot> {
   const past = Views.temporary(directory)
   await past.build(wanted(), 'fail')
-  return past.picture()
+  return past.snapshot()
 
   async function* wanted(): AsyncGenerator<Recorded> {
     for (const [from, to] of ranges) if (from <= to) yield* journal.read(from, to)

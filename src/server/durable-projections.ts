@@ -1,5 +1,5 @@
 import type { KeyFields } from '../collections/natural-key.ts'
-import type { DeleteItems, Selected } from '../commands/bulk.ts'
+import type { DeleteItems, Selection } from '../commands/bulk.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
 import type { DirectoryOptions } from '../events/directory.ts'
@@ -169,7 +169,7 @@ export class DurableProjections extends Projections {
       durable: this.views.any,
       rules,
       now,
-      answered: this.answered,
+      idempotencyKeys: this.idempotencyKeys,
       select: (command) => this.#select(command),
     })
   }
@@ -235,7 +235,7 @@ export class DurableProjections extends Projections {
     await this.views.onceRoom(() => this.#store.transaction(() => this.#store.set(key, Buffer.from(id))))
   }
 
-  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<Selected | undefined> {
+  async #select({ collection: name, filters, seconds }: DeleteItems): Promise<Selection | undefined> {
     const collection = this.views.find(name)
     if (!collection) return undefined
     const { queryParameters: parameters, pageSize } = this.#options.settings.limits

@@ -1,4 +1,4 @@
-import { Answered } from '../commands/answered-requests.ts'
+import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
 import { TakenIn } from '../data-file/merged-edits.ts'
 import { EventBus } from '../events/bus.ts'
 import type { Journal } from '../events/journal.ts'
@@ -10,14 +10,14 @@ import type { Views } from '../projections/views.ts'
 /**
  * The projections of a journal. They see a write in this order:
  *
- * 1. In the transactions of the store: collections, history, answered requests, imports of the data file.
+ * 1. In the transactions of the store: collections, history, Idempotency-Keys, imports of the data file.
  * 2. When the store has the write: views, command handler, data file, recent writes (of a cluster node). The service adds
  *    the list of fields, sockets and requests that wait for a position.
  */
 export class Projections {
   readonly views: Views
   readonly history: History
-  readonly answered: Answered
+  readonly idempotencyKeys: IdempotencyKeys
   readonly takenIn: TakenIn
   readonly bus = new EventBus()
 
@@ -25,9 +25,9 @@ export class Projections {
   constructor(views: Views, dataFileId?: string) {
     this.views = views
     this.history = new History(views)
-    this.answered = new Answered(views.store)
+    this.idempotencyKeys = new IdempotencyKeys(views.store)
     this.takenIn = new TakenIn(views.store, dataFileId)
-    views.storeWith(this.history, this.answered, this.takenIn)
+    views.storeWith(this.history, this.idempotencyKeys, this.takenIn)
     this.bus.add(views)
   }
 

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import type { Collection, PinnedCollection } from '../../src/collections/collection.ts'
 import { Item, keyOf } from '../../src/collections/item.ts'
 import type { Recorded } from '../../src/events/journal.ts'
-import { type Picture, Views } from '../../src/projections/views.ts'
+import { type Snapshot, Views } from '../../src/projections/views.ts'
 import { Store } from '../../src/store/store.ts'
 import { recordOf, sliceOf } from '../support/collections.ts'
 import { begun, created, deleted } from '../support/decider.ts'
@@ -98,16 +98,21 @@ function check(views: Views, state: NaiveState, random: Random, context: string)
 }
 
 interface Taken {
-  readonly picture: Picture
+  readonly snapshot: Snapshot
   readonly state: NaiveState
 }
 
-function checkPicture({ picture, state }: Taken, random: Random, context: string): void {
-  assert.equal(picture.position, state.head, context)
+function checkSnapshot({ snapshot, state }: Taken, random: Random, context: string): void {
+  assert.equal(snapshot.position, state.head, context)
   const existing = [...state.collections.values()].filter(({ exists }) => exists)
-  assert.deepEqual([...picture.keys()].sort(), existing.map(({ name }) => name).sort(), context)
+  assert.deepEqual([...snapshot.keys()].sort(), existing.map(({ name }) => name).sort(), context)
   for (const model of existing) {
-    checkItems(picture.get(model.name) as PinnedCollection, model, random, `${context}, ${model.name} at ${state.head}`)
+    checkItems(
+      snapshot.get(model.name) as PinnedCollection,
+      model,
+      random,
+      `${context}, ${model.name} at ${state.head}`,
+    )
   }
 }
 
@@ -151,14 +156,14 @@ class World {
   }
 
   take(state: NaiveState): void {
-    this.#taken.push({ picture: this.views.picture(), state: state.copy() })
+    this.#taken.push({ snapshot: this.views.snapshot(), state: state.copy() })
   }
 
   check(): void {
     if (this.random.chance(1 - SMALL / this.state.size)) return
     const context = `${this.context}, position ${this.state.head}`
     check(this.views, this.state, this.random, context)
-    for (const one of this.#taken) if (this.random.chance(0.2)) checkPicture(one, this.random, context)
+    for (const one of this.#taken) if (this.random.chance(0.2)) checkSnapshot(one, this.random, context)
     if (this.#taken.length > 5 || this.random.chance(0.1)) this.#release(this.random.integer(this.#taken.length))
   }
 
@@ -173,19 +178,19 @@ class World {
   }
 
   async reopen(): Promise<void> {
-    for (const one of this.#taken) checkPicture(one, this.random, this.context)
+    for (const one of this.#taken) checkSnapshot(one, this.random, this.context)
     while (this.#taken.length > 0) this.#release(0)
     await this.views.store.close()
     this.views = this.#open()
   }
 
   async close(): Promise<void> {
-    for (const one of this.#taken) checkPicture(one, this.random, this.context)
+    for (const one of this.#taken) checkSnapshot(one, this.random, this.context)
     await this.views.store.close()
   }
 
   #release(index: number): void {
-    this.#taken.splice(index, 1)[0]?.picture.close()
+    this.#taken.splice(index, 1)[0]?.snapshot.close()
   }
 
   #open(): Views {
@@ -207,7 +212,7 @@ async function worldOf(t: TestContext, seed: number, integers: number): Promise<
   return world
 }
 
-test('collections are what a naive model makes of the events, now and in every picture, through failures and restarts', async (t) => {
+test('collections are what a naive model makes of the events, now and in every snapshot, through failures and restarts', async (t) => {
   for (let run = 0; run < RUNS; run++) {
     const world = await worldOf(t, SEED + run, run % 2 === 0 ? 30 : 1200)
     const { random, state, maker } = world

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Answered } from '../../src/commands/answered-requests.ts'
 import type { BatchItem, BulkCommand } from '../../src/commands/command.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
+import { IdempotencyKeys } from '../../src/commands/idempotency-keys.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import { isItemEvent } from '../../src/events/event.ts'
 import type { Origin } from '../../src/events/journal.ts'
@@ -22,8 +22,8 @@ const LIMITS = { parameters: 100, pageSize: 100 }
 function handlerWith(rules: Partial<Rules> = {}) {
   const journal = memoryJournal('memory', () => NOW)
   const views = Views.temporary()
-  const answered = new Answered(views.store)
-  views.storeWith(answered)
+  const idempotencyKeys = new IdempotencyKeys(views.store)
+  views.storeWith(idempotencyKeys)
   const queries = new Queries({ views, bytes: 2 ** 20 })
   let selected = async (): Promise<void> => {}
   const handler = new CommandHandler({
@@ -31,7 +31,7 @@ function handlerWith(rules: Partial<Rules> = {}) {
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now: () => NOW,
-    answered,
+    idempotencyKeys,
     select: async ({ collection, filters }) => {
       const found = views.find(collection)
       const query = parseQuery(parseParameters(filters, LIMITS.parameters), LIMITS)

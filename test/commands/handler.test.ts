@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Answered } from '../../src/commands/answered-requests.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
+import { IdempotencyKeys } from '../../src/commands/idempotency-keys.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import {
   type Draft,
@@ -78,14 +78,14 @@ class HeldJournal implements Journal {
 
 function handlerOn<J extends Journal>(journal: J, rules: Partial<Rules> = {}, now = () => NOW) {
   const views = Views.temporary()
-  const answered = new Answered(views.store)
-  views.storeWith(answered)
+  const idempotencyKeys = new IdempotencyKeys(views.store)
+  views.storeWith(idempotencyKeys)
   const handler = new CommandHandler({
     journal,
     durable: views.any,
     rules: { ...RULES, upsertOnPut: true, ...rules },
     now,
-    answered,
+    idempotencyKeys,
   })
   journal.follow((recorded) => {
     project(views, recorded)
@@ -255,10 +255,10 @@ test('a handler knows the keys that were answered before it began', async () => 
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
   const first = await handle(create(1), origin)
   const again = Views.temporary()
-  const answered = new Answered(again.store)
-  again.storeWith(answered)
+  const idempotencyKeys = new IdempotencyKeys(again.store)
+  again.storeWith(idempotencyKeys)
   for await (const recorded of journal.read(1)) project(again, recorded)
-  const restarted = new CommandHandler({ journal, durable: views.any, rules: RULES, now: () => NOW, answered })
+  const restarted = new CommandHandler({ journal, durable: views.any, rules: RULES, now: () => NOW, idempotencyKeys })
   const second = await restarted.handle(create(1), origin)
   assert.deepEqual([second.position, second.event], [first.position, first.event])
 })

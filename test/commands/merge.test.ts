@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Overlay } from '../../src/collections/overlay.ts'
-import { takingIn } from '../../src/commands/merge.ts'
+import { decideMerge } from '../../src/commands/merge.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
@@ -16,7 +16,7 @@ import { snapshotOf } from '../support/snapshot.ts'
 
 type File = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
 
-const takeIn = (...args: Parameters<typeof takingIn>) => atOnce(takingIn(...args))
+const takeIn = (...args: Parameters<typeof decideMerge>) => atOnce(decideMerge(...args))
 
 const mapOf = (file: File) => new Map(Object.entries(file))
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FileContents } from '../../src/collections/snapshot.ts'
+import type { FileContents } from '../../src/collections/file-items.ts'
 import { readDataFile } from '../../src/data-file/edits.ts'
 import { type Base, FileReading } from '../../src/data-file/reader.ts'
 import { parseText } from '../../src/json/parse-text.ts'

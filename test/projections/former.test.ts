@@ -4,7 +4,7 @@ import type { Position } from '../../src/events/event.ts'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 import { Past } from '../../src/projections/past.ts'
-import type { Picture } from '../../src/projections/views.ts'
+import type { Snapshot } from '../../src/projections/views.ts'
 import { itemsOf } from '../../src/query/index/reading.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
@@ -39,7 +39,7 @@ class World {
   readonly past: Past
   readonly queries: Queries
   readonly random: Random
-  readonly pictures = new Map<Position, Picture>()
+  readonly snapshots = new Map<Position, Snapshot>()
 
   constructor(seed: number) {
     this.random = new Random(seed)
@@ -57,8 +57,8 @@ class World {
       if (writer.collection.item(String(id))) writer.remove(id)
     } else if (random.chance(0.01)) writer.order(id, random.integer(300))
     else writer.put({ id, a: random.integer(8), b: random.integer(1000), tags: this.tags() })
-    const picture = writer.views.picture()
-    this.pictures.set(picture.position, picture)
+    const snapshot = writer.views.snapshot()
+    this.snapshots.set(snapshot.position, snapshot)
   }
 
   tags(): JsonValue {
@@ -74,12 +74,12 @@ class World {
 
   async check(): Promise<void> {
     const { random, writer, past, queries } = this
-    const at = random.pick([...this.pictures.keys()])
+    const at = random.pick([...this.snapshots.keys()])
     const search = random.pick(SEARCHES)
     const size = random.pick([1, 7, 1000])
     const offset = random.integer(random.pick([1, 20, writer.collection.size + 2]))
     const query = queryOf(`${search}&offset=${offset}&limit=${size}`)
-    const then = this.pictures.get(at)?.get('things')
+    const then = this.snapshots.get(at)?.get('things')
     const wanted = scan(then?.items() ?? [], query)
     const reading = await past.collection('things', at)
     const context = `asOf=${at} of ${writer.views.position}, ${search}, ${size} from ${offset}`
@@ -104,7 +104,7 @@ describe('a collection as it was', () => {
       const { writer, random } = world
       for (let step = 0; step < 150; step++) {
         for (let count = random.integer(8); count > 0; count--) world.write()
-        if (world.pictures.size === 0) continue
+        if (world.snapshots.size === 0) continue
         if (step % 40 === 20) {
           const paths = random.pick([['a'], ['a', 'b'], ['b'], ['tags'], ['a', 'tags']]).map(parsePath)
           await writer.views.indexes.build(writer.collection.facts.table, 'things', paths)

@@ -5,7 +5,7 @@ import type { Collection } from '../../src/collections/collection.ts'
 import type { Position } from '../../src/events/event.ts'
 import { parsePath } from '../../src/json/paths.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../../src/json/value.ts'
-import { type Picture, Views } from '../../src/projections/views.ts'
+import { type Snapshot, Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Slices } from '../../src/runtime/time-slices.ts'
@@ -59,7 +59,7 @@ class World {
   readonly views = this.#writer.views
   readonly collection: Collection = this.#writer.collection
   /** The items as they were at each position, since `remember` was called. */
-  readonly #pictures = new Map<Position, Picture>()
+  readonly #snapshots = new Map<Position, Snapshot>()
   #isRemembering = false
   /** How many of the items are long. */
   readonly longs: number
@@ -145,13 +145,13 @@ class World {
 
   forget(): void {
     this.#isRemembering = false
-    for (const picture of this.#pictures.values()) picture.close()
-    this.#pictures.clear()
+    for (const snapshot of this.#snapshots.values()) snapshot.close()
+    this.#snapshots.clear()
   }
 
   #remember(): void {
-    const picture = this.views.picture()
-    this.#pictures.set(picture.position, picture)
+    const snapshot = this.views.snapshot()
+    this.#snapshots.set(snapshot.position, snapshot)
   }
 
   /** Builds an index of some fields; resolves when it is complete. */
@@ -206,7 +206,7 @@ class World {
   async check(queries: Queries): Promise<void> {
     const { search, query } = this.query()
     const { text, total, at } = await queries.answer(this.collection, query)
-    const then = this.#isRemembering ? this.#pictures.get(at)?.get('things') : this.collection
+    const then = this.#isRemembering ? this.#snapshots.get(at)?.get('things') : this.collection
     const wanted = scan(then?.items() ?? [], query)
     const by = queries.list().map(({ path }) => path)
     assert.equal(total, wanted.total, `${search} by ${by.join(' ')}`)

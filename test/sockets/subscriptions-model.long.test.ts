@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pino } from 'pino'
 import { itemsIn } from '../../src/collections/collection.ts'
-import type { Former } from '../../src/commands/restore.ts'
+import type { RestoredCollection } from '../../src/commands/restore.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
@@ -288,7 +288,7 @@ async function run(
     else if (kind === 17) begin(handler.merge(edit(random, snapshotOf(views)), ORIGIN).rest())
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
-      const collections = new Map<string, Former | undefined>()
+      const collections = new Map<string, RestoredCollection | undefined>()
       const former: Reading[] = []
       for (const name of ['a', 'b']) {
         const then = past.existed(name, to) ? await past.collection(name, to) : undefined

@@ -39,7 +39,7 @@ const READS: Readonly<Record<string, (views: Views) => unknown>> = {
   'a page': (views) => sliceOf(views.find('c') as Collection, 40, 20),
   'the next place': (views) => [views.find('c')?.seek(50), views.find('c')?.seek(51)],
   'an item at its place': (views) => [views.find('c')?.itemAt(50), views.find('c')?.itemAt(51)],
-  'all items of a picture': (views) => Array.from(views.picture().get('c')?.items() ?? []),
+  'all items of a snapshot': (views) => Array.from(views.snapshot().get('c')?.items() ?? []),
 }
 
 type Damage = (views: Views, table: number) => void

@@ -27,7 +27,7 @@ function someItems(random: Random): { readonly id: number; readonly n: number }[
 /** Changes and moves every item, while what reads at an earlier position makes the store keep what was. */
 async function change(engine: FileEngine, disk: SimulatedDisk, random: Random): Promise<void> {
   await until('the data file to be written', () => engine.dataFile.status.state === 'current')
-  const before = engine.views.picture()
+  const before = engine.views.snapshot()
   const items = someItems(random)
   if (random.chance(0.5)) items.reverse()
   disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: items, b: [] })))

@@ -77,7 +77,7 @@ test('what reads at an earlier position is released by each part that does: no v
 test('while one reader stays at its position, the store keeps one version of each item however often they change', async (t) => {
   const { engine, bytes, changeAll } = await opened(t)
   await changeAll(1)
-  const reader = engine.views.picture()
+  const reader = engine.views.snapshot()
   const seen = Array.from(reader.get('a')?.items() ?? [], ({ text }) => text)
   const sizes: number[] = []
   for (let round = 0; round < ROUNDS; round++) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
+import type { AcceptedState } from '../../src/collections/overlay.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
-import type { Accepted } from '../../src/commands/accepted.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { decide, isEvents } from '../../src/commands/decide.ts'
 import type { Rules } from '../../src/commands/rules.ts'
@@ -24,12 +24,12 @@ export const RULES: Rules = {
   faultsOf: () => [],
 }
 
-export function accepted(events: readonly DomainEvent[]): Accepted {
+export function accepted(events: readonly DomainEvent[]): AcceptedState {
   return new Overlay(viewsOf(events).any, events.length)
 }
 
 /** The events that a command makes. */
-export function eventsOf(command: Command, accepted: Accepted, rules: Rules): readonly DomainEvent[] {
+export function eventsOf(command: Command, accepted: AcceptedState, rules: Rules): readonly DomainEvent[] {
   const decision = atOnce(decide(command, accepted, rules))
   assert.ok(isEvents(decision), 'nothing happened')
   return decision

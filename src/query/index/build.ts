@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isGone } from '../../collections/item-record.ts'
+import { isTombstone } from '../../collections/item-record.ts'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
 import { isOutOfSpace } from '../../files/files.ts'
@@ -140,7 +140,7 @@ export class IndexBuild {
 
   #keysAt(place: number): readonly string[] {
     const record = this.#table.recordAt(place, HIGHEST)
-    const item = record && !isGone(record) ? this.#table.uncachedAt(place, HIGHEST) : undefined
+    const item = record && !isTombstone(record) ? this.#table.uncachedAt(place, HIGHEST) : undefined
     return keysAt(indexedOf(item), this.#index.paths, place)
   }
 

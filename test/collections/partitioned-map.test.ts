@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { KeyMap } from '../../src/collections/key-map.ts'
+import { PartitionedMap } from '../../src/collections/partitioned-map.ts'
 import { Random, SEED } from '../support/random.ts'
 
 /** Some differ at their end, some at their beginning alone, some in one character. */
@@ -11,7 +11,7 @@ function key(random: Random): string {
 
 test('it is a Map to whoever asks, with few keys and with very many', () => {
   const random = new Random(SEED)
-  const map = new KeyMap<number>()
+  const map = new PartitionedMap<number>()
   const model = new Map<string, number>()
   for (let step = 0; step < 100_000; step++) {
     const one = key(random)

@@ -6,7 +6,8 @@ import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 
-export interface AnsweredRequest {
+/** A request with an Idempotency-Key whose write is durable. */
+export interface CompletedRequest {
   /** SHA-256 of the request. */
   readonly request: string
   /** Position of the write's last event. */
@@ -21,8 +22,8 @@ const REMEMBERED_MS = 24 * 60 * 60 * 1000
  */
 const FORGOTTEN_AT_ONCE = 100
 
-/** A projection of the journal: the requests with an Idempotency-Key that were stored within the last day. */
-export class Answered implements StoredProjection {
+/** A projection of the journal: the Idempotency-Keys of the last day, with their requests. */
+export class IdempotencyKeys implements StoredProjection {
   readonly #store: Store
 
   constructor(store: Store) {
@@ -32,26 +33,26 @@ export class Answered implements StoredProjection {
   store(_: DomainEvent, position: Position, recorded: Recorded): void {
     if (position !== lastPosition(recorded) || recorded.key === undefined || recorded.request === undefined) return
     const timeMs = Date.parse(recorded.time)
-    const key = requestKey(nameOf(recorded))
+    const key = rowKey(scopedKeyOf(recorded))
     this.#store.set(key, encode({ request: recorded.request, position, timeMs }))
     this.#store.set(numberedKey(TAG.answeredAt, 0, position), key)
     this.#forget(timeMs)
   }
 
-  find(origin: Origin, now: Date): AnsweredRequest | undefined {
-    const found = this.#store.newest(requestKey(nameOf(origin)))
+  find(origin: Origin, now: Date): CompletedRequest | undefined {
+    const found = this.#store.newest(rowKey(scopedKeyOf(origin)))
     if (!found) return undefined
-    const { timeMs, ...answered } = decode(found)
-    return now.getTime() - timeMs < REMEMBERED_MS ? answered : undefined
+    const { timeMs, ...completed } = decode(found)
+    return now.getTime() - timeMs < REMEMBERED_MS ? completed : undefined
   }
 
   #forget(timeMs: number): void {
     const prefix = tableKey(TAG.answeredAt, 0)
     for (const { key: at, value: key } of this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })) {
       const found = this.#store.newest(key)
-      const answered = found && decode(found)
-      const isItsOwn = answered?.position === positionOf(at, prefix.length)
-      if (answered && isItsOwn && timeMs - answered.timeMs < REMEMBERED_MS) return
+      const completed = found && decode(found)
+      const isItsOwn = completed?.position === positionOf(at, prefix.length)
+      if (completed && isItsOwn && timeMs - completed.timeMs < REMEMBERED_MS) return
       this.#store.remove(at)
       // A key that was used again since is kept.
       if (isItsOwn) this.#store.remove(key)
@@ -59,15 +60,15 @@ export class Answered implements StoredProjection {
   }
 }
 
-interface Noted extends AnsweredRequest {
+interface TimedRequest extends CompletedRequest {
   readonly timeMs: number
 }
 
-function requestKey(name: string): Buffer {
-  return Buffer.concat([tableKey(TAG.answered, 0), hash('sha256', name, 'buffer')])
+function rowKey(scopedKey: string): Buffer {
+  return Buffer.concat([tableKey(TAG.answered, 0), hash('sha256', scopedKey, 'buffer')])
 }
 
-function encode({ request, position, timeMs }: Noted): Buffer {
+function encode({ request, position, timeMs }: TimedRequest): Buffer {
   const bytes = Buffer.allocUnsafe(2 * POSITION_BYTES + Buffer.byteLength(request))
   putPosition(bytes, 0, position)
   putPosition(bytes, POSITION_BYTES, timeMs)
@@ -75,7 +76,7 @@ function encode({ request, position, timeMs }: Noted): Buffer {
   return bytes
 }
 
-function decode(bytes: Buffer): Noted {
+function decode(bytes: Buffer): TimedRequest {
   return {
     request: bytes.toString('utf8', 2 * POSITION_BYTES, bytes.length),
     position: positionOf(bytes),
@@ -84,6 +85,6 @@ function decode(bytes: Buffer): Noted {
 }
 
 /** Keys are separate for each actor. */
-export function nameOf({ actor, key }: Origin): string {
+export function scopedKeyOf({ actor, key }: Origin): string {
   return `${actor}\n${key}`
 }

@@ -5,8 +5,8 @@ import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import { type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
 import { blockOf } from './gaps.ts'
-import { type Gone, type Item, keyOf } from './item.ts'
-import { encodeGone, encodeItem, idOf, isGone, moved, standingOf } from './item-record.ts'
+import { type Item, keyOf, type Tombstone } from './item.ts'
+import { encodeItem, encodeTombstone, idOf, isTombstone, metadataOf, moved } from './item-record.ts'
 import { Table } from './table.ts'
 
 /** An item that is parsed once for all observers. */
@@ -46,7 +46,7 @@ export interface TableObserver {
 }
 
 /** Where the item of a key is, or was. */
-interface Found {
+interface ItemLocation {
   readonly key: string
   readonly place: number | undefined
   readonly isThere: boolean
@@ -62,7 +62,7 @@ const MOST_CHANGES = 4096
  * A collection while it is written: `evolve` stores changes here, which readers do not see until their position has
  * passed. In transactions.
  */
-export class Draft implements FoldTarget {
+export class CollectionWriter implements FoldTarget {
   readonly name: string
   exists: boolean
   isObject: boolean
@@ -83,7 +83,7 @@ export class Draft implements FoldTarget {
   readonly #unsaved = new Set<number>()
   /** Places whose item was replaced or removed, with the new item; undefined if any may have changed. */
   #changes: Map<number, Item | undefined> | undefined = new Map()
-  #found: Found | undefined
+  #found: ItemLocation | undefined
 
   constructor(store: Store, facts: CollectionFacts, observers: readonly TableObserver[] = []) {
     this.#store = store
@@ -142,8 +142,8 @@ export class Draft implements FoldTarget {
   idOf(key: string): ItemId | undefined {
     const { place, record } =
       (isUnused(key, this.nextId) ? undefined : this.#table.find(key, HIGHEST, this.#places)) ?? {}
-    const isThere = record !== undefined && !isGone(record)
-    const [since, position] = record ? [standingOf(record).since, positionOf(record)] : [0, 0]
+    const isThere = record !== undefined && !isTombstone(record)
+    const [since, position] = record ? [metadataOf(record).since, positionOf(record)] : [0, 0]
     this.#found = { key, place, isThere, since, position }
     return isThere ? idOf(record) : undefined
   }
@@ -165,13 +165,13 @@ export class Draft implements FoldTarget {
     this.#note(place, item)
   }
 
-  remove(id: ItemId, gone: Gone, moment: Moment): void {
+  remove(id: ItemId, tombstone: Tombstone, moment: Moment): void {
     const found = this.#find(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
     this.#tell(place, isThere, undefined)
-    this.#noteChange(found, place, gone.position)
-    this.#table.putRecord(place, encodeGone(id, gone, { since, ...moment }))
+    this.#noteChange(found, place, tombstone.position)
+    this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...moment }))
     this.#size--
     this.#isEmpty(place)
     this.#note(place, undefined)
@@ -188,7 +188,7 @@ export class Draft implements FoldTarget {
     let places = 0
     const move = (key: string, record: Buffer): void => {
       const place = places++
-      if (isGone(record)) gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
+      if (isTombstone(record)) gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
       table.addRecord(place, moved(record, position))
       table.putPlace(key, place, false, position)
     }
@@ -196,15 +196,15 @@ export class Draft implements FoldTarget {
     for (const key of keys) {
       const place = isMoved(key) ? undefined : before.placeOf(key, HIGHEST, this.#places)
       const record = place === undefined ? undefined : before.copyAt(place, HIGHEST)
-      if (!record || isGone(record)) continue
+      if (!record || isTombstone(record)) continue
       move(key, record)
       yield
     }
     // Deleted items come after all others.
-    for (const areGone of [false, true]) {
+    for (const areTombstones of [false, true]) {
       for (let place = 0; place < this.#places; place++, yield) {
         const record = before.copyAt(place, HIGHEST)
-        if (isGone(record) !== areGone) continue
+        if (isTombstone(record) !== areTombstones) continue
         const key = keyOf(idOf(record))
         if (before.placeOf(key, HIGHEST, this.#places) === place && !isMoved(key)) move(key, record)
       }
@@ -230,9 +230,9 @@ export class Draft implements FoldTarget {
     this.#unsaved.clear()
   }
 
-  #find(key: string): Found {
+  #find(key: string): ItemLocation {
     if (this.#found?.key !== key) this.idOf(key)
-    const found = this.#found as Found
+    const found = this.#found as ItemLocation
     this.#found = undefined
     return found
   }
@@ -251,7 +251,7 @@ export class Draft implements FoldTarget {
    * Indexes a changed item by the position of the change, and removes the previous entry, so that changes since a
    * position can be found.
    */
-  #noteChange({ since, position }: Found, place: number, now: Position): void {
+  #noteChange({ since, position }: ItemLocation, place: number, now: Position): void {
     const { number } = this.#table
     if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))
     const value = Buffer.allocUnsafe(POSITION_BYTES)

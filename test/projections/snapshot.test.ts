@@ -5,10 +5,10 @@ import { runInNewContext } from 'node:vm'
 import { collectionOf } from '../support/collections.ts'
 import { until } from '../support/until.ts'
 
-test('a picture that is never closed is released when it is garbage-collected', async () => {
+test('a snapshot that is never closed is released when it is garbage-collected', async () => {
   const { views } = collectionOf([{ n: 1 }])
   const pinned = (): number => [...views.store.pinned].length
-  views.picture()
+  views.snapshot()
   assert.equal(pinned(), 1)
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc') as () => void

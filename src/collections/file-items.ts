@@ -10,10 +10,10 @@ import type { Steps } from '../runtime/time-slices.ts'
 import { invalid } from './file-mistakes.ts'
 import { IdList } from './id-list.ts'
 import { faultOfId, faultOfName, type Item, integerOf } from './item.ts'
-import { Keys } from './keys.ts'
+import { PlaceMap } from './place-map.ts'
 
 /** The items of every collection, in order, as texts in the format of `JSON.stringify`. */
-export type Texts = ReadonlyMap<
+export type CollectionTexts = ReadonlyMap<
   string,
   { readonly size: number; items(): Iterable<{ readonly text: string }>; item(key: string): Item | undefined }
 >
@@ -50,7 +50,7 @@ export interface Matched {
  */
 export class FileItems {
   readonly #ids = new IdList()
-  readonly #indexes = new Keys()
+  readonly #indexes = new PlaceMap()
   #edited = new ChunkedList<EditedItem>()
   /** For items that need not be parsed again, by index: the length in bytes, 0 for others. */
   readonly #lengths: Uint16Array[] = []

@@ -9,7 +9,7 @@ const HASHED_CHARACTERS = 48
  * A hash map without size limit, divided into parts. A single `Map` blocks the event loop for 200 ms when it rehashes a
  * million keys, and holds no more than 2 ** 24.
  */
-export class KeyMap<Value> {
+export class PartitionedMap<Value> {
   #parts: Map<string, Value>[] = [new Map()]
   #size = 0
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Answered } from '../../src/commands/answered-requests.ts'
+import { IdempotencyKeys } from '../../src/commands/idempotency-keys.ts'
 import { positioned, type Recorded } from '../../src/events/journal.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
 import { Store } from '../../src/store/store.ts'
@@ -10,32 +10,32 @@ const MANY = 5000
 
 test('keys whose day ends together are forgotten a hundred at a time, and are of no use from then on', () => {
   const store = Store.temporary()
-  const answered = new Answered(store)
+  const keys = new IdempotencyKeys(store)
   const write = (...writes: readonly Recorded[]): void =>
     store.transaction(() => {
-      for (const recorded of writes) put(answered, recorded)
+      for (const recorded of writes) put(keys, recorded)
     })
   write(...Array.from({ length: MANY }, (_, index) => recorded(index + 1, 0)))
   write(recorded(MANY + 1, DAY_MS))
   assert.equal(remembered(store), MANY + 1 - 100)
-  assert.equal(answered.find({ actor: 'a', requestId: '', key: `key${MANY}` }, new Date(DAY_MS)), undefined)
+  assert.equal(keys.find({ actor: 'a', requestId: '', key: `key${MANY}` }, new Date(DAY_MS)), undefined)
   for (let more = 2; more <= MANY / 100; more++) write(recorded(MANY + more, DAY_MS))
   assert.equal(remembered(store), MANY / 100)
 })
 
 test('a key that is used again after its day is known for another one', () => {
   const store = Store.temporary()
-  const answered = new Answered(store)
+  const keys = new IdempotencyKeys(store)
   const at = (position: number, ms: number) => ({ ...recorded(position, ms), key: 'k', request: `at ${ms}` })
-  store.transaction(() => put(answered, at(1, 0)))
-  store.transaction(() => put(answered, at(2, DAY_MS)))
-  store.transaction(() => put(answered, recorded(3, DAY_MS + 1)))
-  const found = answered.find({ actor: 'a', requestId: '', key: 'k' }, new Date(2 * DAY_MS - 1))
+  store.transaction(() => put(keys, at(1, 0)))
+  store.transaction(() => put(keys, at(2, DAY_MS)))
+  store.transaction(() => put(keys, recorded(3, DAY_MS + 1)))
+  const found = keys.find({ actor: 'a', requestId: '', key: 'k' }, new Date(2 * DAY_MS - 1))
   assert.deepEqual(found, { request: `at ${DAY_MS}`, position: 2 })
 })
 
-function put(answered: Answered, recorded: Recorded): void {
-  for (const [position, event] of positioned(recorded)) answered.store(event, position, recorded)
+function put(keys: IdempotencyKeys, recorded: Recorded): void {
+  for (const [position, event] of positioned(recorded)) keys.store(event, position, recorded)
 }
 
 function recorded(position: number, ms: number): Recorded {
@@ -45,10 +45,10 @@ function recorded(position: number, ms: number): Recorded {
 }
 
 function remembered(store: Store): number {
-  const [keys, times] = [TAG.answered, TAG.answeredAt].map((tag) => {
+  const [byKey, byTime] = [TAG.answered, TAG.answeredAt].map((tag) => {
     const prefix = tableKey(tag, 0)
     return store.rows(prefix, prefixEnd(prefix)).length
   })
-  assert.equal(keys, times)
-  return keys as number
+  assert.equal(byKey, byTime)
+  return byKey as number
 }

@@ -1,6 +1,13 @@
 import type { DomainEvent, Position } from '../events/event.ts'
 import { type Journal, lastPosition, type Recorded } from '../events/journal.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import { type Outcome, outcomeOf } from './outcome.ts'
+
+/** The outcome of a command on an item, whose event has this position. */
+export async function recordedOutcome(journal: Pick<Journal, 'read'>, position: Position): Promise<Outcome> {
+  for await (const recorded of journal.read(position, position)) return outcomeOf(recorded)
+  throw lacking(position)
+}
 
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
@@ -23,9 +30,13 @@ export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Po
       last = recorded
       for (const event of recorded.events) events.push(event)
     }
-    if (!last || lastPosition(last) !== position) throw new Error(`the journal holds no event at position ${position}`)
+    if (!last || lastPosition(last) !== position) throw lacking(position)
     if (begins > from || from === 1) return events
   }
+}
+
+function lacking(position: Position): Error {
+  return new Error(`the journal holds no event at position ${position}`)
 }
 
 function isOfWrite(a: Recorded, b: Recorded): boolean {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Keys } from '../../src/collections/keys.ts'
+import { PlaceMap } from '../../src/collections/place-map.ts'
 import type { ItemId } from '../../src/events/event.ts'
 import { Random, SEED } from '../support/random.ts'
 
@@ -22,7 +22,7 @@ const ODD: readonly ItemId[] = [
 
 test('a key has the place that it was last given, whatever it looks like', () => {
   const random = new Random(SEED)
-  const keys = new Keys()
+  const keys = new PlaceMap()
   const places = new Map<string, number>()
   const numbers = [0, -0, -1, 1.5, 1e3, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53, 1e21]
   const anyId = (): ItemId => {
@@ -49,7 +49,7 @@ test('a key has the place that it was last given, whatever it looks like', () =>
 })
 
 test('integers far apart cost no pages, and the highest place is kept', () => {
-  const keys = new Keys()
+  const keys = new PlaceMap()
   keys.set(5, 2 ** 32 - 2)
   assert.equal(keys.get('5'), 2 ** 32 - 2)
   for (let id = 0; id < 2_000_000_000; id += 10_000_000) keys.set(id, id)

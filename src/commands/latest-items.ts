@@ -1,5 +1,6 @@
 import { isItem } from '../collections/collection.ts'
 import { faultOfId, type Item, keyOf } from '../collections/item.ts'
+import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { eventInstant } from '../json/event-time.ts'
@@ -9,7 +10,6 @@ import { firstAt, type Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Accepted } from './accepted.ts'
 import { stamp, withId } from './item-event.ts'
 import type { Latest, Rules } from './rules.ts'
 
@@ -33,7 +33,7 @@ interface Candidate {
  */
 export function* latestItems(
   events: Iterable<DomainEvent>,
-  accepted: Accepted,
+  accepted: AcceptedState,
   rules: Rules,
 ): Steps<readonly DomainEvent[]> {
   if (rules.latest.size === 0) return []
@@ -71,7 +71,7 @@ export function* latestItems(
 function* candidateOf(
   event: Extract<DomainEvent, { readonly item: Document }>,
   latest: Latest,
-  accepted: Accepted,
+  accepted: AcceptedState,
   rules: Rules,
 ): Steps<Candidate | undefined> {
   const time = rules.times.get(event.collection)
@@ -92,7 +92,7 @@ function isAfter(a: Candidate, b: Candidate): boolean {
 }
 
 /** The event that makes a reading the latest item; undefined when it is not newer than that. */
-function* latestItem(candidate: Candidate, accepted: Accepted, rules: Rules): Steps<DomainEvent | undefined> {
+function* latestItem(candidate: Candidate, accepted: AcceptedState, rules: Rules): Steps<DomainEvent | undefined> {
   const { in: name, id, time, instant, reading, corrects } = candidate
   const collection = accepted.collection(name)
   // A single object has no items.

@@ -1,5 +1,5 @@
 import type { ItemId } from '../events/event.ts'
-import { KeyMap } from './key-map.ts'
+import { PartitionedMap } from './partitioned-map.ts'
 
 /** Large pages, so that the directory of many keys stays in the processor's caches. */
 const BITS = 13
@@ -18,9 +18,9 @@ const SPARSE = 1024
 type Page = Uint32Array | { readonly ahead: number }
 
 /** A map from keys to places. Integers take four bytes, and none if they and their places are consecutive. */
-export class Keys {
+export class PlaceMap {
   readonly #pages = new Map<number, Page>()
-  readonly #others = new KeyMap<number>()
+  readonly #others = new PartitionedMap<number>()
   #inPages = 0
 
   get(key: string): number | undefined {

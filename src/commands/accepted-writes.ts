@@ -1,0 +1,99 @@
+import type { KeyFields } from '../collections/natural-key.ts'
+import { type CollectionLookup, Overlay } from '../collections/overlay.ts'
+import type { DomainEvent, Position } from '../events/event.ts'
+import { isLarge, type Journal, lastPosition, type Origin, type Recorded } from '../events/journal.ts'
+import type { Projection } from '../events/projection.ts'
+import type { List } from '../runtime/chunked-list.ts'
+import { Refusal } from '../runtime/errors.ts'
+
+interface InFlight {
+  readonly last: Position
+  readonly appended: Promise<Recorded>
+}
+
+/** The accepted state, and the writes in flight: those whose events are accepted and not durable yet. */
+export class AcceptedWrites implements Projection {
+  readonly #journal: Journal
+  readonly #durable: CollectionLookup
+  readonly #keyFields: KeyFields
+  #state: Overlay
+  #inFlight: InFlight[] = []
+
+  constructor(journal: Journal, durable: CollectionLookup, keyFields: KeyFields) {
+    this.#journal = journal
+    this.#durable = durable
+    this.#keyFields = keyFields
+    this.#state = this.#stateAt(journal.head)
+  }
+
+  #stateAt(head: Position): Overlay {
+    return new Overlay(this.#durable, head, this.#keyFields)
+  }
+
+  get state(): Overlay {
+    return this.#state
+  }
+
+  get hasWritesInFlight(): boolean {
+    return this.#inFlight.length > 0
+  }
+
+  /** Settles when the last write in flight does. */
+  get flushed(): Promise<Recorded> | undefined {
+    return this.#inFlight.at(-1)?.appended
+  }
+
+  apply(recorded: Recorded): void {
+    const last = lastPosition(recorded)
+    if (last <= this.#state.head) this.#state.settle(recorded.events, last)
+    else {
+      // Another node decided this write, so nothing that this node accepted is valid.
+      this.#state = this.#stateAt(last)
+      this.#inFlight = []
+    }
+  }
+
+  /** Decides synchronously. A refusal that rests on an event being flushed is returned after that flush. */
+  decide<T>(decision: () => T): T | Promise<never> {
+    this.#state.takeReliance()
+    try {
+      return decision()
+    } catch (error) {
+      const relied = this.#state.takeReliance()
+      const waited = this.#inFlight.find(({ last }) => last >= relied)
+      if (!(error instanceof Refusal) || relied === 0 || !waited) throw error
+      return waited.appended.then(() => {
+        throw error
+      })
+    }
+  }
+
+  append(events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    const state = this.#state
+    const expected = state.head + 1
+    state.accept(events)
+    const appended = this.#journal.append({ expected, ...origin, events })
+    const inFlight: InFlight = { last: state.head, appended }
+    this.#inFlight.push(inFlight)
+    appended.then(
+      () => {
+        if (this.#inFlight[0] === inFlight) this.#inFlight.shift()
+      },
+      () => {
+        // Everything accepted after the failed write fails with it, and retries are decided anew.
+        if (this.#state !== state) return
+        this.#state = this.#stateAt(this.#journal.head)
+        this.#inFlight = []
+      },
+    )
+    return appended
+  }
+
+  /** Appends events that were decided when `head` was the last accepted event. A large write is not accepted before it is durable. */
+  appendFrom(head: Position, events: List<DomainEvent>, origin: Origin): Promise<Recorded> {
+    if (isLarge(events) || head !== this.#state.head) {
+      return this.#journal.append({ expected: head + 1, ...origin, events })
+    }
+    return this.append(events, origin)
+  }
+}

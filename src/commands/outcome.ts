@@ -1,0 +1,54 @@
+import { Item } from '../collections/item.ts'
+import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
+import { lastPosition, type Recorded } from '../events/journal.ts'
+import type { List } from '../runtime/chunked-list.ts'
+import type { NotCreatedItems } from './create-items.ts'
+import type { MergeConflict } from './merge.ts'
+
+/** The result of a command on an item, durable and readable. */
+export interface Outcome {
+  /** The position of the write's last event, or of the state that was read if nothing was written. */
+  readonly position: Position
+  /** Undefined when nothing was written, as the item is to stay as it is. */
+  readonly event: ItemEvent | undefined
+  /** The item as it is then; undefined after a deletion. */
+  readonly item: Item | undefined
+}
+
+export interface RestoreOutcome {
+  /** Position of the last event, or of the compared state if there are no events. */
+  readonly position: Position
+  /** The events that were, or would be, appended. */
+  readonly events: List<DomainEvent>
+}
+
+/** The result of a command on many items. */
+export interface BulkOutcome extends RestoreOutcome {
+  readonly notCreated: NotCreatedItems
+}
+
+/** An edit of the data file that is merged in parts. */
+export interface EditMerge {
+  /** Writes the edited items found so far. More will follow. */
+  part(): Promise<void>
+  /** Writes everything else. Most edits need only this write. */
+  rest(): Promise<MergeOutcome>
+}
+
+export interface MergeOutcome {
+  /** Position of the last event before the edit's first event. */
+  readonly basis: Position
+  readonly events: number
+  /** The first and the last position of what each write has from the file. */
+  readonly writes: readonly (readonly [Position, Position])[]
+  readonly conflicts: readonly MergeConflict[]
+}
+
+/** The outcome of a write by one command on an item. */
+export function outcomeOf(recorded: Recorded): Outcome {
+  const position = lastPosition(recorded)
+  const event = recorded.events.at(-1)
+  if (!event || !isItemEvent(event)) throw new Error(`position ${position} is not an item's event`)
+  const item = 'item' in event ? new Item(event.id, event.item, event.revision, position) : undefined
+  return { position, event, item }
+}
