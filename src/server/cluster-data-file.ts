@@ -11,7 +11,7 @@ import { directoryOf, type Files, replace } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { configuredDataFile } from './configured-data-file.ts'
-import type { EngineDependencies } from './engine-dependencies.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import type { Projections } from './projections.ts'
 
 export interface ClusterDataFileOptions {

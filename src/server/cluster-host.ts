@@ -19,9 +19,9 @@ import { Ended } from '../runtime/errors.ts'
 import type { ClusterSettings, Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import { DurableProjections } from './durable-projections.ts'
 import { compressing, type JournalHost, rulesOf } from './engine.ts'
-import type { EngineDependencies } from './engine-dependencies.ts'
 
 const SECRET_BYTES = 32
 /** How long a start waits on a full disk before it serves what needs no space. */

@@ -1,7 +1,7 @@
 import { DataFile } from '../data-file/data-file.ts'
 import type { Read } from '../data-file/edits.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { EngineDependencies } from './engine-dependencies.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import type { Projections } from './projections.ts'
 
 /** The data file at a path, as the settings configure it. */

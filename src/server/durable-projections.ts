@@ -19,7 +19,7 @@ import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import { StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
-import type { EngineDependencies } from './engine-dependencies.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import { Projections } from './projections.ts'
 
 export interface DurableProjectionsOptions {

@@ -12,9 +12,9 @@ import { directoryOf, replace } from '../files/files.ts'
 import { checkIdField } from '../projections/id-field.ts'
 import type { Settings } from '../settings/settings.ts'
 import { configuredDataFile } from './configured-data-file.ts'
+import type { EngineDependencies } from './dependencies.ts'
 import { DurableProjections } from './durable-projections.ts'
 import { compressing, type Engine, type EngineHealth, type JournalHost, rulesOf } from './engine.ts'
-import type { EngineDependencies } from './engine-dependencies.ts'
 import { tokensInDirectory } from './open-gate.ts'
 
 /** How long a start waits for its store before it serves what does not need it. */

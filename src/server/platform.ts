@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { nodeFiles } from '../files/node-files.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
-import type { ServiceDependencies } from './service.ts'
+import type { ServiceDependencies } from './dependencies.ts'
 
 /** Resolved by the package's own name, so that it is the same for a source file and for the bundle. */
 const packageRoot = dirname(createRequire(import.meta.url).resolve('recollect/package.json'))

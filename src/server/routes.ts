@@ -1,0 +1,129 @@
+import { PerAddress } from '../access/per-address.ts'
+import type { ApiResource } from '../http/api.ts'
+import type { AppOptions } from '../http/app.ts'
+import { eventResources } from '../http/events.ts'
+import { FileStreams } from '../http/file-streams.ts'
+import { Hints } from '../http/hints.ts'
+import { apiResources } from '../http/items.ts'
+import type { MetricsOptions } from '../http/metrics.ts'
+import { onceBuilt } from '../http/once-built.ts'
+import { waitingForPosition } from '../http/position-wait.ts'
+import { readable } from '../http/read-only.ts'
+import { observing } from '../http/request-times.ts'
+import { simulating } from '../http/simulation.ts'
+import { formatPath } from '../json/paths.ts'
+import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
+import { FieldList } from '../query/field-list.ts'
+import { Semaphore } from '../runtime/semaphore.ts'
+import type { Settings } from '../settings/settings.ts'
+import { healthOf } from './health.ts'
+import type { ServiceContext } from './service-context.ts'
+
+/** All routes of the service, for the hot path and for Koa. */
+export function routesOf(context: ServiceContext, metrics: MetricsOptions): AppOptions {
+  const { engine, settings, dependencies, gate, readOnly, requestTimes } = context
+  const { log, newId, wwwroot, pages, builtPages, middleware } = dependencies
+  return {
+    resources: [...apiOf(context), ...eventsOf(context)],
+    admin: adminOf(context),
+    docs: docsOf(context),
+    metrics,
+    gate,
+    bodyBytes: settings.limits.bodyBytes,
+    position: () => engine.views.position,
+    observe: observing(requestTimes, log),
+    readOnly,
+    corsCredentials: settings.cors.credentials,
+    contentSecurityPolicy: settings.contentSecurityPolicy,
+    wwwroot,
+    pages,
+    builtPages,
+    middleware,
+    log,
+    newId,
+  }
+}
+
+function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceContext): readonly ApiResource[] {
+  const { views, past, queries, handler, journal, bus } = engine
+  const { api, limits } = settings
+  const { bodyBytes, batchBytes, batchItems, queryBytes, queryParameters, pageSize, scanSeconds, waitSeconds } = limits
+  const { log, elapsedMs } = dependencies
+  const fields = new FieldList(queries)
+  bus.add(fields)
+  const all = apiResources({
+    views,
+    past,
+    queries,
+    handler,
+    journal,
+    now: () => engine.now(),
+    hints: new Hints({ fields, isStrict: api.strictQuery, log, elapsedMs }),
+    isJsonServer: api.compatibility === 'json-server',
+    bodies: { bodyBytes, batchBytes, batchItems },
+    limits: { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds },
+    useResultObject: api.useResultObject,
+    idField: settings.dataStore.idField,
+  })
+  const offered = simulating(readOnly === undefined ? all : readable(all), settings.simulation)
+  const built = onceBuilt(offered, () => engine.building())
+  return waitingForPosition(built, { position: () => views.position, arrivals, seconds: waitSeconds })
+}
+
+function eventsOf({ engine, settings, gate, arrivals }: ServiceContext): readonly ApiResource[] {
+  const { queryBytes, queryParameters, pageSize, streamsPerAddress, waitSeconds } = settings.limits
+  return eventResources({
+    journal: engine.journal,
+    history: () => (engine.building() ? undefined : engine.history),
+    arrivals,
+    gate,
+    limits: { bytes: queryBytes, parameters: queryParameters, pageSize },
+    turns: new Semaphore(SEARCHES_AT_ONCE),
+    streams: new PerAddress(streamsPerAddress),
+    // A cluster node may receive events later than the one that the client read from.
+    waitSeconds: settings.cluster ? waitSeconds : 0,
+  })
+}
+
+function adminOf(context: ServiceContext): AppOptions['admin'] {
+  const { engine, settings, gate, warnings } = context
+  const { handler, views, past, journal } = engine
+  return {
+    health: healthOf(context),
+    schemes: gate.access?.schemes ?? [],
+    eventTime: eventTimes(settings.collections),
+    warnings,
+    building: () => engine.building(),
+    reload: () => engine.reload(),
+    snapshot: () => engine.snapshot(),
+    verify: (rest) => engine.verify(rest),
+    handler,
+    views,
+    past,
+    journal,
+    now: () => engine.now(),
+    bodyBytes: settings.limits.bodyBytes,
+  }
+}
+
+function docsOf(context: ServiceContext): AppOptions['docs'] {
+  const { engine, settings, dependencies, gate, descriptors, readOnly } = context
+  return {
+    version: dependencies.version,
+    views: engine.views,
+    swaggerAssets: dependencies.swaggerAssets,
+    schemes: gate.access?.schemes ?? [],
+    isReadOnly: readOnly !== undefined,
+    isJsonServer: settings.api.compatibility === 'json-server',
+    useResultObject: settings.api.useResultObject,
+    idField: settings.dataStore.idField,
+    streams: new FileStreams(descriptors.files),
+  }
+}
+
+/** The field of the event time of each collection that has one. */
+function eventTimes(collections: Settings['collections']): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(collections).flatMap(([name, { time }]) => (time ? [[name, formatPath(time)]] : [])),
+  )
+}

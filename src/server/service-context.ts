@@ -1,0 +1,49 @@
+import type { Gate } from '../access/gate.ts'
+import { RequestTimes } from '../http/request-times.ts'
+import { simulationWarnings } from '../http/simulation.ts'
+import { Arrivals } from '../projections/arrivals.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { ServiceDependencies } from './dependencies.ts'
+import { type Descriptors, shareDescriptors } from './descriptors.ts'
+import type { Engine } from './engine.ts'
+import { openGate, warningsOf } from './open-gate.ts'
+
+/** What routes, sockets and the HTTP server share. */
+export interface ServiceContext {
+  readonly engine: Engine
+  readonly settings: Settings
+  readonly dependencies: ServiceDependencies
+  readonly gate: Gate
+  readonly descriptors: Descriptors
+  /** For the operator: also in `/health` for admins. */
+  readonly warnings: readonly string[]
+  /** The message for attempts to write, if nothing can be written. */
+  readonly readOnly: string | undefined
+  readonly arrivals: Arrivals
+  readonly requestTimes: RequestTimes
+}
+
+const READ_ONLY = 'This server is read-only (Api.ReadOnly): nothing can be written to it.'
+
+export async function openContext(
+  engine: Engine,
+  settings: Settings,
+  dependencies: ServiceDependencies,
+): Promise<ServiceContext> {
+  const readOnly = engine.readOnly ?? (settings.api.readOnly ? READ_ONLY : undefined)
+  return {
+    engine,
+    settings,
+    dependencies,
+    gate: await openGate(settings, engine.tokens, dependencies),
+    descriptors: shareDescriptors(dependencies.descriptors),
+    warnings: [
+      ...warningsOf(settings, readOnly !== undefined),
+      ...simulationWarnings(settings.simulation),
+      ...engine.warnings,
+    ],
+    readOnly,
+    arrivals: new Arrivals(),
+    requestTimes: new RequestTimes(),
+  }
+}
