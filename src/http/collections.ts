@@ -6,6 +6,7 @@ import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { Views } from '../projections/views.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
+import { RANGES } from '../query/filter.ts'
 import type { Queries } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -25,8 +26,6 @@ export interface DeletionOptions {
 export const DRY_RUN = 'dryRun'
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
-/** Comparison operators. */
-const RANGES: readonly string[] = ['gt', 'gte', 'lt', 'lte']
 const MOST_DEPENDENTS = 8
 const NO_BODY = new Uint8Array()
 

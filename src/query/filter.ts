@@ -24,6 +24,9 @@ export const OPERATORS = [
 ] as const
 export type Operator = (typeof OPERATORS)[number]
 
+/** The operators that compare in order. */
+export const RANGES: readonly Operator[] = ['gt', 'gte', 'lt', 'lte']
+
 /** One parameter: any of the wanted values may match; with `ne`, none may be equal. */
 export interface Filter {
   readonly path: Path

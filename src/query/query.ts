@@ -3,7 +3,7 @@ import { formatPath, type Path, parsePath, type Selection, selectionOf, splitLis
 import { fold } from '../json/text-search.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { GROUPING, type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
-import { type Filter, filterOf, OPERATORS, type Operator } from './filter.ts'
+import { type Filter, filterOf, OPERATORS, type Operator, RANGES } from './filter.ts'
 import {
   colonOperator,
   JSON_SERVER_FAMILIES,
@@ -13,6 +13,7 @@ import {
   relationsOf,
 } from './json-server.ts'
 import type { Family, Parameter } from './parameter.ts'
+import { readings } from './readings.ts'
 import { isReceived, RECEIVED } from './received.ts'
 
 export type { Parameter } from './parameter.ts'
@@ -75,15 +76,28 @@ export interface QueryContext {
 const RELATIVE = /^now(?:([-+ ])(\d{1,9})([smhdw]))?$/
 const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 
+/** Also of malformed ones, such as `now-1y`. */
+const LIKE_RELATIVE = /^now(?:[-+ ]|$)/
+
 /** Whether any of the parameters may contain a time relative to now. */
 export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): boolean {
-  return parameters.some(({ value }) => RELATIVE.test(value))
+  return parameters.some(({ value }) => LIKE_RELATIVE.test(value))
 }
 
-/** Resolves a time relative to now. */
-function absolute(text: string, now: number): string {
+/**
+ * Resolves a time relative to now. Other text cannot be the end of a range: every time is less than text that is none,
+ * so that `timestamp_lt=now-1y` or `timestamp_lt=2026-1-1` would match all items.
+ */
+function absolute(text: string, now: number, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
-  if (match === undefined) return text
+  if (match === undefined) {
+    const [, , number, instant] = readings(text)
+    if (!LIKE_RELATIVE.test(text) && (!isRange || number || instant)) return text
+    throw new Refusal(
+      'Invalid',
+      `A time must be ISO 8601, for example 2026-01-31 or 2026-01-31T09:30:00Z, seconds or milliseconds since 1970, or relative to now, for example now-24h, with s, m, h, d or w; not ${JSON.stringify(text)}.`,
+    )
+  }
   const ms = now + (sign === '-' ? -1 : 1) * Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
   if (Math.abs(ms) > MOST_MS) throw new Refusal('Invalid', `The instant ${text} is out of range.`)
   return new Date(ms).toISOString()
@@ -190,7 +204,8 @@ function parseFilter(name: string, values: readonly string[], { time, now }: Que
   }
   const path = parsePath(field)
   const isTime = isReceived(path) || (time !== undefined && formatPath(path) === formatPath(time))
-  const wanted = isTime && now !== undefined ? values.map((value) => absolute(value, now)) : values
+  const isRange = RANGES.includes(operator)
+  const wanted = isTime && now !== undefined ? values.map((value) => absolute(value, now, isRange)) : values
   const filter = filterOf(path, operator, wanted)
   // An item's text does not contain the virtual field.
   return isReceived(path) ? { ...filter, trace: undefined } : filter

@@ -65,6 +65,11 @@ test('the last hours are asked for relative to now, or to the moment of asOf', a
   assert.deepEqual(await ids(`timestamp_lt=now-1d&asOf=${position}`), [30])
   // In another field it is text.
   assert.deepEqual(await ids('id=now'), [])
+  for (const search of ['timestamp_gte=now-1y', 'timestamp=now-', 'timestamp_gt=soon', '%24received_gte=today']) {
+    const response = await server.fetch(`/api/readings?${search}`)
+    assert.equal(response.status, 400, search)
+    assert.match(await response.text(), /now-24h/)
+  }
 })
 
 test('the client asks for rows, values and the newest items', async (t) => {

@@ -119,6 +119,13 @@ test('filters of the event time may be relative to now, and those of no other fi
     assert.equal(status, 400, path)
     assert.match(text, /Collections.<name>.Time/)
   }
+  // Every time is less than other text, which would delete all of them.
+  for (const time of ['now-1y', 'now-', 'now-30days', '2026-1-1', '01.02.2026', 'yesterday', '']) {
+    const { status, text } = await send(own.url, 'DELETE', `/api/readings?at_lt=${time}`)
+    assert.equal(status, 400, time)
+    assert.match(text, /now-24h/)
+  }
+  assert.equal((await send(own.url, 'DELETE', '/api/others?at_lt=now-1y')).status, 400)
   const { text } = await send(own.url, 'DELETE', '/api/readings?at_lt=now-30d')
   assert.deepEqual(JSON.parse(text), { deleted: 2, dryRun: false, ids: [2, 3] })
 })
