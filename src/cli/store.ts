@@ -1,7 +1,7 @@
-import type { CollectionFacts } from '../collections/collection.ts'
 import { storedCollections } from '../collections/collection-writer.ts'
 import { naturalKeyOf } from '../collections/natural-key.ts'
 import { storedNaturalKeys } from '../collections/natural-keys.ts'
+import type { CollectionFacts } from '../collections/stored-items.ts'
 import { Table } from '../collections/table.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'

@@ -3,10 +3,11 @@ import type { JsonObject } from '../json/value.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { type CollectionFacts, type FoldTarget, isUnused, type Moment } from './collection.ts'
+import type { FoldTarget } from './evolve.ts'
 import { blockOf } from './gaps.ts'
 import { type Item, keyOf, type Tombstone } from './item.ts'
-import { encodeItem, encodeTombstone, idOf, isTombstone, metadataOf, moved } from './item-record.ts'
+import { type EventMetadata, encodeItem, encodeTombstone, idOf, isTombstone, metadataOf, moved } from './item-record.ts'
+import { type CollectionFacts, isUnused } from './stored-items.ts'
 import { Table } from './table.ts'
 
 /** An item that is parsed once for all observers. */
@@ -148,14 +149,14 @@ export class CollectionWriter implements FoldTarget {
     return isThere ? idOf(record) : undefined
   }
 
-  put(item: Item, moment: Moment): void {
+  put(item: Item, metadata: EventMetadata): void {
     const { key } = item
     const found = this.#find(key)
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
     this.#tell(place, found.isThere, item)
     if (found.isThere) this.#noteChange(found, place, item.position)
-    const record = encodeItem(item, { since, ...moment })
+    const record = encodeItem(item, { since, ...metadata })
     if (found.isThere) this.#table.putRecord(place, record)
     else {
       this.#table.addRecord(place, record)
@@ -165,13 +166,13 @@ export class CollectionWriter implements FoldTarget {
     this.#note(place, item)
   }
 
-  remove(id: ItemId, tombstone: Tombstone, moment: Moment): void {
+  remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void {
     const found = this.#find(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
     this.#tell(place, isThere, undefined)
     this.#noteChange(found, place, tombstone.position)
-    this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...moment }))
+    this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
     this.#size--
     this.#isEmpty(place)
     this.#note(place, undefined)

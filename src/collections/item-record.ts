@@ -35,14 +35,18 @@ export const RECORD_BYTES = AT.id
 const FLAG = { tombstone: 1, textId: 2, ascii: 4 } as const
 const NUMBER_BYTES = 8
 
-/** Stored properties of an item for reading the past. */
-export interface RecordMetadata {
+/** The time of an item's event, and its previous event. */
+export interface EventMetadata {
+  /** The position of the previous event, 0 if there is none. */
+  readonly prior: Position
+  /** Milliseconds since 1970. */
+  readonly timeMs: number
+}
+
+/** The stored metadata of the last event. */
+export interface RecordMetadata extends EventMetadata {
   /** The position since which the item has its place. */
   readonly since: Position
-  /** The position of the event before its last one, 0 if there is none. */
-  readonly prior: Position
-  /** The time of its last event in milliseconds since 1970. */
-  readonly timeMs: number
 }
 
 export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {

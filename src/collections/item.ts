@@ -52,6 +52,10 @@ export interface Tombstone {
   readonly position: Position
 }
 
+export function isItem(entry: Item | Tombstone | undefined): entry is Item {
+  return entry instanceof Item
+}
+
 export function keyOf(id: ItemId): string {
   return String(id)
 }

@@ -3,10 +3,11 @@ import { Ended, Refusal } from '../runtime/errors.ts'
 import { positionOf } from '../store/bytes.ts'
 import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import type { Collection, PinnedCollection } from './collection.ts'
+import type { Collection } from './collection.ts'
 import type { ObservedItem, TableObserver } from './collection-writer.ts'
 import type { Item } from './item.ts'
 import { type KeyFields, naturalKeyOf, shownKey } from './natural-key.ts'
+import type { PinnedCollection } from './stored-items.ts'
 
 /** The table of the rows that describe the others. */
 const FACTS = 0

@@ -7,8 +7,9 @@ import {
   type Position,
 } from '../events/event.ts'
 import type { Path } from '../json/paths.ts'
-import { type CollectionState, evolve, type FoldTarget, isItem } from './collection.ts'
-import { type Item, keyOf, type Tombstone } from './item.ts'
+import type { CollectionState } from './collection.ts'
+import { evolve, type FoldTarget } from './evolve.ts'
+import { type Item, isItem, keyOf, type Tombstone } from './item.ts'
 import { type KeyFields, naturalKeyOf } from './natural-key.ts'
 
 /** The accepted state, which decisions may query. */

@@ -1,5 +1,4 @@
-import { isItem } from '../collections/collection.ts'
-import { type Item, keyOf } from '../collections/item.ts'
+import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import type { DomainEvent, ItemId, Position } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'

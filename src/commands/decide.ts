@@ -1,5 +1,13 @@
-import { type CollectionState, isItem } from '../collections/collection.ts'
-import { canonicalInteger, faultOfId, faultOfName, type Item, keyOf, type Tombstone } from '../collections/item.ts'
+import type { CollectionState } from '../collections/collection.ts'
+import {
+  canonicalInteger,
+  faultOfId,
+  faultOfName,
+  type Item,
+  isItem,
+  keyOf,
+  type Tombstone,
+} from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'

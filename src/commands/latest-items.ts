@@ -1,5 +1,4 @@
-import { isItem } from '../collections/collection.ts'
-import { faultOfId, type Item, keyOf } from '../collections/item.ts'
+import { faultOfId, type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, type ItemId, isCreation, isItemEvent } from '../events/event.ts'
 import { Document } from '../json/document.ts'

@@ -1,5 +1,5 @@
-import { type CollectionState, isItem } from '../collections/collection.ts'
-import { type Item, keyOf } from '../collections/item.ts'
+import type { CollectionState } from '../collections/collection.ts'
+import { type Item, isItem, keyOf } from '../collections/item.ts'
 import { naturalKeyOf, shownKey } from '../collections/natural-key.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, isItemEvent } from '../events/event.ts'

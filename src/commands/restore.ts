@@ -1,6 +1,6 @@
-import { type CollectionState, isItem } from '../collections/collection.ts'
+import type { CollectionState } from '../collections/collection.ts'
 import { type FileItem, FileItems } from '../collections/file-items.ts'
-import { type Item, keyOf } from '../collections/item.ts'
+import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { OBJECT_ID } from '../events/event.ts'
 import { Refusal } from '../runtime/errors.ts'

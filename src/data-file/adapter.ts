@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Adapter } from 'lowdb'
-import { holdsObject } from '../collections/collection.ts'
 import type { CollectionTexts } from '../collections/file-items.ts'
+import { holdsObject } from '../collections/stored-items.ts'
 import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
 import { indented } from '../json/indented.ts'
 import { Refusal } from '../runtime/errors.ts'

@@ -1,4 +1,4 @@
-import { type CollectionItems, itemsIn } from '../collections/collection.ts'
+import { type CollectionItems, itemsIn } from '../collections/stored-items.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Past } from '../projections/past.ts'

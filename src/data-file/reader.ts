@@ -1,4 +1,3 @@
-import { type CollectionItems, holdsObject } from '../collections/collection.ts'
 import {
   type FileContents,
   type FileItem,
@@ -9,6 +8,7 @@ import {
 } from '../collections/file-items.ts'
 import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../collections/file-mistakes.ts'
 import { type Item, keyOf } from '../collections/item.ts'
+import { type CollectionItems, holdsObject } from '../collections/stored-items.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'

@@ -1,5 +1,6 @@
-import type { Collection, CollectionItems, PinnedCollection } from '../collections/collection.ts'
+import type { Collection } from '../collections/collection.ts'
 import { Item, keyOf } from '../collections/item.ts'
+import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Reading } from '../query/index/reading.ts'

@@ -1,5 +1,5 @@
-import { type Collection, isItem } from '../collections/collection.ts'
-import { Item } from '../collections/item.ts'
+import type { Collection } from '../collections/collection.ts'
+import { Item, isItem } from '../collections/item.ts'
 import { type ItemId, isItemEvent, type Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'

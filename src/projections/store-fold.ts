@@ -1,5 +1,5 @@
-import { evolve } from '../collections/collection.ts'
 import { CollectionWriter, storedCollections, type TableObserver } from '../collections/collection-writer.ts'
+import { evolve } from '../collections/evolve.ts'
 import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'

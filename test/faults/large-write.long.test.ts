@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { itemsIn } from '../../src/collections/collection.ts'
+import { itemsIn } from '../../src/collections/stored-items.ts'
 import { MANY_EVENTS } from '../../src/events/journal.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'

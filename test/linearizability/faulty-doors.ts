@@ -1,5 +1,5 @@
-import { type CollectionState, isItem } from '../../src/collections/collection.ts'
-import { Item } from '../../src/collections/item.ts'
+import type { CollectionState } from '../../src/collections/collection.ts'
+import { Item, isItem } from '../../src/collections/item.ts'
 import { Overlay } from '../../src/collections/overlay.ts'
 import type { Command } from '../../src/commands/command.ts'
 import { matches } from '../../src/commands/conditions.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pino } from 'pino'
-import { itemsIn } from '../../src/collections/collection.ts'
+import { itemsIn } from '../../src/collections/stored-items.ts'
 import type { RestoredCollection } from '../../src/commands/restore.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition, type Recorded } from '../../src/events/journal.ts'

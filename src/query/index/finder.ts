@@ -1,5 +1,5 @@
-import type { CollectionItems } from '../../collections/collection.ts'
 import type { Item } from '../../collections/item.ts'
+import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { Query } from '../query.ts'

@@ -1,4 +1,4 @@
-import type { CollectionItems } from '../../collections/collection.ts'
+import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type KeyCursor, type Keys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'

@@ -1,5 +1,6 @@
-import { type Collection, type CollectionItems, itemsIn, type PinnedCollection } from '../../collections/collection.ts'
+import type { Collection } from '../../collections/collection.ts'
 import type { Item } from '../../collections/item.ts'
+import { type CollectionItems, itemsIn, type PinnedCollection } from '../../collections/stored-items.ts'
 import type { Position } from '../../events/event.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { Keys } from '../../store/tree.ts'

@@ -1,0 +1,35 @@
+import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import { Item, integerOf, keyOf, type Tombstone } from './item.ts'
+import type { EventMetadata } from './item-record.ts'
+
+/** The state that `evolve` changes. */
+export interface FoldTarget {
+  exists: boolean
+  isObject: boolean
+  nextId: number
+  textIds: number
+  position: Position
+  /** The id of the item with this key, if it exists. */
+  idOf(key: string): ItemId | undefined
+  put(item: Item, metadata: EventMetadata): void
+  remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void
+}
+
+/** Applies an event to its collection, except CollectionOrdered. Commands and projections share this function. */
+export function evolve(target: FoldTarget, event: DomainEvent, position: Position, timeMs: number): void {
+  target.position = position
+  const exists = existsAfter(event)
+  if (exists !== undefined) target.exists = exists
+  if (exists) target.isObject = event.type === 'ObjectCreated'
+  if (isItemEvent(event)) {
+    const { id, revision, prior } = event
+    if (typeof target.idOf(keyOf(id)) === 'string') target.textIds--
+    if (!('item' in event)) {
+      target.remove(id, { revision, position }, { prior, timeMs })
+      return
+    }
+    if (typeof id === 'string') target.textIds++
+    target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
+    target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs })
+  }
+}

@@ -1,0 +1,181 @@
+import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
+import type { Steps } from '../runtime/time-slices.ts'
+import { positionOf } from '../store/bytes.ts'
+import type { Pin } from '../store/store.ts'
+import { BLOCK, blockOf, type Gaps } from './gaps.ts'
+import { canonicalInteger, type Item, type Tombstone } from './item.ts'
+import { idOf, isTombstone, metadataOf } from './item-record.ts'
+import type { Table } from './table.ts'
+
+/** The stored properties of a collection, without its items. */
+export interface CollectionFacts {
+  readonly name: string
+  readonly exists: boolean
+  /** Undefined for a list of items, so that its stored text is that of versions without objects. */
+  readonly isObject: true | undefined
+  readonly nextId: number
+  readonly textIds: number
+  readonly position: Position
+  /** Number of items. */
+  readonly size: number
+  /** Above the places of all items. */
+  readonly places: number
+  /** The number of the table with its items. */
+  readonly table: number
+  /** Position of the event since which the items have this order; 0 for the original order. */
+  readonly ordered: Position
+}
+
+/** The items of a collection at one moment. */
+export interface CollectionItems {
+  readonly size: number
+  /** Above the places of all items. */
+  readonly places: number
+  itemAt(place: number): Item | undefined
+  /** The item at a place, for scans: bypasses the cache. */
+  uncachedAt(place: number): Item | undefined
+  /** The first place at or after `place` that has an item; `places` if there is none. */
+  seek(place: number): number
+  /** The place of the nth item, counting from 0; `places` if there is none. */
+  nth(nth: number): Steps<number>
+  /** The place of an item; undefined if it does not exist. */
+  placeOf(id: ItemId): number | undefined
+  item(key: string): Item | undefined
+}
+
+/** All items in order. */
+export function* itemsIn(items: CollectionItems): Generator<Item> {
+  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
+    yield items.uncachedAt(place) as Item
+  }
+}
+
+/** Whether the items are those of a single object. */
+export function holdsObject(items: { item(key: string): Item | undefined }): boolean {
+  return items.item(OBJECT_ID) !== undefined
+}
+
+/** Reads the items of a collection in the store, as of one position. */
+export abstract class StoredItems implements CollectionItems {
+  abstract readonly facts: CollectionFacts
+  /** The position at which they are read. */
+  abstract readonly at: Position
+  protected abstract readonly table: Table
+  protected abstract readonly gaps: Gaps
+
+  get name(): string {
+    return this.facts.name
+  }
+
+  get size(): number {
+    return this.facts.size
+  }
+
+  get places(): number {
+    return this.facts.places
+  }
+
+  get(key: string): Item | Tombstone | undefined {
+    return isUnused(key, this.facts.nextId) ? undefined : this.table.entryOf(key, this.at, this.places)
+  }
+
+  item(key: string): Item | undefined {
+    return this.table.itemOf(key, this.at, this.places)
+  }
+
+  itemAt(place: number): Item | undefined {
+    return place < this.places ? this.table.itemAt(place, this.at) : undefined
+  }
+
+  uncachedAt(place: number): Item | undefined {
+    return this.table.uncachedAt(place, this.at)
+  }
+
+  placeOf(id: ItemId): number | undefined {
+    return this.table.placeOfItem(id, this.at, this.places)
+  }
+
+  /** Skips empty blocks. */
+  seek(place: number): number {
+    const { table, gaps, places, at } = this
+    for (let from = place; from < places; ) {
+      const block = blockOf(from)
+      const empty = gaps.of(block)
+      if (empty === 0) return from
+      const end = Math.min(places, (block + 1) * BLOCK)
+      const found = empty === BLOCK ? end : table.seek(from, end, at)
+      if (found < end) return found
+      from = end
+    }
+    return places
+  }
+
+  // biome-ignore lint/correctness/useYield: a collection as it was takes longer
+  *nth(nth: number): Steps<number> {
+    if (nth >= this.size) return this.places
+    const { block, before } = this.gaps.blockWith(nth, this.places)
+    if (this.gaps.of(block) === 0) return block * BLOCK + nth - before
+    let place = this.seek(block * BLOCK)
+    for (let passed = before; passed < nth; passed++) place = this.seek(place + 1)
+    return place
+  }
+
+  items(): Generator<Item> {
+    return itemsIn(this)
+  }
+}
+
+/** The record at a place, of an item or of a deleted one. */
+export interface ItemMetadata {
+  readonly id: ItemId
+  /** The position of the item's last event. */
+  readonly position: Position
+  /** The position of its event before that one, 0 if there is none. */
+  readonly prior: Position
+  /** The position since which the item has this place. */
+  readonly since: Position
+  readonly isTombstone: boolean
+}
+
+/** The items of a collection as of one position, until released. */
+export class PinnedCollection extends StoredItems {
+  readonly facts: CollectionFacts
+  readonly at: Position
+  protected readonly table: Table
+  protected readonly gaps: Gaps
+  readonly #pin: Pin
+
+  constructor(facts: CollectionFacts, table: Table, gaps: Gaps, pin: Pin) {
+    super()
+    this.facts = facts
+    this.at = pin.position
+    this.table = table
+    this.gaps = gaps
+    this.#pin = pin
+  }
+
+  /** The record at a place, of an item or of a deleted one. */
+  metadataAt(place: number): ItemMetadata {
+    const record = this.table.recordAt(place, this.at)
+    if (!record) throw this.table.lacking(place)
+    const { prior, since } = metadataOf(record)
+    return { id: idOf(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }
+  }
+
+  /** Number of items below a place. */
+  below(place: number): number {
+    const block = blockOf(place)
+    let count = this.gaps.before(block)
+    for (let at = this.seek(block * BLOCK); at < place; at = this.seek(at + 1)) count++
+    return count
+  }
+
+  release(): void {
+    this.#pin.release()
+  }
+}
+
+/** Whether a key spells an integer that was never assigned; `nextId` is above all assigned ones. */
+export function isUnused(key: string, nextId: number): boolean {
+  return (canonicalInteger(key) ?? -1) >= nextId
+}
