@@ -54,8 +54,8 @@ export class Batches {
   }
 
   async #itemsOf(type: string, content: JsonValue, request: ApiRequest): Promise<readonly BatchItem[]> {
-    const { slices, batchItems } = this.#options
-    const limits = { items: batchItems, isLenient: wantsLenient(request.headers) }
+    const { slices, batchItems, batchBytes } = this.#options
+    const limits = { items: batchItems, bytes: batchBytes, isLenient: wantsLenient(request.headers) }
     if (isArray(content)) return slices.run(() => itemsOfList(content, limits), request)
     const text = content as string
     if (type === NDJSON_TYPE) return slices.run(() => itemsOfLines(text, limits), request)

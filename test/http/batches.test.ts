@@ -269,6 +269,19 @@ test('an item of a batch is no larger than one by itself, and a single item no l
   assert.equal((await post('things', JSON_TYPE, ` [{},${'{},'.repeat(100)}{}]`, {}, small.url)).status, 201)
 })
 
+test('a batch of CSV has no more bytes as JSON than one of JSON, although its names are there once', async () => {
+  const name = unused()
+  const rows = '1,\n'.repeat(100)
+  const refused = await problemOf(post(name, CSV, `${'k'.repeat(10_000)},b\n${rows}`, LENIENT))
+  assert.equal(refused.status, 413)
+  assert.match(refused.detail, /more than 1000000 bytes as JSON/)
+  assert.equal(await itemsOf(name), undefined)
+  assert.equal((await post(name, CSV, `${'k'.repeat(9_000)},b\n${rows}`)).status, 201)
+  const wide = await problemOf(post(name, CSV, Array.from({ length: 1001 }, (_, n) => `c${n}`).join(',')))
+  assert.equal(wide.status, 400)
+  assert.match(wide.detail, /at most 1000 are accepted; send NDJSON/)
+})
+
 test('a retry of a batch with its Idempotency-Key is answered as the first time', async () => {
   const name = unused()
   for (const headers of [{ 'Idempotency-Key': 'strict' }, { 'Idempotency-Key': 'lenient', ...LENIENT }]) {

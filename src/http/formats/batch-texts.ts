@@ -11,6 +11,8 @@ import { csvItems } from './csv-items.ts'
 export interface BatchLimits {
   /** Highest number of items. */
   readonly items: number
+  /** Highest size of their JSON. */
+  readonly bytes: number
   /** Invalid items are rejected individually instead of rejecting the batch. */
   readonly isLenient: boolean
 }
@@ -59,7 +61,7 @@ export function* itemsOfCsv(
 ): Steps<readonly BatchItem[]> {
   const items = new Items(limits)
   let rows = 0
-  for (const row of csvItems(papa, text)) {
+  for (const row of csvItems(papa, text, limits.bytes)) {
     if (!row) {
       yield
       continue

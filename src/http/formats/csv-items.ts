@@ -8,6 +8,8 @@ import { Refusal } from '../../runtime/errors.ts'
 const PART_CHARACTERS = 32 * 1024
 /** up to this length. */
 const ROW_CHARACTERS = 1024 * 1024
+/** Limited, because the row of an item is parsed without yielding. */
+const MOST_COLUMNS = 1000
 
 export interface CsvItem {
   /** The line of the text where the row begins, counting from 1. */
@@ -21,16 +23,32 @@ interface Row {
   readonly line: number
 }
 
+interface Column {
+  readonly name: string
+  readonly path: Path
+}
+
 /**
  * Parses CSV (RFC 4180) with a header row of dotted paths. Yields undefined now and then, so that the caller can yield
- * to the event loop.
+ * to the event loop. Each item repeats the names of its columns, so `mostCharacters` limits names and values together.
  */
-export function* csvItems(papa: typeof Papa, text: string): Generator<CsvItem | undefined, void> {
-  let columns: readonly Path[] | undefined
+export function* csvItems(
+  papa: typeof Papa,
+  text: string,
+  mostCharacters: number,
+): Generator<CsvItem | undefined, void> {
+  let columns: readonly Column[] | undefined
+  let characters = 0
   for (const row of rowsOf(papa, text)) {
     if (!row) yield undefined
     else if (!columns) columns = columnsOf(row)
-    else yield { line: row.line, item: itemIn(row, columns) }
+    else {
+      characters += charactersIn(row, columns)
+      if (characters > mostCharacters) {
+        throw new Refusal('TooLarge', `The items of the batch would have more than ${mostCharacters} bytes as JSON.`)
+      }
+      yield { line: row.line, item: itemIn(row, columns) }
+    }
   }
   if (!columns) throw new Refusal('Invalid', 'The body is empty; CSV with a header row was expected.')
 }
@@ -82,7 +100,26 @@ function linesIn(text: string, from: number, to: number, newline: string): numbe
   return lines
 }
 
-function columnsOf({ cells, line }: Row): readonly Path[] {
+/** At least the members of an object in JSON: a name, a value and the characters around them. */
+function charactersIn({ cells }: Row, columns: readonly Column[]): number {
+  let characters = 0
+  for (const [index, { name }] of columns.entries()) {
+    const cell = cells[index] ?? ''
+    if (cell !== '') characters += name.length + cell.length + MEMBER_CHARACTERS
+  }
+  return characters
+}
+
+/** Two quotes, a colon and a comma. */
+const MEMBER_CHARACTERS = 4
+
+function columnsOf({ cells, line }: Row): readonly Column[] {
+  if (cells.length > MOST_COLUMNS) {
+    throw new Refusal(
+      'Invalid',
+      `Line ${line}: the header has ${cells.length} columns, and at most ${MOST_COLUMNS} are accepted; send NDJSON.`,
+    )
+  }
   const known = new Set<string>()
   return cells.map((name, index) => {
     const path = parsePath(name)
@@ -101,18 +138,18 @@ function columnsOf({ cells, line }: Row): readonly Path[] {
         `Line ${line}: column ${index + 1} of the header, ${JSON.stringify(name)}, ${fault}.`,
       )
     known.add(name)
-    return path
+    return { name, path }
   })
 }
 
-function itemIn({ cells }: Row, columns: readonly Path[]): () => JsonObject {
+function itemIn({ cells }: Row, columns: readonly Column[]): () => JsonObject {
   return () => {
     if (cells.length !== columns.length) {
       throw new Refusal('Invalid', `The row has ${cells.length} cells, and the header has ${columns.length}.`)
     }
     const item: Record<string, JsonValue> = {}
     for (const [index, cell] of cells.entries()) {
-      if (cell !== '') put(item, columns[index] as Path, valueIn(cell))
+      if (cell !== '') put(item, (columns[index] as Column).path, valueIn(cell))
     }
     return item
   }
