@@ -214,7 +214,30 @@ test('the cells of CSV are numbers, true, false, missing, or else text', async (
   )
 })
 
-test('rows of any length are read, also longer than the parser takes at once', async () => {
+test('lines of CSV end with CRLF or LF, in any mixture, also after a line break in the header', async () => {
+  for (const text of [
+    'a,b\r\n1,x\n2,"y"\r\n',
+    'a,b\n1,"x"\r\n2,y\r\n\r\n',
+    'a,b\r1,x\r2,y',
+    '\ufeff"a",b\r\n\r\n1,x\r\n2,y\r',
+  ]) {
+    const name = unused()
+    assert.equal((await post(name, CSV, text)).status, 201, JSON.stringify(text))
+    assert.deepEqual(
+      await itemsOf(name),
+      [
+        { id: 0, a: 1, b: 'x' },
+        { id: 1, a: 2, b: 'y' },
+      ],
+      JSON.stringify(text),
+    )
+  }
+  const name = unused()
+  await post(name, CSV, '"two\nlines",b\r\n1,"ends with CR\r"\r\n')
+  assert.deepEqual(await itemsOf(name), [{ id: 0, 'two\nlines': 1, b: 'ends with CR\r' }])
+})
+
+test('rows are read up to 262,144 characters, also longer than the parser takes at once', async () => {
   const name = unused()
   const long = `"${'x,""y""\r\n'.repeat(20_000)}"`
   const rows = Array.from({ length: 2000 }, (_, n) => `${n},"${'z'.repeat(n % 300)}"`)
@@ -225,6 +248,14 @@ test('rows of any length are read, also longer than the parser takes at once', a
   assert.equal(items[299]?.text?.length, 299)
   assert.equal(items[2000]?.text, 'x,"y"\r\n'.repeat(20_000))
   assert.deepEqual(items[2001], { id: 2001, n: -2, text: 'end' })
+  const few = unused()
+  await post(few, CSV, `n,text\n1,${'y'.repeat(100_000)}\n2,\n3,c\n`)
+  assert.deepEqual(
+    ((await itemsOf(few)) as { n: number }[]).map(({ n }) => n),
+    [1, 2, 3],
+  )
+  const beyond = await problemOf(post(unused(), CSV, `text\n${'y'.repeat(270_000)}`))
+  assert.match(beyond.detail, /^Line 2: .* longer than 262144 characters/)
   const late = await problemOf(post(unused(), CSV, ['n,text', ...rows, '1'].join('\r\n')))
   assert.match(late.detail, /^Line 2002: /)
 })
