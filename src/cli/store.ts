@@ -3,15 +3,15 @@ import { naturalKeyOf } from '../collections/natural-key.ts'
 import { storedNaturalKeys } from '../collections/natural-keys.ts'
 import type { CollectionFacts } from '../collections/stored-items.ts'
 import { Table } from '../collections/table.ts'
+import { checkpointMismatch } from '../events/checkpoint.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition, type Recorded, slice } from '../events/journal.ts'
-import { whyNotMarked } from '../events/mark.ts'
 import { type Walk, walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import type { Progress } from '../projections/journal-fold.ts'
 import { storedState } from '../projections/store-fold.ts'
-import { StoredMark } from '../projections/stored-mark.ts'
+import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { Views } from '../projections/views.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -20,8 +20,8 @@ import { atOnce } from '../runtime/steps.ts'
 import { Projections } from '../server/projections.ts'
 import { HIGHEST } from '../store/bytes.ts'
 import { keyedKey, prefixEnd, TAG, type Tag, tableKey } from '../store/keys.ts'
-import { type Compacted, StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
+import { type Compacted, StoreDirectory } from '../store/store-directory.ts'
 
 /** Few rows at once, as an item may have 1 MiB. */
 const ROWS_AT_ONCE = 32
@@ -81,8 +81,8 @@ async function differences(
     if (store.newest(tableKey(TAG.state, 1))?.toString() !== id) comparison.differs('the id of the journal')
     if (state.applied !== views.applied || state.visible !== whole) comparison.differs('the position that it is at')
     if (state.names !== views.namesPosition) comparison.differs('the position at which collections changed last')
-    const mark = new StoredMark(store).load()
-    const why = mark && (await whyNotMarked(files, journal, mark))
+    const checkpoint = new StoredCheckpoint(store).load()
+    const why = checkpoint && (await checkpointMismatch(files, journal, checkpoint))
     if (why !== undefined) comparison.differs(`the place in the journal (${why})`)
     comparison.collections(state.next)
     for (const [tag, what] of OF_ALL) comparison.rows(tag, 0, 0, what)

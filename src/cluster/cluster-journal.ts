@@ -1,7 +1,7 @@
 import type { Sized } from '../events/bytes-after.ts'
+import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
 import { type Draft, type Journal, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
-import type { Mark } from '../events/mark.ts'
 import { encodeEvents } from '../events/record-writer.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
@@ -102,8 +102,8 @@ export class ClusterJournal implements Journal, Sized {
   }
 
   /** The position and file offset at the end of the copy. */
-  mark(): Mark | undefined {
-    return this.replica.mark()
+  checkpoint(): Checkpoint | undefined {
+    return this.replica.checkpoint()
   }
 
   get head(): Position {

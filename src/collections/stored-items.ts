@@ -1,7 +1,7 @@
 import { type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { positionOf } from '../store/bytes.ts'
-import type { Pin } from '../store/store.ts'
+import type { Pin } from '../store/versions.ts'
 import { BLOCK, blockOf, type Gaps } from './gaps.ts'
 import { canonicalInteger, type Item, type Tombstone } from './item.ts'
 import { idOf, isTombstone, metadataOf } from './item-record.ts'

@@ -1,8 +1,9 @@
 import { type CollectionItems, itemsIn } from '../collections/stored-items.ts'
 import type { Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
+import type { Journal, Recorded } from '../events/journal.ts'
 import type { Past } from '../projections/past.ts'
-import { collectionsAt, type Views } from '../projections/views.ts'
+import type { Snapshot } from '../projections/snapshot.ts'
+import { Views } from '../projections/views.ts'
 import type { Base, BaseCollection } from './reader.ts'
 import { lastOf, type Shown } from './shown.ts'
 
@@ -23,7 +24,7 @@ export async function baseAt(options: BaseOptions, shown: Shown): Promise<HeldBa
   const { views, journal, past } = options
   const position = lastOf(shown)
   if (!isWhole(shown)) {
-    return collectionsAt(views.store.directory, journal, [[1, shown.position], ...shown.edits])
+    return foldedFrom(views.store.directory, journal, [[1, shown.position], ...shown.edits])
   }
   return position === views.position ? views.snapshot() : FormerBase.at(past, position)
 }
@@ -70,5 +71,20 @@ function baseCollection(items: CollectionItems): BaseCollection {
     placeOf: (id) => items.placeOf(id),
     item: (key) => items.item(key),
     items: () => itemsIn(items),
+  }
+}
+
+/** The collections after the events of some ranges of positions alone. */
+async function foldedFrom(
+  directory: string,
+  journal: Pick<Journal, 'read'>,
+  ranges: readonly (readonly [Position, Position])[],
+): Promise<Snapshot> {
+  const past = Views.temporary(directory)
+  await past.build(wanted(), 'fail')
+  return past.snapshot()
+
+  async function* wanted(): AsyncGenerator<Recorded> {
+    for (const [from, to] of ranges) if (from <= to) yield* journal.read(from, to)
   }
 }

@@ -1,5 +1,5 @@
 import type { Position } from './event.ts'
-import type { MarkedSegment } from './segment.ts'
+import type { SegmentSpan } from './segment.ts'
 
 /** A journal whose length in bytes is known. */
 export interface Sized {
@@ -11,11 +11,11 @@ export interface Sized {
  * Bytes of segments after the event at a position, interpolated between indexed records.
  * @param next The position of the event after the last segment.
  */
-export function bytesAfter(segments: readonly MarkedSegment[], next: Position, position: Position): number {
+export function bytesAfter(segments: readonly SegmentSpan[], next: Position, position: Position): number {
   let bytes = 0
   let end = next
   for (let at = segments.length - 1; at >= 0; at--) {
-    const segment = segments[at] as MarkedSegment
+    const segment = segments[at] as SegmentSpan
     if (segment.first <= position) return bytes + segment.size - offsetAfter(segment, end, position)
     bytes += segment.size
     end = segment.first
@@ -23,7 +23,7 @@ export function bytesAfter(segments: readonly MarkedSegment[], next: Position, p
   return bytes
 }
 
-function offsetAfter({ first, size, index }: MarkedSegment, end: Position, position: Position): number {
+function offsetAfter({ first, size, index }: SegmentSpan, end: Position, position: Position): number {
   const after = position + 1
   let [low, lowOffset] = [first, 0]
   let [high, highOffset] = [end, size]

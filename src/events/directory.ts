@@ -1,7 +1,7 @@
 import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files.ts'
 import { Locked } from '../runtime/errors.ts'
+import { type Checkpoint, checkpointMismatch } from './checkpoint.ts'
 import type { Recorded } from './journal.ts'
-import { type Mark, whyNotMarked } from './mark.ts'
 import { type Expected, FORMAT, NO_PREVIOUS } from './record-format.ts'
 import { encodeHeader } from './record-writer.ts'
 import { isSegment, type Segment, segmentName } from './segment.ts'
@@ -14,8 +14,8 @@ export interface DirectoryOptions {
   readonly newId: () => string
   /** The directory's lock, if the caller holds it; released if opening fails. */
   readonly lock?: JournalLock
-  /** Called with the lock held; returns the mark from which to replay, or undefined for the beginning. */
-  readonly resume?: (whyNot: (mark: Mark) => Promise<string | undefined>) => Promise<Mark | undefined>
+  /** Called with the lock held; returns the checkpoint from which to replay, or undefined for the beginning. */
+  readonly resume?: (whyNot: (checkpoint: Checkpoint) => Promise<string | undefined>) => Promise<Checkpoint | undefined>
   /** Gets every complete write of the journal, in order, while it is opened. */
   readonly replay: (recorded: Recorded) => void
 }
@@ -69,8 +69,8 @@ export async function openDirectory(options: DirectoryOptions): Promise<Opened> 
   const { files, directory, newId, resume, replay } = options
   const lock = options.lock ?? (await lockDirectory(files, directory))
   try {
-    const mark = await resume?.((one) => whyNotMarked(files, directory, one))
-    const walked = await walk(files, directory, replay, { from: mark })
+    const checkpoint = await resume?.((one) => checkpointMismatch(files, directory, one))
+    const walked = await walk(files, directory, replay, { from: checkpoint })
     const id = walked.id ?? newId()
     const { segments, next, time, lastOffset, torn } = walked
     // A compressed segment is never appended to.

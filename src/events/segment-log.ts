@@ -1,11 +1,11 @@
 import type { OpenFile } from '../files/files.ts'
 import { bytesAfter } from './bytes-after.ts'
+import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type Opened } from './directory.ts'
 import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
 import type { Recorded } from './journal.ts'
-import { type Mark, markOf } from './mark.ts'
 import type { Expected } from './record-format.ts'
 import { note, type Segment } from './segment.ts'
 import { readSegments } from './segment-reader.ts'
@@ -107,10 +107,11 @@ export class SegmentLog {
     await full.close()
   }
 
-  /** The mark after the last record; undefined if the last segment has none yet. */
-  mark(): Mark | undefined {
-    const place = { journal: this.id, next: this.#next, time: this.#time, lastOffset: this.#lastOffset }
-    return markOf(this.#segments, place)
+  /** The checkpoint after the last record, valid until the next write; undefined if the last segment has no record yet. */
+  checkpoint(): Checkpoint | undefined {
+    const lastOffset = this.#lastOffset
+    if (lastOffset === undefined) return undefined
+    return { journal: this.id, next: this.#next, time: this.#time, lastOffset, segments: this.#segments }
   }
 
   segments(): readonly SegmentStatus[] {

@@ -3,7 +3,7 @@ import type { Position } from './event.ts'
 import type { SegmentPlace } from './segment-text.ts'
 
 /** A segment, or the beginning of one. */
-export interface MarkedSegment {
+export interface SegmentSpan {
   /** Position of the first event. */
   readonly first: Position
   readonly size: number
@@ -47,7 +47,7 @@ export function note(segment: Segment, position: Position, offset: number): void
 
 export function segmentAt(
   directory: string,
-  { first, size, index }: Pick<MarkedSegment, 'first' | 'size'> & Partial<MarkedSegment>,
+  { first, size, index }: Pick<SegmentSpan, 'first' | 'size'> & Partial<SegmentSpan>,
 ): Segment {
   const { positions = [], offsets = [] } = index ?? {}
   return {

@@ -1,9 +1,9 @@
 import type { Files } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { Chain, writeOf } from './chain.ts'
+import type { Checkpoint } from './checkpoint.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
-import type { Mark } from './mark.ts'
 import type { Expected, JournalRecord } from './record-format.ts'
 import { DAMAGED_HEADER, LineReader, parseHeader, type ScannedLine } from './record-reader.ts'
 import { forget, note, type Segment, segmentAt, segmentsIn } from './segment.ts'
@@ -36,9 +36,9 @@ type Visit = (recorded: Recorded) => void
 export interface WalkOptions {
   readonly progress?: ((segments: number, of: number) => void) | undefined
   /** Where to begin. */
-  readonly from?: Mark | undefined
+  readonly from?: Checkpoint | undefined
   /** Where to end. Everything before must be whole. */
-  readonly until?: Pick<Mark, 'journal' | 'next' | 'segments'>
+  readonly until?: Pick<Checkpoint, 'journal' | 'next' | 'segments'>
   /** Called and awaited between batches. */
   readonly rest?: (checked: Position) => Promise<void>
 }
@@ -65,19 +65,19 @@ export async function walk(files: Files, directory: string, visit?: Visit, optio
 }
 
 /**
- * Checks every record before a mark. Calls and awaits `rest` between batches.
+ * Checks every record before a checkpoint. Calls and awaits `rest` between batches.
  * @throws {Corruption} which names the place of the damage
  */
 export async function checkUpTo(
   files: Files,
   directory: string,
-  until: Pick<Mark, 'journal' | 'next' | 'segments'>,
+  until: Pick<Checkpoint, 'journal' | 'next' | 'segments'>,
   rest: (checked: Position) => Promise<void>,
 ): Promise<void> {
   const { next } = await walk(files, directory, undefined, { until, rest })
   const { position, previous } = until.next
   if (next.position === position && next.previous === previous) return
-  throw new Corruption(`${directory}: its records up to position ${position - 1} are not those that were marked.`)
+  throw new Corruption(`${directory}: its records up to position ${position - 1} are not those of the checkpoint.`)
 }
 
 /** The state of a walk. */
@@ -117,13 +117,13 @@ class Walker {
     }
   }
 
-  /** Adds a segment that the mark describes, unread. */
+  /** Adds a segment that the checkpoint describes, unread. */
   async pass(segment: Segment): Promise<void> {
     await (await openSegment(this.#files, segment)).close()
     this.#segments.push(segment)
   }
 
-  /** Reads a segment from where the mark ends, up to a size or its end. Only the last one may be torn. */
+  /** Reads a segment from where the checkpoint ends, up to a size or its end. Only the last one may be torn. */
   async read(segment: Segment, size: number | undefined, isLast: boolean): Promise<void> {
     const text = await openSegment(this.#files, segment)
     try {

@@ -12,7 +12,7 @@ import { HIGHEST, POSITION_BYTES, positionOf } from '../store/bytes.ts'
 import { numberedKey, TAG } from '../store/keys.ts'
 import { MergedTree } from '../store/merged-tree.ts'
 import type { Store } from '../store/store.ts'
-import type { Keys } from '../store/tree.ts'
+import type { OrderedKeys } from '../store/tree.ts'
 import { type History, lastEvents } from './history.ts'
 
 /** Highest number of changed items, and of their characters, which are held in memory. */
@@ -52,7 +52,7 @@ export class FormerCollection implements Reading, CollectionItems {
   #before: readonly number[] | undefined
   /** These places by the items' keys. */
   #goneByKey: Map<string, number> | undefined
-  readonly #keys = new Map<StoredIndex, Keys>()
+  readonly #keys = new Map<StoredIndex, OrderedKeys>()
 
   private constructor(
     at: Position,
@@ -135,7 +135,7 @@ export class FormerCollection implements Reading, CollectionItems {
     return this.#before[before] === nth ? (this.#gone[before] as number) : yield* this.#now.nth(nth - before)
   }
 
-  *keysOf(index: StoredIndex): Steps<Keys> {
+  *keysOf(index: StoredIndex): Steps<OrderedKeys> {
     const known = this.#keys.get(index)
     if (known) return known
     const without: string[] = []

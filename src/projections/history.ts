@@ -4,7 +4,7 @@ import type { StoredProjection } from '../events/projection.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG, tableKey } from '../store/keys.ts'
-import type { Row } from '../store/store.ts'
+import type { Row } from '../store/row.ts'
 import type { Views } from './views.ts'
 
 /**

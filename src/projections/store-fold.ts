@@ -7,7 +7,8 @@ import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { TAG, tableKey } from '../store/keys.ts'
-import type { Pin, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import type { Pin } from '../store/versions.ts'
 
 /** The progress of the store. */
 export interface StoredState {
@@ -21,7 +22,7 @@ export interface StoredState {
   readonly next: number
 }
 
-export interface FoldingOptions {
+export interface StoreFoldOptions {
   readonly store: Store
   readonly projections: readonly StoredProjection[]
   readonly indexes: StoredIndexes
@@ -50,8 +51,8 @@ export function storedState(store: Store): StoredState {
 }
 
 /** Applies the writes of the journal to the collections in the store. */
-export class Folding {
-  readonly #options: FoldingOptions
+export class StoreFold {
+  readonly #options: StoreFoldOptions
   readonly #observers: readonly TableObserver[]
   /** The last committed state. */
   #state: StoredState
@@ -68,7 +69,7 @@ export class Folding {
   /** Position of the last event that readers see. */
   #shown: Position
 
-  constructor(options: FoldingOptions) {
+  constructor(options: StoreFoldOptions) {
     this.#options = options
     this.#observers = [options.indexes, options.naturalKeys]
     this.#state = storedState(options.store)
@@ -88,7 +89,7 @@ export class Folding {
    * Stores writes, one transaction per step; they become visible with `show`. Skips what the store already has, so that
    * it can be repeated after a failure. `isRead`: there are readers.
    */
-  *folding(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
+  *store(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
     if (isRead && this.#weighsMuch(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
     const steps = this.#steps(batch)
     while (!this.#transaction(steps)) yield
@@ -123,12 +124,12 @@ export class Folding {
         save(state)
       })
     } catch (error) {
-      indexes.abandoned()
+      indexes.rollBack()
       this.#beginAgain()
       throw error
     }
     this.#state = state
-    indexes.committed()
+    indexes.commit()
     return isDone
   }
 

@@ -3,39 +3,18 @@ import { type CollectionWriter, storedCollections } from '../collections/collect
 import { ItemCache } from '../collections/item-cache.ts'
 import type { KeyFields } from '../collections/natural-key.ts'
 import { NaturalKeys } from '../collections/natural-keys.ts'
-import type { CollectionFacts, PinnedCollection } from '../collections/stored-items.ts'
+import type { CollectionFacts } from '../collections/stored-items.ts'
 import type { DomainEvent, Position } from '../events/event.ts'
-import type { Journal, Recorded } from '../events/journal.ts'
+import type { Recorded } from '../events/journal.ts'
 import type { Projection, StoredProjection } from '../events/projection.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { TAG, tableKey } from '../store/keys.ts'
-import { type Pin, Store } from '../store/store.ts'
-import { Folding, type StoredState } from './store-fold.ts'
-
-/** A snapshot of the collections at one position, by name, until closed. */
-export class Snapshot extends Map<string, PinnedCollection> {
-  readonly position: Position
-  readonly #pin: Pin
-
-  constructor(pin: Pin, collections: Iterable<readonly [string, PinnedCollection]>) {
-    super(collections)
-    this.position = pin.position
-    this.#pin = pin
-    forgotten.register(this, pin)
-  }
-
-  close(): void {
-    this.#pin.release()
-  }
-}
-
-/** Releases the pin of a snapshot that was garbage-collected without close(). */
-const forgotten = new FinalizationRegistry<Pin>((pin) => pin.release())
-
-/** Delay before retrying while the disk is full. */
-const FULL_MS = 500
+import { SpaceRetry } from '../store/space-retry.ts'
+import { Store } from '../store/store.ts'
+import { Snapshot } from './snapshot.ts'
+import { type StoredState, StoreFold } from './store-fold.ts'
+import { TableRemoval } from './table-removal.ts'
 
 /** Writes stored together while a journal is read. */
 const REPLAYED_TOGETHER = 256
@@ -46,49 +25,40 @@ export class Views implements Projection {
   readonly indexes: StoredIndexes
   readonly #naturalKeys: NaturalKeys
   readonly #projections: StoredProjection[] = []
-  readonly #folding: Folding
+  readonly #fold: StoreFold
   /** By number, in the order of creation, including removed ones. */
   readonly #collections = new Map<number, Collection>()
   readonly #byName = new Map<string, Collection>()
   readonly #cache = new ItemCache()
   #shown: StoredState
   #replayed: Recorded[] = []
-  #saveMark: (state: StoredState) => void = () => {}
-  #isFull = false
-  #isEnding = false
+  #saveCheckpoint: (state: StoredState) => void = () => {}
+  readonly #space = new SpaceRetry()
+  readonly #removal: TableRemoval
 
   /** `wants` says which events are of interest; without it all are. `keyFields` are the natural keys that commands look up. */
   constructor(store: Store, wants?: (event: DomainEvent) => boolean, keyFields: KeyFields = new Map()) {
     this.store = store
     this.#naturalKeys = new NaturalKeys(store, keyFields)
     this.indexes = new StoredIndexes(store, () => this.applied)
-    this.#folding = new Folding({
+    this.#fold = new StoreFold({
       store,
       projections: this.#projections,
       indexes: this.indexes,
       naturalKeys: this.#naturalKeys,
-      save: (state) => this.#saveMark(state),
+      save: (state) => this.#saveCheckpoint(state),
       show: (writers) => this.#show(writers),
       wants,
     })
-    this.#shown = this.#folding.state
+    this.#removal = new TableRemoval(store, this.indexes)
+    this.#shown = this.#fold.state
     this.#cache.position = this.#shown.visible
     const tables = new Set<number>()
     for (const [number, facts] of storedCollections(store)) {
       this.#add(number, facts)
       tables.add(facts.table)
     }
-    void this.#tidy(tables)
-  }
-
-  /** Removes the remains of a process that ended while it wrote or read. */
-  async #tidy(tables: ReadonlySet<number>): Promise<void> {
-    const { next } = this.#folding.state
-    this.store.sweepSoon()
-    await this.indexes.tidy(tables)
-    for (let table = 1; table < next; table++) {
-      if (!tables.has(table)) await this.#clearTable(table)
-    }
+    void this.#removal.tidy(tables, this.#shown.next)
   }
 
   /** Views in a temporary store, which disappears when it is garbage-collected. */
@@ -98,7 +68,7 @@ export class Views implements Projection {
 
   /** The number of a collection in the store; undefined if it never existed. */
   numberOf(name: string): number | undefined {
-    return this.#folding.numberOf(name)
+    return this.#fold.numberOf(name)
   }
 
   /** Position of the last event that readers see. */
@@ -108,7 +78,7 @@ export class Views implements Projection {
 
   /** Position of the last event in the store; readers may be behind during a large write. */
   get applied(): Position {
-    return this.#folding.state.applied
+    return this.#fold.state.applied
   }
 
   /** Position of the last event that created or removed a collection. */
@@ -118,7 +88,7 @@ export class Views implements Projection {
 
   /** Whether the store waits for space on the disk. */
   get isFull(): boolean {
-    return this.#isFull
+    return this.#space.isFull
   }
 
   /** Adds projections that are stored in the same transactions, in this order. */
@@ -128,45 +98,47 @@ export class Views implements Projection {
 
   /** Sets a function that is called in each transaction, to store data that belongs to the state. */
   saveWith(save: (state: StoredState) => void): void {
-    this.#saveMark = save
+    this.#saveCheckpoint = save
   }
 
-  /** Stores durable writes, which become visible with `apply`. The next call must wait for the returned promise. */
+  /**
+   * Stores durable writes, which become visible with `apply`: at once, or later if they take several transactions or
+   * there is no space on the disk. The next call must wait for the returned promise.
+   */
   put(batch: readonly Recorded[]): void | Promise<void> {
-    const folding = this.#folding.folding(batch, true)
+    let begun: Generator<undefined, void> | undefined = this.#fold.store(batch, true)
     try {
-      if (folding.next().done) return
+      if (begun.next().done) return
     } catch (error) {
       if (!isOutOfSpace(error)) throw error
-      return this.#putLater(batch)
+      begun = undefined
     }
-    return this.#goOn(folding, batch)
+    return this.onceRoom(async () => {
+      const steps = begun ?? this.#fold.store(batch, true)
+      begun = undefined
+      await stepwise(steps)
+    })
   }
 
   /** Makes all stored writes visible. */
   apply(): void {
-    this.#folding.show()
+    this.#fold.show()
   }
 
   /** Stops waiting for space on the disk. */
   end(): void {
-    this.#isEnding = true
+    this.#space.end()
     this.indexes.end()
     this.#naturalKeys.end()
   }
 
-  /** Retries work until there is space on the disk. */
+  /**
+   * Retries work until there is space on the disk.
+   * @throws {Refusal} `OutcomeUnknown` at the end, if there is none.
+   */
   async onceRoom(work: () => void | Promise<void>): Promise<void> {
-    for (;;) {
-      try {
-        await work()
-        this.#isFull = false
-        return
-      } catch (error) {
-        if (!isOutOfSpace(error)) throw error
-      }
-      await this.#fullDisk()
-    }
+    if (await this.#space.run(work)) return
+    throw new Refusal('OutcomeUnknown', 'The server ends while its disk is full; the journal has what was written.')
   }
 
   /** Whether all natural keys are there to be looked up. */
@@ -192,7 +164,7 @@ export class Views implements Projection {
   async build(writes: AsyncIterable<Recorded>, onFull: 'wait' | 'fail', built = (): void => {}): Promise<void> {
     let batch: Recorded[] = []
     const put = async (): Promise<void> => {
-      const putBatch = (): Promise<void> => stepwise(this.#folding.folding(batch, false))
+      const putBatch = (): Promise<void> => stepwise(this.#fold.store(batch, false))
       await (onFull === 'wait' ? this.onceRoom(putBatch) : putBatch())
       batch = []
       this.apply()
@@ -214,7 +186,7 @@ export class Views implements Projection {
   replayed(): void {
     const batch = this.#replayed
     this.#replayed = []
-    for (const _ of this.#folding.folding(batch, false));
+    for (const _ of this.#fold.store(batch, false));
     this.apply()
   }
 
@@ -262,38 +234,14 @@ export class Views implements Projection {
     )
   }
 
-  #goOn(folding: Generator<undefined, void>, batch: readonly Recorded[]): Promise<void> {
-    let begun: Generator<undefined, void> | undefined = folding
-    return this.onceRoom(async () => {
-      const steps = begun ?? this.#folding.folding(batch, true)
-      begun = undefined
-      await stepwise(steps)
-    })
-  }
-
-  /** The events are durable in the journal and become visible as soon as there is space for them. */
-  async #putLater(batch: readonly Recorded[]): Promise<void> {
-    await this.#fullDisk()
-    await this.#goOn(this.#folding.folding(batch, true), batch)
-  }
-
-  /** Waits before the next attempt. */
-  async #fullDisk(): Promise<void> {
-    this.#isFull = true
-    await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
-    if (this.#isEnding) {
-      throw new Refusal('OutcomeUnknown', 'The server ends while its disk is full; the journal has what was written.')
-    }
-  }
-
   #show(writers: Iterable<readonly [number, CollectionWriter]>): void {
-    this.#shown = this.#folding.state
+    this.#shown = this.#fold.state
     this.#cache.position = this.#shown.visible
     for (const [number, writer] of writers) {
       const known = this.#collections.get(number)
       if (!known) this.#add(number, writer.facts)
       else {
-        if (known.facts.table !== writer.facts.table) this.#clearSoon(known.facts.table)
+        if (known.facts.table !== writer.facts.table) void this.#removal.removeUnread(known.facts.table, this.position)
         known.show(writer.facts, writer.gaps, writer.changes)
       }
     }
@@ -305,26 +253,6 @@ export class Views implements Projection {
     this.#byName.set(facts.name, collection)
   }
 
-  /** Removes rows of a former order once nobody reads them. */
-  #clearSoon(table: number): void {
-    void this.#clear(table)
-  }
-
-  async #clear(table: number): Promise<void> {
-    const until = this.position
-    for (;;) {
-      const pinned = [...this.store.pinned]
-      if (pinned.every((position) => position >= until)) break
-      await new Promise<void>((resolve) => setTimeout(resolve, 1000).unref())
-    }
-    await this.#clearTable(table)
-  }
-
-  async #clearTable(table: number): Promise<void> {
-    await this.indexes.dropTable(table)
-    for (const tag of [TAG.item, TAG.place, TAG.gaps, TAG.changed]) await this.store.clear(tableKey(tag, table))
-  }
-
   *#existing(): Generator<Collection> {
     for (const collection of this.#collections.values()) if (collection.exists) yield collection
   }
@@ -334,19 +262,4 @@ export class Views implements Projection {
 async function stepwise(steps: Generator<undefined, void>): Promise<void> {
   do await new Promise<void>((resolve) => setImmediate(resolve))
   while (!steps.next().done)
-}
-
-/** The collections after the events of these ranges of positions alone. */
-export async function collectionsAt(
-  directory: string,
-  journal: Pick<Journal, 'read'>,
-  ranges: readonly (readonly [Position, Position])[],
-): Promise<Snapshot> {
-  const past = Views.temporary(directory)
-  await past.build(wanted(), 'fail')
-  return past.snapshot()
-
-  async function* wanted(): AsyncGenerator<Recorded> {
-    for (const [from, to] of ranges) if (from <= to) yield* journal.read(from, to)
-  }
 }

@@ -2,13 +2,13 @@ import type { KeyFields } from '../collections/natural-key.ts'
 import type { DeleteItems, Selection } from '../commands/bulk.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
+import { type Checkpoint, checkpointMismatch } from '../events/checkpoint.ts'
 import type { DirectoryOptions } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
-import { type Mark, whyNotMarked } from '../events/mark.ts'
 import { checkUpTo, type Walk, walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
-import { StoredMark } from '../projections/stored-mark.ts'
+import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { Views } from '../projections/views.ts'
 import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
@@ -17,8 +17,8 @@ import { Corruption, Ended, JournalMismatch } from '../runtime/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
-import { StoreDirectory } from '../store/opening.ts'
 import type { Store } from '../store/store.ts'
+import { StoreDirectory } from '../store/store-directory.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { Projections } from './projections.ts'
 
@@ -32,7 +32,7 @@ export interface DurableProjectionsOptions {
 /** The parts of an open journal that the store needs. */
 export interface MarkedJournal {
   readonly head: Position
-  mark(): Mark | undefined
+  checkpoint(): Checkpoint | undefined
 }
 
 export interface StoreStatus {
@@ -70,9 +70,9 @@ export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
   readonly #directory: StoreDirectory
   readonly #store: Store
-  readonly #mark: StoredMark
-  /** The store's mark when it was opened. */
-  readonly #opened: Mark | undefined
+  readonly #checkpoint: StoredCheckpoint
+  /** The store's checkpoint when it was opened. */
+  readonly #opened: Checkpoint | undefined
   #queries: Queries | undefined
   #journal: MarkedJournal | undefined
   readonly #settling: { cancel(): void }
@@ -87,12 +87,12 @@ export class DurableProjections extends Projections {
     this.#options = options
     this.#directory = directory
     this.#store = store
-    this.#mark = new StoredMark(store)
-    this.#opened = this.#mark.load()
+    this.#checkpoint = new StoredCheckpoint(store)
+    this.#opened = this.#checkpoint.load()
     this.#settling = options.dependencies.schedule(() => directory.settle(), SETTLED_MS)
     this.views.saveWith(({ visible }) => {
-      const mark = this.#journal?.mark()
-      if (mark?.next.position === visible + 1) this.#mark.save(mark)
+      const checkpoint = this.#journal?.checkpoint()
+      if (checkpoint?.next.position === visible + 1) this.#checkpoint.save(checkpoint)
     })
   }
 
@@ -107,13 +107,13 @@ export class DurableProjections extends Projections {
     let store = await openStore(directory, dependencies)
     const { whyNot } = directory
     if (whyNot !== undefined) dependencies.log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
-    const mark = new StoredMark(store).load()
-    const why = mark && (await whyNotMarked(dependencies.files, settings.journal, mark))
-    if (mark && why !== undefined) {
+    const checkpoint = new StoredCheckpoint(store).load()
+    const why = checkpoint && (await checkpointMismatch(dependencies.files, settings.journal, checkpoint))
+    if (checkpoint && why !== undefined) {
       await directory.close(store)
       // If the journal is damaged, that error takes precedence.
       const found = await walk(dependencies.files, settings.journal)
-      const mismatch = otherJournal(settings, mark, { ...found, why })
+      const mismatch = otherJournal(settings, checkpoint, { ...found, why })
       if (!settings.acceptJournal) throw mismatch
       dependencies.log.warn(`${mismatch.message} It is accepted.`)
       directory.setAside()
@@ -196,8 +196,8 @@ export class DurableProjections extends Projections {
       toldMs = performance.now()
       log.info({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
     })
-    const mark = journal.mark()
-    if (mark && mark.next.position !== this.#opened?.next.position) this.#saveMark(mark)
+    const checkpoint = journal.checkpoint()
+    if (checkpoint && checkpoint.next.position !== this.#opened?.next.position) this.#saveCheckpoint(checkpoint)
     this.#isBuilt = true
   }
 
@@ -211,10 +211,10 @@ export class DurableProjections extends Projections {
     await this.views.buildNaturalKeys()
   }
 
-  /** Without space, the next write saves the mark, or the next start reads from an earlier one. */
-  #saveMark(mark: Mark): void {
+  /** Without space, the next write saves the checkpoint, or the next start reads from an earlier one. */
+  #saveCheckpoint(checkpoint: Checkpoint): void {
     try {
-      this.#store.transaction(() => this.#mark.save(mark))
+      this.#store.transaction(() => this.#checkpoint.save(checkpoint))
     } catch (error) {
       if (!isOutOfSpace(error)) throw error
     }
@@ -276,17 +276,17 @@ export class DurableProjections extends Projections {
 
   async #check(): Promise<void> {
     const { files, schedule, log } = this.#options.dependencies
-    const mark = this.#opened
-    if (!mark) return
+    const checkpoint = this.#opened
+    if (!checkpoint) return
     let began = performance.now()
     try {
-      await checkUpTo(files, this.#options.settings.journal, mark, async () => {
+      await checkUpTo(files, this.#options.settings.journal, checkpoint, async () => {
         const restMs = 3 * (performance.now() - began)
         await new Promise<void>((resolve) => schedule(resolve, restMs))
         if (this.#isClosed) throw new Ended()
         began = performance.now()
       })
-      log.debug({ position: mark.next.position - 1 }, 'what lies before the position of the store was checked')
+      log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
     } catch (error) {
       if (error instanceof Ended) return
       if (error instanceof Corruption) this.#directory.doubt('the journal was found damaged')
@@ -326,7 +326,7 @@ async function openStore(
 
 function otherJournal(
   { store }: DurableProjectionsOptions['settings'],
-  { journal, next }: Mark,
+  { journal, next }: Checkpoint,
   { id, next: end, why }: Pick<Walk, 'id' | 'next'> & { readonly why: string },
 ): JournalMismatch {
   const [last, head] = [next.position - 1, end.position - 1]

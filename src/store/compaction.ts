@@ -1,4 +1,5 @@
-import type { Row, Store } from './store.ts'
+import type { Row } from './row.ts'
+import type { Store } from './store.ts'
 
 /** How long a slice of copying blocks the event loop. */
 const SLICE_MS = 4

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { isOutOfSpace } from '../files/files.ts'
-import type { StoreDirectory } from './opening.ts'
 import type { Store } from './store.ts'
+import type { StoreDirectory } from './store-directory.ts'
 
 /** Minutes since midnight in local time. The range includes midnight if it ends before it begins. */
 export interface Hours {

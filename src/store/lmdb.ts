@@ -66,6 +66,13 @@ export function usedBytes(db: Lmdb): number {
   return pageSize * (treeBranchPageCount + treeLeafPageCount + overflowPages)
 }
 
+/** Resolves when all commits are on the disk. */
+export function synced(db: Lmdb): Promise<void> {
+  // The types lack it.
+  const { env } = db as unknown as { readonly env: { sync(done: (error?: Error) => void): void } }
+  return new Promise((resolve, reject) => env.sync((error) => (error ? reject(error) : resolve())))
+}
+
 /** Gives an error of LMDB the code that Node would use. */
 export function named(error: unknown): NodeJS.ErrnoException {
   const known = error as Error & { code?: unknown }

@@ -1,9 +1,9 @@
 import type { Steps } from '../runtime/steps.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
-import { type Cursor, type KeyCursor, type Keys, type Tree, tupleOf } from './tree.ts'
+import { type Cursor, type KeyCursor, type OrderedKeys, type Tree, tupleOf } from './tree.ts'
 
 /** A tree as it was before a few items changed: some of its keys are skipped, and others are added. */
-export class MergedTree implements Keys {
+export class MergedTree implements OrderedKeys {
   readonly #tree: Tree
   /** Skipped keys, in order. */
   readonly #without: readonly Buffer[]
@@ -20,7 +20,7 @@ export class MergedTree implements Keys {
   }
 
   /** Both lists must be in order. */
-  static *of(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]): Steps<Keys> {
+  static *of(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]): Steps<OrderedKeys> {
     if (without.length + added.length === 0) return tree
     const ranks: number[] = []
     for (const key of without) {

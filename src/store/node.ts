@@ -76,7 +76,7 @@ export function isEntry(node: Buffer, index: number, other: Buffer, last: number
   const size = sizeOf(node)
   const start = startOf(node, size, index)
   const length = endOf(node, size, index) - last - start
-  return length === other.length - last && compared(other, length, node, start, length) === 0
+  return length === other.length - last && compareBytes(other, length, node, start, length) === 0
 }
 
 /** The place at the end of a leaf's key. */
@@ -149,7 +149,7 @@ function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqu
   while (low < high) {
     const middle = (low + high) >>> 1
     const start = startOf(node, size, middle)
-    const order = compared(key, key.length, node, start, endOf(node, size, middle) - last - start)
+    const order = compareBytes(key, key.length, node, start, endOf(node, size, middle) - last - start)
     if (order > 0 || (order === 0 && !orEqual)) low = middle + 1
     else high = middle
   }
@@ -157,7 +157,7 @@ function firstAbove(node: Buffer, from: number, last: number, key: Buffer, orEqu
 }
 
 /** Compares byte ranges like `Buffer.compare`; for short keys a loop is faster than that call. */
-function compared(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
+function compareBytes(key: Buffer, keyLength: number, node: Buffer, start: number, length: number): number {
   const both = Math.min(keyLength, length)
   for (let at = 0; at < both; at++) {
     const difference = (key[at] as number) - (node[start + at] as number)
@@ -167,7 +167,7 @@ function compared(key: Buffer, keyLength: number, node: Buffer, start: number, l
 }
 
 /** A copy with one more entry. */
-export function inserted(node: Buffer, index: number, entry: Buffer): Buffer {
+export function withEntry(node: Buffer, index: number, entry: Buffer): Buffer {
   const size = sizeOf(node)
   const { length } = entry
   const made = Buffer.allocUnsafeSlow(node.length + END_BYTES + length)
@@ -186,12 +186,12 @@ export function inserted(node: Buffer, index: number, entry: Buffer): Buffer {
 }
 
 /** A copy without the entry at `index`. */
-export function removed(node: Buffer, index: number): Buffer {
-  return without(node, index, index + 1)
+export function withoutEntry(node: Buffer, index: number): Buffer {
+  return withoutEntries(node, index, index + 1)
 }
 
 /** A copy without the entries from `from` to before `to`. */
-export function without(node: Buffer, from: number, to: number): Buffer {
+export function withoutEntries(node: Buffer, from: number, to: number): Buffer {
   const size = sizeOf(node)
   if (from === to) return node
   const base = AT.ends + END_BYTES * size
@@ -211,7 +211,7 @@ export function without(node: Buffer, from: number, to: number): Buffer {
 }
 
 /** A new node with the entries of both. */
-export function joined(left: Buffer, right: Buffer): Buffer {
+export function joinNodes(left: Buffer, right: Buffer): Buffer {
   const [l, r] = [sizeOf(left), sizeOf(right)]
   const [leftBase, rightBase] = [AT.ends + END_BYTES * l, AT.ends + END_BYTES * r]
   const made = Buffer.allocUnsafeSlow(left.length + right.length - AT.ends)

@@ -5,36 +5,20 @@ import { dirname, join } from 'node:path'
 import type { Position } from '../events/event.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
-import { prefixEnd, TAG, versionKey } from './keys.ts'
-import { append, type Lmdb, lastKey, named, openLmdb, usedBytes } from './lmdb.ts'
+import { POSITION_BYTES, positionOf } from './bytes.ts'
+import { DiskSpace } from './disk-space.ts'
+import { prefixEnd, TAG } from './keys.ts'
+import { append, type Lmdb, lastKey, named, openLmdb, synced, usedBytes } from './lmdb.ts'
 import { lengthen } from './meta.ts'
-import { Room } from './room.ts'
+import type { Row, RowsOptions } from './row.ts'
+import { SpaceRetry } from './space-retry.ts'
+import { type Pin, Versions } from './versions.ts'
 
 /** Larger values get overflow pages of their own. */
 const LARGE_BYTES = 1700
 
-/** Old versions checked, or rows removed, in one transaction. */
-const SWEPT_AT_ONCE = 256
-/** Delay before retrying while the disk is full. */
-const FULL_MS = 500
-
-/** A position at which somebody reads; versions for it are kept until it is released. */
-export interface Pin {
-  readonly position: Position
-  release(): void
-}
-
-export interface Row {
-  readonly key: Buffer
-  readonly value: Buffer
-}
-
-interface RowsOptions {
-  readonly limit?: number
-  readonly bytes?: number
-  readonly reverse?: boolean
-}
+/** Rows removed in one transaction. */
+const REMOVED_AT_ONCE = 256
 
 /**
  * Rows by key on disk, in the order of their keys. The value of a versioned row begins with the position of its event.
@@ -45,7 +29,7 @@ export class Store {
   /** Undefined while the disk has no room for a new file: the store is empty, and each transaction tries to open it. */
   #db: Lmdb | undefined
   readonly #open: () => Lmdb
-  readonly #room: Room
+  readonly #space: DiskSpace
   /** Undefined for a temporary store, whose file has no name. */
   readonly #path: string | undefined
   /** Whether the current transaction may free pages that it has allocated itself. */
@@ -53,21 +37,15 @@ export class Store {
   #largeValues = 0
   /** The last key; undefined if it must be looked up. */
   #last: Buffer | undefined
-  readonly #pins = new Map<Position, number>()
-  /** The highest pinned position; -1 without pins. */
-  #keptUpTo: Position = -1
-  /** A previous process may have left some. */
-  #mayHaveVersions = true
-  #sweeping: Promise<void> | undefined
+  readonly #versions = new Versions(this)
+  readonly #removal = new SpaceRetry()
   #syncing: Promise<void> | undefined
-  #isToBeSwept = false
   /** Called once when damage is found: the store is not reliable any more. */
   damaged: (error: Error) => void = () => {}
   /** Called with the key of each row that is put or removed, even if the transaction is rolled back. */
   #changed: ((key: Buffer) => void) | undefined
   /** Called when a transaction finds no space on the disk. */
   full: () => void = () => {}
-  #isEnding = false
   #isClosed = false
 
   /** Where temporary stores may be created. */
@@ -76,10 +54,10 @@ export class Store {
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
     this.directory = dirname(path)
     this.#path = isTemporary ? undefined : path
-    this.#room = new Room(path)
+    this.#space = new DiskSpace(path)
     this.#open = () => {
       // The lock file is written through a memory map: on a full disk that would end the process with SIGBUS.
-      if (!existsSync(`${path}-lock`)) this.#room.check()
+      if (!existsSync(`${path}-lock`)) this.#space.check()
       begin()
       return openLmdb(path)
     }
@@ -114,7 +92,7 @@ export class Store {
     const found = this.newest(key)
     if (found === undefined) return undefined
     if (found.length < POSITION_BYTES) throw this.damage(new Corruption('A row of the store is too short.'))
-    return positionOf(found) <= at ? found : this.#versionOf(key, at)
+    return positionOf(found) <= at ? found : this.#versions.find(key, at)
   }
 
   /** The newest value, or that of a row without versions. The bytes are valid until the next call only. */
@@ -159,9 +137,9 @@ export class Store {
       this.#hasRemoved = false
       this.#largeValues = 0
       const result = this.#opened().transactionSync(() => {
-        this.#room.begin()
+        this.#space.begin()
         const result = work()
-        this.#room.check()
+        this.#space.check()
         return result
       })
       if (this.#path && (this.#hasRemoved || this.#largeValues > 1)) lengthen(this.#path)
@@ -170,7 +148,7 @@ export class Store {
       this.#last = undefined
       const known = named(error)
       // LMDB reports a partial write on a full disk as EIO.
-      if (known.code === 'EIO' && this.#room.isLittle) known.code = 'ENOSPC'
+      if (known.code === 'EIO' && this.#space.isShort) known.code = 'ENOSPC'
       if (isOutOfSpace(known)) this.full()
       throw known
     }
@@ -178,18 +156,18 @@ export class Store {
 
   /** Whether so many rows of so many bytes fit on the disk. */
   hasRoom(rows: number, bytes: number): boolean {
-    return this.#room.has(rows, bytes)
+    return this.#space.has(rows, bytes)
   }
 
   /** Puts a versioned row, whose value begins with its position. In a transaction. */
   write(key: Buffer, value: Buffer): void {
-    if (this.#keptUpTo >= 0) this.#keep(key, positionOf(value))
+    this.#versions.keep(key, positionOf(value))
     this.set(key, value)
   }
 
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
-    this.#room.takes(key.length + value.length)
+    this.#space.add(key.length + value.length)
     if (value.length >= LARGE_BYTES) this.#largeValues++
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
@@ -204,7 +182,7 @@ export class Store {
 
   /** Puts a row after all others. In a transaction. */
   append({ key, value }: Row): void {
-    this.#room.takes(key.length + value.length)
+    this.#space.add(key.length + value.length)
     this.#append(key, value)
   }
 
@@ -215,7 +193,7 @@ export class Store {
 
   /** In a transaction. */
   remove(key: Buffer): void {
-    this.#room.takes(key.length)
+    this.#space.add(key.length)
     this.#hasRemoved = true
     if (key[0] === TAG.item) this.#last = undefined
     this.#db?.remove(key)
@@ -224,51 +202,42 @@ export class Store {
 
   /** Keeps rows readable as of a position until the pin is released. */
   pin(position: Position): Pin {
-    this.#pins.set(position, (this.#pins.get(position) ?? 0) + 1)
-    this.#keptUpTo = Math.max(this.#keptUpTo, position)
-    let isReleased = false
-    const release = (): void => {
-      if (isReleased) return
-      isReleased = true
-      const left = (this.#pins.get(position) ?? 1) - 1
-      if (left > 0) this.#pins.set(position, left)
-      else this.#pins.delete(position)
-      this.#keptUpTo = Math.max(-1, ...this.#pins.keys())
-      if (left === 0 && this.#mayHaveVersions) this.sweepSoon()
-    }
-    return { position, release }
+    return this.#versions.pin(position)
   }
 
   /** The pinned positions. */
   get pinned(): Iterable<Position> {
-    return this.#pins.keys()
-  }
-
-  /** Removes all rows with this prefix, a few at a time. */
-  async clear(prefix: Buffer): Promise<void> {
-    while (!this.#isEnding) {
-      const rows = this.rows(prefix, prefixEnd(prefix), { limit: SWEPT_AT_ONCE })
-      if (rows.length === 0) return
-      await this.#removeAll(rows)
-      await turn()
-    }
+    return this.#versions.pinned
   }
 
   /** Removes the versions that no pin needs, a few at a time. */
   sweepSoon(): void {
-    this.#isToBeSwept = true
-    this.#sweeping ??= this.#sweepAll().finally(() => {
-      this.#sweeping = undefined
-    })
+    this.#versions.sweepSoon()
+  }
+
+  /** Removes all rows with this prefix, a few at a time. */
+  async clear(prefix: Buffer): Promise<void> {
+    while (!this.#removal.isEnded) {
+      const rows = this.rows(prefix, prefixEnd(prefix), { limit: REMOVED_AT_ONCE })
+      if (rows.length === 0) return
+      await this.removeAll(rows)
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+  }
+
+  /** Removes rows in a transaction, which is repeated while the disk is full: removing a row copies its page first. */
+  async removeAll(rows: readonly Row[]): Promise<void> {
+    if (rows.length === 0 || this.#removal.isEnded) return
+    await this.#removal.run(() =>
+      this.transaction(() => {
+        for (const { key } of rows) this.remove(key)
+      }),
+    )
   }
 
   /** Resolves when all commits are on the disk. */
   sync(): Promise<void> {
-    const { env } = (this.#db ?? {}) as { env?: { sync(done: (error?: Error) => void): void } }
-    this.#syncing = new Promise<void>((resolve, reject) => {
-      if (env) env.sync((error) => (error ? reject(error) : resolve()))
-      else resolve()
-    })
+    this.#syncing = this.#db ? synced(this.#db) : Promise.resolve()
     return this.#syncing
   }
 
@@ -305,8 +274,8 @@ export class Store {
 
   /** Stops background removal: commits after the last sync could be lost in parts. */
   async end(): Promise<void> {
-    this.#isEnding = true
-    await this.#sweeping
+    this.#removal.end()
+    await this.#versions.end()
   }
 
   async close(): Promise<void> {
@@ -325,74 +294,7 @@ export class Store {
     }
     return this.#db
   }
-
-  #versionOf(key: Buffer, at: Position): Buffer | undefined {
-    const [row] = this.rows(versionKey(key, 0), versionKey(key, at), { reverse: true, limit: 1 })
-    return row?.value.subarray(POSITION_BYTES)
-  }
-
-  /** Stores the current version of a row if a pin needs it. */
-  #keep(key: Buffer, replacedAt: Position): void {
-    const before = this.newest(key)
-    if (!before) return
-    const since = positionOf(before)
-    if (since > this.#keptUpTo) return
-    const version = Buffer.allocUnsafe(POSITION_BYTES + before.length)
-    putPosition(version, 0, replacedAt)
-    before.copy(version, POSITION_BYTES)
-    this.set(versionKey(key, since), version)
-    this.#mayHaveVersions = true
-  }
-
-  /** Repeats if pins were released meanwhile. */
-  async #sweepAll(): Promise<void> {
-    while (this.#isToBeSwept && !this.#isEnding) {
-      this.#isToBeSwept = false
-      this.#mayHaveVersions = false
-      await this.#sweep()
-    }
-  }
-
-  async #sweep(): Promise<void> {
-    let from = Buffer.from([TAG.version])
-    const end = prefixEnd(from)
-    for (;;) {
-      await turn()
-      if (this.#isEnding) return
-      const rows = this.rows(from, end, { limit: SWEPT_AT_ONCE })
-      const unneeded = rows.filter(
-        ({ key, value }) => !this.#isNeeded(positionOf(key, key.length - POSITION_BYTES), positionOf(value)),
-      )
-      if (unneeded.length < rows.length) this.#mayHaveVersions = true
-      await this.#removeAll(unneeded)
-      const last = rows.at(-1)
-      if (!last || rows.length < SWEPT_AT_ONCE) break
-      from = Buffer.concat([last.key, Buffer.alloc(1)])
-    }
-  }
-
-  #isNeeded(since: Position, replacedAt: Position): boolean {
-    for (const position of this.#pins.keys()) if (position >= since && position < replacedAt) return true
-    return false
-  }
-
-  /** Retries while the disk is full: removing a row copies its page first. */
-  async #removeAll(rows: readonly Row[]): Promise<void> {
-    while (rows.length > 0 && !this.#isEnding) {
-      try {
-        this.transaction(() => {
-          for (const { key } of rows) this.remove(key)
-        })
-        return
-      } catch (error) {
-        if (!isOutOfSpace(error)) throw error
-        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS).unref())
-      }
-    }
-  }
 }
 
 /** Closes the file of a store that was garbage-collected without close(). */
 const forgottenStores = new FinalizationRegistry<Lmdb>((db) => void db.close())
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

@@ -4,11 +4,11 @@ import { POSITION_BYTES, positionOf, putPosition } from './bytes.ts'
 import { numberedKey, TAG, tableKey } from './keys.ts'
 import { summaryOf } from './node.ts'
 import type { Store } from './store.ts'
-import { type Below, ROOT, Tree } from './tree.ts'
+import { ROOT, Tree } from './tree.ts'
 import { type Nodes, TreeWriter } from './tree-writer.ts'
 
 /** Nodes cached in each of two generations. */
-const KEPT = 2048
+const CACHED_NODES = 2048
 /** Offset in a free node, after its position, of the number of the next free node. */
 const NEXT = POSITION_BYTES
 const NONE = 0
@@ -28,7 +28,7 @@ export class NodeCache {
   }
 
   set(tree: number, node: number, bytes: Buffer): void {
-    if (this.#young.size >= KEPT) {
+    if (this.#young.size >= CACHED_NODES) {
       this.#old = this.#young
       this.#young = new Map()
     }
@@ -67,14 +67,14 @@ export class StoredTree implements Nodes {
   }
 
   /** The tree as of a position, without keys at the place `below` or higher. */
-  at(position: Position, below?: Below): Tree {
+  at(position: Position, below?: number): Tree {
     return new Tree((number) => this.#nodeAt(number, position), below)
   }
 
-  /** Empties the tree. This and the following methods need a transaction. */
-  begin(): void {
+  /** Makes the tree empty. This and the following methods need a transaction. */
+  clear(): void {
     this.#number({ next: 1, free: NONE })
-    this.#writer.begin()
+    this.#writer.clear()
   }
 
   insert(key: Buffer): boolean {
@@ -102,14 +102,14 @@ export class StoredTree implements Nodes {
   }
 
   /** Called after the transaction has committed. */
-  committed(): void {
+  commit(): void {
     for (const [number, node] of this.#changed) this.#cache.set(this.number, number, node)
     this.#changed.clear()
     this.#areNumbersChanged = false
   }
 
   /** Drops the changes since the last commit. */
-  abandon(): void {
+  rollBack(): void {
     this.#changed.clear()
     this.#numbers = undefined
     this.#areNumbersChanged = false
@@ -131,7 +131,7 @@ export class StoredTree implements Nodes {
     this.#changed.set(number, node)
   }
 
-  take(): number {
+  allocate(): number {
     const { next, free } = this.#known()
     if (free === NONE) {
       this.#number({ next: next + 1, free })
@@ -154,7 +154,7 @@ export class StoredTree implements Nodes {
     return this.nodes === 0 ? 0 : summaryOf(this.get(ROOT)).count
   }
 
-  /** Number of nodes including free ones; 0 before `begin`. */
+  /** Number of nodes including free ones; 0 before `clear`. */
   get nodes(): number {
     return this.#load()?.next ?? 0
   }
@@ -166,7 +166,7 @@ export class StoredTree implements Nodes {
 
   #known(): Numbers {
     const numbers = this.#load()
-    if (!numbers) throw this.#lacking()
+    if (!numbers) throw this.#damaged()
     return numbers
   }
 
@@ -184,7 +184,7 @@ export class StoredTree implements Nodes {
     const newest = cached ?? this.#newest(number)
     if (positionOf(newest) <= at) return newest
     const then = this.#store.read(key, at)
-    if (!then) throw this.#lacking()
+    if (!then) throw this.#damaged()
     return Buffer.from(then)
   }
 
@@ -192,13 +192,13 @@ export class StoredTree implements Nodes {
     const cached = this.#cache.get(this.number, number)
     if (cached) return cached
     const found = this.#store.newest(numberedKey(TAG.node, this.number, number))
-    if (!found) throw this.#lacking()
+    if (!found) throw this.#damaged()
     const copy = Buffer.from(found)
     this.#cache.set(this.number, number, copy)
     return copy
   }
 
-  #lacking(): Error {
+  #damaged(): Error {
     return this.#store.damage(new Corruption('The store lacks a part of an index.'))
   }
 }

@@ -8,16 +8,16 @@ import {
   childNode,
   emptyNode,
   entryAt,
-  inserted,
-  joined,
+  joinNodes,
   levelOf,
   lowerBound,
   putChild,
-  removed,
   separatorAt,
   sizeOf,
   summaryOf,
-  without,
+  withEntry,
+  withoutEntries,
+  withoutEntry,
 } from './node.ts'
 import { ROOT } from './tree.ts'
 
@@ -39,7 +39,7 @@ export interface Nodes {
   own(number: number): Buffer
   put(number: number, node: Buffer): void
   /** Allocates a node number. */
-  take(): number
+  allocate(): number
   /** Frees a node number. */
   free(number: number): void
 }
@@ -58,7 +58,7 @@ export class TreeWriter {
   }
 
   /** Makes the tree empty. */
-  begin(): void {
+  clear(): void {
     this.#nodes.put(ROOT, emptyNode(0))
   }
 
@@ -71,15 +71,11 @@ export class TreeWriter {
     const place = positionOf(key, key.length - POSITION_BYTES)
     for (const { number, index } of path) {
       const node = this.#nodes.own(number)
-      const { node: child, count, low, high } = childAt(node, index)
-      putChild(node, index, {
-        node: child,
-        count: count + 1,
-        low: Math.min(low, place),
-        high: Math.max(high, place),
-      })
+      const child = childAt(node, index)
+      const [low, high] = [Math.min(child.low, place), Math.max(child.high, place)]
+      putChild(node, index, { node: child.node, count: child.count + 1, low, high })
     }
-    this.#grow(path, number, inserted(leaf, index, key), index)
+    this.#grow(path, number, withEntry(leaf, index, key), index)
     return true
   }
 
@@ -96,7 +92,7 @@ export class TreeWriter {
       const child = childAt(node, index)
       putChild(node, index, { ...child, count: child.count - 1 })
     }
-    this.#shrink(path, number, removed(leaf, index))
+    this.#shrink(path, number, withoutEntry(leaf, index))
   }
 
   #descend(key: Buffer): { readonly path: Step[]; readonly leaf: number } {
@@ -119,15 +115,15 @@ export class TreeWriter {
     const size = sizeOf(node)
     // Appending keys, as growing times do, leaves full nodes behind.
     const from = at >= size >>> 1 ? Math.min(at + 1, size - 1) : size >>> 1
-    const left = without(node, from, size)
-    const right = without(node, 0, from)
-    const separator = levelOf(node) === 0 ? separating(left, right) : Buffer.from(separatorAt(right, 0))
-    const next = this.#nodes.take()
+    const left = withoutEntries(node, from, size)
+    const right = withoutEntries(node, 0, from)
+    const separator = levelOf(node) === 0 ? separatorBetween(left, right) : Buffer.from(separatorAt(right, 0))
+    const next = this.#nodes.allocate()
     this.#nodes.put(next, right)
     const parent = path.pop()
     if (!parent) {
       // The root keeps its number.
-      const first = this.#nodes.take()
+      const first = this.#nodes.allocate()
       this.#nodes.put(first, left)
       const entries = [
         childEntry(Buffer.alloc(0), { node: first, ...summaryOf(left) }),
@@ -136,7 +132,7 @@ export class TreeWriter {
       const root = emptyNode(levelOf(node) + 1)
       this.#nodes.put(
         ROOT,
-        entries.reduce((made, entry, index) => inserted(made, index, entry), root),
+        entries.reduce((made, entry, index) => withEntry(made, index, entry), root),
       )
       return
     }
@@ -144,7 +140,7 @@ export class TreeWriter {
     const above = this.#nodes.own(parent.number)
     putChild(above, parent.index, { node: number, ...summaryOf(left) })
     const entry = childEntry(separator, { node: next, ...summaryOf(right) })
-    this.#grow(path, parent.number, inserted(above, parent.index + 1, entry), parent.index + 1)
+    this.#grow(path, parent.number, withEntry(above, parent.index + 1, entry), parent.index + 1)
   }
 
   /** Stores a node that lost an entry. Frees it if it is empty, merges it with its neighbour if it is small. */
@@ -158,7 +154,7 @@ export class TreeWriter {
     const above = this.#nodes.get(parent.number)
     if (sizeOf(node) === 0) {
       this.#nodes.free(number)
-      this.#shrink(path, parent.number, removed(above, parent.index))
+      this.#shrink(path, parent.number, withoutEntry(above, parent.index))
       return
     }
     if (node.length >= FEW_BYTES) return
@@ -169,7 +165,7 @@ export class TreeWriter {
     if (!both) return
     this.#nodes.put(left.node, both)
     this.#nodes.free(right.node)
-    const joinedAbove = removed(above, index + 1)
+    const joinedAbove = withoutEntry(above, index + 1)
     putChild(joinedAbove, index, { node: left.node, ...summaryOf(both) })
     this.#shrink(path, parent.number, joinedAbove)
   }
@@ -177,10 +173,10 @@ export class TreeWriter {
   #joined({ node: left }: Child, { node: right }: Child, separator: Buffer): Buffer | undefined {
     const [l, r] = [this.#nodes.get(left), this.#nodes.get(right)]
     if (l.length + r.length + separator.length > JOINED_BYTES) return undefined
-    if (levelOf(r) === 0) return joined(l, r)
+    if (levelOf(r) === 0) return joinNodes(l, r)
     // The separator of the first child may be too high; the one from the parent is a correct bound.
     const first = childEntry(separator, childAt(r, 0))
-    return joined(l, inserted(removed(r, 0), 0, first))
+    return joinNodes(l, withEntry(withoutEntry(r, 0), 0, first))
   }
 
   /** Replaces a root with a single child by that child. */
@@ -189,7 +185,7 @@ export class TreeWriter {
       const root = this.#nodes.get(ROOT)
       if (levelOf(root) === 0) return
       if (sizeOf(root) === 0) {
-        this.begin()
+        this.clear()
         return
       }
       if (sizeOf(root) > 1) return
@@ -201,7 +197,7 @@ export class TreeWriter {
 }
 
 /** The shortest separator above all keys of the left leaf and not above those of the right one. */
-function separating(left: Buffer, right: Buffer): Buffer {
+function separatorBetween(left: Buffer, right: Buffer): Buffer {
   const last = entryAt(left, sizeOf(left) - 1)
   const first = entryAt(right, 0)
   let same = 0

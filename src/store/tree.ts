@@ -17,7 +17,7 @@ import {
 export const ROOT = 0
 
 /** An ordered set of keys that is read like a tree. */
-export interface Keys {
+export interface OrderedKeys {
   /** Number of keys below `key`. */
   rank(key: Buffer): Steps<number>
   /** A cursor at the key with this rank; past the end if there is none. */
@@ -43,9 +43,6 @@ export function tupleOf(key: Buffer): Buffer {
   return key.subarray(0, key.length - POSITION_BYTES)
 }
 
-/** Keys at this place or a higher one are skipped: their items were created later. */
-export type Below = number
-
 interface Level {
   readonly node: Buffer
   index: number
@@ -53,17 +50,17 @@ interface Level {
 
 /**
  * A B+-tree of keys that end with a place (6 bytes), with counts: the rank of a key and the key of a rank are found on
- * one path from the root. Reads the tree as of one position. With `below`, keys at higher places are skipped; nodes
- * with places on both sides are then counted in steps, once for each Tree object.
+ * one path from the root. Reads the tree as of one position. With `below`, keys at this place or a higher one are skipped,
+ * as their items were created later; nodes with places on both sides are then counted in steps, once for each object.
  */
-export class Tree implements Keys {
+export class Tree implements OrderedKeys {
   readonly #nodeOf: (number: number) => Buffer
-  readonly #below: Below
+  readonly #below: number
   /** With `below`: the prefix sums of inner nodes, by number. */
   readonly #sums = new Map<number, Float64Array>()
 
   /** `nodeOf` returns the bytes of a node, which must not change. */
-  constructor(nodeOf: (number: number) => Buffer, below: Below = HIGHEST) {
+  constructor(nodeOf: (number: number) => Buffer, below: number = HIGHEST) {
     this.#nodeOf = nodeOf
     this.#below = below
   }
@@ -182,10 +179,10 @@ function childWith(sums: Float64Array, rank: number): number {
 
 export class Cursor implements KeyCursor {
   readonly #nodeOf: (number: number) => Buffer
-  readonly #below: Below
+  readonly #below: number
   readonly #levels: Level[]
 
-  constructor(nodeOf: (number: number) => Buffer, below: Below, levels: Level[]) {
+  constructor(nodeOf: (number: number) => Buffer, below: number, levels: Level[]) {
     this.#nodeOf = nodeOf
     this.#below = below
     this.#levels = levels

@@ -4,9 +4,9 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { gunzipSync } from 'node:zlib'
+import { type Checkpoint, checkpointMismatch } from '../../src/events/checkpoint.ts'
 import { compressSegment } from '../../src/events/compression.ts'
 import { InflatedMembers } from '../../src/events/inflated-members.ts'
-import { type Mark, whyNotMarked } from '../../src/events/mark.ts'
 import { MemberTable } from '../../src/events/members.ts'
 import { type Segment, segmentName } from '../../src/events/segment.ts'
 import { readSegments } from '../../src/events/segment-reader.ts'
@@ -24,7 +24,7 @@ import { until } from '../support/until.ts'
 const DIRECTORY = '/journal'
 const FIRST = `${DIRECTORY}/${segmentName(1)}`
 const noRest = async (): Promise<void> => {}
-/** A journal of some segments, of about so many bytes each, and the mark at its end. */
+/** A journal of some segments, of about so many bytes each, and the checkpoint at its end. */
 async function written(segmentBytes: number, events: number, itemBytes = 200): Promise<SimulatedDisk> {
   const random = new Random(events)
   const disk = new SimulatedDisk()
@@ -110,10 +110,10 @@ test('while segments are compressed, and after it, readers find every event, and
   await until('it is compressed', () => compressed() === journal.segments().length - 1)
   const before = await all(journal)
   assert.equal(before.length, 1000)
-  const mark = journal.mark() as Mark
+  const checkpoint = journal.checkpoint() as Checkpoint
   await journal.close()
-  assert.equal(await whyNotMarked(nodeFiles, directory, mark), undefined)
-  await checkUpTo(nodeFiles, directory, mark, noRest)
+  assert.equal(await checkpointMismatch(nodeFiles, directory, checkpoint), undefined)
+  await checkUpTo(nodeFiles, directory, checkpoint, noRest)
   const again = await openJournal(nodeFiles, directory)
   assert.equal(again.replayed.length, 1000)
   assert.deepEqual(await all(again.journal), before)
@@ -154,7 +154,7 @@ test('damage in any byte of a compressed segment is found, and named by position
   const [, second] = await segmentsOf(disk.files())
   assert.ok(second)
   const { journal } = await openJournal(disk.killed().files(), DIRECTORY)
-  const mark = JSON.parse(JSON.stringify(journal.mark())) as Mark
+  const checkpoint = JSON.parse(JSON.stringify(journal.checkpoint())) as Checkpoint
   await journal.close()
   const path = `${FIRST}.gz`
   const bytes = disk.bytes(path) as Buffer
@@ -172,7 +172,7 @@ test('damage in any byte of a compressed segment is found, and named by position
     const whys: string[] = []
     for (const reading of [
       () => walk(damaged.files(), DIRECTORY, () => {}),
-      () => checkUpTo(damaged.files(), DIRECTORY, mark, noRest),
+      () => checkUpTo(damaged.files(), DIRECTORY, checkpoint, noRest),
       () => openJournal(damaged.files(), DIRECTORY),
     ]) {
       await assert.rejects(reading, (error) => {

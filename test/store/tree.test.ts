@@ -4,9 +4,10 @@ import type { Position } from '../../src/events/event.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
 import { POSITION_BYTES, putPosition } from '../../src/store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
-import { type Pin, Store } from '../../src/store/store.ts'
+import { Store } from '../../src/store/store.ts'
 import { NodeCache, StoredTree } from '../../src/store/stored-tree.ts'
 import type { Cursor, Tree } from '../../src/store/tree.ts'
+import type { Pin } from '../../src/store/versions.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const RUNS = Number(process.env.TREE_RUNS ?? 2)
@@ -42,7 +43,7 @@ class World {
     this.random = new Random(seed)
     this.longest = this.random.pick([3, 30, 300, 990])
     this.tree = new StoredTree(this.store, 1, new NodeCache())
-    this.#commit(() => this.tree.begin())
+    this.#commit(() => this.tree.clear())
   }
 
   /** Puts and removes many keys in one transaction. */
@@ -68,7 +69,7 @@ class World {
         throw new Error('no')
       }),
     )
-    this.tree.abandon()
+    this.tree.rollBack()
     this.keys = before
   }
 
@@ -96,7 +97,7 @@ class World {
       work()
       this.tree.save(++this.position, true)
     })
-    this.tree.committed()
+    this.tree.commit()
   }
 }
 
@@ -150,9 +151,9 @@ describe('a tree in the store', () => {
         work()
         tree.save(1, true)
       })
-      tree.committed()
+      tree.commit()
     }
-    write(() => tree.begin())
+    write(() => tree.clear())
     const counts: number[] = []
     // As of readings of which only the newest are kept.
     for (let round = 0; round < 10; round++) {

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isTombstone } from '../../collections/item-record.ts'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
-import { isOutOfSpace } from '../../files/files.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { HIGHEST } from '../../store/bytes.ts'
+import { SpaceRetry } from '../../store/space-retry.ts'
 import type { Store } from '../../store/store.ts'
 import { sorted } from './sort.ts'
 import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
@@ -23,8 +23,7 @@ const REST_MS = 1
 const BUSY_REST_MS = STEP_MS
 /** The event loop is busy when other work takes more than this part of a rest. */
 const BUSY = 0.25
-/** Delay before retrying while the disk is full. */
-const FULL_MS = 500
+
 /**
  * Fills an index, one run of places after the other: reads their items, sorts their keys and inserts them. Changes
  * within a run are recorded and applied at its end; later places are read later.
@@ -41,7 +40,7 @@ export class IndexBuild {
   /** For places of the run whose items changed after they were read: their previous keys. */
   readonly #changed = new Map<number, readonly string[]>()
   #isRunPut = true
-  isEnded = false
+  readonly #space = new SpaceRetry()
 
   constructor(store: Store, index: StoredIndex, applied: () => Position) {
     this.#store = store
@@ -49,6 +48,11 @@ export class IndexBuild {
     this.#table = new Table(store, index.table)
     this.#applied = applied
     index.building = this
+  }
+
+  /** Abandons the build. */
+  end(): void {
+    this.#space.end()
   }
 
   /** Number of places read. */
@@ -72,15 +76,15 @@ export class IndexBuild {
   async run(): Promise<void> {
     const { tree } = this.#index
     await this.#transaction(() => {
-      tree.begin()
+      tree.clear()
       this.#index.saveFacts(undefined)
     })
-    while (!this.isEnded) {
+    while (!this.#space.isEnded) {
       this.#from = this.#to
       this.#isRunPut = false
       const keys = await this.#inTurns(sorted(await this.#inTurns(this.#runOf())))
       let at = 0
-      while (at < keys.length && !this.isEnded) {
+      while (at < keys.length && !this.#space.isEnded) {
         let next = at
         await this.#transaction(() => {
           const until = performance.now() + STEP_MS
@@ -99,7 +103,7 @@ export class IndexBuild {
   /** Applies the recorded changes. Returns whether the index is complete. */
   async #settle(): Promise<boolean> {
     let isComplete = false
-    while (!this.isEnded) {
+    while (!this.#space.isEnded) {
       let isSettled = false
       const settled: number[] = []
       await this.#transaction(() => {
@@ -145,26 +149,25 @@ export class IndexBuild {
   }
 
   async #transaction(work: () => void): Promise<void> {
+    if (this.#space.isEnded) return
     const { tree } = this.#index
-    while (!this.isEnded) {
+    await this.#space.run(() => {
       try {
         this.#store.transaction(() => {
           work()
           // There are no readers yet.
           tree.save(this.#applied(), false)
         })
-        tree.committed()
-        return
       } catch (error) {
-        tree.abandon()
-        if (!isOutOfSpace(error)) throw error
-        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS).unref())
+        tree.rollBack()
+        throw error
       }
-    }
+      tree.commit()
+    })
   }
 
   async #inTurns(steps: Steps<readonly string[]>): Promise<readonly string[]> {
-    while (!this.isEnded) {
+    while (!this.#space.isEnded) {
       const until = performance.now() + STEP_MS
       do {
         const step = steps.next()

@@ -1,6 +1,6 @@
 import { partEnd } from '../../json/order-key-parts.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
-import type { KeyCursor, Keys } from '../../store/tree.ts'
+import type { KeyCursor, OrderedKeys } from '../../store/tree.ts'
 import { bytesOf } from './plan.ts'
 import { END, type Range } from './ranges.ts'
 import { KIND } from './tuples.ts'
@@ -9,7 +9,7 @@ import { KIND } from './tuples.ts'
 const NEAR = 8
 
 export interface ScanOptions {
-  readonly tree: Keys
+  readonly tree: OrderedKeys
   /** For each path of the index, the ranges of its filters. */
   readonly ranges: readonly (readonly Range[] | undefined)[]
   /** The number of leading parts that are the same in all keys of a run. */

@@ -1,6 +1,6 @@
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
-import { type KeyCursor, type Keys, tupleOf } from '../../store/tree.ts'
+import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
 import { dividedAtMissing, type Order } from './access.ts'
 import { Matching, type Places } from './matcher.ts'
@@ -63,7 +63,13 @@ function* runsOf({ tree, single }: Lead, { descending }: Order): Steps<Run[]> {
 }
 
 /** Appends `count` places of the runs, starting at rank `from`. */
-function* placesIn(tree: Keys, runs: readonly Run[], from: number, count: number, places: number[]): Steps<void> {
+function* placesIn(
+  tree: OrderedKeys,
+  runs: readonly Run[],
+  from: number,
+  count: number,
+  places: number[],
+): Steps<void> {
   const end = places.length + count
   let passed = 0
   for (const { before, size, descending } of runs) {
@@ -87,7 +93,7 @@ const STEP = 256
 
 /** Descending, but within one tuple in the collection's order. */
 function* takeDown(
-  tree: Keys,
+  tree: OrderedKeys,
   before: number,
   size: number,
   start: number,

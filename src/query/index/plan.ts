@@ -1,5 +1,5 @@
 import type { Steps } from '../../runtime/time-slices.ts'
-import type { Keys } from '../../store/tree.ts'
+import type { OrderedKeys } from '../../store/tree.ts'
 import type { Access, AccessPaths, KeyRange } from './access.ts'
 import type { Reading } from './reading.ts'
 import type { StoredIndex } from './stored-index.ts'
@@ -19,7 +19,7 @@ const SINGLE = Buffer.from([KIND.single])
 /** The result of planning: an index and its relevant keys. */
 export interface Lead {
   readonly index: StoredIndex
-  readonly tree: Keys
+  readonly tree: OrderedKeys
   readonly access: Access
   /** The ranges of the access that are not empty. */
   readonly single: readonly Counted[]
@@ -54,7 +54,7 @@ export function* leadOf(reading: Reading, accessPaths: AccessPaths): Steps<Lead 
   return best
 }
 
-function* counted(index: StoredIndex, tree: Keys, access: Access): Steps<Lead> {
+function* counted(index: StoredIndex, tree: OrderedKeys, access: Access): Steps<Lead> {
   const single: Counted[] = []
   let size = 0
   for (const [at, range] of access.single.entries()) {

@@ -3,7 +3,7 @@ import type { Item } from '../../collections/item.ts'
 import { type CollectionItems, itemsIn, type PinnedCollection } from '../../collections/stored-items.ts'
 import type { Position } from '../../events/event.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
-import type { Keys } from '../../store/tree.ts'
+import type { OrderedKeys } from '../../store/tree.ts'
 import type { StoredIndex } from './stored-index.ts'
 
 /** A collection at one position, with usable indexes, until released. */
@@ -16,7 +16,7 @@ export interface Reading {
   readonly exists: boolean
   readonly indexes: readonly StoredIndex[]
   /** The keys of an index at that position. */
-  keysOf(index: StoredIndex): Steps<Keys>
+  keysOf(index: StoredIndex): Steps<OrderedKeys>
   release(): void
 }
 
@@ -50,7 +50,7 @@ export class HeldReading implements Reading {
   }
 
   // biome-ignore lint/correctness/useYield: a collection as it was takes longer
-  *keysOf({ tree }: StoredIndex): Steps<Keys> {
+  *keysOf({ tree }: StoredIndex): Steps<OrderedKeys> {
     return tree.at(this.at)
   }
 

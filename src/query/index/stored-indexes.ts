@@ -62,12 +62,12 @@ export class StoredIndexes implements TableObserver {
     for (const { tree, isBuilt } of this.all) tree.save(position, isBuilt)
   }
 
-  committed(): void {
-    for (const { tree } of this.all) tree.committed()
+  commit(): void {
+    for (const { tree } of this.all) tree.commit()
   }
 
-  abandoned(): void {
-    for (const { tree } of this.all) tree.abandon()
+  rollBack(): void {
+    for (const { tree } of this.all) tree.rollBack()
   }
 
   /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
@@ -90,7 +90,7 @@ export class StoredIndexes implements TableObserver {
     else this.#byTable.delete(index.table)
     const building = this.#builds.get(index)
     if (building) {
-      building.build.isEnded = true
+      building.build.end()
       await building.done
     }
     while (index.readers > 0 && !this.#isEnded)
@@ -118,7 +118,7 @@ export class StoredIndexes implements TableObserver {
   /** Stops all builds. */
   end(): void {
     this.#isEnded = true
-    for (const { build } of this.#builds.values()) build.isEnded = true
+    for (const { build } of this.#builds.values()) build.end()
   }
 
   #treeOf(number: number): StoredTree {

@@ -1,6 +1,6 @@
+import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
-import type { Mark } from '../events/mark.ts'
-import type { MarkedSegment } from '../events/segment.ts'
+import type { SegmentSpan } from '../events/segment.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
@@ -8,14 +8,14 @@ import type { Store } from '../store/store.ts'
 /** An indexed record: its position, and its offset. */
 const RECORD_BYTES = 2 * POSITION_BYTES
 
-/** A mark with only its last segment, without the index. */
-interface Stored extends Omit<Mark, 'segments'>, Omit<MarkedSegment, 'index'> {
+/** A checkpoint with only its last segment, without the index. */
+interface Stored extends Omit<Checkpoint, 'segments'>, Omit<SegmentSpan, 'index'> {
   /** How many records of its index are stored. */
   readonly records: number
 }
 
 /** The store's position in the journal with the data to continue reading from there. */
-export class StoredMark {
+export class StoredCheckpoint {
   readonly #store: Store
 
   constructor(store: Store) {
@@ -26,8 +26,8 @@ export class StoredMark {
    * In a transaction. Segments that are stored already are not written again. The stored state is read each time, as
    * the previous transaction may have been rolled back.
    */
-  save({ segments, ...place }: Mark): void {
-    const last = segments.at(-1) as MarkedSegment
+  save({ segments, ...place }: Checkpoint): void {
+    const last = segments.at(-1) as SegmentSpan
     const stored = this.#stored()
     const from = segments.findLastIndex(({ first }) => first === stored?.first)
     if (from !== segments.length - 1) {
@@ -47,12 +47,12 @@ export class StoredMark {
     this.#store.set(tableKey(TAG.segment, 0), Buffer.from(text))
   }
 
-  load(): Mark | undefined {
+  load(): Checkpoint | undefined {
     const stored = this.#stored()
     if (!stored) return undefined
     const { first, size, records: _, ...place } = stored
     const prefix = tableKey(TAG.segment, 1)
-    const segments: MarkedSegment[] = []
+    const segments: SegmentSpan[] = []
     for (const { key, value } of this.#store.rows(prefix, prefixEnd(prefix))) {
       segments.push(wholeSegment(positionOf(key, prefix.length), value))
     }
@@ -69,7 +69,7 @@ export class StoredMark {
     return found && (JSON.parse(found.toString()) as Stored)
   }
 
-  #saveWhole({ first, size, index: { positions, offsets } }: MarkedSegment): void {
+  #saveWhole({ first, size, index: { positions, offsets } }: SegmentSpan): void {
     const bytes = Buffer.allocUnsafe(POSITION_BYTES + positions.length * RECORD_BYTES)
     putPosition(bytes, 0, size)
     for (const [at, position] of positions.entries()) {
@@ -87,7 +87,7 @@ function recordOf(position: Position, offset: number): Buffer {
   return bytes
 }
 
-function wholeSegment(first: Position, bytes: Buffer): MarkedSegment {
+function wholeSegment(first: Position, bytes: Buffer): SegmentSpan {
   const positions: Position[] = []
   const offsets: number[] = []
   for (let at = POSITION_BYTES; at < bytes.length; at += RECORD_BYTES) {

@@ -3,14 +3,14 @@ import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
 import type { Expected } from './record-format.ts'
 import { parseHeader, readFrame } from './record-reader.ts'
-import { type MarkedSegment, segmentName } from './segment.ts'
+import { type SegmentSpan, segmentName } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
 /**
  * A position in a journal between two writes, with the data to continue reading from there. It covers durable events
  * only.
  */
-export interface Mark {
+export interface Checkpoint {
   /** The journal's UUID. */
   readonly journal: string
   /** The chain values of the next record. */
@@ -19,32 +19,24 @@ export interface Mark {
   readonly time: string
   /** Offset of the last record in the last segment. */
   readonly lastOffset: number
-  /** All segments; the last one only up to the mark. */
-  readonly segments: readonly MarkedSegment[]
-}
-
-/**
- * The mark after the last record of segments that are still written to, valid until the next write; undefined if the
- * last one has no record yet.
- */
-export function markOf(
-  segments: readonly MarkedSegment[],
-  { lastOffset, ...place }: Omit<Mark, 'segments' | 'lastOffset'> & { readonly lastOffset: number | undefined },
-): Mark | undefined {
-  if (lastOffset === undefined) return undefined
-  return { ...place, lastOffset, segments }
+  /** All segments; the last one only up to the checkpoint. */
+  readonly segments: readonly SegmentSpan[]
 }
 
 const HEADER_BYTES = 4096
 
 /**
- * The reason why the journal in a directory is not the marked one, or lacks marked data; undefined if it matches.
- * Checks the segments' names, sizes and headers and the last record before the mark, not what lies between.
+ * The reason why the journal in a directory is not that of the checkpoint, or lacks data before it; undefined if it matches.
+ * Checks the segments' names, sizes and headers and the last record before the checkpoint, not what lies between.
  */
-export async function whyNotMarked(files: Files, directory: string, mark: Mark): Promise<string | undefined> {
-  for (const [index, { first, size }] of mark.segments.entries()) {
+export async function checkpointMismatch(
+  files: Files,
+  directory: string,
+  checkpoint: Checkpoint,
+): Promise<string | undefined> {
+  for (const [index, { first, size }] of checkpoint.segments.entries()) {
     const path = `${directory}/${segmentName(first)}`
-    const isLast = index === mark.segments.length - 1
+    const isLast = index === checkpoint.segments.length - 1
     const text = await openSegment(files, { path, first }).catch((error) => {
       if (error instanceof Corruption) return error.message
       throw error
@@ -53,9 +45,9 @@ export async function whyNotMarked(files: Files, directory: string, mark: Mark):
     try {
       const length = await text.size()
       if (isLast ? length < size : length !== size) return `${text.path} has another size`
-      const why = await whyNotItsBeginning(text, mark.journal, first)
+      const why = await whyNotItsBeginning(text, checkpoint.journal, first)
       if (why !== undefined) return `${text.path}: ${why}`
-      if (isLast && !(await endsAsMarked(text, size, mark)))
+      if (isLast && !(await endsAtCheckpoint(text, size, checkpoint)))
         return `${text.path} has another record before offset ${size}`
     } finally {
       await text.close()
@@ -75,7 +67,7 @@ async function whyNotItsBeginning(text: SegmentText, journal: string, first: Pos
   }
 }
 
-async function endsAsMarked(text: SegmentText, size: number, { lastOffset, next }: Mark): Promise<boolean> {
+async function endsAtCheckpoint(text: SegmentText, size: number, { lastOffset, next }: Checkpoint): Promise<boolean> {
   const { bytes } = await readText(text, size - lastOffset, lastOffset)
   const found = readFrame(bytes, 0)
   return found.kind === 'whole' && found.end === bytes.length && found.crc === next.previous

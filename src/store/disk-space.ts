@@ -7,14 +7,13 @@ const LEAST_BYTES = 64 * 1024
 /** With this much free space, the disk is checked at most once in LOOK_MS. */
 const MUCH_BYTES = 2 ** 30
 const LOOK_MS = 1000
-/** With less free space, a failed write is taken for a full disk. */
-const LITTLE_BYTES = 16 * 1024 * 1024
+const SHORT_BYTES = 16 * 1024 * 1024
 
 /**
  * Checks before each commit that a transaction fits on the disk. When a write of lmdb 3.5.6 finds no space, it formats
  * a message into a buffer that is too small (`mdb_page_flush`), and the process may end with SIGABRT.
  */
-export class Room {
+export class DiskSpace {
   readonly #path: string
   readonly #directory: string
   #rows = 0
@@ -33,13 +32,14 @@ export class Room {
   }
 
   /** Counts a row that is put or removed. */
-  takes(bytes: number): void {
+  add(bytes: number): void {
     this.#rows++
     this.#bytes += bytes
   }
 
-  get isLittle(): boolean {
-    return roomIn(this.#directory) < LITTLE_BYTES
+  /** Whether a failed write is taken for a full disk. */
+  get isShort(): boolean {
+    return freeBytes(this.#directory) < SHORT_BYTES
   }
 
   /** @throws ENOSPC */
@@ -53,7 +53,7 @@ export class Room {
   has(rows: number, bytes: number): boolean {
     const most = LEAST_BYTES + 2 * bytes + 2 * rows * PAGE_BYTES
     if (this.#left > MUCH_BYTES + most && performance.now() - this.#lookedMs < LOOK_MS) return true
-    this.#left = roomIn(this.#directory)
+    this.#left = freeBytes(this.#directory)
     this.#lookedMs = performance.now()
     if (this.#left >= most) return true
     // Pages are copied before they are changed, at most as many as the file has.
@@ -63,7 +63,7 @@ export class Room {
 }
 
 /** A removed directory counts as unlimited space: its files disappear with the process. */
-function roomIn(directory: string): number {
+function freeBytes(directory: string): number {
   if (!statSync(directory, { throwIfNoEntry: false })) return Number.POSITIVE_INFINITY
   const { bavail, bsize } = statfsSync(directory)
   return bavail * bsize
