@@ -79,7 +79,7 @@ export const RUNS = {
   syncs: {
     about: 'a real durable write fails; needs strace',
     file: 'test/faults/syncs.test.ts',
-    test: 'sync',
+    test: '^a failed durable write',
     all: { SYNCS: 5 },
     full: { SYNCS: 100 },
   },
@@ -140,13 +140,13 @@ export const RUNS = {
   races: {
     about: 'If-Match writers at the three nodes of a cluster race for one item, with failovers; needs nats-server',
     file: 'test/cluster/cuts.long.test.ts',
-    test: '^of any number',
+    test: '^exactly one of many writers',
     full: { CLUSTER_RACE_ROUNDS: 100, CLUSTER_RACERS: 1000 },
   },
   cuts: {
-    about: 'a decider that is cut off from NATS, of what it sends, of what is answered, or of both; needs nats-server',
+    about: 'a leader that is cut off from NATS: its requests, its responses, or both are lost; needs nats-server',
     file: 'test/cluster/cuts.long.test.ts',
-    test: '^a decider that is cut off',
+    test: '^a leader that is cut off',
     full: { CLUSTER_LOSSES: 'both,sent,answered' },
   },
   'cluster-histories': {
@@ -211,7 +211,7 @@ export const RUNS = {
   overlay: {
     about: 'random writes above a collection of which any part is durable: as one that has them all',
     file: 'test/collections/overlay.test.ts',
-    test: '^the overlay',
+    test: '^an overlay',
     all: { OVERLAY_ROUNDS: 300 },
     full: { OVERLAY_ROUNDS: 10_000 },
   },
@@ -235,7 +235,7 @@ export const RUNS = {
   fleet: {
     about: 'fifty sensors that report for a minute: each reading kept once, told once, there after kill -9',
     file: 'test/fleet.long.test.ts',
-    test: '^the readings of a fleet are',
+    test: '^the readings of a fleet',
     all: { FLEET_SECONDS: 10 },
     full: { FLEET_SECONDS: 60 },
   },

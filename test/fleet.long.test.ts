@@ -22,7 +22,7 @@ interface Reading {
   readonly timestamp: string
 }
 
-const outlives = 'the readings of a fleet are each kept once, told once, and outlive the process and the data file'
+const outlives = 'the readings of a fleet are stored once, notified once, and survive the process and the data file'
 test(outlives, { timeout: (SECONDS + 60) * 1000 }, async (t) => {
   const flags = [...UPSERT, '--Journal.SegmentBytes', '1048576']
   const first = await startServer(t, { data: EMPTY, flags })
@@ -60,7 +60,7 @@ test(outlives, { timeout: (SECONDS + 60) * 1000 }, async (t) => {
     for (const { id, ...reading } of sensors) assert.deepEqual(reading, latest.get(String(id)))
   })
 
-  await t.test('a listening client was told of every position once, in order', async () => {
+  await t.test('a connected client received every position once, in order', async () => {
     while (client.connected && (told.at(-1) ?? 0) < position) {
       await once(client as unknown as NodeJS.EventEmitter, 'updated')
     }
@@ -74,13 +74,13 @@ test(outlives, { timeout: (SECONDS + 60) * 1000 }, async (t) => {
   const kept = await everything(first)
   await first.stop('SIGKILL')
   const second = await startServer(t, { directory: first.directory, flags })
-  await t.test('after kill -9 and a restart every collection reads the same, and the next id follows', async () => {
+  await t.test('after kill -9 and a restart every collection reads the same, and ids continue', async () => {
     assert.deepEqual(await everything(second), kept)
     assert.deepEqual(await post(second), { id: count })
   })
 
   const more = await everything(second)
-  await t.test('the data file of a stopped server holds what the collections held', async () => {
+  await t.test('the data file of a stopped server contains the collections', async () => {
     assert.equal(await second.stop(), 0)
     const file = JSON.parse(readFileSync(second.file, 'utf8')) as Record<string, unknown>
     assert.deepEqual(
@@ -93,7 +93,7 @@ test(outlives, { timeout: (SECONDS + 60) * 1000 }, async (t) => {
 
   rmSync(first.file)
   const third = await startServer(t, { directory: first.directory, flags })
-  await t.test('without the data file every collection reads the same, and the next id follows', async () => {
+  await t.test('without the data file every collection reads the same, and ids continue', async () => {
     assert.deepEqual(await everything(third), more)
     assert.deepEqual(await post(third), { id: count + 1 })
   })
@@ -114,7 +114,7 @@ test(outlives, { timeout: (SECONDS + 60) * 1000 }, async (t) => {
   })
 })
 
-test('the fleet sends the same sensors and the same weather for the same seed, and other ones for another', async (t) => {
+test('the fleet sends the same readings for the same seed, and other ones for another', async (t) => {
   const sent: Map<string, Reading['data'][]>[] = []
   for (const seed of [7, 7, 8]) {
     const server = await startServer(t, { data: EMPTY, flags: UPSERT })
@@ -135,7 +135,7 @@ test('the fleet sends the same sensors and the same weather for the same seed, a
   assert.notDeepEqual(sent[1], sent[2])
 })
 
-test('the readings of a fleet have the fields of the demonstration data, which differ by sensor, and drift slowly', async (t) => {
+test('the fleet sends readings with the fields of the demo data, which differ by sensor and drift slowly', async (t) => {
   const server = await startServer(t, { data: EMPTY, flags: UPSERT })
   await runFleet(t, server, ['--sensors', 8, '--rate', 25, '--seconds', 2])
   const series = new Map<string, Reading[]>()
@@ -160,7 +160,7 @@ test('the readings of a fleet have the fields of the demonstration data, which d
   assert.ok(kinds.size >= 3, [...kinds].join(' and '))
 })
 
-test('the fleet says what is missing when the server does not create items on PUT, and ends with 1', async (t) => {
+test('the fleet reports a server without upsert, and exits with 1', async (t) => {
   const server = await startServer(t, { data: EMPTY })
   const { code, output } = await runFleet(t, server, ['--sensors', 3, '--seconds', 60])
   assert.equal(code, 1)
@@ -168,7 +168,7 @@ test('the fleet says what is missing when the server does not create items on PU
   assert.deepEqual(await all(server, 'sensordatas'), [])
 })
 
-test('the fleet ends with 1 when no server answers, and names the error', async (t) => {
+test('the fleet exits with 1 when no server answers, and names the error', async (t) => {
   const server = await startServer(t, { data: EMPTY })
   await server.stop()
   const { code, output } = await runFleet(t, server, ['--sensors', 1, '--seconds', 0.5])
@@ -176,7 +176,7 @@ test('the fleet ends with 1 when no server answers, and names the error', async 
   assert.match(output, /0 of 2 writes accepted, 2 x ECONNREFUSED/)
 })
 
-test('an interrupted fleet finishes the readings on their way and ends with 0', async (t) => {
+test('an interrupted fleet completes its pending readings and exits with 0', async (t) => {
   const server = await startServer(t, { data: EMPTY, flags: UPSERT })
   const fleet = startFleet(t, server, ['--sensors', 10, '--seconds', 3600])
   await once(fleet.process.stdout, 'data')
@@ -187,7 +187,7 @@ test('an interrupted fleet finishes the readings on their way and ends with 0', 
   assert.equal(await head(server), 2 + Number(accepted))
 })
 
-test('the fleet ends with 2 for flags that it does not understand', async (t) => {
+test('the fleet exits with 2 for unknown flags', async (t) => {
   const server = await startServer(t, { data: EMPTY })
   for (const flags of [
     ['--rates', '2'],
@@ -202,7 +202,7 @@ test('the fleet ends with 2 for flags that it does not understand', async (t) =>
   assert.equal(await head(server), 2)
 })
 
-test('the packaged sample holds the demonstration data: sensors with their latest readings', () => {
+test('the packaged sample contains the demo data: sensors with their latest readings', () => {
   const sample = JSON.parse(readFileSync(fileURLToPath(new URL('../data/sensors.json', import.meta.url)), 'utf8')) as {
     readonly sensors: readonly Reading[]
     readonly sensordatas: readonly Reading[]

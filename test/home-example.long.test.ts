@@ -62,7 +62,7 @@ function waiting(directory: string): readonly string[] {
   })
 }
 
-test('each reading is stored once, however often the server is killed while it takes them', options, async (t) => {
+test('each reading is stored once, however often the server is killed', options, async (t) => {
   const { directory, first, start, sensors } = await home(t)
   const { child, ended, output } = sensors('--every', '0.005')
   let server = first
@@ -81,7 +81,7 @@ test('each reading is stored once, however often the server is killed while it t
   assert.deepEqual(waiting(directory), [])
 })
 
-test('what waited when both were killed is sent by the next start', options, async (t) => {
+test('readings that waited when both processes were killed are sent after the next start', options, async (t) => {
   const { directory, first, start, sensors } = await home(t)
   const killed = sensors('--every', '0.01')
   await until('readings', async () => (await stored(first)).length > 20)
@@ -99,7 +99,7 @@ test('what waited when both were killed is sent by the next start', options, asy
   assert.equal(readings.length, expected.size)
 })
 
-test('a reading that the server will not have is put aside, and the others are stored', options, async (t) => {
+test('a reading that the server rejects is put aside, and the others are stored', options, async (t) => {
   const { directory, first, sensors } = await home(t)
   const before = sensors('--rounds', '0')
   await before.ended

@@ -53,7 +53,7 @@ function temporaryNames(): readonly string[] {
   return readdirSync(TEMPORARY)
 }
 
-test('a server with data serves it on a free port, and leaves nothing behind', async () => {
+test('a server with data in memory serves it on a free port, and leaves no files behind', async () => {
   const server = await start({ data: PEOPLE })
   try {
     assert.match(server.url, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
@@ -71,12 +71,12 @@ test('a server with data serves it on a free port, and leaves nothing behind', a
   assert.deepEqual(PEOPLE, { people: [{ id: 1, name: 'Ada' }] })
 })
 
-test('a server without file and data has no collections yet', async (t) => {
+test('a server without file and data starts with no collections', async (t) => {
   const { url } = await started(t)
   assert.deepEqual(await read(`${url}/api`), [])
 })
 
-test('a server with a file keeps its journal beside it, for the next one', async (t) => {
+test('a server with a file keeps its journal beside it, for the next start', async (t) => {
   const file = join(await temporaryDirectory(t), 'db.json')
   const first = await start({ file })
   await fetch(`${first.url}/api/people`, json('POST', { name: 'Ada' }))
@@ -90,7 +90,7 @@ test('a server with a file keeps its journal beside it, for the next one', async
   )
 })
 
-test('servers side by side know nothing of each other', async (t) => {
+test('several servers in one process are independent', async (t) => {
   const servers = await Promise.all([1, 2, 3].map((n) => started(t, { data: { things: [{ id: n }] } })))
   const clients = servers.map(({ url }) => connect(url))
   const lists = await Promise.all(
@@ -110,7 +110,7 @@ test('servers side by side know nothing of each other', async (t) => {
   assert.deepEqual(await read(`${servers[1]?.url}/api/things/2`), { id: 2 })
 })
 
-test('settings are those of appsettings.json; every mistake is said, and nothing is left behind', async (t) => {
+test('settings have the names of appsettings.json; every mistake is reported, and nothing is created', async (t) => {
   const closed = await started(t, {
     data: PEOPLE,
     settings: {
@@ -138,7 +138,7 @@ test('settings are those of appsettings.json; every mistake is said, and nothing
   )
 })
 
-test('Http.Static names files that are served before the packaged pages', async (t) => {
+test('Http.Static names a directory that is served before the packaged pages', async (t) => {
   const directory = await temporaryDirectory(t)
   await writeFile(join(directory, 'index.html'), '<p>mine</p>')
   const { url } = await started(t, { settings: { Http: { Static: directory } } })
@@ -146,7 +146,7 @@ test('Http.Static names files that are served before the packaged pages', async 
   assert.equal((await fetch(`${url}/collections.html`)).status, 200)
 })
 
-test('middleware sees each request first, and what it changes is authorized as what it became', async (t) => {
+test('middleware gets each request first, and authorization applies to the request that it passes on', async (t) => {
   const router = new Router()
   router.get('/hello', (ctx) => {
     ctx.body = 'world'
@@ -184,7 +184,7 @@ test('middleware sees each request first, and what it changes is authorized as w
   assert.equal(created.headers.get('x-seen'), 'yes')
 })
 
-test('without authentication, too, no request passes middleware by', async (t) => {
+test('middleware gets every request, even without authentication', async (t) => {
   const paths: string[] = []
   const note: Middleware = (ctx, next) => {
     paths.push(ctx.path)
@@ -195,14 +195,14 @@ test('without authentication, too, no request passes middleware by', async (t) =
   assert.deepEqual(paths, ['/api/people', '/api/people/1', '/api'])
 })
 
-test('a body that a middleware has read is refused where the server needs it, with the reason', async (t) => {
+test('a body that was consumed by middleware is rejected where the server needs it, with the reason', async (t) => {
   const { url } = await started(t, { data: PEOPLE, middleware: [koaBody() as unknown as Middleware] })
   const answer = await fetch(`${url}/api/people`, json('POST', { name: 'Grace' }))
   assert.equal(answer.status, 400)
   assert.match(((await answer.json()) as { detail: string }).detail, /^The body could not be read/)
 })
 
-test('a program ends by itself when its servers are closed, and keeps its own signals', async (t) => {
+test('a program exits when its servers are closed, and keeps its own signal handlers', async (t) => {
   const { code, output } = await run(
     await temporaryDirectory(t),
     `import { start } from 'recollect'
@@ -224,7 +224,7 @@ test('a program ends by itself when its servers are closed, and keeps its own si
 
 const STRACE = process.env.STRACE ?? '/usr/bin/strace'
 
-test('when the journal cannot be written any more, the server ends and close says why; the process goes on', {
+test('when the journal can no longer be written the server stops and close rejects with the reason; the process continues', {
   skip: existsSync(STRACE) ? false : 'strace is missing',
 }, async (t) => {
   const directory = await temporaryDirectory(t)

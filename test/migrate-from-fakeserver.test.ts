@@ -131,7 +131,7 @@ for (const row of ROWS) {
 }
 
 for (const [key, all] of bySetting) {
-  test(`what docs/migrate-from-fakeserver.md says is so${key === '' ? '' : ` with ${key}`}`, async (t) => {
+  test(`docs/migrate-from-fakeserver.md is right${key === '' ? '' : ` with ${key}`}`, async (t) => {
     const [{ setting, answer } = { setting: [], answer: [] }] = all
     const [, why] = /^refused: (.*)$/.exec(answer[0] ?? '') ?? []
     if (why !== undefined) {
@@ -147,7 +147,7 @@ for (const [key, all] of bySetting) {
   })
 }
 
-test('the page has rows of all three kinds', () => {
+test('docs/migrate-from-fakeserver.md has rows of all three kinds', () => {
   assert.ok(ROWS.length > 75, String(ROWS.length))
   for (const heading of ['What is the same', 'What differs', 'What is not planned'])
     assert.ok(PAGE.includes(`## ${heading}`))

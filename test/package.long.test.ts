@@ -103,10 +103,10 @@ async function pack(t: TestContext): Promise<{ readonly tarball: string; readonl
 
 const UNREACHABLE = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED/
 
-test('the package holds what runs it and what explains it, and installs as a program', async (t) => {
+test('the package contains the program and its documents, and installs', async (t) => {
   const { tarball, files } = await pack(t)
 
-  await t.test('it holds the program, its pages, the sample, the settings and the documents', () => {
+  await t.test('it contains the program, its pages, the sample, the settings and the documents', () => {
     for (const path of [
       'package.json',
       'README.md',
@@ -137,7 +137,7 @@ test('the package holds what runs it and what explains it, and installs as a pro
     }
   })
 
-  await t.test("it holds no sources, no tests, no tools and nobody's data", () => {
+  await t.test('it contains no sources, tests, tools or private data', () => {
     const roots = new Set(files.map((path) => path.split('/')[0] as string))
     assert.deepEqual(
       [...roots].sort(),
@@ -182,7 +182,7 @@ test('the package holds what runs it and what explains it, and installs as a pro
   }
   assert.equal(installed.code, 0, installed.stderr)
 
-  await t.test('it brings no development dependency', () => {
+  await t.test('it installs no development dependency', () => {
     const packages = readdirSync(join(place, 'node_modules'))
     assert.ok(packages.includes('koa'))
     assert.deepEqual(
@@ -193,12 +193,12 @@ test('the package holds what runs it and what explains it, and installs as a pro
     )
   })
 
-  await t.test('npx recollect --version says the version', async () => {
+  await t.test('npx recollect --version prints the version', async () => {
     const { code, stdout, stderr } = await npm(place, 'npx', '--no-install', 'recollect', '--version')
     assert.deepEqual({ code, stdout }, { code: 0, stdout: `${version}\n` }, stderr)
   })
 
-  await t.test('npx recollect serves, from any directory, with its pages', async (inner) => {
+  await t.test('npx recollect serves from any directory, with its pages', async (inner) => {
     const url = await serve(inner, place)
     const api = await fetch(`${url}/api`)
     assert.equal(api.status, 200)
@@ -217,7 +217,7 @@ test('the package holds what runs it and what explains it, and installs as a pro
     assert.ok((await loaded(url, ['/', '/sensors.html', '/journal.html'])).size > 30, 'modules and styles')
   })
 
-  await t.test('its server is started by programs, which are compiled without the types of Node and Koa', async () => {
+  await t.test('a typed program can start its server without the types of Node and Koa', async () => {
     writeFileSync(join(place, 'server.mts'), OWN_SERVER)
     const compiler = join(root, 'node_modules/typescript/bin/tsc')
     const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
@@ -227,19 +227,16 @@ test('the package holds what runs it and what explains it, and installs as a pro
     assert.deepEqual(used, { code: 0, stdout: '{"hello":"Ada"}\n[{"id":1}]\n', stderr: '' })
   })
 
-  await t.test(
-    'its client is imported by programs, and its types hold them to what they said of their items',
-    async (inner) => {
-      const url = await serve(inner, place)
-      writeFileSync(join(place, 'use.mts'), USE.replace('SERVER', url))
-      const compiler = join(root, 'node_modules/typescript/bin/tsc')
-      const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
-      const compiled = await run(place, process.execPath, [compiler, ...flags, 'use.mts'])
-      assert.deepEqual(compiled, { code: 0, stdout: '', stderr: '' })
-      const used = await run(place, process.execPath, ['use.mjs'])
-      assert.deepEqual(used, { code: 0, stdout: 'A 2\n', stderr: '' })
-    },
-  )
+  await t.test('a typed program can import its client, which checks the types of items', async (inner) => {
+    const url = await serve(inner, place)
+    writeFileSync(join(place, 'use.mts'), USE.replace('SERVER', url))
+    const compiler = join(root, 'node_modules/typescript/bin/tsc')
+    const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
+    const compiled = await run(place, process.execPath, [compiler, ...flags, 'use.mts'])
+    assert.deepEqual(compiled, { code: 0, stdout: '', stderr: '' })
+    const used = await run(place, process.execPath, ['use.mjs'])
+    assert.deepEqual(used, { code: 0, stdout: 'A 2\n', stderr: '' })
+  })
 })
 
 /** All that pages load, each of it there: styles, scripts, and what these import. */
@@ -257,7 +254,7 @@ async function loaded(url: string, pages: readonly string[]): Promise<ReadonlySe
   return seen
 }
 
-test('the lock file names every optional dependency, for every platform: without that npm ci refuses', () => {
+test('the lock file lists every optional dependency for every platform, as npm ci needs', () => {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { optionalDependencies?: Record<string, string> }>
   }

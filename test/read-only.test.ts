@@ -7,7 +7,7 @@ import { until } from './support/until.ts'
 const DATA = { posts: [{ id: 1, title: 'first' }] }
 const ONE = { skip: ofOneServer('the data file of one node is edited') }
 
-test('a read-only server serves the data file, and refuses every write', async (t) => {
+test('a read-only server serves the data file, and rejects every write', async (t) => {
   const server = await startServer(t, { data: DATA, flags: ['--read-only'] })
   assert.deepEqual(await (await server.fetch('/api/posts')).json(), DATA.posts)
   const writes: readonly [string, RequestInit][] = [
@@ -29,32 +29,28 @@ test('a read-only server serves the data file, and refuses every write', async (
   assert.deepEqual(await (await server.fetch('/api/posts')).json(), DATA.posts)
 })
 
-test(
-  'an edit of the data file is left alone by a read-only server, which says so, and merged by the next start',
-  ONE,
-  async (t) => {
-    const first = await startServer(t, { data: DATA })
-    assert.equal(await first.stop(), 0)
-    const edited = JSON.stringify({ posts: [{ id: 1, title: 'edited' }] })
+test('a read-only server ignores an edit of the data file, says so, and the next start merges it', ONE, async (t) => {
+  const first = await startServer(t, { data: DATA })
+  assert.equal(await first.stop(), 0)
+  const edited = JSON.stringify({ posts: [{ id: 1, title: 'edited' }] })
 
-    const running = await startServer(t, { directory: first.directory, flags: ['--read-only', '--watch'] })
-    await writeFile(running.file, edited)
-    await until('the log to tell of the edit', () => /read-only[^\n]*not merged/.test(running.stderr()))
-    assert.deepEqual(await (await running.fetch('/api/posts')).json(), DATA.posts)
-    const { dataFile } = (await (await running.fetch('/health')).json()) as {
-      dataFile: { state: string; detail: string }
-    }
-    assert.deepEqual([dataFile.state, /read-only/.test(dataFile.detail)], ['edited', true])
-    assert.equal(await running.stop(), 0)
-    assert.equal(await readFile(running.file, 'utf8'), edited)
+  const running = await startServer(t, { directory: first.directory, flags: ['--read-only', '--watch'] })
+  await writeFile(running.file, edited)
+  await until('the log to tell of the edit', () => /read-only[^\n]*not merged/.test(running.stderr()))
+  assert.deepEqual(await (await running.fetch('/api/posts')).json(), DATA.posts)
+  const { dataFile } = (await (await running.fetch('/health')).json()) as {
+    dataFile: { state: string; detail: string }
+  }
+  assert.deepEqual([dataFile.state, /read-only/.test(dataFile.detail)], ['edited', true])
+  assert.equal(await running.stop(), 0)
+  assert.equal(await readFile(running.file, 'utf8'), edited)
 
-    const again = await startServer(t, { directory: first.directory, flags: ['--read-only'] })
-    assert.match(again.stderr(), /read-only[^\n]*not merged/)
-    assert.deepEqual(await (await again.fetch('/api/posts')).json(), DATA.posts)
-    assert.equal(await again.stop(), 0)
-    assert.equal(await readFile(again.file, 'utf8'), edited)
+  const again = await startServer(t, { directory: first.directory, flags: ['--read-only'] })
+  assert.match(again.stderr(), /read-only[^\n]*not merged/)
+  assert.deepEqual(await (await again.fetch('/api/posts')).json(), DATA.posts)
+  assert.equal(await again.stop(), 0)
+  assert.equal(await readFile(again.file, 'utf8'), edited)
 
-    const writable = await startServer(t, { directory: first.directory })
-    assert.deepEqual(await (await writable.fetch('/api/posts/1')).json(), { id: 1, title: 'edited' })
-  },
-)
+  const writable = await startServer(t, { directory: first.directory })
+  assert.deepEqual(await (await writable.fetch('/api/posts/1')).json(), { id: 1, title: 'edited' })
+})

@@ -234,7 +234,7 @@ test('README runs: every block, from top to bottom', { skip: without }, async (t
     await t.test(`line ${block.line}: ${first}`, (inner) => follow(session, block, inner))
   }
 
-  await t.test('what is left behind is nothing that git tracks', () => {
+  await t.test('the blocks of README change no file that git tracks', () => {
     const named = new Set(blocks.map(({ file }) => file))
     const made = readdirSync(session.directory).filter(
       (name) => !CHECKOUT.some((path) => path.split('/')[0] === name) && name !== 'node_modules' && !named.has(name),
@@ -248,7 +248,7 @@ test('README runs: every block, from top to bottom', { skip: without }, async (t
   })
 })
 
-test('every example of the query table finds something in the sample', async (t) => {
+test('every example of the query table matches items of the sample', async (t) => {
   const server = await startServer(t, { data: JSON.parse(read('data/sensors.json')) })
   const examples = [...readme.matchAll(/^\|.*`(\?\S+)` \|$/gm)].map(([, search]) => search as string)
   assert.ok(examples.length > 5)
@@ -271,7 +271,7 @@ function settingsIn(page: string): readonly string[] {
   )
 }
 
-test('the table of settings in docs/api.md is that of the program, and README has a part of it', () => {
+test('the settings table in docs/api.md equals that of the program, and README has a part of it', () => {
   const real = [
     ...KEY_NAMES.map((name) => `${name} | ${KEYS[name].text} | ${shownDefault(name)}`),
     `${SCHEMAS}.<collection> | ${SCHEMAS_TEXT} | none`,
@@ -293,13 +293,13 @@ test('every command and flag is in docs/api.md', () => {
   }
 })
 
-test('the JSON in the documents is JSON', () => {
+test('JSON in the documents is valid', () => {
   const blocks = pages.flatMap((page) => blocksOf(read(page)).filter(({ language }) => language === 'json'))
   assert.ok(blocks.length > 3)
   for (const { text } of blocks) JSON.parse(text)
 })
 
-test('every link between the documents leads somewhere', () => {
+test('every link between the documents has a target', () => {
   const broken = pages.flatMap((page) =>
     [...read(page).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)]
       .filter(([, path = '', anchor]) => {
@@ -320,7 +320,7 @@ function anchors(page: string): readonly string[] {
   )
 }
 
-test("the journal's rules are numbered without gaps", () => {
+test('the rules of docs/journal.md are numbered without gaps', () => {
   const numbers = [...read('docs/journal.md').matchAll(/^\*\*J(\d+)\.\*\*/gm)].map(([, number]) => Number(number))
   assert.deepEqual(
     numbers,

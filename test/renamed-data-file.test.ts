@@ -17,7 +17,7 @@ async function renamed(t: TestContext): Promise<string> {
 }
 
 test(
-  'a data file that was renamed without its journal is refused, and either way that is told mends it',
+  'a data file that was renamed without its journal is rejected, and both suggested solutions work',
   ONE,
   async (t) => {
     const directory = await renamed(t)
@@ -41,7 +41,7 @@ test(
   },
 )
 
-test('--accept-journal begins a new journal for a data file that was renamed', ONE, async (t) => {
+test('--accept-journal starts a new journal for a renamed data file', ONE, async (t) => {
   const directory = await renamed(t)
   const flags = [...ANY_PORT, 'data.json', '--accept-journal']
   const server = await startServer(t, { directory, isBare: true, flags })
@@ -49,7 +49,7 @@ test('--accept-journal begins a new journal for a data file that was renamed', O
 })
 
 test(
-  'where another file is served beside the journal of one that is gone, the log says what to do if it was renamed',
+  'when the journal beside a file belongs to a missing one, the log explains what to do after a rename',
   ONE,
   async (t) => {
     const directory = await renamed(t)

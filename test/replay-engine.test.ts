@@ -81,7 +81,7 @@ async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
 const created = { type: 'CollectionCreated', collection: 'a' } as const
 const now = ({ views }: Engine): unknown => [views.position, views.find('a')?.item('x')?.value.n]
 
-test('the present begins at a position and moves on as it did, so many times as fast', async () => {
+test('a replay starts at a position and advances at a multiple of the original speed', async () => {
   const disk = await recorded([
     [NOON, created, 0],
     [NOON + 60 * SECOND, 1],
@@ -106,7 +106,7 @@ test('the present begins at a position and moves on as it did, so many times as 
   await engine.close()
 })
 
-test('what was recorded by a clock that ran ahead is played by its own times', async () => {
+test('events recorded by a clock that ran ahead are replayed at their own times', async () => {
   const disk = await recorded([
     [NOON, created, 0],
     [LATER + 60 * SECOND, 1],
@@ -121,7 +121,7 @@ test('what was recorded by a clock that ran ahead is played by its own times', a
   await assert.rejects(play(disk, { from: iso(LATER + 91 * SECOND), speed: 1 }), /in the future/)
 })
 
-test('what is still to come is not there: neither to be read nor as a past', async () => {
+test('later events are invisible, to reads and as past states', async () => {
   const disk = await recorded([
     [NOON, created, 0],
     [NOON + SECOND, 1],
@@ -143,7 +143,7 @@ test('what is still to come is not there: neither to be read nor as a past', asy
   await engine.close()
 })
 
-test('an instant is where the time begins; one before the first event begins with that', async () => {
+test('an instant sets the start time; one before the first event starts with that', async () => {
   const disk = await recorded([
     [NOON, created, 0],
     [NOON + 100 * SECOND, 1],
@@ -168,14 +168,14 @@ test('an instant is where the time begins; one before the first event begins wit
   await Promise.all([within.engine.close(), after.engine.close()])
 })
 
-test('the present does not go beyond now', async () => {
+test('a replay does not advance beyond the present', async () => {
   const { engine, clock } = await play(await recorded([[NOON, created, 0]]), { from: '2', speed: 1000 })
   await clock.pass(24 * 3600 * SECOND)
   assert.equal(engine.now().getTime(), LATER)
   await engine.close()
 })
 
-test('a write comes whole, also one of many records; one that it begins within is gone on with', async () => {
+test('a write is replayed as a whole, even one of many records, also from a position within it', async () => {
   const many = Array.from({ length: 40 }, (_, n): DomainEvent => {
     const item = Document.of({ id: n, text: 'x'.repeat(60_000) })
     return { type: 'ItemCreated', collection: 'a', id: n, revision: 1, prior: 0, item }
@@ -204,7 +204,7 @@ test('a write comes whole, also one of many records; one that it begins within i
   await Promise.all([whole.engine.close(), within.engine.close()])
 })
 
-test('nothing can be written, and what is read is left as it is', async () => {
+test('a replay rejects writes, and does not change what it reads', async () => {
   const disk = await recorded([
     [NOON, created, 0],
     [NOON + SECOND, 1],
@@ -229,7 +229,7 @@ test('nothing can be written, and what is read is left as it is', async () => {
   )
 })
 
-test('closed, it holds nothing and brings nothing more', async () => {
+test('a closed replay releases everything and reports no more events', async () => {
   const disk = await recorded([
     [NOON, created, 0],
     [NOON + SECOND, 1],
@@ -243,13 +243,13 @@ test('closed, it holds nothing and brings nothing more', async () => {
   assert.deepEqual([told, failures], [[], []])
 })
 
-test('an empty journal is an end, too', async () => {
+test('a replay of an empty journal ends', async () => {
   const { engine } = await play(await recorded([]), { from: '0', speed: 1 })
   assert.deepEqual([engine.journal.head, engine.health().status], [0, 'ok'])
   await engine.close()
 })
 
-test('damage that comes meanwhile ends the service: nothing is skipped', async () => {
+test('damage found during a replay ends the service, and nothing is skipped', async () => {
   const writes: Write[] = [
     [NOON, created, 0],
     [NOON + SECOND, 1],
@@ -268,7 +268,7 @@ test('damage that comes meanwhile ends the service: nothing is skipped', async (
   await engine.close()
 })
 
-test('any journal, from anywhere, at any speed: every write when it is due, and the state that it made', async () => {
+test('any journal is replayed from any position at any speed, each write when it is due, with the right state', async () => {
   const random = new Random(SEED)
   for (let round = 0; round < 6; round++) {
     let ms = NOON

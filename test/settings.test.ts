@@ -64,7 +64,7 @@ const KEYS: readonly [string, boolean | number, string, (settings: Settings) => 
   ['Journal.SegmentBytes', 64 * 1024 * 1024, '2048', ({ segmentBytes }) => segmentBytes],
 ]
 
-test('a base path is read without its last slash; what is none, or begins as a path of the server, is refused', () => {
+test('a base path loses its trailing slash; an invalid one, or that of a server path, is rejected', () => {
   const basePath = (value: string) => settings({ argv: ['--Http.BasePath', value] }).basePath
   assert.equal(settings().basePath, '')
   assert.equal(basePath('/recollect'), '/recollect')
@@ -77,7 +77,7 @@ test('a base path is read without its last slash; what is none, or begins as a p
   }
 })
 
-test('the field of the id is a plain name', () => {
+test('the id field must be a plain name', () => {
   assert.equal(settings().dataStore.idField, 'id')
   assert.equal(settings({ argv: ['--DataStore.IdField', '_id'] }).dataStore.idField, '_id')
   const files = { '/work/appsettings.json': { DataStore: { IdField: 'key' } } }
@@ -87,7 +87,7 @@ test('the field of the id is a plain name', () => {
   mistakes({ argv: ['verify', '--id-field', 'a.b'] }, /--id-field must be a name/)
 })
 
-test('a simulation has methods, an order of its bounds and a probability up to 1', () => {
+test('a simulation has methods, ordered bounds and a probability up to 1', () => {
   const { delay, error, seed } = settings().simulation
   assert.deepEqual([delay.enabled, error.enabled, seed], [false, false, 1])
   assert.deepEqual(settings({ argv: ['--Simulate.Delay.Methods', 'GET,PUT'] }).simulation.delay.methods, ['GET', 'PUT'])
@@ -107,7 +107,7 @@ const inFile = (key: string, value: unknown) => {
 }
 const asVariable = (key: string) => key.replace('.', '__')
 
-test('without flags, variables and files there are the defaults', () => {
+test('without flags, variables and files the defaults apply', () => {
   const { file, isSample, journal, acceptJournal, urls, ...others } = settings()
   assert.deepEqual(
     { file, isSample, journal, acceptJournal, urls },
@@ -139,7 +139,7 @@ test('a setting is taken from the flag, else the environment, else the file, els
   }
 })
 
-test('the hours to compact the store are times of a day, and may go over midnight', () => {
+test('the hours for compaction are times of a day, and may include midnight', () => {
   const hours = (text: string) => settings({ argv: ['--Store.CompactAt', text] }).compactAt
   assert.equal(settings().compactAt, undefined)
   assert.deepEqual(hours('03:00-05:30'), { from: 180, until: 330 })
@@ -150,7 +150,7 @@ test('the hours to compact the store are times of a day, and may go over midnigh
   }
 })
 
-test('the data file is written in one of three ways, and after a delay only in the first', () => {
+test('DataFile.Write has three values, and DataFile.MaxDelay applies only to the first', () => {
   assert.deepEqual(settings().dataFile, { write: 'auto', maxDelaySeconds: undefined })
   assert.deepEqual(settings({ argv: ['--DataFile.MaxDelay', '60'] }).dataFile, { write: 'auto', maxDelaySeconds: 60 })
   assert.deepEqual(settings({ env: { DataFile__Write: 'stop' } }).dataFile, {
@@ -168,7 +168,7 @@ test('the data file is written in one of three ways, and after a delay only in t
   )
 })
 
-test('the indexes of collections are lists of fields, and what is none is refused with what would be right', () => {
+test('the indexes of collections are lists of fields, and an invalid one is rejected with a correction', () => {
   const wanted = { 'a.b': { Indexes: ['mac,timestamp', 'data.temperature', 'a\\,b'] } }
   const read = { 'a.b': { indexes: [[['mac'], ['timestamp']], [['data', 'temperature']], [['a,b']]] } }
   assert.deepEqual(settings({ files: { '/work/appsettings.json': { Collections: wanted } } }).collections, read)
@@ -236,7 +236,7 @@ test('a collection has a natural key, latest items and a schema', () => {
   mistakes(given({ a: { Time: 't', Latest: { in: 'c', by: 'm' } }, c: { Key: ['x'] } }), /neither Key nor Latest/)
 })
 
-test('a journal in JetStream needs servers, a name that NATS takes, and has three copies where there are three', () => {
+test('a journal in JetStream needs servers and a valid name, and has three replicas on three servers', () => {
   assert.equal(settings().cluster, undefined)
   assert.equal(settings({ argv: ['--Journal.Servers', 'nats://a:4222'] }).cluster, undefined)
   const jetstream = (...argv: string[]) => settings({ argv: ['--Journal.Type', 'jetstream', ...argv] }).cluster
@@ -265,7 +265,7 @@ test('a journal in JetStream needs servers, a name that NATS takes, and has thre
   mistakes({ argv: ['--Journal.Type', 'kafka'] }, /Journal\.Type must be one of file, jetstream/)
 })
 
-test('the file is the named one, else appsettings.json of the working directory, else the packaged one', () => {
+test('the settings file is the given one, else appsettings.json of the working directory, else the packaged one', () => {
   const files = {
     '/work/named.json': { Limits: { PageSize: 1 } },
     '/work/appsettings.json': { Limits: { PageSize: 2 } },
@@ -277,23 +277,23 @@ test('the file is the named one, else appsettings.json of the working directory,
   assert.equal(pageSize({ files: { [PACKAGED]: files[PACKAGED] } }), 3)
 })
 
-test('the journal lies beside the data file, unless it is named', () => {
+test('the journal is beside the data file unless configured', () => {
   assert.equal(settings({ argv: ['--file', 'a/b.json'] }).journal, '/work/a/b.journal')
   assert.equal(settings({ argv: ['--file', '/a/b.JSON'] }).journal, '/a/b.journal')
   assert.equal(settings({ argv: ['--file', 'b.data'] }).journal, '/work/b.data.journal')
   assert.equal(settings({ argv: ['--file', 'b.json', '--journal', '/j'] }).journal, '/j')
 })
 
-test('a data file that is named is no sample, whatever its name', () => {
+test('a given data file is never treated as the sample', () => {
   assert.equal(settings({ argv: ['--file', 'data/datastore.json'] }).isSample, false)
 })
 
-test('a value that looks like a number is a path all the same', () => {
+test('a path that looks like a number is a path', () => {
   assert.equal(settings({ argv: ['--file', '00123'] }).file, '/work/00123')
   assert.equal(settings({ argv: ['--file=1e3', '--journal', '007'] }).journal, '/work/007')
 })
 
-test('addresses may be several, of every interface, of IPv6, without a port', () => {
+test('there may be several addresses, for all interfaces, of IPv6, and without a port', () => {
   const urls = (text: string) => settings({ argv: ['--urls', text] }).urls
   assert.deepEqual(urls('http://0.0.0.0:57602'), [{ host: '0.0.0.0', port: 57602 }])
   assert.deepEqual(urls('http://*:0;http://+:81/'), [
@@ -306,7 +306,7 @@ test('addresses may be several, of every interface, of IPv6, without a port', ()
   ])
 })
 
-test('an address that is none is a mistake', () => {
+test('an invalid address is a mistake', () => {
   for (const text of [
     'localhost:57602',
     '57602',
@@ -340,7 +340,7 @@ test('an unknown flag and a second argument are mistakes', () => {
   mistakes({ argv: ['--accept-journal=yes'] }, /--accept-journal has no value/)
 })
 
-test('a flag without its value is a mistake', () => {
+test('a flag without a value is a mistake', () => {
   for (const flag of ['file', 'urls', 'journal', 'settings', 'Api.UpsertOnPut', 'Limits.PageSize']) {
     mistakes({ argv: [`--${flag}`] }, new RegExp(`--${flag} needs a value`))
     mistakes({ argv: [`--${flag}=`] }, new RegExp(`--${flag} needs a value`))
@@ -348,13 +348,13 @@ test('a flag without its value is a mistake', () => {
   }
 })
 
-test('a repeated flag is a mistake, also with the same value', () => {
+test('a repeated flag is a mistake, even with the same value', () => {
   for (const flag of ['file', 'urls', 'journal', 'settings', 'Limits.PageSize']) {
     mistakes({ argv: [`--${flag}`, '1', `--${flag}=1`] }, new RegExp(`--${flag} is given more than once`))
   }
 })
 
-test('a value of the wrong type is a mistake that says what was expected', () => {
+test('a value of the wrong type is a mistake that names the expected type', () => {
   for (const [key, otherwise] of KEYS) {
     const expected = typeof otherwise === 'boolean' ? /true or false/ : /integer/
     const wrong =
@@ -372,7 +372,7 @@ test('a value of the wrong type is a mistake that says what was expected', () =>
   mistakes({ argv: ['--Limits.PageSize', '0'] }, /Limits\.PageSize.*at least 1\b/)
 })
 
-test('unknown keys and sections of the file are mistakes that name what there is', () => {
+test('unknown keys and sections of the file are mistakes that list the known ones', () => {
   const file = (content: unknown): Given => ({ files: { '/work/appsettings.json': content } })
   mistakes(file({ Api: { UpsertOnPost: true } }), /Api\.UpsertOnPost; did you mean Api\.UpsertOnPut\?/)
   mistakes(
@@ -387,11 +387,11 @@ test('unknown keys and sections of the file are mistakes that name what there is
   mistakes(file(''), /appsettings\.json.*JSON/)
 })
 
-test('a settings file that is named and does not exist is a mistake', () => {
+test('a missing settings file is a mistake when it was given', () => {
   mistakes({ argv: ['--settings', 'nowhere.json'], files: { [PACKAGED]: {} } }, /\/work\/nowhere\.json/)
 })
 
-test('a variable that resembles a setting is misspelt, whatever its section', () => {
+test('a variable that resembles a setting is reported as misspelt, in every section', () => {
   mistakes(
     { env: { Authentification__Enabled: 'true' } },
     /Authentification__Enabled.*did you mean Authentication__Enabled\?/,
@@ -401,7 +401,7 @@ test('a variable that resembles a setting is misspelt, whatever its section', ()
   mistakes({ env: { LIMITS__PageSize: '1' } }, /did you mean Limits__PageSize\?/)
 })
 
-test('variables of known sections are looked at, others are left alone', () => {
+test('variables of known sections are checked, others are ignored', () => {
   mistakes({ env: { Api__Upsert: 'true' } }, /Api__Upsert\b/)
   mistakes({ env: { Limits__: '1' } }, /Limits__/)
   settings({
@@ -409,7 +409,7 @@ test('variables of known sections are looked at, others are left alone', () => {
   })
 })
 
-test('a schema is given in the file, or as the path of one anywhere', () => {
+test('a schema is given in the file, or as a path', () => {
   const schema = { type: 'object', required: ['name'] }
   const files = {
     '/work/appsettings.json': { Api: { Schemas: { inline: schema, byPath: 'schema.json', any: true } } },
@@ -427,7 +427,7 @@ test('a schema is given in the file, or as the path of one anywhere', () => {
   })
 })
 
-test('a collection may be named like anything that objects inherit', () => {
+test('a collection may have the name of an inherited member', () => {
   const files = {
     '/work/appsettings.json': '{"Api": {"Schemas": {"__proto__": {"required": ["a"]}, "toString": true}}}',
   }
@@ -437,7 +437,7 @@ test('a collection may be named like anything that objects inherit', () => {
   ])
 })
 
-test('a schema that cannot be read is a mistake', () => {
+test('an unreadable schema is a mistake', () => {
   const file = (value: unknown): Given => ({
     files: { '/work/appsettings.json': { Api: { Schemas: value } }, '/work/bad.json': '{' },
   })
@@ -449,7 +449,7 @@ test('a schema that cannot be read is a mistake', () => {
   mistakes(file([]), /Api\.Schemas/)
 })
 
-test('every mistake is told at once', () => {
+test('all mistakes are reported together', () => {
   mistakes(
     {
       argv: ['--prot=1', '--file', 'a', '--file', 'b', '--urls', 'nowhere', '--Limits.PageSize', 'many', 'stray'],
@@ -469,7 +469,7 @@ test('every mistake is told at once', () => {
   )
 })
 
-test('--help and --version are asked alone', () => {
+test('--help and --version exclude other flags', () => {
   for (const argv of [['--help'], ['-h'], ['--file', 'x', '--help'], ['-h', '--version']]) {
     assert.deepEqual(read({ argv }), { type: 'help', command: '' })
   }
@@ -480,7 +480,7 @@ test('--help and --version are asked alone', () => {
   mistakes({ argv: ['--help', '--prot=1'] }, /--prot/)
 })
 
-test('help names every flag and every setting with its default', () => {
+test('--help lists every flag and every setting with its default', () => {
   const help = helpText('')
   for (const flag of ['--file', '--urls', '--journal', '--settings', '--accept-journal', '--help', '--version']) {
     assert.ok(help.includes(flag), flag)
@@ -492,7 +492,7 @@ test('help names every flag and every setting with its default', () => {
   assert.ok(help.includes('--Api.Schemas.<collection>'))
 })
 
-test('the help of each command names its flags, and no other', () => {
+test('--help of a command lists its flags and no other', () => {
   for (const [name, command] of Object.entries(COMMANDS)) {
     const lines = helpText(name as CommandName).split('\n')
     const flags = lines.flatMap((line) => /^ {2}(?:-\w, )?--([a-z-]+)( |$)/.exec(line)?.[1] ?? [])
@@ -500,7 +500,7 @@ test('the help of each command names its flags, and no other', () => {
   }
 })
 
-test('the data file may be an argument, and be named once', () => {
+test('the data file may be given as an argument, once', () => {
   assert.equal(settings({ argv: ['db.json'] }).file, '/work/db.json')
   assert.equal(settings({ argv: ['db.json'] }).isSample, false)
   assert.equal(settings({ argv: ['--watch', '007', '--port', '1'] }).file, '/work/007')
@@ -514,7 +514,7 @@ test('the data file may be an argument, and be named once', () => {
   assert.equal(settings({ argv: ['./verfy'] }).file, '/work/./verfy')
 })
 
-test('--host and --port are one address, in the place of --urls', () => {
+test('--host and --port make one address, in place of --urls', () => {
   const urls = (...argv: string[]) => settings({ argv }).urls
   assert.deepEqual(urls('--port', '3000'), [{ host: 'localhost', port: 3000 }])
   assert.deepEqual(urls('-p', '0'), [{ host: 'localhost', port: 0 }])
@@ -529,7 +529,7 @@ test('--host and --port are one address, in the place of --urls', () => {
   mistakes({ argv: ['-p', '1', '--urls', 'http://localhost:1'] }, /either --urls, or --host and --port/)
 })
 
-test('some flags stand for a setting, and may be given in one of the two ways', () => {
+test('some flags are short for a setting, and exclude it', () => {
   const { common, api, staticFiles } = settings({ argv: ['-w', '--read-only', '--static', 'public', 'db.json'] })
   assert.deepEqual([common.eagerDataReload, api.readOnly, staticFiles], [true, true, '/work/public'])
   assert.equal(settings().staticFiles, undefined)
@@ -538,7 +538,7 @@ test('some flags stand for a setting, and may be given in one of the two ways', 
   mistakes({ argv: ['-w=yes'] }, /--watch has no value/)
 })
 
-test('a misspelt flag is refused with the one that it resembles', () => {
+test('a misspelt flag is rejected with a suggestion', () => {
   for (const [wrong, right] of [
     ['--prot=1', '--port'],
     ['--hots', '--host'],
@@ -555,7 +555,7 @@ test('a misspelt flag is refused with the one that it resembles', () => {
   mistakes({ argv: ['backup', '--unknown'] }, /recollect backup --help lists/, /needs --out/)
 })
 
-test('what differs from the defaults is told without secrets', () => {
+test('settings that differ from the defaults are listed without secrets', () => {
   const users = '[{"Username": "anna", "Password": "hers, which is long"}]'
   const { nonDefaults } = settings({
     env: { Limits__PageSize: '7', Limits__BodyBytes: '1048576' },
@@ -574,7 +574,7 @@ test('what differs from the defaults is told without secrets', () => {
   })
 })
 
-test('settings are frozen all the way down', () => {
+test('settings are deeply frozen', () => {
   const files = { '/work/appsettings.json': { Api: { Schemas: { things: { properties: { a: {} } } } } } }
   const isFrozen = (value: unknown): boolean =>
     typeof value !== 'object' || value === null || (Object.isFrozen(value) && Object.values(value).every(isFrozen))

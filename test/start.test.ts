@@ -11,7 +11,7 @@ import { until } from './support/until.ts'
 const packaged = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']
 
-test('--help says how, --version which, on standard output, and nothing is touched', async (t) => {
+test('--help and --version print to standard output, and change nothing', async (t) => {
   const directory = await temporaryDirectory(t)
   const help = await runToEnd(t, directory, ['--help'])
   assert.deepEqual([help.code, help.stderr], [0, ''])
@@ -22,7 +22,7 @@ test('--help says how, --version which, on standard output, and nothing is touch
   assert.deepEqual(await readdir(directory), [])
 })
 
-test('mistakes in flags, environment and file are all named on standard error, with exit code 2; nothing is touched', async (t) => {
+test('mistakes in flags, environment and file are all reported on standard error, with exit code 2; nothing is changed', async (t) => {
   const directory = await temporaryDirectory(t)
   await writeFile(join(directory, 'appsettings.json'), '{"Common": {"EagerDataReload": "yes"}, "Others": {}}')
   const flags = ['--file', 'a.json', '--file', 'b.json', '--prot=1', '--urls', 'nowhere', 'stray']
@@ -36,7 +36,7 @@ test('mistakes in flags, environment and file are all named on standard error, w
   assert.deepEqual(await readdir(directory), ['appsettings.json'])
 })
 
-test('init writes a sample that is served at once, and overwrites nothing', async (t) => {
+test('init writes a sample that can be served at once, and overwrites nothing', async (t) => {
   const directory = await temporaryDirectory(t)
   const { code, stdout } = await runToEnd(t, directory, ['init'])
   assert.equal(code, 0)
@@ -64,7 +64,7 @@ test('init writes a sample that is served at once, and overwrites nothing', asyn
   assert.equal(await readFile(join(directory, 'new/other.json'), 'utf8'), sample)
 })
 
-test('the first line of the log has the version, the files and the settings that differ from their defaults', async (t) => {
+test('the first log line has the version, the files and the settings that differ from their defaults', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = [...ANY_PORT, 'db.json', '--Limits.PageSize', '7', '--Authentication.ApiKey', 'a secret']
   const server = await startServer(t, { directory, isBare: true, flags })
@@ -78,7 +78,7 @@ test('the first line of the log has the version, the files and the settings that
   assert.match(server.stderr(), /db\.json does not exist and begins empty/)
 })
 
-test('with Log.Format text the log has a line for each request, and standard output says where the pages are', async (t) => {
+test('with Log.Format text the log has a line per request, and standard output shows the address of the pages', async (t) => {
   const server = await startServer(t, { data: { posts: [] }, flags: ['--Log.Format', 'text'] })
   assert.equal((await server.fetch('/api/posts?secret=1')).status, 200)
   await until('the request to be logged', () => /^\d\d:\d\d:\d\d GET \/api\/posts 200 \d+ ms$/m.test(server.stderr()))
@@ -86,7 +86,7 @@ test('with Log.Format text the log has a line for each request, and standard out
   assert.doesNotMatch(server.stderr(), /secret|\{"level"/)
 })
 
-test('all mistakes of a data file are told, one a line, with exit code 2; nothing is touched', async (t) => {
+test('all mistakes of a data file are reported, one a line, with exit code 2; nothing is changed', async (t) => {
   const directory = await temporaryDirectory(t)
   await writeFile(join(directory, 'db.json'), '{"title": "x", "tags": [1, 2], "posts": [{"id": 1}, {"id": 1}]}')
   const { code, stderr } = await runToEnd(t, directory, [...ANY_PORT, 'db.json'])
@@ -100,7 +100,7 @@ test('all mistakes of a data file are told, one a line, with exit code 2; nothin
   assert.deepEqual(await readdir(directory), ['db.json'])
 })
 
-test('--static names the directory that is served before the packaged pages, and must be there', async (t) => {
+test('--static must name an existing directory, which is served before the packaged pages', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = [...ANY_PORT, 'db.json', '--static', 'public']
   const missing = await runToEnd(t, directory, flags)
@@ -113,7 +113,7 @@ test('--static names the directory that is served before the packaged pages, and
   assert.equal((await server.fetch('/collections.html')).status, 200)
 })
 
-test('a schema that is none is named, with exit code 2; nothing is touched', async (t) => {
+test('an invalid schema is reported by name, with exit code 2; nothing is changed', async (t) => {
   const directory = await temporaryDirectory(t)
   await writeFile(join(directory, 'schema.json'), '{"type": "objekt"}')
   const flags = [...ANY_PORT, '--Api.Schemas.sensors', 'schema.json', '--Api.Schemas.others=schema.json']
@@ -125,7 +125,7 @@ test('a schema that is none is named, with exit code 2; nothing is touched', asy
   assert.deepEqual(await readdir(directory), ['schema.json'])
 })
 
-test('a bare start serves a copy of the packaged sample, which is its data file from then on', async (t) => {
+test('a start without arguments copies the packaged sample and serves it as its data file', async (t) => {
   const directory = await temporaryDirectory(t)
   const sample = await readFile(packaged('data/sensors.json'), 'utf8')
   const serve = () => startServer(t, { directory, isBare: true, flags: ANY_PORT })
@@ -146,7 +146,7 @@ test('a bare start serves a copy of the packaged sample, which is its data file 
   assert.equal(await readFile(packaged('data/sensors.json'), 'utf8'), sample)
 })
 
-test('a file that is named and missing begins empty, in directories that are made', async (t) => {
+test('a missing data file begins empty, in directories that are created', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = [...ANY_PORT, '--file', 'a/b/db.json', '--journal', 'c/d']
   const server = await startServer(t, { directory, isBare: true, flags })
@@ -166,7 +166,7 @@ test('settings come from flag, environment and the file of the working directory
   assert.equal((await server.fetch('/api/things?page=1&pageSize=8')).status, 400)
 })
 
-test('one line says where it listens, with the ports that it got, and every address serves the same', async (t) => {
+test('one line lists the addresses with their ports, and every address serves the same', async (t) => {
   const directory = await temporaryDirectory(t)
   const urls = 'http://127.0.0.1:0;http://127.0.0.2:0;http://*:0'
   const server = await startServer(t, { directory, isBare: true, flags: ['--file', 'db.json', '--urls', urls] })
@@ -184,7 +184,7 @@ test('one line says where it listens, with the ports that it got, and every addr
   await assert.rejects(fetch(`http://127.0.0.3:${new URL(first).port}/`), 'an address that was not asked for')
 })
 
-test('a port that is in use is told, with exit code 1, and the journal is free again', async (t) => {
+test('a port in use is reported with exit code 1, and the journal is free again', async (t) => {
   const directory = await temporaryDirectory(t)
   const other = createServer()
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
@@ -214,7 +214,7 @@ test('wwwroot of the working directory is served before the packaged pages', asy
   assert.equal(await (await own.fetch('/')).text(), '<p>mine</p>')
 })
 
-test('a data file that is a directory is told with its path and exit code 2, and nothing more is created', async (t) => {
+test('a data file that is a directory is reported with its path and exit code 2, and nothing else is created', async (t) => {
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'db.json'))
   const { code, stderr } = await runToEnd(t, directory, [...ANY_PORT, '--file', 'db.json'])
@@ -225,7 +225,7 @@ test('a data file that is a directory is told with its path and exit code 2, and
   assert.deepEqual(await readdir(directory), ['db.json'])
 })
 
-test('a data file that is a symbolic link to a file that is missing is created where the link leads', async (t) => {
+test('a data file that is a dangling symbolic link is created at its target', async (t) => {
   const directory = await temporaryDirectory(t)
   await symlink('second.json', join(directory, 'db.json'))
   await symlink(join('real', 'target.json'), join(directory, 'second.json'))
@@ -237,7 +237,7 @@ test('a data file that is a symbolic link to a file that is missing is created w
   assert.deepEqual(JSON.parse(text), { things: [{ id: 0 }] })
 })
 
-test('a data file that is a circle of symbolic links is told with exit code 1, and nothing is created', async (t) => {
+test('a data file that is a cycle of symbolic links is reported with exit code 1, and nothing is created', async (t) => {
   const directory = await temporaryDirectory(t)
   await symlink('other.json', join(directory, 'db.json'))
   await symlink('db.json', join(directory, 'other.json'))
@@ -247,7 +247,7 @@ test('a data file that is a circle of symbolic links is told with exit code 1, a
   assert.deepEqual((await readdir(directory)).sort(), ['db.json', 'other.json'])
 })
 
-test('what it creates is for the owner alone, whatever the umask says', async (t) => {
+test('created files are readable only by the owner, whatever the umask', async (t) => {
   const directory = await temporaryDirectory(t)
   const users = '[{"Username": "anna", "Password": "hers"}]'
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.Users', users]

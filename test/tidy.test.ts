@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { RUNS } from '../scripts/runs.js'
 
 const src = fileURLToPath(new URL('../src', import.meta.url))
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -34,7 +35,7 @@ function roomOf(path: string): string {
   return (path.split('/')[0] as string).replace(/\.ts$/, '')
 }
 
-test('the table of rooms in docs/design.md has every room, and each only imports rooms above it', () => {
+test('the table of rooms in docs/design.md is complete, and each room imports only rooms above it', () => {
   assert.deepEqual([...mayImport.keys()].sort(), [...new Set(files.map(roomOf))].sort())
   const above = new Set<string>()
   for (const [room, rooms] of mayImport) {
@@ -43,7 +44,7 @@ test('the table of rooms in docs/design.md has every room, and each only imports
   }
 })
 
-test('imports run one way, as the table of rooms says', () => {
+test('imports follow the table of rooms', () => {
   const wrong = [...imports].flatMap(([file, targets]) =>
     targets
       .filter((to) => roomOf(to) !== roomOf(file) && !mayImport.get(roomOf(file))?.includes(roomOf(to)))
@@ -72,7 +73,7 @@ test('only main.ts touches process', () => {
   assert.deepEqual(touching, ['main.ts'])
 })
 
-test('no file of the source is long enough to need a table of contents', () => {
+test('files of src are short', () => {
   const long = files.filter((file) => textOf(file).split('\n').length > MOST_LINES_OF_FILE)
   assert.deepEqual(long, [])
 })
@@ -85,6 +86,19 @@ test('random tests take their seed from test/support/random.ts', () => {
       const runs = text.match(/\bfc\.(?:assert|check|sample)\(/g)?.length ?? 0
       return /Math\.random\(/.test(text) || runs !== (text.match(/\bseed: SEED, numRuns\b/g)?.length ?? 0)
     })
+  assert.deepEqual(wrong, [])
+})
+
+test('each name in scripts/runs.js selects at least one test of its file', () => {
+  const wrong = Object.entries(RUNS).filter(([, { file, test: pattern }]) => {
+    const names = readFileSync(join(here, '..', file), 'utf8').matchAll(
+      /(?:test|describe)\(\s*['"`](.*?)['"`],|const \w+ = ['"`](.*)['"`]/g,
+    )
+    return (
+      pattern !== undefined &&
+      !Array.from(names).some(([, name = '', constant = '']) => new RegExp(pattern).test(name || constant))
+    )
+  })
   assert.deepEqual(wrong, [])
 })
 

@@ -18,6 +18,17 @@ const FORBIDDEN: readonly (readonly [RegExp, string])[] = [
   [/\bhand edits?\b|\bedited by hand\b/i, 'edit of the data file'],
 ]
 
+/** Phrases that names of tests do without, besides `FORBIDDEN`. */
+const FORBIDDEN_IN_NAMES: readonly (readonly [RegExp, string])[] = [
+  [/^(?:of|what|who|whoever|whatever|so)\b/i, 'the subject comes first'],
+  [/\b(?:take[sn]?|taking|took) in\b/i, 'import, merge'],
+  [/\blet go\b/i, 'release, disconnect'],
+  [/\bgo(?:es|ing|ne)? on\b/i, 'continue'],
+  [/\b(?:is|are) none\b/i, 'is missing, is invalid'],
+  [/\bone's\b|\bwho(?:ever)? (?:asks|reads|writes|has)\b|\bthose who\b/i, 'the client'],
+  [/\bby hand\b|\bhand edits?\b/i, 'edit of the data file'],
+]
+
 interface Text {
   readonly file: string
   readonly text: string
@@ -40,6 +51,19 @@ const documents: readonly Text[] = readdirSync(join(root, 'docs'))
   .concat('README.md')
   .map((file) => ({ file, text: readFileSync(join(root, file), 'utf8').replace(/```[\s\S]*?```/g, '\n\n') }))
 
+/** The names of tests outside of groups; within a group a name continues that of the group. */
+const testNames: readonly Text[] = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.test.ts'))
+  .flatMap((file) => {
+    const names = readFileSync(join(root, 'test', file), 'utf8').matchAll(/^test\(\s*(['"`])(.*?)\1,/gm)
+    return Array.from(names, ([, , text = '']) => ({ file, text }))
+  })
+
+test('names of tests begin with their subject and use standard terms', () => {
+  assert.ok(testNames.length > 800, `${testNames.length} names were found`)
+  assert.deepEqual(found(testNames, [...FORBIDDEN, ...FORBIDDEN_IN_NAMES]), [])
+})
+
 test('comments begin with their subject, and not with Of, What or So', () => {
   assert.ok(comments.length > 1000, 'the comments were found')
   const wrong = comments.filter(({ text }) => /^(?:Of|What|So) /.test(text))
@@ -47,10 +71,7 @@ test('comments begin with their subject, and not with Of, What or So', () => {
 })
 
 test('comments and documents use standard terms', () => {
-  const wrong = [...comments, ...documents].flatMap(({ file, text }) =>
-    FORBIDDEN.filter(([term]) => term.test(text)).map(([term, name]) => `${file}: ${term.exec(text)?.[0]}: ${name}`),
-  )
-  assert.deepEqual(wrong, [])
+  assert.deepEqual(found([...comments, ...documents], FORBIDDEN), [])
 })
 
 test('sentences of the documents, or their parts between colons and semicolons, have at most 40 words', () => {
@@ -63,3 +84,9 @@ test('sentences of the documents, or their parts between colons and semicolons, 
   )
   assert.deepEqual(long, [])
 })
+
+function found(texts: readonly Text[], terms: readonly (readonly [RegExp, string])[]): string[] {
+  return texts.flatMap(({ file, text }) =>
+    terms.filter(([term]) => term.test(text)).map(([, name]) => `${file}: "${text.slice(0, 80)}": ${name}`),
+  )
+}

@@ -33,7 +33,7 @@ async function who(credentials: Credentials, of: Access = access): Promise<strin
   return principal && `${principal.actor} ${principal.role}`
 }
 
-test('by name and password, in plain text or as a hash; a password may hold colons', async () => {
+test('a user is authenticated by name and password, in plain text or as a hash; a password may contain colons', async () => {
   assert.equal(await who(basic('anna', 'pässwört: €')), 'anna admin')
   assert.equal(await who(basic('bert', 'hashed')), 'bert writer')
   assert.equal(await who(basic('bert', 'hashed')), 'bert writer', 'the second time it is remembered')
@@ -51,7 +51,7 @@ test('by name and password, in plain text or as a hash; a password may hold colo
   assert.equal(await who(basic('__proto__', 'proto')), '__proto__ reader')
 })
 
-test('the scheme in any letters, with more than one space; nothing else than base64 after it', async () => {
+test('the name of the scheme is case-insensitive and may be followed by several spaces; the rest must be base64', async () => {
   const encoded = Buffer.from('bert:hashed').toString('base64')
   for (const authorization of [`basic ${encoded}`, `BASIC   ${encoded}`]) {
     assert.equal(await who({ authorization }), 'bert writer', authorization)
@@ -72,7 +72,7 @@ test('the scheme in any letters, with more than one space; nothing else than bas
   }
 })
 
-test('by API key, whole and exactly', async () => {
+test('an API key must match exactly', async () => {
   assert.equal(await who({ apiKey: 'key-1' }), 'dashboard reader')
   assert.equal(await who({ apiKey: 'key-2' }), 'sensor writer')
   for (const apiKey of ['', 'key', 'key-1 ', 'KEY-1', 'key-1, key-2', 'dashboard']) {
@@ -80,7 +80,7 @@ test('by API key, whole and exactly', async () => {
   }
 })
 
-test('by token, in the header or elsewhere; the role is the one that the user has now', async () => {
+test('a token is accepted in the header or elsewhere, and its user has the role that is configured now', async () => {
   const jwt = await tokens.issue('anna')
   assert.equal(await who({ authorization: `Bearer ${jwt}` }), 'anna admin')
   assert.equal(await who({ accessToken: jwt }), 'anna admin')
@@ -91,7 +91,7 @@ test('by token, in the header or elsewhere; the role is the one that the user ha
   }
 })
 
-test('whoever brings something wrong is not let in by something right beside it', async () => {
+test('wrong credentials are rejected even beside valid ones', async () => {
   const jwt = await tokens.issue('anna')
   assert.equal(await who({ apiKey: 'wrong', authorization: `Bearer ${jwt}` }), undefined)
   assert.equal(await who({ apiKey: 'wrong', ...basic('bert', 'hashed') }), undefined)
@@ -99,11 +99,11 @@ test('whoever brings something wrong is not let in by something right beside it'
   assert.equal(await who({ ...basic('bert', 'wrong'), accessToken: jwt }), undefined)
 })
 
-test('nothing brought is nobody', async () => {
+test('a request without credentials is anonymous', async () => {
   assert.equal(await who({}), undefined)
 })
 
-test('a scheme that is not active lets nobody in', async () => {
+test('credentials of an inactive scheme are rejected', async () => {
   const jwt = await tokens.issue('anna')
   const brought: Readonly<Record<Scheme, readonly Credentials[]>> = {
     token: [{ authorization: `Bearer ${jwt}` }, { accessToken: jwt }],
@@ -124,12 +124,12 @@ test('a scheme that is not active lets nobody in', async () => {
   }
 })
 
-test('an API key where none are in use is passed over', async () => {
+test('an API key is ignored when no API keys are configured', async () => {
   const { access: only } = await opened(['basic'])
   assert.equal(await who({ apiKey: 'anything', ...basic('bert', 'hashed') }, only), 'bert writer')
 })
 
-test('one who came with a token stays who they are until it ends; others stay', async () => {
+test('a session with a token ends when the token expires; other sessions continue', async () => {
   const bearer = await access.identify({ accessToken: await tokens.issue('anna') })
   const revoked = await access.identify({ accessToken: await tokens.issue('anna') })
   const byKey = await access.identify({ apiKey: 'key-1' })
@@ -150,7 +150,7 @@ test('one who came with a token stays who they are until it ends; others stay', 
   )
 })
 
-test('one challenge for each active scheme, in their order', async () => {
+test('there is one challenge for each active scheme, in their order', async () => {
   assert.deepEqual(access.challenges(), [
     'Bearer realm="Recollect"',
     'Basic realm="Recollect", charset="UTF-8"',

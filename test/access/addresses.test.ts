@@ -13,7 +13,7 @@ function check(
   }
 }
 
-test('a client that nobody vouches for is its own address, whatever it says', () => {
+test("without a trusted proxy the client's address is that of its connection, whatever its headers say", () => {
   check([
     ['203.0.113.9', undefined, '203.0.113.9'],
     ['203.0.113.9', '198.51.100.1', '203.0.113.9'],
@@ -24,7 +24,7 @@ test('a client that nobody vouches for is its own address, whatever it says', ()
   assert.equal(none.clientOf(PROXY, '198.51.100.1'), PROXY)
 })
 
-test('behind a trusted proxy the client is the last address that is not trusted itself', () => {
+test('behind a trusted proxy the client is the last address that is not trusted', () => {
   check([
     [PROXY, '198.51.100.1', '198.51.100.1'],
     [PROXY, '198.51.100.1, 10.1.2.3', '198.51.100.1'],
@@ -34,7 +34,7 @@ test('behind a trusted proxy the client is the last address that is not trusted 
   ])
 })
 
-test('what a client has written in front of the chain itself does not count', () => {
+test('addresses that a client adds in front of the chain are ignored', () => {
   check([
     [PROXY, '1.1.1.1, 198.51.100.1', '198.51.100.1'],
     [PROXY, '10.0.0.7, 198.51.100.1', '198.51.100.1'],
@@ -43,14 +43,14 @@ test('what a client has written in front of the chain itself does not count', ()
   ])
 })
 
-test('when all of the chain is trusted, its beginning is the client', () => {
+test('when every address of the chain is trusted, the first one is the client', () => {
   check([
     [PROXY, '10.1.1.1, 10.2.2.2', '10.1.1.1'],
     [PROXY, undefined, PROXY],
   ])
 })
 
-test('the chain ends where it holds no address: the one who wrote it is as far as it can be trusted', () => {
+test('the chain ends at an entry that is no address', () => {
   check([
     [PROXY, '', PROXY],
     [PROXY, ',', PROXY],
@@ -68,7 +68,7 @@ test('the chain ends where it holds no address: the one who wrote it is as far a
   ])
 })
 
-test('IPv6 proxies and clients', () => {
+test('IPv6 proxies and clients are recognized', () => {
   check([
     ['::1', '2001:db8::9', '2001:db8::9'],
     ['fd12::1', '2001:db8::9, fd00::5', '2001:db8::9'],
@@ -77,7 +77,7 @@ test('IPv6 proxies and clients', () => {
   ])
 })
 
-test('an IPv4 address is the same one in the coat that a dual-stack socket gives it', () => {
+test('an IPv4-mapped IPv6 address equals the IPv4 address', () => {
   check([
     ['::ffff:127.0.0.1', '198.51.100.1', '198.51.100.1'],
     ['::ffff:203.0.113.9', '198.51.100.1', '203.0.113.9'],
@@ -86,11 +86,11 @@ test('an IPv4 address is the same one in the coat that a dual-stack socket gives
   ])
 })
 
-test('a chain of any length comes to an end', () => {
+test('a chain of any length is evaluated', () => {
   check([[PROXY, `198.51.100.1${', 10.0.0.1'.repeat(50_000)}`, '198.51.100.1']])
 })
 
-test('what is neither an address nor a network is refused, by name', () => {
+test('a trusted proxy that is neither an address nor a network is rejected by name', () => {
   for (const entry of [
     '',
     'proxy.example',
@@ -106,7 +106,7 @@ test('what is neither an address nor a network is refused, by name', () => {
   }
 })
 
-test('all addresses of an IPv6 network count as one, however they are written; those of IPv4 do not', () => {
+test('all addresses of an IPv6 /64 network count as one, and each IPv4 address counts alone', () => {
   const rows: readonly (readonly [address: string, network: string])[] = [
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
     ['2001:db8:1:2::', '2001:db8:1:2::/64'],

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Failures } from '../../src/access/failures.ts'
 import { clock } from './clock.ts'
 
-test('an address may be wrong as often as the limit says, then has to wait', () => {
+test('an address is locked out when it exceeds the limit of failures', () => {
   const time = clock()
   const failures = new Failures(3, time.elapsedMs)
   for (const left of [3, 2, 1]) {
@@ -16,7 +16,7 @@ test('an address may be wrong as often as the limit says, then has to wait', () 
   assert.equal(failures.waitSeconds('b'), 0)
 })
 
-test('the wait is over a minute after the first of the failures, and then one more try is free', () => {
+test('the lock-out ends a minute after the first failure, and one more try is allowed', () => {
   const time = clock()
   const failures = new Failures(2, time.elapsedMs)
   failures.add('a')
@@ -34,7 +34,7 @@ test('the wait is over a minute after the first of the failures, and then one mo
   assert.equal(failures.left('a'), 2)
 })
 
-test('failures beyond the limit do not lengthen the wait beyond a minute', () => {
+test('failures beyond the limit do not extend the lock-out beyond a minute', () => {
   const time = clock()
   const failures = new Failures(2, time.elapsedMs)
   for (let count = 0; count < 100; count++) failures.add('a')
@@ -43,7 +43,7 @@ test('failures beyond the limit do not lengthen the wait beyond a minute', () =>
   assert.equal(failures.left('a'), 2)
 })
 
-test('of ten thousand addresses and more the oldest are forgotten, so that nobody can fill the memory', () => {
+test('the failures of at most ten thousand addresses are remembered, and the oldest are evicted', () => {
   const time = clock()
   const failures = new Failures(1, time.elapsedMs)
   for (let address = 0; address < 10_001; address++) failures.add(`address ${address}`)

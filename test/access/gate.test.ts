@@ -54,13 +54,13 @@ function pending() {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-test('where authentication is off, everybody is let in, whatever they bring', async () => {
+test('with authentication off every request is allowed, whatever its credentials', async () => {
   const { gate } = await opened({ isOn: false, limit: 1 })
   for (let count = 0; count < 5; count++) assert.equal(await gate.admit({ apiKey: 'wrong' }, () => 'a'), ANYBODY)
   assert.ok(gate.isValid(ANYBODY))
 })
 
-test('whoever was wrong too often waits, also with the right password; others do not', async () => {
+test('an address that is locked out waits even with the right password; other addresses do not', async () => {
   const { gate, time } = await opened({ limit: 3 })
   for (const wrong of [{ apiKey: 'wrong' }, { authorization: 'Bearer a.b.c' }, password('wrong')]) {
     assert.deepEqual(await gate.admit(wrong, () => 'a'), WRONG)
@@ -74,7 +74,7 @@ test('whoever was wrong too often waits, also with the right password; others do
   assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY)
 })
 
-test('a right API key or token is let in however much was wrong, as nobody guesses one', async () => {
+test('a valid API key or token is accepted despite earlier failures', async () => {
   const { gate, tokens } = await opened({ limit: 1 })
   const token = await tokens.issue('anna')
   for (let count = 0; count < 5; count++) await gate.admit(password('wrong'), () => 'a')
@@ -85,7 +85,7 @@ test('a right API key or token is let in however much was wrong, as nobody guess
   }
 })
 
-test('of one address and of all together only so many passwords wait to be checked; the others are refused at once', async () => {
+test('the queue of password checks is bounded per address and in total, and requests beyond it are rejected at once', async () => {
   const { gate } = await opened({ limit: 3 })
   const { check, begun, endOne } = pending()
   const refused: unknown[] = []
@@ -104,7 +104,7 @@ test('of one address and of all together only so many passwords wait to be check
   assert.deepEqual(await gate.admit(password('right'), () => 'a'), SOMEBODY, 'there is room again')
 })
 
-test('a key is recognized at once, a password and a token once they were verified, and nothing else', async () => {
+test('only an API key, or a password or token that was verified before, is recognized without a check', async () => {
   const { gate, time, tokens } = await opened({ limit: 1 })
   const recognized = (credentials: Credentials) => gate.recognize(credentials, () => 'a')?.actor
   const bearer = { authorization: `Bearer ${await tokens.issue('anna')}` }
@@ -124,7 +124,7 @@ test('a key is recognized at once, a password and a token once they were verifie
   assert.equal(recognized(bearer), undefined, 'the token has expired')
 })
 
-test('a token that was revoked is not recognized any more', async () => {
+test('a revoked token is no longer recognized', async () => {
   const { gate, tokens } = await opened()
   const bearer = { authorization: `Bearer ${await tokens.issue('anna')}` }
   const admitted = await gate.admit(bearer, () => 'a')
@@ -137,13 +137,13 @@ test('a token that was revoked is not recognized any more', async () => {
   assert.deepEqual(await gate.admit(bearer, () => 'a'), WRONG)
 })
 
-test('to bring nothing is no wrong guess', async () => {
+test('a request without credentials does not count as a failure', async () => {
   const { gate } = await opened({ limit: 1 })
   for (let count = 0; count < 5; count++) assert.deepEqual(await gate.admit({}, () => 'a'), WRONG)
   assert.deepEqual(await gate.admit({ apiKey: 'right' }, () => 'a'), SOMEBODY)
 })
 
-test('of any number of guesses at once no more are looked at than the limit allows', async () => {
+test('concurrent guesses are checked only up to the limit', async () => {
   const { gate } = await opened({ limit: 3 })
   const { check, begun, endOne } = pending()
   const answers = Promise.all(Array.from({ length: 50 }, () => gate.attempt('a', ANNA, check)))
@@ -156,7 +156,7 @@ test('of any number of guesses at once no more are looked at than the limit allo
   assert.deepEqual(refused.slice(3), Array(47).fill(TOO_MANY(60)))
 })
 
-test('many who are right at once all come in, although some of them wait', async () => {
+test('many concurrent requests with valid credentials are all accepted, although some wait', async () => {
   const { gate } = await opened({ limit: 3 })
   const { check, begun, endOne } = pending()
   const answers = Promise.all(Array.from({ length: 10 }, () => gate.attempt('a', ANNA, check)))
@@ -168,7 +168,7 @@ test('many who are right at once all come in, although some of them wait', async
   assert.deepEqual(await answers, Array(10).fill(SOMEBODY))
 })
 
-test('a check that throws lets the next one go on', async () => {
+test('the next check runs after a check that throws', async () => {
   const { gate } = await opened({ limit: 1 })
   const broken = () => Promise.reject(new Error('out of memory'))
   const answers = await Promise.allSettled([
@@ -182,7 +182,7 @@ test('a check that throws lets the next one go on', async () => {
   assert.equal(isRefused(await gate.attempt('a', ANNA, async () => SOMEBODY)), false)
 })
 
-test('what a request brings, and where from', async () => {
+test('credentials are read from the headers and the address of a request', async () => {
   const { gate } = await opened()
   const fields = { authorization: 'Bearer x', 'x-api-key': ['a', 'b'], 'x-forwarded-for': ['198.51.100.1', '10.0.0.1'] }
   assert.deepEqual(credentialsOf(fields, 't'), { authorization: 'Bearer x', apiKey: 'a, b', accessToken: 't' })
@@ -191,7 +191,7 @@ test('what a request brings, and where from', async () => {
   assert.equal(gate.addressOf('203.0.113.9', fields), '203.0.113.9')
 })
 
-test('wrong credentials are told with address, scheme and the user that they name; right and missing ones are not', async () => {
+test('wrong credentials are logged with address, scheme and user; valid and missing ones are not', async () => {
   const { gate, failed, tokens } = await opened({ limit: 100 })
   const [stranger, forged] = [await tokens.issue('nobody'), `${await tokens.issue('anna')}x`]
   const mistyped = { authorization: `Basic ${Buffer.from('her secret:').toString('base64')}` }
@@ -215,7 +215,7 @@ test('wrong credentials are told with address, scheme and the user that they nam
   ])
 })
 
-test('the log has ten lines of wrong credentials in ten seconds, and then how many it left out', () => {
+test('the log has at most ten lines about wrong credentials in ten seconds, then the number of omitted ones', () => {
   const time = clock()
   const lines: unknown[] = []
   const log = new FailureLog({ warn: (line: unknown) => void lines.push(line) } as Pick<Logger, 'warn'>, time.elapsedMs)

@@ -16,7 +16,7 @@ const OTHERS = [
   ...['localhost@evil.example', '10.0.0.1', '[::2]', '0.0.0.0', ':80', '.', 'a/b?c', ' localhost'],
 ]
 
-test('the names of this machine are always accepted, on any port; others only when they are named', () => {
+test('the names of the local machine are accepted as Host on any port, other names only when configured', () => {
   for (const hosts of [new Hosts([]), new Hosts(['data.example'])]) {
     for (const host of LOOPBACK) assert.ok(hosts.accepts(host), host)
     for (const host of OTHERS) assert.equal(hosts.accepts(host), false, host)
@@ -29,7 +29,7 @@ test('the names of this machine are always accepted, on any port; others only wh
   assert.equal(named.accepts('www.data.example'), false)
 })
 
-test('who sends no Host is no browser; where every name will do, so does any Host', () => {
+test('a request without Host is accepted as it comes from no browser; a wildcard accepts any Host', () => {
   for (const host of [undefined, '']) assert.ok(new Hosts([]).accepts(host))
   for (const hosts of [new Hosts(undefined), new Hosts(['*'])]) {
     for (const host of [...LOOPBACK, ...OTHERS]) assert.ok(hosts.accepts(host), host)

@@ -21,7 +21,7 @@ const STRANGE = [
   'http://evil.example#http://localhost',
 ]
 
-test('who is no page, or one of the same origin, may always call', () => {
+test('requests without Origin and of the same origin are always allowed', () => {
   for (const origins of [new Origins(undefined), new Origins([]), new Origins(['https://app.example'])]) {
     assert.ok(origins.allows(undefined, HOST))
     assert.ok(origins.allows('http://data.example:57602', HOST))
@@ -29,7 +29,7 @@ test('who is no page, or one of the same origin, may always call', () => {
   }
 })
 
-test('when nothing is set, the pages of this machine may call, on any port', () => {
+test('without configured origins, pages of the local machine are allowed on any port', () => {
   const origins = new Origins(undefined)
   for (const origin of ['http://localhost', 'http://localhost:3000', 'https://127.0.0.1:8443', 'http://[::1]:5173']) {
     assert.ok(origins.allows(origin, HOST), origin)
@@ -37,7 +37,7 @@ test('when nothing is set, the pages of this machine may call, on any port', () 
   for (const origin of STRANGE) assert.equal(origins.allows(origin, HOST), false, origin)
 })
 
-test('when origins are named, those may call and no others, not even this machine', () => {
+test('with configured origins only those are allowed, not even the local machine', () => {
   const origins = new Origins(['https://app.example', 'http://localhost:3000'])
   assert.ok(origins.allows('https://app.example', HOST))
   assert.ok(origins.allows('https://app.example:443', HOST), 'the same origin, written out')
@@ -54,15 +54,15 @@ test('when origins are named, those may call and no others, not even this machin
   assert.equal(new Origins([]).allows('http://localhost', HOST), false)
 })
 
-test('with * every page may call', () => {
+test('with * every origin is allowed', () => {
   for (const origin of ['https://app.example', ...STRANGE]) assert.ok(new Origins(['*']).allows(origin, HOST), origin)
 })
 
-test('without a Host there is no same origin', () => {
+test('a request without Host has no same origin', () => {
   assert.equal(new Origins([]).allows('http://data.example', undefined), false)
 })
 
-test('a request is foreign when its Origin may not call, or when a browser says that another site sent it', () => {
+test('a request is cross-site when its Origin is not allowed or Sec-Fetch-Site says so', () => {
   const origins = new Origins(undefined)
   const cases: readonly (readonly [origin: string | undefined, site: string | undefined, isForeign: boolean])[] = [
     [undefined, undefined, false],

@@ -23,7 +23,7 @@ const KEY = Buffer.alloc(32, 7).toString('base64url')
 const hash = (cost: number | string, blockSize: number | string, parallel: number | string, key = KEY): string =>
   ['scrypt', cost, blockSize, parallel, SALT, key].join('$')
 
-test('a password is right for the hash that was made of it, and for no other', async () => {
+test('a password matches its own hash and no other', async () => {
   for (const password of ['correct horse', 'pässwörd €', ' ', 'x'.repeat(1000), '$', 'a\0b']) {
     const made = await hashPassword(password)
     assert.ok(isPasswordHash(made), made)
@@ -33,12 +33,12 @@ test('a password is right for the hash that was made of it, and for no other', a
   }
 })
 
-test('a hash says how it was made: scrypt, its cost of 2^15, 8 and 1, a salt of 16 bytes, a key of 32', async () => {
+test('a hash names its parameters: scrypt, costs 2^15, 8 and 1, a salt of 16 bytes and a key of 32', async () => {
   const made = await hashPassword('secret')
   assert.match(made, /^scrypt\$32768\$8\$1\$[\w-]{22}\$[\w-]{43}$/)
 })
 
-test('the decoy of names that nobody has costs as much as the costliest hash of a user', async () => {
+test('the check of an unknown user takes as long as that of the most expensive hash', async () => {
   const parametersOf = (text: string) => text.split('$').slice(0, 4).join('$')
   for (const [hashes, parameters] of [
     [[], 'scrypt$32768$8$1'],
@@ -52,13 +52,13 @@ test('the decoy of names that nobody has costs as much as the costliest hash of 
   }
 })
 
-test('two hashes of one password have nothing in common', async () => {
+test('two hashes of one password differ', async () => {
   const [one, other] = await Promise.all([hashPassword('secret'), hashPassword('secret')])
   assert.notEqual(one.split('$')[4], other.split('$')[4])
   assert.notEqual(one.split('$')[5], other.split('$')[5])
 })
 
-test("hashes that others made are checked with their own parameters: RFC 7914's vectors", async () => {
+test('hashes of other programs are checked with their own parameters (test vectors of RFC 7914)', async () => {
   for (const [[cost, blockSize, parallel, salt, password], key] of PUBLISHED) {
     const parts = [cost, blockSize, parallel, Buffer.from(salt).toString('base64url')]
     const published = ['scrypt', ...parts, Buffer.from(key, 'hex').toString('base64url')].join('$')
@@ -67,7 +67,7 @@ test("hashes that others made are checked with their own parameters: RFC 7914's 
   }
 })
 
-test('a hash whose check would take absurd time or memory, or cannot be done, is none', async () => {
+test('a hash that would take too much time or memory to check is rejected', async () => {
   assert.ok(isPasswordHash(hash(2 ** 15, 8, 1)))
   assert.ok(isPasswordHash(hash(2 ** 17, 8, 1)))
   assert.ok(isPasswordHash(hash(2 ** 18, 8, 1)))
@@ -92,7 +92,7 @@ test('a hash whose check would take absurd time or memory, or cannot be done, is
   }
 })
 
-test('text that is no hash is not taken for one', async () => {
+test('text that is no hash is not accepted as one', async () => {
   for (const text of [
     '',
     'secret',
@@ -107,7 +107,7 @@ test('text that is no hash is not taken for one', async () => {
   }
 })
 
-test('secrets are the same when every byte is', () => {
+test('secrets are equal when all bytes are', () => {
   assert.ok(sameSecret('abc', Buffer.from('abc')))
   for (const other of ['', 'ab', 'abcd', 'abC']) assert.equal(sameSecret('abc', other), false, other)
 })

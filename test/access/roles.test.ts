@@ -6,7 +6,7 @@ const READ = ['GET', 'HEAD', 'OPTIONS']
 const WRITE = ['POST', 'PUT', 'PATCH', 'DELETE']
 const UNHEARD = ['PROPFIND', 'TRACE', 'PURGE', 'get', '']
 
-test('each role may do what the one before it may, and no role what a later one may', () => {
+test('each role includes the permissions of the one before it and none of those after it', () => {
   const table = ROLES.map((role) => ROLES.map((needed) => includes(role, needed)))
   assert.deepEqual(table, [
     [true, false, false],
@@ -15,7 +15,7 @@ test('each role may do what the one before it may, and no role what a later one 
   ])
 })
 
-test('items: readers read, writers write; a method that nobody knows counts as writing', () => {
+test('readers may read items and writers may write them; an unknown method counts as a write', () => {
   for (const path of ['/api', '/api/', '/api/sensors', '/api/sensors/7', '/api/sensors/7/data/x', '/api/events']) {
     for (const method of READ) assert.equal(neededRole(method, path), 'reader', `${method} ${path}`)
     for (const method of [...WRITE, ...UNHEARD]) {
@@ -26,19 +26,19 @@ test('items: readers read, writers write; a method that nobody knows counts as w
   }
 })
 
-test('the journal and the metrics are for readers, whatever the method', () => {
+test('journal and metrics need the role reader, whatever the method', () => {
   for (const path of ['/events', '/events/', '/events/7', '/metrics', '/logout']) {
     for (const method of [...READ, ...WRITE, ...UNHEARD]) assert.equal(neededRole(method, path), 'reader', path)
   }
 })
 
-test('all of /admin is for admins, also what is not there', () => {
+test('all paths below /admin need the role admin, existing or not', () => {
   for (const path of ['/admin', '/admin/', '/admin/reload', '/admin/restore', '/admin/nothing/yet']) {
     for (const method of [...READ, ...WRITE, ...UNHEARD]) assert.equal(neededRole(method, path), 'admin', path)
   }
 })
 
-test('what tells nothing of the items is public', () => {
+test('paths that show no items are public', () => {
   for (const path of [
     '/',
     '/index.html',
@@ -54,7 +54,7 @@ test('what tells nothing of the items is public', () => {
   }
 })
 
-test('a path in other letters is no way around', () => {
+test('roles apply to a path in any letter case', () => {
   for (const path of ['/API/sensors', '/Api', '/Events', '/ADMIN/reload']) {
     assert.notEqual(neededRole('GET', path), undefined, path)
   }

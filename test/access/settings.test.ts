@@ -30,7 +30,7 @@ test('a user without a role is an admin', () => {
   assert.deepEqual(settings.users, [{ name: 'anna', password: HASH, role: 'admin' }])
 })
 
-test('a hash that cannot be checked, or only at an absurd cost, is refused at the start, and not at a login', () => {
+test('a hash that cannot be checked at a sane cost is rejected at the start', () => {
   for (const Password of [
     HASH.replace('32768', '1073741824'),
     HASH.replace('$8$1$', '$8$999999$'),
@@ -43,7 +43,7 @@ test('a hash that cannot be checked, or only at an absurd cost, is refused at th
   }
 })
 
-test('each mistake is named by its place', () => {
+test('each mistake names the setting', () => {
   const rows: readonly (readonly [raw: Partial<RawAuthentication>, place: RegExp])[] = [
     [{ types: ['oauth'] }, /^Authentication\.AuthenticationType /],
     [{ types: [] }, /^Authentication\.AuthenticationType /],
@@ -66,7 +66,7 @@ test('each mistake is named by its place', () => {
   }
 })
 
-test('no mistake shows a secret', () => {
+test('messages about mistakes contain no secret', () => {
   const secrets = {
     users: [{ ...ANNA, Password: 'scrypt$secret', Role: 'x' }],
     apiKeys: [{ Name: 'anna', Key: 's3cret', x: 1 }],
@@ -77,6 +77,6 @@ test('no mistake shows a secret', () => {
   assert.doesNotMatch(mistakes.join(), /s3cret|scrypt\$/)
 })
 
-test('the schemes may be written in any letters, and twice', () => {
+test('the names of schemes are case-insensitive and may be repeated', () => {
   assert.deepEqual(parse({ types: ['Token', 'BASIC', 'token'] }).settings.schemes, ['token', 'basic'])
 })

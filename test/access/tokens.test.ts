@@ -34,7 +34,7 @@ async function issued(tokens: Tokens, user = 'anna'): Promise<{ readonly jwt: st
   return { jwt, token }
 }
 
-test('a token names who it was issued to, and no two are the same', async () => {
+test('a token names its user, and no two tokens are equal', async () => {
   const { tokens } = await opened()
   const [one, other] = [await issued(tokens), await issued(tokens)]
   assert.equal(one.token.user, 'anna')
@@ -42,7 +42,7 @@ test('a token names who it was issued to, and no two are the same', async () => 
   assert.notEqual(one.jwt, other.jwt)
 })
 
-test('a token is good until it expires, and not a moment longer', async () => {
+test('a token is valid until the moment it expires', async () => {
   const { tokens, time } = await opened({ seconds: 100 })
   const { jwt, token } = await issued(tokens)
   time.pass(99_999)
@@ -53,14 +53,14 @@ test('a token is good until it expires, and not a moment longer', async () => {
   assert.equal(tokens.isValid(token), false)
 })
 
-test('a token outlives a restart with the same secret, and no other', async () => {
+test('a token stays valid after a restart with the same secret, and not with another', async () => {
   const { tokens, time } = await opened()
   const { jwt } = await issued(tokens)
   assert.ok(await (await opened({ time })).tokens.verify(jwt))
   assert.equal(await (await opened({ time, secret: OTHER_SECRET })).tokens.verify(jwt), undefined)
 })
 
-test('what is forged, cut, unsigned, of another algorithm or of another issuer is no token', async () => {
+test('tokens that are forged, truncated, unsigned, or of another algorithm or issuer are rejected', async () => {
   const { tokens, time } = await opened()
   const { jwt } = await issued(tokens)
   const [header = '', payload = '', signature = ''] = jwt.split('.')
@@ -97,7 +97,7 @@ test('what is forged, cut, unsigned, of another algorithm or of another issuer i
   }
 })
 
-test('a revoked token is none any more, also after a restart; others go on', async () => {
+test('a revoked token stays invalid after a restart; other tokens stay valid', async () => {
   const { tokens, time, kept } = await opened()
   const [one, other] = [await issued(tokens), await issued(tokens)]
   await tokens.revoke(one.token)
@@ -108,7 +108,7 @@ test('a revoked token is none any more, also after a restart; others go on', asy
   }
 })
 
-test('a revocation is forgotten when the token would have expired: the list does not grow for ever', async () => {
+test('a revocation is removed when its token expires', async () => {
   const { tokens, time, kept } = await opened({ seconds: 100 })
   for (let count = 0; count < 5; count++) await tokens.revoke((await issued(tokens)).token)
   time.pass(100_000)
@@ -117,7 +117,7 @@ test('a revocation is forgotten when the token would have expired: the list does
   assert.deepEqual(kept.writes.at(-1), [{ id: last.token.id, expiresAt: last.token.expiresAt }])
 })
 
-test('of revocations at the same time none is lost', async () => {
+test('concurrent revocations are all stored', async () => {
   const { tokens, time, kept } = await opened()
   const all = await Promise.all(Array.from({ length: 20 }, () => issued(tokens)))
   await Promise.all(all.map(({ token }) => tokens.revoke(token)))
@@ -125,7 +125,7 @@ test('of revocations at the same time none is lost', async () => {
   for (const { jwt } of all) assert.equal(await later.verify(jwt), undefined)
 })
 
-test('when a revocation cannot be kept, whoever asked for it learns so; the token is not valid here all the same', async () => {
+test('when a revocation cannot be stored the client gets an error, and the token is invalid in this process', async () => {
   const { tokens, time, kept } = await opened()
   const [one, other] = [await issued(tokens), await issued(tokens)]
   kept.state.failure = new Error('the disk is full')
@@ -139,7 +139,7 @@ test('when a revocation cannot be kept, whoever asked for it learns so; the toke
   assert.equal(await later.verify(other.jwt), undefined)
 })
 
-test('revocations that cannot be read refuse the start: it would make revoked tokens valid again', async () => {
+test('the start fails when the revocations cannot be read, as revoked tokens would become valid', async () => {
   const time = clock()
   const read = () => Promise.reject(new Error('it is damaged'))
   await assert.rejects(Tokens.open(SECRET, 100, time.now, { ...store(), read }), { message: 'it is damaged' })

@@ -15,7 +15,7 @@ for (const [kind, strips] of [
   ['strips', true],
   ['leaves', false],
 ] as const) {
-  test(`behind a proxy that ${kind} its path, every page works, and beside a wwwroot of the user`, {
+  test(`behind a proxy that ${kind} its path, every page works, also beside a wwwroot of the user`, {
     skip: withoutBrowser,
   }, async (t) => {
     const directory = await temporaryDirectory(t)

@@ -26,7 +26,7 @@ const SCRIPT = `
   document.title = (await client.collections()).join()
 `
 
-test("a page of one's own loads the client from its server, and shows a change as it happens", options, async (t) => {
+test('a page of the user loads the client from the server and shows a change live', options, async (t) => {
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'wwwroot'))
   await writeFile(
@@ -50,7 +50,7 @@ test("a page of one's own loads the client from its server, and shows a change a
   assert.deepEqual([errors, outside], [[], []])
 })
 
-test("one's own file of the client's name is the one that is served", async (t) => {
+test('a file of the user replaces the client file of the same name', async (t) => {
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'wwwroot', 'client'), { recursive: true })
   await writeFile(join(directory, 'wwwroot', 'client', 'index.js'), 'mine()')

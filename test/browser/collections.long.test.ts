@@ -18,7 +18,7 @@ const ids = (page: Page) => page.locator('#table tbody th').allTextContents()
 const line = (name: string): string => `#names a:has(.name:text-is(${JSON.stringify(name)}))`
 
 for (const { name, ...look } of LOOKS) {
-  test(`collections and items, ${name}: no error, no outside request, no barrier`, options, async (t) => {
+  test(`the collections page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
     const server = await startServer(t, { data: SAMPLE })
     const { page, errors, outside } = await openPage(t, server.url, look)
     await live(page)
@@ -48,7 +48,7 @@ for (const { name, ...look } of LOOKS) {
   })
 }
 
-test('a change shows without a reload, and where it was', options, async (t) => {
+test('a change is shown and marked without a reload', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   const { page, errors } = await openPage(t, server.url)
   await live(page)
@@ -68,7 +68,7 @@ test('a change shows without a reload, and where it was', options, async (t) => 
   assert.deepEqual(errors, [])
 })
 
-test('filters, sort, page and selection are in the address, which shows the same again', options, async (t) => {
+test('filters, sort, page and selection are in the address, which restores them', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   const { page, errors } = await openPage(t, `${server.url}/?collection=sensordatas`)
   await page.locator(row('29')).waitFor()
@@ -109,7 +109,7 @@ test('filters, sort, page and selection are in the address, which shows the same
 })
 
 test(
-  'an item is made, changed, patched, deleted and brought back; what the schema says is shown',
+  'an item can be created, changed, patched, deleted and restored, and schema errors are shown',
   options,
   async (t) => {
     const settings = join(await temporaryDirectory(t), 'settings.json')
@@ -164,7 +164,7 @@ test(
   },
 )
 
-test('a field whose name has a dot is sorted and filtered by, and not taken for a path', options, async (t) => {
+test('a field whose name contains a dot can be sorted and filtered by', options, async (t) => {
   const dotted = [
     { id: 1, 'a.b': 2, a: { b: 8 } },
     { id: 2, 'a.b': 1, a: { b: 9 } },
@@ -188,7 +188,7 @@ test('a field whose name has a dot is sorted and filtered by, and not taken for 
   assert.deepEqual(errors, [])
 })
 
-test('what is in the data is shown as text, never as markup, and moves nothing', options, async (t) => {
+test('markup in the data is shown as text', options, async (t) => {
   const attack = '<img src="/x" onerror="globalThis.attacked = true"><script>globalThis.attacked = true</script>'
   const hostile = {
     id: attack,
@@ -219,7 +219,7 @@ test('what is in the data is shown as text, never as markup, and moves nothing',
   }
 })
 
-test('a collection that is not there, and a query that is not right, are told of', options, async (t) => {
+test('the page reports a missing collection and an invalid query', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   const { page } = await openPage(t, `${server.url}/?collection=none`)
   await page.getByRole('alert').getByText('none').waitFor()
@@ -269,7 +269,7 @@ test('a single object is shown, edited and deleted without a table', options, as
   )
 })
 
-test('what a query finds can be downloaded as CSV and NDJSON, on all of its pages', options, async (t) => {
+test('all pages of a query result can be downloaded as CSV and NDJSON', options, async (t) => {
   const things = Array.from({ length: 120 }, (_, n) => ({ id: n, kind: n % 2 === 0 ? 'even' : 'odd' }))
   const server = await startServer(t, { data: { things } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&query=kind%3Dodd%26page%3D2`)
@@ -293,7 +293,7 @@ test('what a query finds can be downloaded as CSV and NDJSON, on all of its page
   assert.deepEqual(errors, [])
 })
 
-test('what was typed and not saved survives another way to change the item, and a reload', options, async (t) => {
+test('unsaved input survives other changes of the item and a reload', options, async (t) => {
   const server = await startServer(t, { data: { things: [{ id: 1, n: 1 }] } })
   const { page, errors } = await openPage(t, `${server.url}/?collection=things&item=1`)
   await live(page)

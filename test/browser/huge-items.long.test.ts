@@ -26,7 +26,7 @@ function elements(page: Page): Promise<number> {
   return page.evaluate('document.getElementsByTagName("*").length')
 }
 
-test('items of the size of a request are shown in part, and more of them when asked for', options, async (t) => {
+test('a large item is shown in part, with more on request', options, async (t) => {
   const server = await startServer(t, { data: { huge: Object.values(HUGE) } })
   const { page, errors } = await openPage(t, server.url)
   for (const id of Object.keys(HUGE)) {
@@ -44,7 +44,7 @@ test('items of the size of a request are shown in part, and more of them when as
 })
 
 test(
-  'an item that is too long to be edited as a whole is changed by a patch; its history has the first differences',
+  'an item that is too large for the editor can be patched, and its history shows the first differences',
   options,
   async (t) => {
     const server = await startServer(t, { data: { huge: [HUGE.zeros] } })

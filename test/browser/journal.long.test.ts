@@ -32,7 +32,7 @@ async function answered(server: RunningServer, path: string): Promise<unknown> {
 }
 
 for (const { name, ...look } of LOOKS) {
-  test(`the journal, ${name}: no error, no outside request, no barrier`, options, async (t) => {
+  test(`the journal page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
     const server = await startServer(t, { data: SAMPLE })
     await change(server)
     const { page, errors, outside } = await openPage(t, `${server.url}/journal.html`, look)
@@ -57,7 +57,7 @@ for (const { name, ...look } of LOOKS) {
   })
 }
 
-test('events come as they happen, and what one reads stays where it is', options, async (t) => {
+test('new events appear without moving the event that is being read', options, async (t) => {
   const rows = Array.from({ length: 500 }, (_, id) => ({ id }))
   const server = await startServer(t, { data: { rows } })
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
@@ -77,7 +77,7 @@ test('events come as they happen, and what one reads stays where it is', options
   assert.deepEqual(errors, [])
 })
 
-test('filters are in the address and find what the API finds', options, async (t) => {
+test('the address contains the filters, which find the same as the API', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html`)
@@ -127,7 +127,7 @@ test('any two revisions of an item are compared', options, async (t) => {
   assert.deepEqual(errors, [])
 })
 
-test('a moment of the past ends the list there, and everything can be brought back to it', options, async (t) => {
+test('a selected moment of the past ends the list there, and everything can be restored to it', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   await change(server)
   const then = await answered(server, '/api/sensors?asOf=37')
@@ -144,7 +144,7 @@ test('a moment of the past ends the list there, and everything can be brought ba
   assert.deepEqual(errors, [])
 })
 
-test('a restoring is tried, done and undone', options, async (t) => {
+test('a restore can be previewed, done and undone', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   await change(server)
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=38`)
@@ -166,7 +166,7 @@ test('a restoring is tried, done and undone', options, async (t) => {
   assert.deepEqual(errors, [])
 })
 
-test('how the journal is: where it stands, its segments, and whether it is whole', options, async (t) => {
+test('the page shows the position of the journal, its segments, and whether it is intact', options, async (t) => {
   const rows = Array.from({ length: 300 }, (_, id) => ({ id, text: 'x'.repeat(1000) }))
   const server = await startServer(t, { data: { rows }, flags: ['--Journal.SegmentBytes', '65536'] })
   for (let more = 0; more < 100; more++) {
@@ -185,7 +185,7 @@ test('how the journal is: where it stands, its segments, and whether it is whole
   assert.deepEqual(errors, [])
 })
 
-test('who is no admin sees the journal and is offered neither restoring nor checking', options, async (t) => {
+test('a user who is no admin sees the journal without the actions restore and verify', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE, flags: authentication(['apikey']) })
   const { page, errors } = await openPage(t, `${server.url}/journal.html?event=3&at=20`)
   await page.locator('#account').click()
@@ -198,7 +198,7 @@ test('who is no admin sees the journal and is offered neither restoring nor chec
   assert.deepEqual(errors, [])
 })
 
-test('what is in the events is shown as text, never as markup', options, async (t) => {
+test('markup in events is shown as text', options, async (t) => {
   const attack = '<img src="/x" onerror="globalThis.attacked = true">'
   const server = await startServer(t, {
     data: { [attack]: [{ id: attack, [attack]: attack, text: 'x'.repeat(10_240) }] },
@@ -224,7 +224,7 @@ test('what is in the events is shown as text, never as markup', options, async (
   }
 })
 
-test(`the list of ${EVENTS} events holds a few dozen of them, wherever one scrolls`, {
+test(`the list of ${EVENTS} events renders only a few dozen rows, wherever it is scrolled to`, {
   ...options,
   timeout: 900_000,
 }, async (t) => {

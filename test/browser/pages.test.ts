@@ -6,7 +6,7 @@ import { json, startServer } from '../support/server.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
 
-test('each page shows a change as it happens, without an error or a request to another host', {
+test('each page shows a change live, without an error or a request to another host', {
   skip: withoutBrowser,
 }, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
@@ -26,7 +26,7 @@ test('each page shows a change as it happens, without an error or a request to a
   await page.getByText('38 events').first().waitFor()
 })
 
-test('the page to try the API shows its operations, without an error or a request to another host', {
+test('the API page shows the operations, without an error or a request to another host', {
   skip: withoutBrowser,
 }, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
@@ -35,7 +35,7 @@ test('the page to try the API shows its operations, without an error or a reques
   assert.deepEqual([errors, outside], [[], []])
 })
 
-test('on a read-only server the pages say so, and offer nothing that writes', { skip: withoutBrowser }, async (t) => {
+test('on a read-only server the pages say so and offer no write', { skip: withoutBrowser }, async (t) => {
   const mac = 'E1:09:5C:D2:77:40'
   for (const [flags, count] of [
     [[], 1],
@@ -61,7 +61,7 @@ test('on a read-only server the pages say so, and offer nothing that writes', { 
   }
 })
 
-test('the pages know items by the field that is their id', { skip: withoutBrowser }, async (t) => {
+test('the pages use the configured id field', { skip: withoutBrowser }, async (t) => {
   const sensors = [
     { key: 'one', mac: 'A1', timestamp: '2026-11-20T12:00:00' },
     { key: 'two', mac: 'B2' },

@@ -36,7 +36,7 @@ function twoHoursAgo<T extends Record<string, readonly { readonly timestamp: str
 }
 
 for (const { name, ...look } of LOOKS) {
-  test(`sensors and their readings, ${name}: no error, no outside request, no barrier`, options, async (t) => {
+  test(`the sensors page, ${name}: no error, no request to another host, accessible`, options, async (t) => {
     const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
     const { page, errors, outside } = await openPage(t, `${server.url}/sensors.html`, look)
     await live(page)
@@ -74,7 +74,7 @@ for (const { name, ...look } of LOOKS) {
   })
 }
 
-test('a reading that arrives shows without a reload, in the tile and at the right edge', options, async (t) => {
+test('a new reading appears in the tile and at the right edge of the chart without a reload', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html?sensor=${MAC}`)
   await live(page)
@@ -96,7 +96,7 @@ test('a reading that arrives shows without a reload, in the tile and at the righ
   assert.deepEqual(errors, [])
 })
 
-test('where no readings are kept, the history of the item is the series', options, async (t) => {
+test('without stored readings the chart shows the history of the item', options, async (t) => {
   const server = await startServer(t, { data: { sensors: [] }, flags: UPSERT })
   for (const temperature of [20, 20.5, 21]) {
     await server.fetch(`/api/sensors/${MAC}`, json('PUT', reading(MAC, temperature)))
@@ -110,7 +110,7 @@ test('where no readings are kept, the history of the item is the series', option
   assert.deepEqual(errors, [])
 })
 
-test('of many readings the averages are shown, with the least and the greatest of each time', options, async (t) => {
+test('many readings are shown as averages with minimum and maximum', options, async (t) => {
   const COUNT = 30_000
   const began = Date.now() - COUNT * 1000
   const readings = Array.from({ length: COUNT }, (_, id) => ({
@@ -158,7 +158,7 @@ test('of many readings the averages are shown, with the least and the greatest o
   assert.deepEqual(errors, [])
 })
 
-test('a moment of the past has the tiles and the readings that there were', options, async (t) => {
+test('a selected moment of the past shows the tiles and readings of that time', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE, flags: UPSERT })
   const at: number[] = []
   for (const temperature of [1, 2, 3]) {
@@ -184,7 +184,7 @@ test('a moment of the past has the tiles and the readings that there were', opti
   assert.deepEqual(errors, [])
 })
 
-test('what a client sends is shown as text, never as markup', options, async (t) => {
+test('markup sent by a client is shown as text', options, async (t) => {
   const attack = '<img src="/x" onerror="globalThis.attacked = true"><script>globalThis.attacked = true</script>'
   const hostile = {
     id: attack,
@@ -219,15 +219,19 @@ test('what a client sends is shown as text, never as markup', options, async (t)
   }
 })
 
-test('where there are no sensors the page says what would be one, and shows it when it comes', options, async (t) => {
-  const server = await startServer(t, { data: { rooms: [] } })
-  const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
-  await page.getByText('No sensor has sent a reading yet').waitFor()
-  await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
-  await page.locator(main(MAC, '21')).waitFor()
-  assert.ok(await page.locator('#empty').isHidden())
-  assert.deepEqual(errors, [])
-})
+test(
+  'without sensors the page explains what a sensor is, and shows the first one when it is created',
+  options,
+  async (t) => {
+    const server = await startServer(t, { data: { rooms: [] } })
+    const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
+    await page.getByText('No sensor has sent a reading yet').waitFor()
+    await server.fetch('/api/sensors', json('POST', { mac: MAC, data: { temperature: 21 } }))
+    await page.locator(main(MAC, '21')).waitFor()
+    assert.ok(await page.locator('#empty').isHidden())
+    assert.deepEqual(errors, [])
+  },
+)
 
 /** A data file with `count` sensors, each with a reading of an hour ago and one of now. */
 function fleet(count: number, itemOf: (index: number, latest: ReturnType<typeof reading>) => unknown) {
@@ -241,7 +245,7 @@ function fleet(count: number, itemOf: (index: number, latest: ReturnType<typeof 
   return { sensors: latest.map((one, index) => itemOf(index, { ...one, id: one.mac })), sensordatas }
 }
 
-test('of 5,000 sensors those in view are in the document, and only their days are read', options, async (t) => {
+test('with 5,000 sensors only visible tiles are rendered, and only their readings are fetched', options, async (t) => {
   const server = await startServer(t, { data: fleet(5000, (_, latest) => latest), flags: TIME })
   const { page, errors } = await openPage(t, `${server.url}/sensors.html`)
   const days: string[] = []
@@ -272,7 +276,7 @@ test('of 5,000 sensors those in view are in the document, and only their days ar
   assert.deepEqual(errors, [])
 })
 
-test('names and units are those of the items; a low battery and a silent sensor are marked', options, async (t) => {
+test('names and units come from the items; low batteries and silent sensors are marked', options, async (t) => {
   const units = { temperature: '°C', battery: '%' }
   const about = (mac: string, name: string) => ({ id: mac, mac, name, units })
   const old = new Date(Date.now() - 3_600_000).toISOString()
@@ -300,7 +304,7 @@ test('names and units are those of the items; a low battery and a silent sensor 
   assert.deepEqual(errors, [])
 })
 
-test('on a phone a tap on a tile brings its chart into view, and the cross leads back', options, async (t) => {
+test('on a phone a tap on a tile scrolls to its chart, and the close button scrolls back', options, async (t) => {
   const server = await startServer(t, { data: fleet(60, (_, latest) => latest), flags: TIME })
   const phone = { viewport: { width: 390, height: 800 }, hasTouch: true, reducedMotion: 'reduce' } as const
   const { page, errors } = await openPage(t, `${server.url}/sensors.html`, phone)
@@ -321,7 +325,7 @@ test('on a phone a tap on a tile brings its chart into view, and the cross leads
   assert.deepEqual(errors, [])
 })
 
-test('few readings are joined by a line, however far apart they are', options, async (t) => {
+test('a line joins few readings, however far apart they are', options, async (t) => {
   const at = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString()
   const sensordatas = [20, 3, 2.9, 2.8, 0].map((days, id) => ({ ...reading(MAC, 20, at(days)), id }))
   const server = await startServer(t, { data: { sensors: [{ ...sensordatas[4], id: MAC }], sensordatas }, flags: TIME })
@@ -345,7 +349,7 @@ test('few readings are joined by a line, however far apart they are', options, a
   assert.deepEqual(errors, [])
 })
 
-test('the readings of the time shown are downloaded', options, async (t) => {
+test('the readings of the selected time can be downloaded', options, async (t) => {
   const at = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
   const sensordatas = [30, 20, 10].map((hours, id) => ({ ...reading(MAC, id, at(hours)), id }))
   const server = await startServer(t, { data: { sensors: [{ ...sensordatas[2], id: MAC }], sensordatas }, flags: TIME })
@@ -372,7 +376,7 @@ test('the readings of the time shown are downloaded', options, async (t) => {
 })
 
 test(
-  'where the server knows no event time, the newest readings are drawn, and the page says so',
+  'when the server has no event time field, the newest readings are drawn, and the page says so',
   options,
   async (t) => {
     const sensordatas = Array.from({ length: 700 }, (_, id) => ({
@@ -388,7 +392,7 @@ test(
   },
 )
 
-test('the event time may be in another field, in seconds', options, async (t) => {
+test('the event time may be another field, in seconds', options, async (t) => {
   const now = Math.floor(Date.now() / 1000)
   const sensordatas = Array.from({ length: 700 }, (_, id) => ({
     id,

@@ -15,7 +15,7 @@ const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const cell = (text: string): string => `#table tr:has-text("${MAC}") td:text-is("${text}")`
 const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
 
-test('a server that is killed and started anew: every page says so, and catches up', options, async (t) => {
+test('every page reports that the server was killed, and catches up when it is started again', options, async (t) => {
   const first = await startServer(t, { data: SAMPLE })
   const opened = [
     { path: '/', before: cell('42.5'), after: cell('7') },
@@ -46,7 +46,7 @@ test('a server that is killed and started anew: every page says so, and catches 
   }
 })
 
-test('the slider shows what the API says about that moment, and goes back to what comes', options, async (t) => {
+test('the slider shows the state of the API at that moment, and returns to live updates', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
   const { page, errors } = await openPage(t, server.url)
@@ -77,7 +77,7 @@ test('the slider shows what the API says about that moment, and goes back to wha
   assert.deepEqual(errors, [])
 })
 
-test('what happened is played from where one is, until now', options, async (t) => {
+test('the past is played from the selected moment until now', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   for (let value = 1; value <= 5; value++) await server.fetch(`/api/sensors/${MAC}`, humidity(value))
   const { page, errors } = await openPage(t, `${server.url}/?at=37`)
@@ -90,7 +90,7 @@ test('what happened is played from where one is, until now', options, async (t) 
   assert.deepEqual(errors, [])
 })
 
-test('a moment may be named by its time, and the other pages show the same one', options, async (t) => {
+test('a moment may be selected by its time, and the other pages show the same one', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   const { time } = (await (await server.fetch('/events/37')).json()) as { time: string }
   const { page, errors } = await openPage(t, `${server.url}/?at=${time}`)
@@ -99,7 +99,7 @@ test('a moment may be named by its time, and the other pages show the same one',
 })
 
 for (const scheme of ['token', 'basic', 'apikey']) {
-  test(`who signs in by ${scheme} sees what their role lets them, until they sign out`, options, async (t) => {
+  test(`a user who signs in by ${scheme} can do what the role allows, until signing out`, options, async (t) => {
     const server = await startServer(t, { data: SAMPLE, flags: authentication(['token', 'basic', 'apikey']) })
     const { page } = await openPage(t, server.url)
     await page.getByText('Not signed in').waitFor()
@@ -135,7 +135,7 @@ for (const scheme of ['token', 'basic', 'apikey']) {
   })
 }
 
-test('a token that ends says so, and one may sign in again', options, async (t) => {
+test('the page reports an expired token and offers to sign in again', options, async (t) => {
   const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '3'])
   const server = await startServer(t, { data: SAMPLE, flags })
   const { page } = await openPage(t, server.url)
@@ -148,7 +148,7 @@ test('a token that ends says so, and one may sign in again', options, async (t) 
   await page.locator('#refused').getByRole('button', { name: 'Sign in' }).waitFor()
 })
 
-test('all can be reached with the keyboard alone', options, async (t) => {
+test('all controls can be reached with the keyboard alone', options, async (t) => {
   const server = await startServer(t, { data: SAMPLE })
   const { page } = await openPage(t, server.url)
   await page.locator(cell('42.5')).waitFor()

@@ -39,7 +39,7 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
     assert.equal(await page.locator('.errors-wrapper').count(), 0)
   })
 
-  await t.test('gets the items by "Try it out", though no parameter is filled in', async () => {
+  await t.test('gets the items by "Try it out" without any parameter', async () => {
     const get = block('get', '/api/sensors')
     await get.locator('.opblock-summary-control').click()
     await get.getByRole('button', { name: 'Try it out' }).click()
@@ -54,7 +54,7 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
     assert.match(String(await shown.textContent()), /x-total-count: 2/)
   })
 
-  await t.test('writes by "Try it out" with the body that it proposes', async () => {
+  await t.test('sends the proposed body by "Try it out"', async () => {
     const post = block('post', '/api/sensors')
     await post.locator('.opblock-summary-control').click()
     await post.getByRole('button', { name: 'Try it out' }).click()
@@ -92,7 +92,7 @@ test('the description page, in a browser', { skip: withoutBrowser }, async (t) =
     assert.deepEqual([...new Uint8Array(await answer.arrayBuffer()).subarray(1, 4)], [...Buffer.from('PNG')])
   })
 
-  await t.test('makes no error and asks no other host', () => {
+  await t.test('makes no error and no request to another host', () => {
     assert.deepEqual(opened.errors, [])
     assert.deepEqual(opened.outside, [])
   })
@@ -111,7 +111,7 @@ test('/swagger leads to /swagger/', async (t) => {
   assert.doesNotMatch(await page.text(), /https?:\/\/(?!www\.w3\.org)/)
 })
 
-test('only its own paths are the page: swagger is an id, and a collection, like any other', async (t) => {
+test('only /swagger/ itself is the page: swagger may be an id or a collection elsewhere', async (t) => {
   const server = await startServer(t, { data: { sensors: SENSORS }, flags: ['--Api.UpsertOnPut', 'true'] })
   for (const path of ['/api/sensors/swagger', '/api/swagger/swagger', '/api/sensors/openapi.json']) {
     const created = await server.fetch(path, json('PUT', { name: 'x' }))

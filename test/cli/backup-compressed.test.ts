@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { COMPRESSED_AT_ONCE, openJournal } from '../support/journal.ts'
 import { until } from '../support/until.ts'
 
-test('a backup holds what it began with, also when its last segment is sealed and compressed meanwhile', async (t) => {
+test('a backup contains the state at its begin, even when its last segment is compressed meanwhile', async (t) => {
   const directory = await temporaryDirectory(t)
   const path = join(directory, 'db.journal')
   const { journal } = await openJournal(nodeFiles, path, { segmentBytes: 20_000, compress: COMPRESSED_AT_ONCE })

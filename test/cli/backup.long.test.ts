@@ -16,7 +16,7 @@ async function eventsOf(server: RunningServer): Promise<readonly string[]> {
   return (await answer.text()).split('\n').slice(0, -1)
 }
 
-test('a backup of a running server under load opens, and is a beginning of the same history', async (t) => {
+test('a backup of a running server under load opens and is a prefix of the same history', async (t) => {
   const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '20000', '--Journal.Compress', '0']
   const server = await startServer(t, { data: {}, flags })
   const load = new Load(new Random(SEED), 'b')
@@ -56,7 +56,7 @@ test('a backup of a running server under load opens, and is a beginning of the s
   assert.equal((await recollect(t, server.directory, 'verify')).code, 0)
 })
 
-test('a backup of a stopped server changes nothing of it, and takes no torn tail with it', async (t) => {
+test('a backup of a stopped server leaves it unchanged and omits a torn tail', async (t) => {
   const server = await startWritten(t, 10)
   assert.equal(await server.stop(), 0)
   const segments = (await readdir(join(server.directory, 'db.journal'))).filter((name) => name.endsWith('.ndjson'))
@@ -76,7 +76,7 @@ test('a backup of a stopped server changes nothing of it, and takes no torn tail
   assert.deepEqual(await readJson(join(out, 'db.json')), await readJson(server.file))
 })
 
-test('a backup goes to a new or an empty directory, and is refused otherwise', async (t) => {
+test('a backup needs a new or empty directory', async (t) => {
   const server = await startWritten(t, 2)
   const out = join(server.directory, 'copy')
   await mkdir(out)
@@ -89,7 +89,7 @@ test('a backup goes to a new or an empty directory, and is refused otherwise', a
   assert.equal((await recollect(t, server.directory, 'backup', '--out', out)).code, 0)
 })
 
-test('without a journal, or with a damaged one, there is no backup, and nothing is made', async (t) => {
+test('a backup of a missing or damaged journal fails and creates nothing', async (t) => {
   const empty = await temporaryDirectory(t)
   const none = await recollect(t, empty, 'backup', '--out', join(empty, 'copy'))
   assert.equal(none.code, 1)
@@ -110,7 +110,7 @@ test('without a journal, or with a damaged one, there is no backup, and nothing 
   assert.match(flagless.stderr, /needs --out/)
 })
 
-test('an old journal put back under a newer data file is refused, unless it is accepted: then nothing of the file is lost', async (t) => {
+test('an older journal below a newer data file is rejected; --accept-journal loses nothing of the file', async (t) => {
   const server = await startWritten(t, 5)
   const out = join(server.directory, 'copy')
   assert.equal((await recollect(t, server.directory, 'backup', '--out', out)).code, 0)

@@ -14,7 +14,7 @@ function logged(log: Settings['log'], isTerminal: boolean, hasColours = false) {
   return written
 }
 
-test('on a terminal people read times, requests and messages', () => {
+test('on a terminal the log shows times, requests and messages for people', () => {
   const lines = logged({ level: 'info', format: 'auto' }, true).join('').split('\n')
   const withoutTime = lines.map((line) => line.replace(/^\d\d:\d\d:\d\d /, '<time> '))
   assert.deepEqual(withoutTime.slice(0, 5), [
@@ -26,12 +26,12 @@ test('on a terminal people read times, requests and messages', () => {
   ])
 })
 
-test('the level is obeyed: requests are shown on info and debug, details on debug alone', () => {
+test('the log shows requests from level info on, and details at level debug', () => {
   const of = (level: Settings['log']['level']) => logged({ level, format: 'text' }, false).length
   assert.deepEqual([of('debug'), of('info'), of('warn'), of('error'), of('silent')], [5, 4, 2, 1, 0])
 })
 
-test('elsewhere the log is lines of JSON, with requests on the level debug', () => {
+test('without a terminal the log has one JSON object a line, with requests at level debug', () => {
   const lines = logged({ level: 'info', format: 'auto' }, false)
   assert.deepEqual(
     lines.map((line) => (JSON.parse(line) as { msg: string }).msg),
@@ -40,7 +40,7 @@ test('elsewhere the log is lines of JSON, with requests on the level debug', () 
   assert.equal(logged({ level: 'debug', format: 'json' }, true).length, 5)
 })
 
-test('what a client sends cannot control the terminal', () => {
+test('control characters of a client never reach the terminal', () => {
   const written: string[] = []
   const log = openLog(
     { level: 'info', format: 'text' },

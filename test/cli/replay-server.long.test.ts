@@ -75,7 +75,7 @@ describe('recollect replay --from, of a journal that a server is writing', () =>
     live = await startServer(scope, { directory })
   })
 
-  test('begins with what was, and where there was a pause it waits', async (t) => {
+  test('begins with the earlier state and waits as long as the original pauses', async (t) => {
     const played = await play(t, directory, '--from', '11')
     const answer = await played.fetch('/api/a/x')
     assert.equal(answer.headers.get('Journal-Position'), '11')
@@ -85,7 +85,7 @@ describe('recollect replay --from, of a journal that a server is writing', () =>
     assert.match(played.stderr(), /"from":11,"until":41,"speed":1,/)
   })
 
-  test('serves what was, position after position, as asOf of the server itself has it, to the end', async (t) => {
+  test('serves every position exactly as asOf of the original server, to the end', async (t) => {
     const from = new Date(YESTERDAY + HOUR_MS - 20_000).toISOString()
     const played = await play(t, directory, '--from', from, '--speed', '1000')
     await live.fetch('/api/a/x', json('PATCH', { now: true }))
@@ -106,7 +106,7 @@ describe('recollect replay --from, of a journal that a server is writing', () =>
     assert.equal((await live.fetch('/health')).status, 200, 'and the server goes on')
   })
 
-  test('/health says what it is', async (t) => {
+  test('/health reports a replay', async (t) => {
     const { journal } = await healthOf(live)
     const played = await play(t, directory, '--from', '40', '--speed', '1')
     const { status, position, replay, ...rest } = await healthOf(played)
@@ -129,7 +129,7 @@ describe('a server of the past', () => {
     played = await play(scope, ended.directory, '--from', String(last), '--speed', '60')
   })
 
-  test('answers all that can be asked', async () => {
+  test('answers every kind of request that reads', async () => {
     const cases: readonly (readonly [string, number, string?])[] = [
       ['/api', 200],
       ['/api/a', 200],
@@ -160,7 +160,7 @@ describe('a server of the past', () => {
     assert.deepEqual(await (await played.fetch('/api/b?n_gt=6&sort=-n&fields=n')).json(), [{ n: 8 }, { n: 7 }])
   })
 
-  test('refuses whatever would write, as not allowed, and offers none of it', async () => {
+  test('rejects every write with 405, and does not list writes in Allow', async () => {
     const put = json('PUT', { n: 1 })
     const cases: readonly (readonly [string, RequestInit])[] = [
       ['/api/a', json('POST', { n: 1 })],
@@ -192,7 +192,7 @@ describe('a server of the past', () => {
     assert.equal((await healthOf(played)).position, last)
   })
 
-  test('is described as it is: without the operations that write', async () => {
+  test('is described by OpenAPI without the operations that write', async () => {
     const document = (await (await played.fetch('/openapi.json')).json()) as { paths: Record<string, object> }
     const methods = new Set(Object.values(document.paths).flatMap((item) => Object.keys(item)))
     assert.deepEqual([...methods].sort(), ['get', 'head', 'options'])
@@ -201,7 +201,7 @@ describe('a server of the past', () => {
     assert.deepEqual(result, { valid: true })
   })
 
-  test('tells its clients of what happens in it, and they can play its past, too', async (t) => {
+  test('sends its events to clients, which can also replay its past', async (t) => {
     const other = await play(t, ended.directory, '--from', '0', '--speed', '1')
     const { replay } = await atItsEnd(other)
     const socket = io(other.url, { transports: ['websocket'], forceNew: true, reconnection: false })
@@ -250,7 +250,7 @@ describe('a server of the past', () => {
   })
 })
 
-test('tokens of the server that writes the journal are good for its past', async (t) => {
+test('accepts the tokens of the server that writes the journal', async (t) => {
   const flags = authentication(['token'])
   const at = flags.indexOf('--Authentication.Token.Secret')
   const withoutSecret = [...flags.slice(0, at), ...flags.slice(at + 2)]
@@ -265,7 +265,7 @@ test('tokens of the server that writes the journal are good for its past', async
   assert.equal((await played.fetch('/api', bearer(ended))).status, 401)
 })
 
-describe('what cannot be served', () => {
+describe('errors of replay', () => {
   const refused: readonly (readonly [string, readonly string[], ...RegExp[]])[] = [
     ['a file and a server', ['--from', '1', '--to', '2', '--out', 'x.json'], /not both/],
     ['a file with a speed', ['--to', '2', '--out', 'x.json', '--speed', '2'], /not both/],
@@ -294,7 +294,7 @@ describe('what cannot be served', () => {
     ],
   ]
   for (const [what, argv, ...messages] of refused) {
-    test(`${what}: what was expected is said`, () => {
+    test(`${what}: the message says what was expected`, () => {
       const context = {
         argv: ['replay', ...argv],
         env: {},
@@ -313,7 +313,7 @@ describe('what cannot be served', () => {
     })
   }
 
-  test('wrong flags, and a beginning that is not there: exit 2', async (t) => {
+  test('wrong flags and a missing start position exit with 2', async (t) => {
     const directory = await temporaryDirectory(t)
     await recordYesterday(directory)
     const run = (...flags: readonly string[]) =>
@@ -331,7 +331,7 @@ describe('what cannot be served', () => {
     }
   })
 
-  test('no journal: exit 1, and none is made', async (t) => {
+  test('a missing journal exits with 1, and none is created', async (t) => {
     const directory = await temporaryDirectory(t)
     const { code, stderr } = await runToEnd(t, directory, ['replay', '--from', '0'])
     assert.equal(code, 1)
@@ -339,7 +339,7 @@ describe('what cannot be served', () => {
     assert.deepEqual(await picture(directory), {})
   })
 
-  test('a damaged journal: exit 1, naming the place, and it is left as it is', async (t) => {
+  test('a damaged journal exits with 1, names the place, and is left unchanged', async (t) => {
     const damaged = await startWritten(t, 8)
     await damaged.stop()
     await edit(segmentOf(damaged.directory), (bytes) => bytes.fill(0x20, 700, 720))

@@ -47,7 +47,7 @@ function stateAfter(rounds: number): unknown {
   }
 }
 
-test('replay writes the state as it was right after a position', async (t) => {
+test('replay writes the state directly after a position', async (t) => {
   const first = head() - 40
   for (const rounds of [1, 7, 19, 20]) {
     const position = first + 2 * rounds
@@ -61,7 +61,7 @@ test('replay writes the state as it was right after a position', async (t) => {
   assert.deepEqual(await readJson(out), { a: [{ id: 'x', n: 2 }], b: [{ id: 0, n: 1 }] })
 })
 
-test('a position within the first items, which are one write, is one of its own', async (t) => {
+test('each position within the initial import can be replayed', async (t) => {
   const first = head() - 40
   assert.ok(first > 2)
   await recollect(t, server.directory, 'replay', '--to', String(first), '--out', newOut())
@@ -70,13 +70,13 @@ test('a position within the first items, which are one write, is one of its own'
   assert.deepEqual(await readJson(out), { a: [] })
 })
 
-test('position 0 is before everything', async (t) => {
+test('position 0 is the empty state', async (t) => {
   const { code } = await recollect(t, server.directory, 'replay', '--to', '0', '--out', newOut())
   assert.equal(code, 0)
   assert.equal(await readFile(out, 'utf8'), '{}\n')
 })
 
-test('replay to an instant ends with the last event up to it', async (t) => {
+test('replay to an instant includes the last event up to it', async (t) => {
   const half = events[head() - 21] as Told
   const { code, stdout } = await recollect(t, server.directory, 'replay', '--to', half.time, '--out', newOut())
   assert.equal(code, 0)
@@ -86,7 +86,7 @@ test('replay to an instant ends with the last event up to it', async (t) => {
   assert.deepEqual(await readJson(out), {})
 })
 
-test('beyond the head, or what is neither position nor instant: exit 2, and nothing is written', async (t) => {
+test('a position beyond the head, or an invalid one, exits with 2 and writes nothing', async (t) => {
   for (const to of [String(head() + 1), '999999999999999', '-1', '1.5', 'yesterday', '2026-13-01', '']) {
     const { code, stderr } = await recollect(t, server.directory, 'replay', '--to', to, '--out', newOut())
     assert.equal(code, 2, `${to}: ${stderr}`)
@@ -103,7 +103,7 @@ test('an existing file is never overwritten', async (t) => {
   assert.equal(await readFile(out, 'utf8'), 'mine')
 })
 
-test('what is missing is named: exit 2; without a journal: exit 1, and nothing is made', async (t) => {
+test('a missing argument exits with 2 and names it; a missing journal exits with 1 and creates nothing', async (t) => {
   const without = await recollect(t, server.directory, 'replay')
   assert.equal(without.code, 2)
   assert.match(without.stderr, /needs --to/)
@@ -126,7 +126,7 @@ test('what is missing is named: exit 2; without a journal: exit 1, and nothing i
   assert.deepEqual(await picture(server.directory), before)
 })
 
-test('a replayed file is a data file: a server takes it as its first items', async (t) => {
+test('a server imports a replayed file as its initial items', async (t) => {
   await recollect(t, server.directory, 'replay', '--to', String(head()), '--out', newOut())
   const other = await startServer(t, { data: await readJson(out) })
   assert.deepEqual(await (await other.fetch('/api/b?pageSize=100')).json(), (stateAfter(20) as { b: unknown }).b)

@@ -99,7 +99,7 @@ async function compared(t: TestContext, lived: string, change: (store: Store) =>
   return compareStore(nodeFiles, journal, () => {})
 }
 
-test('verify --store finds a row of any kind that is missing, changed or one too many', async (t) => {
+test('verify --store finds missing, changed and extra rows of any kind', async (t) => {
   const random = new Random(SEED)
   const directory = await lived(t, SEED)
   assert.deepEqual(await compared(t, directory, () => {}), [], `SEED=${SEED}`)

@@ -37,7 +37,7 @@ async function verify(t: TestContext, directory: string): Promise<Verified & { r
   return { ...(JSON.parse(stdout) as Verified), code }
 }
 
-test('verify finds what is wrong with a journal or its data file, and changes nothing', async (t) => {
+test('verify finds damage of a journal or its data file, and changes nothing', async (t) => {
   const copy = await stopped(t)
   const whole = await copy()
   const { head = 0, segments = 0, id } = await verify(t, whole)
@@ -45,7 +45,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
   const names = (await readdir(join(whole, 'db.journal'))).filter((name) => name.endsWith('.ndjson')).sort()
   const last = Number((names.at(-1) as string).slice(0, 20))
 
-  await t.test('a whole journal: exit 0, in words and as JSON', async (inner) => {
+  await t.test('an intact journal exits with 0, in words and as JSON', async (inner) => {
     const found = await verify(inner, whole)
     assert.deepEqual(
       { ...found, id: typeof found.id, journal: '' },
@@ -69,7 +69,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     )
   })
 
-  await t.test('a torn tail is none of a whole journal: exit 0, and its bytes are told', async (inner) => {
+  await t.test('a torn tail is reported with its bytes and exits with 0', async (inner) => {
     const directory = await copy()
     await edit(segmentOf(directory, last), (bytes) => Buffer.concat([bytes, Buffer.from('{"frame":"0123')]))
     const found = await verify(inner, directory)
@@ -79,7 +79,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(stdout, /Its last 14 bytes are not a complete write, or not yet\./)
   })
 
-  await t.test('a flipped bit: exit 1, with segment, offset and position', async (inner) => {
+  await t.test('a flipped bit exits with 1, with segment, offset and position', async (inner) => {
     const directory = await copy()
     await edit(segmentOf(directory, last), (bytes) => {
       bytes[200] = (bytes[200] as number) ^ 1
@@ -95,7 +95,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.deepEqual([code, stdout], [1, `${found.problems[0]}\n`])
   })
 
-  await t.test('a chain broken by a record or a segment that is missing: exit 1', async (inner) => {
+  await t.test('a missing record or segment exits with 1', async (inner) => {
     const directory = await copy()
     await edit(segmentOf(directory, last), (bytes) => {
       const lines = bytes.toString().split('\n')
@@ -110,7 +110,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(found.problems.join(), /is missing/)
   })
 
-  await t.test('a journal that lost its end behind the data file is told by the data file: exit 1', async (inner) => {
+  await t.test('a journal that lost its end is detected by the data file and exits with 1', async (inner) => {
     const directory = await copy()
     await rm(join(directory, 'db.journal', names.at(-1) as string))
     const found = await verify(inner, directory)
@@ -118,7 +118,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(found.problems.join(), new RegExp(`shows position ${head}, and the journal ends at ${last - 1}`))
   })
 
-  await t.test('the journal of another data file: exit 1', async (inner) => {
+  await t.test('the journal of another data file exits with 1', async (inner) => {
     const other = await startWritten(inner, 3)
     await other.stop()
     const directory = await copy()
@@ -129,14 +129,14 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(found.problems.join(), new RegExp(`was written from the journal ${id}`))
   })
 
-  await t.test('an edit by hand that was not taken in yet is no damage: exit 0', async (inner) => {
+  await t.test('an edit of the data file that was not merged yet is no damage and exits with 0', async (inner) => {
     const directory = await copy()
     await writeFile(join(directory, 'db.json'), '{"a": []}')
     const found = await verify(inner, directory)
     assert.deepEqual([found.code, found.dataFile], [0, 'edited'])
   })
 
-  await t.test('a data file that is no data file: exit 1, with its place', async (inner) => {
+  await t.test('an invalid data file exits with 1, with the place', async (inner) => {
     const directory = await copy()
     await writeFile(join(directory, 'db.json'), '{"a": [,]}')
     const found = await verify(inner, directory)
@@ -144,14 +144,14 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(found.problems.join(), /line 1, column/)
   })
 
-  await t.test('a missing data file can be written anew: exit 0', async (inner) => {
+  await t.test('a missing data file can be rewritten and exits with 0', async (inner) => {
     const directory = await copy()
     await rm(join(directory, 'db.json'))
     const found = await verify(inner, directory)
     assert.deepEqual([found.code, found.dataFile], [0, 'missing'])
   })
 
-  await t.test('a data file that does not show what its mark says: exit 1', async (inner) => {
+  await t.test('a data file that differs from its mark exits with 1', async (inner) => {
     const directory = await copy()
     const state = join(directory, '.db.json.recollect')
     await edit(state, (bytes) => bytes.toString().replace(/"position":\d+/, '"position":5'))
@@ -160,7 +160,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(found.problems.join(), /up to position 5/)
   })
 
-  await t.test('a damaged mark of the data file: exit 1', async (inner) => {
+  await t.test('a damaged mark of the data file exits with 1', async (inner) => {
     const directory = await copy()
     await writeFile(join(directory, '.db.json.recollect'), '{"journal')
     const found = await verify(inner, directory)
@@ -168,7 +168,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.match(found.problems.join(), /\.db\.json\.recollect is damaged/)
   })
 
-  await t.test('the data file may be named by a symbolic link, as for serving', async (inner) => {
+  await t.test('the data file may be named by a symbolic link', async (inner) => {
     const directory = await copy()
     await rename(join(directory, 'db.json'), join(directory, 'real.json'))
     await rename(join(directory, '.db.json.recollect'), join(directory, '.real.json.recollect'))
@@ -177,14 +177,14 @@ test('verify finds what is wrong with a journal or its data file, and changes no
     assert.deepEqual([found.code, found.dataFile], [0, 'current'])
   })
 
-  await t.test('a journal that is not there: exit 1, and it is not made', async (inner) => {
+  await t.test('a missing journal exits with 1 and is not created', async (inner) => {
     const directory = await temporaryDirectory(inner)
     const found = await verify(inner, directory)
     assert.equal(found.code, 1)
     assert.deepEqual(found.problems, [`There is no journal in ${join(directory, 'db.journal')}.`])
   })
 
-  await t.test('bad flags: exit 2, each one told', async (inner) => {
+  await t.test('invalid flags exit with 2, and each one is named', async (inner) => {
     const { code, stdout, stderr } = await recollect(
       inner,
       whole,
@@ -203,7 +203,7 @@ test('verify finds what is wrong with a journal or its data file, and changes no
   })
 })
 
-test('verify looks at the journal of a running server while it is being written to', async (t) => {
+test('verify checks the journal of a running server during writes', async (t) => {
   const server = await startServer(t, {
     data: { a: [] },
     flags: ['--Journal.SegmentBytes', '4000', '--Journal.Compress', '0'],

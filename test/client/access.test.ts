@@ -24,7 +24,7 @@ const SCHEMES: Readonly<Record<Scheme, (url: string) => Promise<Credentials>>> =
 }
 
 for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: string) => Promise<Credentials>][]) {
-  test(`with ${scheme} a client reads, writes and follows; without, nothing`, async (t) => {
+  test(`with ${scheme} a client reads, writes and follows; without credentials it cannot`, async (t) => {
     const client = clientOf(t, server.url, await credentials(server.url))
     const items = client.collection<{ id: number }>(scheme)
     const list = items.live()
@@ -56,7 +56,7 @@ for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: st
   })
 }
 
-test('a client logs in, is refused when its token has ended, and goes on when it has logged in again', async (t) => {
+test('a client logs in, is rejected when its token has expired, and continues after the next login', async (t) => {
   const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '2'])
   const server = await startServer(t, { data: { a: [{ id: 1 }] }, flags })
   const client = clientOf(t, server.url, {})

@@ -28,7 +28,7 @@ async function sensors(t: TestContext, flags: readonly string[] = []): Promise<[
 
 const macs = (items: readonly Partial<Reading>[]) => items.map(({ mac }) => mac).join('')
 
-test('a query asks for what it says, and leaves the one that it came from as it was', async (t) => {
+test('each method of a query returns a new query and leaves the original unchanged', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')
   const low = all.where({ battery_lt: 3000 })
@@ -55,7 +55,7 @@ test('a query asks for what it says, and leaves the one that it came from as it 
   assert.deepEqual(await client.collections(), ['sensors', 'a/b'])
 })
 
-test('items are created, read, changed and deleted, and their past can be read', async (t) => {
+test('items are created, read, changed and deleted, and their history can be read', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')
   const { id, position } = await all.create({ mac: 'D', battery: 1 })
@@ -105,7 +105,7 @@ test('a single object is read, changed, deleted and created again, and a live li
   await assert.rejects(client.collection('profile').item('').delete(), TypeError)
 })
 
-test('what the server refuses is a Problem, with all that it says', async (t) => {
+test('an error response is thrown as a Problem with all its members', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')
   const refused = (work: Promise<unknown>, status: number, code: string) =>
@@ -122,7 +122,7 @@ test('what the server refuses is a Problem, with all that it says', async (t) =>
   await refused(client.restore({ to: 1, collection: 'none' }), 422, 'Unprocessable')
 })
 
-test('a live list begins with what matches and follows what changes', async (t) => {
+test('a live list begins with the matching items and follows changes', async (t) => {
   const [client] = await sensors(t)
   const all = client.collection<Reading>('sensors')
   const list = all.where({ battery_lt: 3000 }).sort('battery').live()
@@ -143,7 +143,7 @@ test('a live list begins with what matches and follows what changes', async (t) 
   assert.deepEqual(told, ['+CA = -', '+B = -', '+ =A -', '+ = -C'])
 })
 
-test('a server behind a path of another one is reached by it, with lists and events', async (t) => {
+test('the client, its lists and its events work below a base path', async (t) => {
   const [, server] = await sensors(t)
   const front = createServer((asked, answer) => {
     const { method, headers, url = '' } = asked
@@ -172,7 +172,7 @@ test('a server behind a path of another one is reached by it, with lists and eve
   for await (const { position } of all.history({ from: 6 })) assert.equal(position, 6)
 })
 
-test('batches are created as a whole or item by item, and filters delete many at once', async (t) => {
+test('batches are created all or none, or item by item, and filters delete many items', async (t) => {
   const [client] = await sensors(t)
   const logs = client.collection<{ id: number; level: string }>('logs')
   const { ids, position } = await logs.createAll([{ level: 'a' }, { level: 'b' }, { level: 'b' }], {
@@ -219,7 +219,7 @@ test('a whole result is exported as text', async (t) => {
   await assert.rejects(() => all.page(1).export('csv'), TypeError)
 })
 
-test('items are read with those that refer to them, and with those that they refer to', async (t) => {
+test('items are read with the items that refer to them, and with those they refer to', async (t) => {
   const data = {
     posts: [{ id: 1, title: 'first' }],
     comments: [

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 const CLIENT = new URL('../../dist/client/index.js', import.meta.url).href
 
-test('a program that closes its client ends by itself, whatever was open', async (t) => {
+test('a program exits when it has closed its client, whatever was open', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 1 }] } })
   const program = `
     import { connect } from ${JSON.stringify(CLIENT)}
@@ -40,7 +40,7 @@ test('a program that closes its client ends by itself, whatever was open', async
   assert.deepEqual([code, output], [0, 'AbortError 1 closed\n'])
 })
 
-test('a client that only asks opens no connection, and needs no end', async (t) => {
+test('a client that only sends requests opens no socket and need not be closed', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 1 }] } })
   const program = `
     import { connect } from ${JSON.stringify(CLIENT)}
@@ -59,7 +59,7 @@ test('a client that only asks opens no connection, and needs no end', async (t) 
   assert.deepEqual([code, output], [0, '1 ok idle\n'])
 })
 
-test('closed is closed: nothing is sent any more, nobody is told anything', async (t) => {
+test('a closed client sends nothing and calls no listener', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 1 }] } })
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
@@ -79,6 +79,6 @@ test('closed is closed: nothing is sent any more, nobody is told anything', asyn
   assert.equal(line.carried, 0)
 })
 
-test('without an address, and no page to take it from, there is no client', () => {
+test('creating a client without an address outside of a page fails', () => {
   assert.throws(() => connect(), TypeError)
 })

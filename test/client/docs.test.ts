@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const page = readFileSync(join(root, 'docs/client.md'), 'utf8')
 const blocks = [...page.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text)
 
-test('what docs/client.md shows runs, as one program from top to bottom, and ends', async (t) => {
+test('the program in docs/client.md runs from top to bottom, and exits', async (t) => {
   const directory = await temporaryDirectory(t)
   const data = JSON.parse(readFileSync(join(root, 'data/sensors.json'), 'utf8')) as unknown
   const server = await startServer(t, { data })
@@ -37,7 +37,7 @@ test('what docs/client.md shows runs, as one program from top to bottom, and end
   assert.ok(blocks.length > 7)
 })
 
-test('the page that docs/client.md shows runs in a browser under the default policy', {
+test('the page in docs/client.md runs in a browser under the default content security policy', {
   skip: withoutBrowser,
 }, async (t) => {
   const directory = await temporaryDirectory(t)
@@ -56,7 +56,7 @@ test('the page that docs/client.md shows runs in a browser under the default pol
   assert.deepEqual([opened.errors, opened.outside], [[], []])
 })
 
-test('docs/client.md names every method and property, and no other', () => {
+test('docs/client.md lists every method and property, and no other', () => {
   const shown = new Set(
     [...page.matchAll(/`(?:(?:client|collection|item|object)\.)?(\w+)(?=[`(])/g)].map(([, name]) => name as string),
   )

@@ -5,7 +5,7 @@ import { lineTo } from '../support/line.ts'
 import { startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
-test('events that were recorded come to an end; those that are followed go on, through cut lines and restarts', async (t) => {
+test('a stream of past events ends; a stream that follows continues after lost connections and restarts', async (t) => {
   let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 0 }] } })
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
@@ -46,7 +46,7 @@ test('events that were recorded come to an end; those that are followed go on, t
   )
 })
 
-test('who leaves the loop, aborts or closes the client ends the stream', async (t) => {
+test('leaving the loop, aborting or closing the client ends the stream', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 0 }] } })
   const line = await lineTo(t, server.url)
   const client = connect(line.url)
@@ -68,7 +68,7 @@ test('who leaves the loop, aborts or closes the client ends the stream', async (
   await until('the line to be free', () => line.carried === 0)
 })
 
-test('every client is told of every event', async (t) => {
+test('every client receives every event', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 'x/y' }] } })
   const client = connect(server.url)
   t.after(async () => client.close())

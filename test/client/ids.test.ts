@@ -24,7 +24,7 @@ const IDS = [
 ]
 const COLLECTIONS = ['a', 'b/c?d#e', '__proto__', ' ', '€ & 😀', '%41']
 
-test('any id and any name of a collection is what it says, over HTTP and in a live list', async (t) => {
+test('any id and collection name is preserved, over HTTP and in a live list', async (t) => {
   const server = await startServer(t, { flags: ['--Api.UpsertOnPut', 'true'] })
   const client = connect(server.url)
   t.after(async () => client.close())
@@ -49,7 +49,7 @@ test('any id and any name of a collection is what it says, over HTTP and in a li
   assert.deepEqual(await client.collections(), COLLECTIONS)
 })
 
-test('an id that no address can hold is refused before anything is sent to another one', async (t) => {
+test('an id that no address can contain is rejected before a request is sent', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: '..' }, { id: '.' }] } })
   const client = connect(server.url)
   const items = client.collection<{ id: string }>('a')
@@ -62,7 +62,7 @@ test('an id that no address can hold is refused before anything is sent to anoth
   assert.deepEqual((await items.where({ id: '..' }).get()).items, [{ id: '..' }])
 })
 
-test('a field that has the name of a parameter is asked as a field', async (t) => {
+test('a field named like a parameter is queried as a field', async (t) => {
   const data = {
     a: [
       { id: 1, page: 1, sort: 'x', q: 'y', data: { limit: 5 }, when: '2026-01-01T00:00:00Z', no: null },

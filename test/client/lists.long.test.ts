@@ -132,7 +132,7 @@ async function positionOf(server: RunningServer): Promise<number> {
 
 const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, clients: 5 }
 
-test('lists of random queries are right after random writes, cut lines and restarts, and were at every position', async (t) => {
+test('live lists of random queries stay right through random writes, lost connections and restarts, at every position', async (t) => {
   const random = new Random(SEED)
   const flags = ['--Api.UpsertOnPut', 'true']
   // So small that some lists are too large for a subscription.

@@ -50,7 +50,7 @@ function listOf(
   }
 }
 
-test('what comes while a client lags behind is not gone on from, until all of it has come', () => {
+test('a list that lags behind continues only when it has caught up completely', () => {
   const { list, begin, put } = listOf()
   begin(5, { id: 1, n: 1 }, { id: 2, n: 1 })
   put(6, 1, 2)
@@ -82,7 +82,7 @@ test('a connection that is lost while a client lags behind loses nothing', () =>
   assert.deepEqual([list.position, settled], [25, [0, 3]])
 })
 
-test('catching up that is cut off goes on from where it came to', () => {
+test('an interrupted catch-up continues where it stopped', () => {
   const { list, begin, put, goOn, shown } = listOf()
   begin(5)
   list.disconnected()
@@ -98,7 +98,7 @@ test('catching up that is cut off goes on from where it came to', () => {
   assert.equal(list.wanted.after, 8)
 })
 
-test('a replay that is cut off goes on from the past that it shows, one that has come to the present is live', () => {
+test('an interrupted replay continues from the moment it shows, and one that has reached the present stays live', () => {
   const { list, begin, put, goOn, shown, settled } = listOf([], undefined, { from: '2026-01-01', speed: 60 })
   const resets: boolean[] = []
   list.onChange(({ wasReset }) => resets.push(wasReset))
@@ -121,7 +121,7 @@ test('a replay that is cut off goes on from the past that it shows, one that has
   assert.deepEqual(settled, [0, 0, 0, 0])
 })
 
-test('of equal items the one of the lower id comes first, numbers before text', () => {
+test('equal items are ordered by id, numbers before text', () => {
   const { list, begin } = listOf(['-n'])
   begin(
     1,
@@ -145,7 +145,7 @@ test('of equal items the one of the lower id comes first, numbers before text', 
   )
 })
 
-test('a leave of what is not there changes nothing, and nobody is called', () => {
+test('the removal of an unknown item changes nothing and calls no listener', () => {
   const { list, begin, leave } = listOf()
   begin(1)
   let calls = 0
@@ -154,7 +154,7 @@ test('a leave of what is not there changes nothing, and nobody is called', () =>
   assert.deepEqual([list.position, calls], [2, 0])
 })
 
-test('reading a large list again stops with the connection', async () => {
+test('reloading a large list stops with the connection', async () => {
   let reads = 0
   const { list, asked } = listOf([], async () => {
     reads++
@@ -166,7 +166,7 @@ test('reading a large list again stops with the connection', async () => {
   assert.deepEqual([reads, asked(), list.wanted.after], [1, 0, undefined])
 })
 
-test('a mistake of one listener harms neither the others nor the list', async (t) => {
+test('an exception of one listener affects neither other listeners nor the list', async (t) => {
   const { list, begin } = listOf()
   const thrown = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve))
   t.after(() => process.setUncaughtExceptionCaptureCallback(null))
@@ -180,7 +180,7 @@ test('a mistake of one listener harms neither the others nor the list', async (t
   assert.equal(((await thrown) as Error).message, 'a mistake')
 })
 
-test('closed before it was ready, a list has nobody wait for ever', async () => {
+test('closing a list before it is ready rejects its pending promises', async () => {
   const { list } = listOf()
   list.close()
   await assert.rejects(list.ready, { code: 'Closed' })

@@ -39,7 +39,7 @@ async function place(
 const put = (server: RunningServer, id: number, n: number) => server.fetch(`/api/a/${id}`, json('PUT', { n }))
 const shown = (items: readonly Partial<Thing>[]) => items.map(({ id, n }) => `${id}:${n}`).join(' ')
 
-test('what happened while the line was cut is caught up, at once and in one piece', async (t) => {
+test('changes during a lost connection are applied at once after it', async (t) => {
   const { client, server, line, states } = await place(t, [
     { id: 1, n: 10 },
     { id: 2, n: 20 },
@@ -64,7 +64,7 @@ test('what happened while the line was cut is caught up, at once and in one piec
   assert.equal(list.position, 9)
 })
 
-test('a list goes on after the server was killed and started anew', async (t) => {
+test('a list continues after the server was killed and restarted', async (t) => {
   const { client, server, line, states } = await place(t, [{ id: 1, n: 10 }])
   const list = client.collection<Thing>('a').live()
   let resets = 0
@@ -84,7 +84,7 @@ test('a list goes on after the server was killed and started anew', async (t) =>
   await until('that to be said', () => states.at(-1)?.state === 'connected')
 })
 
-test('another history is read anew, and said to be', async (t) => {
+test('a list is reloaded when the journal is another one, and reports it', async (t) => {
   const { client, server, line, states } = await place(t, [
     { id: 1, n: 10 },
     { id: 2, n: 20 },
@@ -114,7 +114,7 @@ test('another history is read anew, and said to be', async (t) => {
   await until('that to be said', () => states.at(-1)?.caughtUp === 3)
 })
 
-test('a list that is too large for a subscription is read in pages, and followed from there', async (t) => {
+test('a list that is too large for a subscription is read in pages, and then followed', async (t) => {
   const things = Array.from({ length: 45 }, (_, id) => ({ id, n: id % 10 }))
   const limits = ['--Limits.SubscriptionItems', '10', '--Limits.PageSize', '20']
   const { client, server, line } = await place(t, things, [...UPSERT, ...limits])
@@ -132,7 +132,7 @@ test('a list that is too large for a subscription is read in pages, and followed
   await until('the other history', () => list.total === 36)
 })
 
-test('who does not keep up gets the latest of each item, and what is cut off then is not lost', async (t) => {
+test('a slow client gets the latest version of each item, and an interruption then loses nothing', async (t) => {
   const { client, server, line } = await place(t, [{ id: 100, n: 0 }])
   const list = client.collection<Thing>('a').where({ n_gte: 0 }).live()
   await list.ready
@@ -160,7 +160,7 @@ test('who does not keep up gets the latest of each item, and what is cut off the
   await until('the list to be right again', isRight)
 })
 
-test('a page and some fields of a list are kept right, too', async (t) => {
+test('lists with a page or with selected fields stay right, too', async (t) => {
   const { client, server } = await place(
     t,
     [1, 2, 3, 4].map((id) => ({ id, n: id * 10, text: 'x' })),
@@ -178,7 +178,7 @@ test('a page and some fields of a list are kept right, too', async (t) => {
   assert.deepEqual(changes, ['[{"n":40},{"n":30}] []', '[{"n":50}] [{"n":30}]'])
 })
 
-test('items stay the same array until something changes', async (t) => {
+test('the items array stays the same object until something changes', async (t) => {
   const { client, server } = await place(t, [{ id: 1, n: 1 }])
   const list = client.collection<Thing>('a').live()
   await list.ready
@@ -189,7 +189,7 @@ test('items stay the same array until something changes', async (t) => {
   assert.deepEqual(before, [{ id: 1, n: 1 }])
 })
 
-test('who iterates gets all items, then every change, those of a busy moment as one', async (t) => {
+test('iteration yields all items, then every change, with concurrent changes combined', async (t) => {
   const { client, server } = await place(t, [{ id: 1, n: 1 }])
   const list = client.collection<Thing>('a').live()
   const told: string[] = []
@@ -210,7 +210,7 @@ test('who iterates gets all items, then every change, those of a busy moment as 
   assert.equal(list.isClosed, true)
 })
 
-test('a list that the server will not have says why, and is none', async (t) => {
+test('a list that the server rejects throws the reason', async (t) => {
   const { client } = await place(t, [], [...UPSERT, '--Limits.SubscriptionsPerSocket', '1'])
   const things = client.collection<Thing>('a')
   // @ts-expect-error: it exists or does not
@@ -233,7 +233,7 @@ test('a list that the server will not have says why, and is none', async (t) => 
   assert.throws(() => things.where({ text: 'x'.repeat(20_000) }).live(), { code: 'Invalid' })
 })
 
-test('a closed list hears of nothing more, and the others do', async (t) => {
+test('a closed list gets no more changes, and other lists do', async (t) => {
   const { client, server } = await place(t, [])
   const [closed, open] = [client.collection<Thing>('a').live(), client.collection<Thing>('a').live()]
   let calls = 0
@@ -245,7 +245,7 @@ test('a closed list hears of nothing more, and the others do', async (t) => {
   assert.deepEqual([calls, closed.items], [1, []])
 })
 
-test('a collection that there is not yet is an empty list until there is', async (t) => {
+test('a list of a missing collection is empty until the collection is created', async (t) => {
   const { client } = await place(t, [])
   const later = client.collection<Thing>('later')
   const list = later.live()
@@ -254,7 +254,7 @@ test('a collection that there is not yet is an empty list until there is', async
   await until('the item', () => shown(list.items) === '0:7')
 })
 
-test('a replay shows what was, at its pace, and comes to the present', async (t) => {
+test('a replay shows the past at its pace, and reaches the present', async (t) => {
   const { client, server } = await place(t, [{ id: 1, n: 10 }])
   await put(server, 2, 20)
   await put(server, 1, 11)

@@ -12,7 +12,7 @@ const FILES = (process.env.CLUSTER_FILES ?? 'batches,bulk-deletes,conditions,ret
   .map((name) => (name.includes('/') ? name : `test/http/${name}.test.ts`))
 const MODEL_REQUESTS = process.env.CLUSTER_MODEL_REQUESTS ?? '300'
 
-test('what is promised of one server holds of three nodes that take the requests by turns', {
+test('three nodes keep the promises of one server when they take requests in turn', {
   skip: withoutNats,
 }, async (t) => {
   const [server] = await startNats(t, { servers: 1, maxPayload: 8 * 1024 * 1024 })

@@ -55,7 +55,7 @@ function contract(
 
 contract('the journal of a cluster on a simulated stream', async () => new SimulatedStream())
 contract('the journal of a cluster on a stream of tiny messages', async () => new SimulatedStream(2048))
-contract('the journal of a cluster, whose copy is compressed', async () => new SimulatedStream(), {
+contract('the journal of a cluster with a compressed copy', async () => new SimulatedStream(), {
   segmentBytes: 300,
   compress: COMPRESSED_AT_ONCE,
 })
@@ -78,7 +78,7 @@ else {
     }
     contract(`the journal of a cluster ${on}`, opened)
 
-    test(`following a stream ${on} can be closed at any moment, also before it has begun`, {
+    test(`following a stream ${on} can be closed at any moment, even before it has started`, {
       timeout: 60_000,
     }, async () => {
       const stream = await opened()
@@ -97,7 +97,7 @@ else {
   }
 }
 
-test('every node has every write, in order, and a copy that is a journal like any other', async (t) => {
+test('every node gets every write in order, and keeps a copy that is an ordinary journal', async (t) => {
   const stream = new SimulatedStream()
   const directory = await temporaryDirectory(t)
   const first = await open(t, stream)
@@ -113,7 +113,7 @@ test('every node has every write, in order, and a copy that is a journal like an
   assert.equal(walked.next.position, 51)
 })
 
-test('only the node that took over last can append', async (t) => {
+test('only the node that was elected last can append', async (t) => {
   const stream = new SimulatedStream()
   const [first, second] = [await open(t, stream), await open(t, stream)]
   await assert.rejects(first.journal.append(draft(1, created(0))), { code: 'Unavailable' })
@@ -130,7 +130,7 @@ test('only the node that took over last can append', async (t) => {
   assert.deepEqual(await all(first.journal), await all(second.journal))
 })
 
-test('without room for what it decides, a node refuses it, and answers what is stored already', async (t) => {
+test('a leader without disk space rejects writes, and answers what is already stored', async (t) => {
   const stream = new SimulatedStream()
   let isFull = false
   let freed = (): void => {}
@@ -164,7 +164,7 @@ test('without room for what it decides, a node refuses it, and answers what is s
   assert.deepEqual(failures, [])
 })
 
-test('what a node decided before it heard of its successor is refused, all of it', async (t) => {
+test('writes that a leader decided before it heard of its successor are all rejected', async (t) => {
   const stream = new SimulatedStream()
   const [first, second] = [await open(t, stream), await open(t, stream)]
   await first.journal.lead()
@@ -185,7 +185,7 @@ test('what a node decided before it heard of its successor is refused, all of it
   assert.equal(outcomes[1]?.status, 'rejected')
 })
 
-test('a message whose answer was not heard is found in its place, and stored once', async (t) => {
+test('a message whose acknowledgement was lost is found and stored once', async (t) => {
   const stream = new SimulatedStream()
   const { journal } = await open(t, stream)
   await journal.lead()
@@ -196,7 +196,7 @@ test('a message whose answer was not heard is found in its place, and stored onc
   assert.equal((await all(journal)).length, 2)
 })
 
-test('a message that arrives late, after its sender gave up, is a write or none, for all nodes alike', async (t) => {
+test('a message that arrives after its sender gave up is either a write or void, and all nodes agree', async (t) => {
   for (const isFirst of [true, false]) {
     const stream = new SimulatedStream()
     const [first, second] = [await open(t, stream), await open(t, stream)]
@@ -221,7 +221,7 @@ test('a message that arrives late, after its sender gave up, is a write or none,
   }
 })
 
-test('a message is sent only when the one before it is known to be stored', async (t) => {
+test('a message is sent only when the previous one is known to be stored', async (t) => {
   const stream = new SimulatedStream(8192)
   const publish = stream.publish.bind(stream)
   let onTheirWay = 0
@@ -244,7 +244,7 @@ test('a message is sent only when the one before it is known to be stored', asyn
   for (const { after, stored, others } of sent) assert.ok(after <= stored && others === 0)
 })
 
-test('what is stored and not taken in yet is answered, whatever comes of the message behind it', async (t) => {
+test('a stored write is answered even if the message after it fails', async (t) => {
   const stream = new SimulatedStream()
   let isSlow = false
   const held: (() => void)[] = []
@@ -290,7 +290,7 @@ test('what is stored and not taken in yet is answered, whatever comes of the mes
   assert.deepEqual(failures, [])
 })
 
-test('a write of several messages whose leader ends in the middle is void', async (t) => {
+test('a write of several messages is void when its leader stops in the middle', async (t) => {
   const stream = new SimulatedStream(2048)
   const [first, second] = [await open(t, stream), await open(t, stream)]
   await first.journal.lead()
@@ -316,7 +316,7 @@ test('a write of several messages whose leader ends in the middle is void', asyn
   assert.deepEqual(await all(fresh.journal), await all(second.journal))
 })
 
-test('a copy goes on wherever it ended, also within a message', async (t) => {
+test('a copy continues where it stopped, even within a message', async (t) => {
   const stream = new SimulatedStream(4096)
   const { journal } = await open(t, stream)
   await journal.lead()
@@ -355,7 +355,7 @@ test('a copy goes on wherever it ended, also within a message', async (t) => {
   }
 })
 
-test('a gap, a damaged line or a record that does not follow ends the node', async (t) => {
+test('a gap, a damaged line or a record that does not follow stops the node', async (t) => {
   const damages: ((messages: SimulatedStream['messages']) => void)[] = [
     (messages) => messages.splice(3, 1),
     (messages) => messages.splice(3, 0, messages[2] as never),
@@ -379,7 +379,7 @@ test('a gap, a damaged line or a record that does not follow ends the node', asy
   }
 })
 
-test('a copy that knows more than the stream, or something else, is refused', async (t) => {
+test('a copy that is ahead of the stream, or differs from it, is rejected', async (t) => {
   const stream = new SimulatedStream()
   const directory = await temporaryDirectory(t)
   const first = await open(t, stream, directory)
@@ -410,7 +410,7 @@ test('a copy that knows more than the stream, or something else, is refused', as
   )
 })
 
-test('an event that no message can hold is refused, and nothing else with it', async (t) => {
+test('an event that is larger than a message is rejected, and nothing else', async (t) => {
   const stream = new SimulatedStream(8192)
   const { journal } = await open(t, stream)
   await journal.lead()

@@ -41,7 +41,7 @@ function heard<T>(socket: Socket, name: string, isRight: (message: T) => boolean
   })
 }
 
-test('every node serves the first items of the one that had them, and only that one takes in its file', {
+test('every node serves the initial items of the leader, and only the leader merges its data file', {
   skip,
 }, async (t) => {
   const { nodes, start } = await cluster()
@@ -61,7 +61,7 @@ test('every node serves the first items of the one that had them, and only that 
   nodes.pop()
 })
 
-test('what a node hands on in one moment is decided as if each had come by itself, and told in the metrics', {
+test('requests that a node forwards together are decided one by one, and counted in the metrics', {
   skip,
 }, async (t) => {
   const { nodes } = await cluster()
@@ -119,7 +119,7 @@ async function clusterMetrics(node: RunningServer): Promise<ReadonlyMap<string, 
   )
 }
 
-test('a write at any node is there at every other one, and its writer reads it wherever it asks', {
+test('a write at any node reaches all others, and its writer can read it at each', {
   skip,
 }, async () => {
   const { nodes } = await cluster()
@@ -139,7 +139,7 @@ test('a write at any node is there at every other one, and its writer reads it w
   assert.equal(new Set(ids).size, 3)
 })
 
-test('conditions, refusals and idempotency keys mean the same at every node', { skip }, async () => {
+test('conditions, refusals and idempotency keys work the same at every node', { skip }, async () => {
   const { nodes } = await cluster()
   const at = (index: number): RunningServer => nodes[index % nodes.length] as RunningServer
   for (let index = 0; index < 3; index++) {
@@ -165,7 +165,7 @@ test('conditions, refusals and idempotency keys mean the same at every node', { 
   }
 })
 
-test('restores, reloads and snapshots reach the leader', { skip }, async () => {
+test('restore, reload and snapshot are forwarded to the leader', { skip }, async () => {
   const { nodes } = await cluster()
   const { leader, followers } = await rolesOf(nodes)
   const [follower] = followers as [RunningServer]
@@ -193,7 +193,9 @@ test('restores, reloads and snapshots reach the leader', { skip }, async () => {
   assert.deepEqual(JSON.parse(await readFile(leader.file, 'utf8')).kept, [{ id: 0, n: 3 }])
 })
 
-test('sockets at one node hear of writes at another, and a subscription goes on at a third', { skip }, async (t) => {
+test('sockets at one node report writes at another, and a subscription continues at a third node', {
+  skip,
+}, async (t) => {
   const { nodes } = await cluster()
   const [first, second, third] = nodes as [RunningServer, RunningServer, RunningServer]
   const socket = io(first.url, { transports: ['websocket'], forceNew: true })
@@ -219,7 +221,7 @@ test('sockets at one node hear of writes at another, and a subscription goes on 
   ])
 })
 
-test('a leader ends, well or not: another one takes over, and nothing that was answered is lost', {
+test('when a leader stops or is killed another one takes over, and no acknowledged write is lost', {
   skip,
 }, async () => {
   const { nodes, start } = await cluster()
@@ -261,7 +263,7 @@ test('/health shows the leader, the lag of a node, and its peers', { skip }, asy
   }
 })
 
-test('tokens are good, and ended, at every node', { skip }, async (t) => {
+test('tokens are valid, and revoked, at every node', { skip }, async (t) => {
   const { nats } = await cluster()
   const { nodes } = await startCluster(t, {
     nats,
@@ -285,7 +287,7 @@ test('tokens are good, and ended, at every node', { skip }, async (t) => {
   await until('the token has ended', async () => (await second.fetch('/api/things', { headers })).status === 401)
 })
 
-test('a node that starts before the NATS servers do waits for them, and says who is in the way', {
+test('a node that starts before NATS waits for it, and logs what it waits for', {
   skip,
 }, async (t) => {
   const [server] = await startNats(t)
@@ -307,7 +309,7 @@ test('a node that starts before the NATS servers do waits for them, and says who
   assert.equal(await node.stop(), 0)
 })
 
-test('a stream that lets go of messages is refused, and left as it is', { skip }, async (t) => {
+test('a stream that discards messages is rejected and left unchanged', { skip }, async (t) => {
   const nats = await startNats(t)
   const nc = await connectTo(nats)
   t.after(() => nc.close())
@@ -321,7 +323,7 @@ test('a stream that lets go of messages is refused, and left as it is', { skip }
   assert.equal((await jsm.streams.info('ephemeral')).state.messages, 0)
 })
 
-test('a node goes on from its store, takes in the rest of its copy, and then what the stream has beyond it', {
+test('a node starts from its store, applies the rest of its copy, and then the rest of the stream', {
   skip,
 }, async (t) => {
   const { nodes, start } = await startCluster(t, {

@@ -55,7 +55,7 @@ function connecting(url: string, authority: string): string {
   return execFileSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8' })
 }
 
-test('a cluster over TLS, whose servers are known by address and by name; no other certificate is believed', {
+test('a cluster works over TLS with servers named by address or name, and rejects other certificates', {
   skip: withoutNats || withoutOpenssl,
 }, async (t) => {
   const directory = await temporaryDirectory(t)
@@ -103,7 +103,7 @@ async function accounts(t: TestContext, stream: string) {
   return { config, credentials }
 }
 
-test('a cluster whose nodes have a credentials file, with the rights that docs/cluster.md names and no others', {
+test('a cluster works with a credentials file that has exactly the permissions listed in docs/cluster.md', {
   skip: withoutNats,
 }, async (t) => {
   const { config, credentials } = await accounts(t, 'rights')

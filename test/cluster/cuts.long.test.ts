@@ -49,7 +49,7 @@ const random = new Random(SEED)
 const losses = (process.env.CLUSTER_LOSSES?.split(',') as Loss[] | undefined) ?? [random.pick(LOSSES)]
 
 for (const loss of losses) {
-  test(`a leader that is cut off from NATS (${loss}) acknowledges nothing any more, refuses nothing that others accept, and catches up`, {
+  test(`a leader that is cut off from NATS (${loss}) acknowledges nothing, rejects nothing that others accept, and catches up`, {
     skip,
   }, async (t) => {
     const { nats, urls, cuts } = await natsWithCuts(t)
@@ -101,7 +101,7 @@ for (const loss of losses) {
   })
 }
 
-test('a leader that stood still wakes up to a successor, and answers nothing from what it knew', {
+test('a leader that was suspended finds its successor when it wakes up, and answers nothing from its old state', {
   skip,
 }, async (t) => {
   const { nodes } = await startCluster(t, { servers: 1, data: { things: [{ id: 'old', n: 0 }] } })
@@ -123,7 +123,7 @@ test('a leader that stood still wakes up to a successor, and answers nothing fro
   assert.deepEqual(await read.json(), { id: 'old', by: 'successor' })
 })
 
-test('without a majority of the nats-servers nothing is acknowledged, and everything can be read', {
+test('without a majority of NATS servers no write is acknowledged, and reads continue', {
   skip,
 }, async (t) => {
   const { nats, nodes } = await startCluster(t, { data: { things: [{ id: 1, n: 1 }] } })
@@ -146,7 +146,7 @@ test('without a majority of the nats-servers nothing is acknowledged, and everyt
 const ROUNDS = Number(process.env.CLUSTER_RACE_ROUNDS ?? 3)
 const RACERS = Number(process.env.CLUSTER_RACERS ?? 100)
 
-test('of any number of writers with the same tag, at any nodes, one wins; also while the leader is killed', {
+test('exactly one of many writers with the same entity tag at any nodes succeeds, even when the leader is killed', {
   skip,
 }, async (t) => {
   const cluster = await startCluster(t, { servers: 1, data: { things: [{ id: 'x', n: 0 }] } })

@@ -14,7 +14,7 @@ import { until } from '../support/until.ts'
 
 const DOOR = 'the file of this node'
 
-test('an edit that was merged before a crash is not merged again by a node whose store was built again', async (t) => {
+test('an edit that was merged before a crash is not merged again by a node with a new store', async (t) => {
   const disk = new SimulatedDisk()
   const edited = JSON.stringify({ a: [{ id: 1, n: 2 }] })
   disk.put(DATA_FILE, Buffer.from(edited))

@@ -4,12 +4,12 @@ import { durabilityWarnings, type ServerFacts } from '../../src/cluster/durabili
 
 const SOUND: ServerFacts = { version: '2.12.3', replicas: 3, syncsAlways: true, messageBytes: 1024 * 1024 - 1024 }
 
-test('of three recent servers that sync every write there is nothing to warn about', () => {
+test('three recent NATS servers that sync every write cause no warning', () => {
   assert.deepEqual(durabilityWarnings(SOUND), [])
   assert.deepEqual(durabilityWarnings({ ...SOUND, version: '2.10.23' }), [])
 })
 
-test('what a version, a number of copies, lazy syncs and small messages cannot promise is said', () => {
+test('an old version, too few replicas, lazy syncs and small messages are warned about', () => {
   const warned = (facts: Partial<ServerFacts>) => durabilityWarnings({ ...SOUND, ...facts })
   for (const version of ['2.9.10', '2.10.22', '1.4.0']) {
     assert.match(warned({ version }).join(), /known to forget a whole stream/)

@@ -45,7 +45,7 @@ function node(register: SimulatedRegister, name: string, clock: { ms: number }, 
   return new Election({ register: register.seenBy(fate), node: name, elapsedMs: () => clock.ms })
 }
 
-test('the first to come is elected, and renews its lease for as long as it lives', async () => {
+test('the first candidate is elected, and renews its lease as long as it lives', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }
   const [a, b] = [node(register, 'a', clock), node(register, 'b', clock)]
@@ -58,7 +58,7 @@ test('the first to come is elected, and renews its lease for as long as it lives
   }
 })
 
-test('a lease that is not renewed is taken over, after its holder has ceased to rely on it', async () => {
+test('an expired lease is taken over only after its holder has stopped relying on it', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }
   const [a, b] = [node(register, 'a', clock), node(register, 'b', clock)]
@@ -78,7 +78,7 @@ test('a lease that is not renewed is taken over, after its holder has ceased to 
   assert.equal(a.isHeld, false)
 })
 
-test('a lease that is released can be had at once', async () => {
+test('a released lease is available at once', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }
   const [a, b] = [node(register, 'a', clock), node(register, 'b', clock)]
@@ -90,7 +90,7 @@ test('a lease that is released can be had at once', async () => {
   assert.ok(b.isHeld)
 })
 
-test('a node that cannot lead releases the lease, and takes none', async () => {
+test('a node that cannot lead releases its lease and takes none', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }
   const [a, b] = [node(register, 'a', clock), node(register, 'b', clock)]
@@ -110,7 +110,7 @@ test('a node that cannot lead releases the lease, and takes none', async () => {
   assert.deepEqual([a.leader, b.leader], ['b', 'b'])
 })
 
-test('a renewal whose answer was not heard is still one', async () => {
+test('a renewal whose acknowledgement was lost still counts', async () => {
   const register = new SimulatedRegister()
   const clock = { ms: 0 }
   const fates: Fate[] = ['well', 'well', 'unheard']
@@ -126,7 +126,7 @@ test('a renewal whose answer was not heard is still one', async () => {
   assert.ok(a.isHeld)
 })
 
-test('whatever is lost, late or unheard, and however unevenly the clocks run: never two at once', async (t) => {
+test('two nodes never lead at once, whatever messages are lost or late and however the clocks drift', async (t) => {
   const random = new Random(SEED)
   let held = 0
   for (let run = 0; run < 200; run++) {

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 
 const KIB = 6000
 
-test('a node whose disk is full refuses writes with 507 and lets another node lead; it recovers when there is space', {
+test('a node whose disk is full rejects writes with 507 and hands over the lead; it recovers when there is space', {
   skip: withoutNats,
 }, async (t) => {
   const disk = await mountSmallDisk(t, KIB)

@@ -11,7 +11,7 @@ import { Writers } from './writers.ts'
 const SECONDS = Number(process.env.CLUSTER_KILL_SECONDS ?? 10)
 const WRITERS = 8
 
-test('nats-servers and nodes killed at random: nothing acknowledged is lost or doubled, and reads never stop', {
+test('nats-servers and nodes killed at random: no acknowledged write is lost or doubled, and reads never stop', {
   skip: withoutNats,
 }, async (t) => {
   const random = new Random(SEED)

@@ -13,7 +13,7 @@ const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 20)
 /** So many are made at once, each on items of its own: they share a failover, which takes longer than a history. */
 const AT_ONCE = 20
 
-test('three nodes answer as one client at a time would be answered by one, through failovers', {
+test('three nodes are linearizable through failovers', {
   skip: withoutNats,
 }, async (t) => {
   const cluster = await startCluster(t, { data: { things: [] }, flags: ['--Api.ClientIdsOnPost', 'true'] })

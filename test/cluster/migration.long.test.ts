@@ -55,7 +55,7 @@ function toStream(directory: string, stream: SimulatedStream): Promise<Migration
   return moveToStream(nodeFiles, directory, stream, newId, quietly)
 }
 
-test('there and back again every line is the same', async (t) => {
+test('moving a journal to a stream and back preserves every line', async (t) => {
   const directory = await written(t, 300)
   const stream = new SimulatedStream(MESSAGE_BYTES)
   const there = await toStream(directory, stream)
@@ -69,7 +69,7 @@ test('there and back again every line is the same', async (t) => {
   await journal.close()
 })
 
-test('interrupted after any message, it goes on where it ended, either way', async (t) => {
+test('an interrupted migration continues where it stopped, in both directions', async (t) => {
   const directory = await written(t, 100, true)
   const messageBytes = 400_000
   const whole = new SimulatedStream(messageBytes)
@@ -90,7 +90,7 @@ test('interrupted after any message, it goes on where it ended, either way', asy
   }
 })
 
-test('a message whose answer is not heard is there once', async (t) => {
+test('a message whose acknowledgement was lost is stored once', async (t) => {
   const directory = await written(t, 30)
   const stream = new SimulatedStream(MESSAGE_BYTES)
   stream.fates.push('unheard', 'lost', 'stored', 'unheard', 'unheard', 'lost')
@@ -99,7 +99,7 @@ test('a message whose answer is not heard is there once', async (t) => {
   assert.equal((await moveToDirectory(stream, nodeFiles, copy, 10_000, quietly)).head, head)
 })
 
-test('refuses a journal that is in use, another history, a stream that has gone on, and a record that is too large', async (t) => {
+test('a migration rejects a journal in use, another history, a stream that has advanced, and a record that is too large', async (t) => {
   const directory = await written(t, 20)
   const stream = new SimulatedStream(MESSAGE_BYTES)
   const { journal } = await openJournal(nodeFiles, directory)
@@ -124,7 +124,7 @@ test('refuses a journal that is in use, another history, a stream that has gone 
   await assert.rejects(toStream(directory, stream), { code: 'Conflict' })
 })
 
-test('a copy that differs from the journal is found out', async (t) => {
+test('a copy that differs from the journal is detected', async (t) => {
   const directory = await written(t, 300)
   const stream = new SimulatedStream(MESSAGE_BYTES)
   const { publish } = stream
@@ -137,7 +137,7 @@ test('a copy that differs from the journal is found out', async (t) => {
   await assert.rejects(toStream(directory, stream), /Message 4 of the stream/)
 })
 
-test('a service moves to three nodes and back: the same events, data file and items', {
+test('a service moves to three nodes and back with the same events, data file and items', {
   skip: withoutNats,
 }, async (t) => {
   const nats = await startNats(t, { servers: 3 })

@@ -9,7 +9,7 @@ const SETTINGS = {
   sensors: { Time: 'timestamp' },
 }
 
-test('natural keys, latest items and only-if-newer hold whichever node a request comes to', {
+test('natural keys, latest items and only-if-newer work at every node', {
   skip: withoutNats,
 }, async (t) => {
   const flags = ['--Collections', JSON.stringify(SETTINGS)]

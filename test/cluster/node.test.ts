@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { until } from '../support/until.ts'
 import { SimulatedStream } from './simulated-stream.ts'
 
-test('the lease is renewed while what follows an election takes its time, and the stream does not say where it ends', async (t) => {
+test('the lease is renewed while a new leader catches up and the stream does not say where it ends', async (t) => {
   const stream = new SimulatedStream()
   const { journal } = await openClusterJournal(stream, nodeFiles, await temporaryDirectory(t))
   t.after(() => journal.close())

@@ -41,7 +41,7 @@ async function refusesWrites(node: RunningServer): Promise<void> {
   }
 }
 
-test('a read-only node refuses writes, and shows what is written at the others', { skip }, async (t) => {
+test('a read-only node rejects writes, and shows those of the others', { skip }, async (t) => {
   const [writable, readOnly] = await startNodes(t, [[], ['--read-only']])
   await refusesWrites(readOnly)
   const written = await writable.fetch('/api/things/1', json('PUT', { n: 2 }))
@@ -53,7 +53,7 @@ test('a read-only node refuses writes, and shows what is written at the others',
   assert.deepEqual([one?.readOnly, other?.readOnly, other?.status], [false, true, 'ok'])
 })
 
-test('a read-only node that decides accepts the writes of the others, and leaves edits of its data file alone', {
+test('a read-only leader accepts writes of the other nodes, and ignores edits of its data file', {
   skip,
 }, async (t) => {
   const [readOnly, writable] = await startNodes(t, [['--read-only'], []])

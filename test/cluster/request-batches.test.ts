@@ -24,7 +24,7 @@ function asking(messageBytes: number): { readonly questions: RequestBatches; rea
   return { questions, sent }
 }
 
-test('what is asked in one turn shares a message for each node, and each question gets its own answer', async () => {
+test('requests that are forwarded in one tick share a message per node, and each gets its own response', async () => {
   const { questions, sent } = asking(1000)
   const answers = await Promise.all([
     questions.ask('a', '1'),
@@ -43,7 +43,7 @@ test('what is asked in one turn shares a message for each node, and each questio
   assert.equal(sent.length, 4)
 })
 
-test('no message has more bytes than one may have, nor more questions than are decided in one go', async () => {
+test('a message respects the size limit and the limit of requests per message', async () => {
   const { questions, sent } = asking(100)
   const texts = Array.from({ length: 300 }, (_, n) => JSON.stringify('ü'.repeat(n % 48)))
   const answers = await Promise.all(texts.map((text) => questions.ask('a', text)))
@@ -62,7 +62,7 @@ test('no message has more bytes than one may have, nor more questions than are d
   )
 })
 
-test('a message that fails is the outcome of its questions, and of no others', async () => {
+test('a failed message fails its own requests and no others', async () => {
   const { questions } = asking(30)
   const outcomes = await Promise.allSettled(
     ['"in the first"', '"fail"', '"with it"', '"in the third one"'].map((text) => questions.ask('a', text)),

@@ -214,7 +214,7 @@ async function worldOf(t: TestContext, seed: number, integers: number): Promise<
   return world
 }
 
-test('collections are what a naive model makes of the events, now and in every snapshot, through failures and restarts', async (t) => {
+test('collections equal a naive model of the events, now and in every snapshot, through failures and restarts', async (t) => {
   for (let run = 0; run < RUNS; run++) {
     const world = await worldOf(t, SEED + run, run % 2 === 0 ? 30 : 1200)
     const { random, state, maker } = world
@@ -236,7 +236,7 @@ test('collections are what a naive model makes of the events, now and in every s
   }
 })
 
-test('a large write that a process leaves half done is completed by the next one', async (t) => {
+test('a large write that a process leaves incomplete is completed by the next process', async (t) => {
   const world = await worldOf(t, SEED, 1500)
   const { random, state, maker, path } = world
   await world.apply([recordOf(1, maker.write(1000))], new NaiveState())
@@ -256,7 +256,7 @@ test('a large write that a process leaves half done is completed by the next one
   }
 })
 
-test('while the disk is full readers see what was before, and the write is put when there is room', async () => {
+test('while the disk is full readers see the state before the write, which is stored when there is space', async () => {
   const random = new Random(SEED)
   const state = new NaiveState()
   const maker = new EventMaker(random, state, { names: NAMES, integers: 30 })
@@ -282,7 +282,7 @@ test('while the disk is full readers see what was before, and the write is put w
   }
 })
 
-test('the places that a write emptied before the disk was full are known when it is put at last', async () => {
+test('places that a write emptied before the disk was full are known when it is stored at last', async () => {
   const items = 1000
   const names = Array.from({ length: items }, (_, id) => id)
   const views = Views.temporary()

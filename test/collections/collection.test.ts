@@ -13,25 +13,25 @@ function things(...events: readonly DomainEvent[]) {
 
 const idsOf = (...events: readonly DomainEvent[]): ItemId[] => Array.from(things(...events).items(), ({ id }) => id)
 
-test('the next id is one above the highest that ever was, also after its deletion', () => {
+test('the next id is one above the highest ever used, even after a deletion', () => {
   assert.equal(things(begun).nextId, 0)
   assert.equal(things(begun, created({ id: 7 }), created({ id: 3 })).nextId, 8)
   assert.equal(things(begun, created({ id: 7 }), deleted(7, { revision: 2, prior: 2 })).nextId, 8)
 })
 
-test('text that spells an integer the canonical way counts for the next id, other text does not', () => {
+test('text that is a canonical integer counts for the next id, other text does not', () => {
   assert.equal(things(begun, created({ id: '41' })).nextId, 42)
   for (const id of ['007', '7.0', '-7', '7e1', ' 7', '٣', 'F4:A5', 1.5, -3]) {
     assert.equal(things(begun, created({ id })).nextId, 0, String(id))
   }
 })
 
-test('an integer beyond 2^52 that the service assigned itself counts for the next id, text that spells one does not', () => {
+test('an assigned integer beyond 2^52 counts for the next id, text that spells one does not', () => {
   assert.equal(things(begun, created({ id: 2 ** 52 + 1 })).nextId, 2 ** 52 + 2)
   assert.equal(things(begun, created({ id: String(2 ** 52 + 1) })).nextId, 0)
 })
 
-test('a replaced item keeps its place, one that was deleted and created again is last', () => {
+test('a replaced item keeps its place, a recreated one is last', () => {
   const two = [begun, created({ id: 'a' }), created({ id: 'b' })]
   assert.deepEqual(idsOf(...two, replaced({ id: 'a', n: 1 }, { revision: 2, prior: 2 })), ['a', 'b'])
   assert.deepEqual(idsOf(...two, patched({ id: 'a', n: 1 }, { revision: 2, prior: 2 })), ['a', 'b'])
@@ -39,7 +39,7 @@ test('a replaced item keeps its place, one that was deleted and created again is
   assert.deepEqual(idsOf(...two, ...again), ['b', 'a'])
 })
 
-test('CollectionOrdered puts the named items first and leaves the others as they were', () => {
+test('CollectionOrdered moves the named items to the front and leaves the others', () => {
   const three = [begun, created({ id: 'a' }), created({ id: 'b' }), created({ id: 3 })]
   const ordered = (...ids: ItemId[]): DomainEvent => ({ type: 'CollectionOrdered', collection: 'things', ids })
   assert.deepEqual(idsOf(...three, ordered(3, 'b', 'a')), [3, 'b', 'a'])
@@ -47,13 +47,13 @@ test('CollectionOrdered puts the named items first and leaves the others as they
   assert.deepEqual(idsOf(...three, ordered('nobody', 'b', 'b')), ['b', 'a', 3])
 })
 
-test('what is left of a deleted item are its revision and position', () => {
+test('a deleted item leaves its revision and position behind', () => {
   const events = [begun, created({ id: 'a' }), deleted('a', { revision: 2, prior: 2 })]
   assert.deepEqual(things(...events).get('a'), { revision: 2, position: 3 })
   assert.equal(things(...events).item('a'), undefined)
 })
 
-test('a removed collection is gone, and still knows which ids it gave', () => {
+test('a removed collection still knows which ids it assigned', () => {
   const events: DomainEvent[] = [
     begun,
     created({ id: 4 }),
@@ -65,7 +65,7 @@ test('a removed collection is gone, and still knows which ids it gave', () => {
   assert.equal(things(...events, begun).nextId, 5)
 })
 
-test('the number of text ids follows creations, deletions and a change of type', () => {
+test('the count of text ids follows creations, deletions and changes of type', () => {
   const one = [begun, created({ id: '1' })]
   assert.equal(things(...one).textIds, 1)
   assert.equal(things(...one, replaced({ id: 1 }, { revision: 2, prior: 2 })).textIds, 0)
@@ -81,7 +81,7 @@ test('a canonical integer has no sign, no leading zero, and is at most 2^52', ()
   }
 })
 
-test('an id is text or a number, not empty, whole Unicode, and a number at most 2^52', () => {
+test('an id is non-empty well-formed text, or a number of at most 2^52', () => {
   for (const id of ['a', '007', '€', '..', '\r\n', '😀', 0, -1, 1.5, 2 ** 52]) assert.equal(faultOfId(id), undefined)
   for (const id of ['', '\ud800', 'a\udc00', 2 ** 52 + 1, -(2 ** 53), 1e300, null, true, [], {}]) {
     assert.equal(typeof faultOfId(id), 'string', JSON.stringify(id))

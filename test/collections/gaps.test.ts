@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { BLOCK, Gaps } from '../../src/collections/gaps.ts'
 
-test('a copy keeps its counts when the original changes, and the original when the copy does', () => {
+test('a copy and its original change independently', () => {
   const original = new Gaps()
   original.set(0, 5)
   original.set(3, 2)

@@ -4,7 +4,7 @@ import { IdList } from '../../src/collections/id-list.ts'
 import type { ItemId } from '../../src/events/event.ts'
 import { Random, SEED } from '../support/random.ts'
 
-test('a list of ids is what an array of them is, of whatever kind they are, also when they are replaced', () => {
+test('an id list equals an array of ids of any kind, even when ids are replaced', () => {
   const random = new Random(SEED)
   const anyId = (): ItemId | undefined =>
     random.pick<() => ItemId | undefined>([

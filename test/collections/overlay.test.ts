@@ -54,7 +54,7 @@ function anyEvent(random: Random, whole: Views): DomainEvent {
   }
 }
 
-test('the overlay above what is durable answers like one collection that has all events, settled at any moment', () => {
+test('an overlay on durable data equals one collection that has all events, whenever it is settled', () => {
   for (let round = 0; round < ROUNDS; round++) {
     const random = new Random(SEED + round)
     const durable = Views.temporary()
@@ -93,7 +93,7 @@ test('the overlay above what is durable answers like one collection that has all
   }
 })
 
-test('an answer rests on the position that made it, and on nothing once that is durable', () => {
+test('a response depends on the position of its event, and on none once that is durable', () => {
   const durable = viewsOf([begun, created({ id: 0 })])
   const overlay = new Overlay(durable.any, 2)
   const second = created({ id: 1 })
@@ -112,7 +112,7 @@ test('an answer rests on the position that made it, and on nothing once that is 
   assert.equal(overlay.takeReliance(), 0)
 })
 
-test('the absence of an item rests on its deletion', () => {
+test('the absence of an item depends on the event that deleted it', () => {
   const durable = viewsOf([begun, created({ id: 0 })])
   const overlay = new Overlay(durable.any, 2)
   overlay.accept([deleted(0, { revision: 2, prior: 2 })])

@@ -9,7 +9,7 @@ function key(random: Random): string {
   return random.pick([`${n}`, `sensor-${n}`, `${n}-temperature`, `${'x'.repeat(n % 50)}`, `ü${n}€`, ''])
 }
 
-test('it is a Map to whoever asks, with few keys and with very many', () => {
+test('a key map equals a Map, with few and with many keys', () => {
   const random = new Random(SEED)
   const map = new PartitionedMap<number>()
   const model = new Map<string, number>()

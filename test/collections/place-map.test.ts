@@ -20,7 +20,7 @@ const ODD: readonly ItemId[] = [
   '__proto__',
 ]
 
-test('a key has the place that it was last given, whatever it looks like', () => {
+test('a key has the place it was given last', () => {
   const random = new Random(SEED)
   const keys = new PlaceMap()
   const places = new Map<string, number>()
@@ -48,7 +48,7 @@ test('a key has the place that it was last given, whatever it looks like', () =>
   assert.ok(places.size > 1000)
 })
 
-test('integers far apart cost no pages, and the highest place is kept', () => {
+test('integers far apart need no pages, and the highest place is found', () => {
   const keys = new PlaceMap()
   keys.set(5, 2 ** 32 - 2)
   assert.equal(keys.get('5'), 2 ** 32 - 2)

@@ -75,7 +75,7 @@ async function refusalOf(promise: Promise<unknown>): Promise<Refusal> {
   return error
 }
 
-test('a batch is one write: its items get ids in its order', async () => {
+test('a batch is one write, and its items get ids in order', async () => {
   for (const count of [1, 64, 65, 5000]) {
     const { bulk, items, journal } = handlerWith()
     const { position, events, notCreated } = await bulk(batch(numbers(count)))
@@ -90,7 +90,7 @@ test('a batch is one write: its items get ids in its order', async () => {
   }
 })
 
-test('all items of a batch are created, or none: the refusal names the item', async () => {
+test('a batch creates all items or none, and the error names the item', async () => {
   const { bulk, exists, journal } = handlerWith({ clientIdsOnPost: true })
   const refusal = await refusalOf(bulk(batch([{ id: 'a' }, { id: 'b' }, { id: 'a' }])))
   assert.equal(refusal.code, 'Conflict')
@@ -117,7 +117,7 @@ test('all items of a batch are created, or none: the refusal names the item', as
   assert.equal(strict.journal.head, 0)
 })
 
-test('a lenient batch leaves out what cannot be created', async () => {
+test('a lenient batch omits items that cannot be created', async () => {
   const { bulk, items } = handlerWith({ clientIdsOnPost: true })
   const malformed = { code: 'Invalid', message: 'no', faults: [] } as const
   const { notCreated, position } = await bulk({
@@ -137,7 +137,7 @@ test('a lenient batch leaves out what cannot be created', async () => {
   assert.deepEqual(items(), [{ id: 'a' }, { id: 'b' }])
 })
 
-test('a batch of which nothing is created writes nothing', async () => {
+test('a batch that creates nothing writes nothing', async () => {
   const { bulk, journal, exists } = handlerWith()
   const { position, events } = await bulk(batch([]))
   assert.deepEqual([position, events.length], [0, 0])
@@ -145,7 +145,7 @@ test('a batch of which nothing is created writes nothing', async () => {
   assert.equal(journal.head, 0)
 })
 
-test('a retry of a batch with its Idempotency-Key gets the first outcome, with its rejections', async () => {
+test('a retry of a batch with its Idempotency-Key gets the first result with its rejected items', async () => {
   const { bulk, handler, journal, items } = handlerWith({ clientIdsOnPost: true })
   await handler.handle({ type: 'CreateItem', collection: 'things', item: { id: 'taken' } }, ORIGIN)
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
@@ -164,7 +164,7 @@ test('a retry of a batch with its Idempotency-Key gets the first outcome, with i
   assert.equal(other.code, 'Unprocessable')
 })
 
-test('filters delete what they select, in one write', async () => {
+test('DELETE with filters removes the selected items in one write', async () => {
   const { bulk, items, journal } = handlerWith()
   await bulk(batch(numbers(3000)))
   const { events, position } = await bulk(deletion('n_gte=10&n_lt=2990'))
@@ -174,7 +174,7 @@ test('filters delete what they select, in one write', async () => {
   assert.equal(items().length, 20)
 })
 
-test('a dry run writes nothing, and says what would be deleted', async () => {
+test('a dry run writes nothing and reports what would be deleted', async () => {
   const { bulk, items, journal } = handlerWith()
   await bulk(batch(numbers(5)))
   const { events, position } = await bulk(deletion('n_lt=2'), ORIGIN, true)
@@ -186,7 +186,7 @@ test('a dry run writes nothing, and says what would be deleted', async () => {
   assert.equal(items().length, 5)
 })
 
-test('an item that was written since it was selected is deleted only if it is still selected', async () => {
+test('an item that was changed after it was selected is deleted only if it still matches', async () => {
   const { bulk, handler, onSelected, items } = handlerWith()
   await bulk(batch(numbers(3)))
   const put = (key: string, n: number) =>
@@ -204,7 +204,7 @@ test('an item that was written since it was selected is deleted only if it is st
   assert.deepEqual(items(), [{ id: 0, n: 7 }])
 })
 
-test('a collection is created once, and removed with its items; its ids are not given again', async () => {
+test('a collection is created once and removed with its items, and its ids are not assigned again', async () => {
   const { bulk, handler, exists, items, journal } = handlerWith()
   const creation: BulkCommand = { type: 'CreateCollection', collection: 'things' }
   assert.equal((await bulk(creation)).events.length, 1)
@@ -223,7 +223,7 @@ test('a collection is created once, and removed with its items; its ids are not 
   assert.deepEqual(items(), [{ id: 3 }])
 })
 
-test('what there is not cannot be deleted', async () => {
+test('deleting a missing collection fails', async () => {
   const { bulk } = handlerWith()
   assert.equal((await refusalOf(bulk(deletion('n=1')))).code, 'NotFound')
   assert.equal((await refusalOf(bulk({ type: 'RemoveCollection', collection: 'things' }))).code, 'NotFound')

@@ -45,26 +45,26 @@ function tagOf(...events: readonly DomainEvent[]): string {
 const CLIENT_IDS = { clientIdsOnPost: true }
 const UPSERT = { upsertOnPut: true }
 
-test('POST creates an unknown collection, and counts its ids from 0', () => {
+test('POST creates an unknown collection, with ids from 0', () => {
   given()
     .when(create({ name: 'Ann' }))
     .then(begun, created({ id: 0, name: 'Ann' }))
 })
 
-test('POST takes the id after the highest ever used', () => {
+test('POST assigns the id after the highest one ever used', () => {
   const events = [begun, created({ id: 7 }), deleted(7, { revision: 2, prior: 2 })]
   given(...events)
     .when(create({ name: 'Bob' }))
     .then(created({ id: 8, name: 'Bob' }))
 })
 
-test('POST overwrites the id of the client, and keeps its place in the item', () => {
+test('POST overwrites the id sent by a client, and keeps its place in the item', () => {
   const [, event] = eventsOf(create({ name: 'Ann', id: 'mine', age: 7 }), accepted([]), RULES)
   assert.ok(event && 'item' in event)
   assert.equal(JSON.stringify(event.item), '{"name":"Ann","id":0,"age":7}')
 })
 
-test('POST never gives an id twice, not even beyond the highest that a client may choose', () => {
+test('POST never assigns an id twice, not even beyond the highest that a client may choose', () => {
   given(begun, created({ id: 2 ** 52 }))
     .when(create({}))
     .then(created({ id: 2 ** 52 + 1 }))
@@ -76,7 +76,7 @@ test('POST never gives an id twice, not even beyond the highest that a client ma
     .refused('Unprocessable')
 })
 
-test('with client ids POST keeps the id, refuses a second one, and assigns one where none is sent', () => {
+test('with client ids POST keeps the id, rejects an existing one, and assigns one when none is sent', () => {
   given()
     .when(create({ id: 'a' }), CLIENT_IDS)
     .then(begun, created({ id: 'a' }))
@@ -91,25 +91,25 @@ test('with client ids POST keeps the id, refuses a second one, and assigns one w
     .then(created({ id: 8, n: 1 }))
 })
 
-test('with client ids POST after a deletion goes on with the revisions of the item', () => {
+test('with client ids POST after a deletion continues the revisions of the item', () => {
   given(begun, created({ id: 'a' }), deleted('a', { revision: 2, prior: 2 }))
     .when(create({ id: 'a' }), CLIENT_IDS)
     .then(created({ id: 'a' }, { revision: 3, prior: 3 }))
 })
 
-test('an id that cannot be one is refused with its place', () => {
+test('an invalid id is rejected with its JSON pointer', () => {
   for (const id of ['', '\ud800', null, true, [], {}, 2 ** 52 + 1] as JsonValue[]) {
     given().when(create({ id }), CLIENT_IDS).refused('Unprocessable', '/id')
   }
 })
 
-test("a collection's name must be well-formed text that is not empty", () => {
+test('the name of a collection must be non-empty well-formed text', () => {
   for (const collection of ['', '\ud800']) {
     given().when({ type: 'CreateItem', collection, item: {} }).refused('Unprocessable')
   }
 })
 
-test('PUT replaces, and the item keeps the type of its id', () => {
+test('PUT replaces an item, which keeps the type of its id', () => {
   given(begun, created({ id: 7, a: 1 }))
     .when(replace('7', { id: '7', b: 2 }))
     .then(replaced({ id: 7, b: 2 }, { revision: 2, prior: 2 }))
@@ -118,13 +118,13 @@ test('PUT replaces, and the item keeps the type of its id', () => {
     .then(replaced({ id: '7', b: 2 }, { revision: 2, prior: 2 }))
 })
 
-test('PUT of the same data is an event all the same', () => {
+test('PUT of the same data still writes an event', () => {
   given(begun, created({ id: 7 }))
     .when(replace('7', { id: 7 }))
     .then(replaced({ id: 7 }, { revision: 2, prior: 2 }))
 })
 
-test('PUT refuses a body with another id', () => {
+test('PUT rejects a body with another id', () => {
   for (const id of [8, '07', 7.5, null, [7], { 7: 7 }] as JsonValue[]) {
     given(begun, created({ id: 7 }))
       .when(replace('7', { id }))
@@ -133,7 +133,7 @@ test('PUT refuses a body with another id', () => {
   }
 })
 
-test('PUT of a missing item is refused, unless it is to be created', () => {
+test('PUT of a missing item is rejected unless upsert is on', () => {
   given(begun).when(replace('7', {})).refused('NotFound')
   given().when(replace('7', {})).refused('NotFound')
   given()
@@ -141,7 +141,7 @@ test('PUT of a missing item is refused, unless it is to be created', () => {
     .then(begun, created({ id: 7, n: 1 }))
 })
 
-test('an upserted id has the type of the body, else it is an integer where it spells one and no other id is text', () => {
+test('an upserted id has the type of the body, else it is an integer if it spells one and no other id is text', () => {
   const upserted = (key: string, body: JsonObject, ...before: readonly DomainEvent[]) => {
     const events = eventsOf(replace(key, body), accepted([begun, ...before]), { ...RULES, ...UPSERT })
     const [event] = events
@@ -157,7 +157,7 @@ test('an upserted id has the type of the body, else it is an integer where it sp
   assert.equal(upserted('€', { id: '€' }), '€')
 })
 
-test('an upserted integer beyond 2^52 is refused, as text it is accepted', () => {
+test('an upserted integer beyond 2^52 is rejected, as text it is accepted', () => {
   const key = String(2 ** 52 + 1)
   given(begun).when(replace(key, {}), UPSERT).refused('Unprocessable', '/id')
   given(begun)
@@ -165,13 +165,13 @@ test('an upserted integer beyond 2^52 is refused, as text it is accepted', () =>
     .then(created({ id: key }))
 })
 
-test('a merge patch changes what it names and leaves the rest', () => {
+test('a merge patch changes the named members and leaves the rest', () => {
   given(begun, created({ id: 1, a: 1, b: { c: 2, d: 3 } }))
     .when(merge('1', { a: null, b: { c: 4 }, e: [5] }))
     .then(patched({ id: 1, b: { c: 4, d: 3 }, e: [5] }, { revision: 2, prior: 2 }))
 })
 
-test('a patch may name the id that the item has, and none else', () => {
+test("a patch may contain the item's own id and no other", () => {
   const one = given(begun, created({ id: 1, a: 1 }))
   one.when(merge('1', { id: 1, a: 2 })).then(patched({ id: 1, a: 2 }, { revision: 2, prior: 2 }))
   one.when(merge('1', { id: '1', a: 2 })).then(patched({ id: 1, a: 2 }, { revision: 2, prior: 2 }))
@@ -181,7 +181,7 @@ test('a patch may name the id that the item has, and none else', () => {
   one.when(operate('1', [{ op: 'replace', path: '/id', value: 5 }])).refused('Conflict')
 })
 
-test('a JSON Patch is applied whole or not at all', () => {
+test('a JSON Patch is applied completely or not at all', () => {
   const one = given(begun, created({ id: 1, a: 1 }))
   one
     .when(
@@ -203,7 +203,7 @@ test('a JSON Patch is applied whole or not at all', () => {
   one.when(operate('1', [{ op: 'replace', path: '', value: [] }])).refused('Unprocessable')
 })
 
-test('PATCH and DELETE of a missing item, or in an unknown collection, are refused', () => {
+test('PATCH and DELETE of a missing item, or in an unknown collection, are rejected', () => {
   for (const events of [[], [begun], [begun, created({ id: 1 }), deleted(1, { revision: 2, prior: 2 })]]) {
     given(...events)
       .when(merge('1', { a: 1 }), UPSERT)
@@ -214,13 +214,13 @@ test('PATCH and DELETE of a missing item, or in an unknown collection, are refus
   }
 })
 
-test('DELETE leaves the revision behind', () => {
+test('DELETE keeps the revision number', () => {
   given(begun, created({ id: 1 }), replaced({ id: 1 }, { revision: 2, prior: 2 }))
     .when(remove('1'))
     .then(deleted(1, { revision: 3, prior: 3 }))
 })
 
-test('If-Match lets the write through that names the current tag, and no other', () => {
+test('If-Match allows the write only with the current entity tag', () => {
   const events = [begun, created({ id: 1, a: 1 })]
   const tag = tagOf(...events)
   for (const ifMatch of [[tag], ['"other"', tag], '*']) {
@@ -241,7 +241,7 @@ test('If-Match lets the write through that names the current tag, and no other',
   }
 })
 
-test('If-Match of a missing item fails, before the item is missed and before it would be created', () => {
+test('If-Match of a missing item fails with 412 before 404 and before an upsert', () => {
   for (const events of [[], [begun], [begun, created({ id: 1 }), deleted(1, { revision: 2, prior: 2 })]]) {
     for (const ifMatch of ['*', ['"some"']]) {
       given(...events)
@@ -254,7 +254,7 @@ test('If-Match of a missing item fails, before the item is missed and before it 
   }
 })
 
-test('If-None-Match lets a write through only when the item is another one', () => {
+test('If-None-Match allows the write only when the entity tag differs', () => {
   const events = [begun, created({ id: 1, a: 1 })]
   const tag = tagOf(...events)
   given()
@@ -270,7 +270,7 @@ test('If-None-Match lets a write through only when the item is another one', () 
   }
 })
 
-test('every item that results must satisfy the schema and the size, whichever way it came about', () => {
+test('every resulting item must satisfy the schema and the size limit, whichever method made it', () => {
   const rules = {
     ...UPSERT,
     faultsOf: (collection: string, item: JsonObject) =>

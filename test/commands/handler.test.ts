@@ -118,7 +118,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
 const refused = (promise: Promise<unknown>, code: RefusalCode) =>
   assert.rejects(promise, (error: unknown) => error instanceof Refusal && error.code === code)
 
-test('writes are decided one after the other, answered when they are durable and readable', async () => {
+test('writes are decided in order, and answered when they are durable and readable', async () => {
   const { handle, views, journal } = handlerOn(memoryJournal('memory', () => NOW))
   const outcomes = await Promise.all(Array.from({ length: 50 }, (_, n) => handle(create(n))))
   assert.deepEqual(
@@ -144,7 +144,7 @@ test('a write is decided on one that is still being flushed, and answered after 
   assert.deepEqual(item?.value, { id: 1, n: 2 })
 })
 
-test('a refusal that rests on an event still being flushed is given after the flush', async () => {
+test('a refusal that depends on an unflushed event is answered after the flush', async () => {
   const { handle, journal } = handlerOn(new HeldJournal())
   const kept = handle(put('1', 1))
   journal.flush()
@@ -160,7 +160,7 @@ test('a refusal that rests on an event still being flushed is given after the fl
   await refused(missing, 'NotFound')
 })
 
-test('a refusal that rests on durable events alone is given at once', async () => {
+test('a refusal that depends only on durable events is answered at once', async () => {
   const { handle, journal } = handlerOn(new HeldJournal())
   const held = handle(put('1', 1))
   const refusal = handle(remove('2'))
@@ -170,7 +170,7 @@ test('a refusal that rests on durable events alone is given at once', async () =
   await held
 })
 
-test('a refusal whose ground is lost with a flush is refused with it', async () => {
+test('a refusal that depends on an event whose flush fails is answered with that failure', async () => {
   const { handle, journal } = handlerOn(new HeldJournal(), { clientIdsOnPost: true })
   const first = handle({ type: 'CreateItem', collection: 'things', item: { id: 'a' } })
   const conflict = handle({ type: 'CreateItem', collection: 'things', item: { id: 'a' } })
@@ -180,7 +180,7 @@ test('a refusal whose ground is lost with a flush is refused with it', async () 
   await answers
 })
 
-test('all that was decided on a failed write is refused with it, and the next write works', async () => {
+test('all writes decided on a failed write fail with it, and the next write succeeds', async () => {
   const { handle, journal, views } = handlerOn(new HeldJournal())
   const before = handle(put('1', 1))
   journal.flush()
@@ -199,7 +199,7 @@ test('all that was decided on a failed write is refused with it, and the next wr
   assert.equal(views.find('things')?.size, 1)
 })
 
-test('of any number of writers with one tag exactly one wins', async () => {
+test('exactly one of many writers with the same entity tag succeeds', async () => {
   const { handle } = handlerOn(memoryJournal('memory', () => NOW))
   const { item } = await handle(put('1', 0))
   const attempts = Array.from({ length: 20 }, (_, n) => handle(put('1', n + 1, { ifMatch: [item?.tag] })))
@@ -210,7 +210,7 @@ test('of any number of writers with one tag exactly one wins', async () => {
   }
 })
 
-test('the same key and request gets the first answer again and appends nothing', async () => {
+test('a repeated request with its idempotency key gets the first response and appends nothing', async () => {
   const { handle, journal } = handlerOn(memoryJournal('memory', () => NOW))
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
   const [first, meanwhile] = await Promise.all([handle(create(1), origin), handle(create(1), origin)])
@@ -220,7 +220,7 @@ test('the same key and request gets the first answer again and appends nothing',
   assert.equal(journal.head, 2)
 })
 
-test('a key with another request is refused, a key of somebody else is another key', async () => {
+test('an idempotency key with another request is rejected, and keys of different users are independent', async () => {
   const { handle, journal } = handlerOn(memoryJournal('memory', () => NOW))
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
   const first = handle(create(1), origin)
@@ -231,7 +231,7 @@ test('a key with another request is refused, a key of somebody else is another k
   assert.equal(journal.head, 3)
 })
 
-test('a key is forgotten after a day, and a refused request is not remembered', async () => {
+test('an idempotency key expires after a day, and a rejected request is not remembered', async () => {
   let now = NOW
   const { handle, journal } = handlerOn(
     memoryJournal('memory', () => now),
@@ -250,7 +250,7 @@ test('a key is forgotten after a day, and a refused request is not remembered', 
   assert.equal(journal.head, 4)
 })
 
-test('a handler knows the keys that were answered before it began', async () => {
+test('a handler knows idempotency keys that were answered before it started', async () => {
   const { handle, journal, views } = handlerOn(memoryJournal('memory', () => NOW))
   const origin = { ...ORIGIN, key: 'k', request: 'hash' }
   const first = await handle(create(1), origin)
@@ -263,7 +263,7 @@ test('a handler knows the keys that were answered before it began', async () => 
   assert.deepEqual([second.position, second.event], [first.position, first.event])
 })
 
-test('an edit of the data file is one write, decided when what was being flushed is durable', async () => {
+test('an edit of the data file is one write, decided when pending flushes are durable', async () => {
   const { handler, handle, journal } = handlerOn(new HeldJournal())
   const before = handle(put('1', 1))
   const edit = editOf([
@@ -287,7 +287,7 @@ test('an edit of the data file is one write, decided when what was being flushed
   )
 })
 
-test('that an edit changes nothing is said only when the writes that it rests on are durable', async () => {
+test('an edit without changes is confirmed only when the writes it depends on are durable', async () => {
   const { handler, handle, journal } = handlerOn(new HeldJournal())
   const edit = editOf([['things', [{ id: 1, n: 1 }]]])
   const write = handle(put('1', 1))
@@ -302,7 +302,7 @@ test('that an edit changes nothing is said only when the writes that it rests on
   assert.equal((await taken).events, 2)
 })
 
-test('writes that are decided in steps and those that are not are decided in the order in which they came', async () => {
+test('time-sliced writes and others are decided in the order in which they came', async () => {
   for (const [shape, item] of Object.entries(longObjects(300_000))) {
     const { handle, journal } = handlerOn(new HeldJournal())
     const first = handle(put('1', 1))
@@ -326,7 +326,7 @@ test('writes that are decided in steps and those that are not are decided in the
   }
 })
 
-test('a write that is decided in steps is refused, and decided anew, with the write before it that fails', async () => {
+test('a time-sliced write is decided again when the write before it fails', async () => {
   const { handle, journal } = handlerOn(new HeldJournal())
   const failing = handle(put('1', 1))
   const long = handle({

@@ -8,7 +8,7 @@ import { Store } from '../../src/store/store.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 const MANY = 5000
 
-test('keys whose day ends together are forgotten a hundred at a time, and are of no use from then on', () => {
+test('idempotency keys that expire together are removed a hundred at a time, and are ignored at once', () => {
   const store = Store.temporary()
   const keys = new IdempotencyKeys(store)
   const write = (...writes: readonly Recorded[]): void =>
@@ -23,7 +23,7 @@ test('keys whose day ends together are forgotten a hundred at a time, and are of
   assert.equal(remembered(store), MANY / 100)
 })
 
-test('a key that is used again after its day is known for another one', () => {
+test('an idempotency key that is used again after a day is a new one', () => {
   const store = Store.temporary()
   const keys = new IdempotencyKeys(store)
   const at = (position: number, ms: number) => ({ ...recorded(position, ms), key: 'k', request: `at ${ms}` })

@@ -61,7 +61,7 @@ const BOTH = [begun, created(ANN), created(BOB)]
 const bobBecomes = (name: string) => replaced({ id: 1, name }, { revision: 2, prior: 3 })
 const ordered = (...ids: (string | number)[]): DomainEvent => ({ type: 'CollectionOrdered', collection: 'things', ids })
 
-test('the first file becomes events, its items without an id getting the integers after the highest', () => {
+test('the initial file becomes events, and items without an id get the integers after the highest', () => {
   journal([])
     .edited({ things: [{ name: 'Eve' }, { id: 4 }, {}], empty: [] })
     .makes(begun, created({ id: 5, name: 'Eve' }), created({ id: 4 }), created({ id: 6 }), {
@@ -70,67 +70,67 @@ test('the first file becomes events, its items without an id getting the integer
     })
 })
 
-test('a file that says the same makes no event, whatever the order of the members', () => {
+test('a file with the same content makes no event, whatever the order of members', () => {
   journal(BOTH)
     .edited({ things: [{ name: 'Ann', id: 0 }, BOB] })
     .makes()
 })
 
-test('only what the editor changed becomes events', () => {
+test('only changes of the editor become events', () => {
   journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
     .edited({ things: [{ id: 0, name: 'Anna' }, BOB] })
     .makes(replaced({ id: 0, name: 'Anna' }, { revision: 2, prior: 2 }))
 })
 
-test('where both changed an item the edit wins, and the conflict is reported', () => {
+test('when both sides changed an item the edit wins, and the conflict is reported', () => {
   journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
     .edited({ things: [ANN, { id: 1, name: 'Bert' }] })
     .conflictsAt([1], replaced({ id: 1, name: 'Bert' }, { revision: 3, prior: 4 }))
 })
 
-test('where both made the same change there is no event and no conflict', () => {
+test('the same change on both sides makes no event and no conflict', () => {
   journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
     .edited({ things: [ANN, { name: 'Bill', id: 1 }] })
     .makes()
 })
 
-test('the editor deletes what was changed since: deleted, and a conflict', () => {
+test('deleting an item that was changed meanwhile deletes it and reports a conflict', () => {
   journal([...BOTH, bobBecomes('Bill')], { shown: 3 })
     .edited({ things: [ANN] })
     .conflictsAt([1], deleted(1, { revision: 3, prior: 4 }))
 })
 
-test('the editor changes what was deleted since: created again, and a conflict', () => {
+test('changing an item that was deleted meanwhile creates it again and reports a conflict', () => {
   journal([...BOTH, deleted(1, { revision: 2, prior: 3 })], { shown: 3 })
     .edited({ things: [ANN, { id: 1, name: 'Bert' }] })
     .conflictsAt([1], created({ id: 1, name: 'Bert' }, { revision: 3, prior: 4 }))
 })
 
-test('what was deleted since and not edited stays deleted', () => {
+test('an unedited item that was deleted meanwhile stays deleted', () => {
   journal([...BOTH, deleted(1, { revision: 2, prior: 3 })], { shown: 3 })
     .edited({ things: [ANN, BOB] })
     .makes()
 })
 
-test('what was created since stays, and a new item of the editor stands after it with an id of its own', () => {
+test('an item that was created meanwhile stays, and a new item of the editor follows it with its own id', () => {
   journal([...BOTH, created({ id: 2 })], { shown: 3 })
     .edited({ things: [ANN, BOB, { name: 'Eve' }] })
     .makes(created({ id: 3, name: 'Eve' }))
 })
 
-test('both create an item of one id: the edit wins, and the conflict is reported', () => {
+test('when both sides create the same id the edit wins, and the conflict is reported', () => {
   journal([...BOTH, created({ id: 2, name: 'Api' })], { shown: 3 })
     .edited({ things: [ANN, BOB, { id: 2, name: 'Editor' }] })
     .conflictsAt([2], replaced({ id: 2, name: 'Editor' }, { revision: 2, prior: 4 }))
 })
 
-test('moved items are an order of the collection', () => {
+test('moving items makes a CollectionOrdered event', () => {
   journal(BOTH)
     .edited({ things: [BOB, ANN] })
     .makes(ordered(1, 0))
 })
 
-test('a new item at the end is no order, elsewhere it is one', () => {
+test('a new item at the end needs no CollectionOrdered event, elsewhere it does', () => {
   journal(BOTH)
     .edited({ things: [ANN, BOB, { id: 2 }] })
     .makes(created({ id: 2 }))
@@ -139,19 +139,19 @@ test('a new item at the end is no order, elsewhere it is one', () => {
     .makes(created({ id: 2 }), ordered(0, 2, 1))
 })
 
-test('a deleted item does not order the others', () => {
+test('a deleted item does not reorder the others', () => {
   journal(BOTH)
     .edited({ things: [BOB] })
     .makes(deleted(0, { revision: 2, prior: 2 }))
 })
 
-test('moved items keep those that were created since behind them', () => {
+test('moved items stay before those that were created meanwhile', () => {
   journal([...BOTH, created({ id: 2 })], { shown: 3 })
     .edited({ things: [BOB, ANN] })
     .makes(ordered(1, 0, 2))
 })
 
-test('a collection that the editor took out goes with all its items, those written since reported', () => {
+test('removing a collection removes all its items, and reports those that were written meanwhile', () => {
   journal([...BOTH, created({ id: 2 })], { shown: 3 })
     .edited({})
     .conflictsAt(
@@ -163,7 +163,7 @@ test('a collection that the editor took out goes with all its items, those writt
     )
 })
 
-test('a new collection may be empty, one that was created since stays', () => {
+test('a new collection may be empty, and one that was created meanwhile stays', () => {
   journal(BOTH, { base: {} }).edited({}).makes()
   journal([]).edited({ things: [] }).makes(begun)
 })
@@ -181,7 +181,7 @@ test('an id that changes its type is a change of the item', () => {
     })
 })
 
-test('an item that only lost its id is the item that it was', () => {
+test('an item that only lost its id is the same item', () => {
   journal(BOTH)
     .edited({ things: [{ name: 'Ann' }, BOB] })
     .makes()
@@ -190,14 +190,14 @@ test('an item that only lost its id is the item that it was', () => {
     .makes(created({ id: 2, name: 'Ann' }))
 })
 
-test('of equal items that lost their ids each is one, and the next is new', () => {
+test('each of several equal items without ids matches once, and the next is new', () => {
   const same = [begun, created({ id: 0, n: 1 }), created({ id: 1, n: 1 })]
   journal(same)
     .edited({ things: [{ n: 1 }, { n: 1 }, { n: 1 }] })
     .makes(created({ id: 2, n: 1 }))
 })
 
-test('an id is not given a second time by hand edits either', () => {
+test('an edit does not reuse an id', () => {
   journal([...BOTH, deleted(1, { revision: 2, prior: 3 })])
     .edited({ things: [ANN, {}] })
     .makes(created({ id: 2 }))
@@ -219,7 +219,7 @@ const objectDeleted = (revision: number, prior: number): DomainEvent => ({
 })
 const removed: DomainEvent = { type: 'CollectionRemoved', collection: 'things' }
 
-test('a single object is created, changed and removed, and one that says the same makes no event', () => {
+test('a single object is created, changed and removed, and an unchanged one makes no event', () => {
   journal([])
     .edited({ things: { n: 1 } })
     .makes(object(1))
@@ -233,7 +233,7 @@ test('a single object is created, changed and removed, and one that says the sam
   journal(events).edited({}).makes(objectDeleted(2, 1))
 })
 
-test('a list in whose place the editor put an object goes with all its items, those written since reported, and the reverse', () => {
+test('replacing a list by an object, or the reverse, removes all items and reports those that were written meanwhile', () => {
   journal(BOTH)
     .edited({ things: { n: 1 } })
     .makes(deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 2, prior: 3 }), removed, object(1))
@@ -250,7 +250,7 @@ test('a list in whose place the editor put an object goes with all its items, th
     .conflictsAt([''], objectDeleted(3, 2), begun)
 })
 
-test('where others put an object in the place of a list, theirs stays unless the editor changed the list', () => {
+test('when others replaced a list by an object, theirs stays unless the editor changed the list', () => {
   const since = [deleted(0, { revision: 2, prior: 2 }), deleted(1, { revision: 2, prior: 3 }), removed, object(1)]
   journal([...BOTH, ...since], { shown: 3 })
     .edited({ things: [ANN, BOB] })
@@ -269,7 +269,7 @@ test('where others put an object in the place of a list, theirs stays unless the
     .makes()
 })
 
-test('a schema is asked only for what the editor changed, and names the place in the file', () => {
+test('a schema is checked only for changes of the editor, and errors name the place in the file', () => {
   const rules = { ...RULES, hasSchema: () => true, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
   const base = mapOf({ things: [ANN, BOB] })
   assert.deepEqual(takeIn(editOf(base, base), accepted(BOTH), rules).events.length, 0)
@@ -280,7 +280,7 @@ test('a schema is asked only for what the editor changed, and names the place in
   )
 })
 
-test('an edit of what is current makes exactly the edited file', () => {
+test('merging an edit of the current state gives exactly the edited file', () => {
   forAll(150, (random) => {
     const views = Views.temporary()
     const acceptedNow = new Overlay(views.any, 0)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { compileSchemas } from '../../src/commands/schemas.ts'
 import type { JsonValue } from '../../src/json/value.ts'
 
-test("an item's members are its own: what every object inherits is neither there nor of a wrong type", () => {
+test('inherited members of an item are neither present nor of a wrong type', () => {
   for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
     const schema = { $schema, properties: { valueOf: { type: 'number' } }, required: ['toString'] }
     const faultsOf = compileSchemas({ c: schema })
@@ -19,20 +19,20 @@ test("an item's members are its own: what every object inherits is neither there
   }
 })
 
-test('a collection without a schema takes any item', () => {
+test('a collection without a schema accepts any item', () => {
   const faultsOf = compileSchemas({ c: false })
   assert.deepEqual(faultsOf('d', { id: 1 }), [])
   assert.deepEqual(faultsOf('toString', { id: 1 }), [])
   assert.equal(faultsOf('c', { id: 1 }).length, 1)
 })
 
-test('of many faults the first hundred are told; of an item of very many values the first', () => {
+test('at most a hundred schema errors are reported, and for a very large item the first ones', () => {
   const faultsOf = compileSchemas({ c: { properties: { a: { items: { type: 'string' } } } } })
   assert.equal(faultsOf('c', { a: Array(500).fill(0) }).length, 100)
   assert.deepEqual(faultsOf('c', { a: Array(20_000).fill(0) }), [{ pointer: '/a/0', message: 'must be string' }])
 })
 
-test('uniqueItems compares as JSON does', () => {
+test('uniqueItems compares values as JSON', () => {
   for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
     const faultsOf = compileSchemas({ c: { $schema, properties: { a: { uniqueItems: true } } } })
     const duplicates: JsonValue[][] = [
@@ -63,7 +63,7 @@ test('uniqueItems compares as JSON does', () => {
   }
 })
 
-test('uniqueItems is asked of up to 50,000 values of an item, in all its arrays together', () => {
+test('uniqueItems checks up to 50,000 values of an item, in all its arrays together', () => {
   const integers = Array.from({ length: 50_000 }, (_, index) => index)
   const faultsOf = compileSchemas({ c: { additionalProperties: { uniqueItems: true } } })
   const tooMany = { message: 'has too many values for uniqueItems, more than 50000' }
@@ -76,7 +76,7 @@ test('uniqueItems is asked of up to 50,000 values of an item, in all its arrays 
   assert.match(bounded('c', { a: integers })[0]?.message ?? '', /more than 10 items/)
 })
 
-test('enum compares as JSON does', () => {
+test('enum compares values as JSON', () => {
   for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
     const allowed = [1, 'a', null, [1], { a: 1, b: [2] }, {}]
     const faultsOf = compileSchemas({ c: { $schema, properties: { a: { enum: allowed } } } })
@@ -87,7 +87,7 @@ test('enum compares as JSON does', () => {
   }
 })
 
-test('what a schema asks of long values costs little more than to write them as JSON', () => {
+test('checking long values against a schema costs little more than writing them as JSON', () => {
   const objects = Array.from({ length: 10_000 }, (_, index) => ({ index }))
   const texts = Array.from({ length: 10_000 }, (_, index) => `text ${index}`)
   const colons = `http://${':'.repeat(20_000)}`

@@ -41,7 +41,7 @@ function positionsAndIds(recorded: readonly Recorded[]): [number, unknown][] {
 /** What every Journal promises; each implementation runs it unchanged. */
 export function journalContract(name: string, factory: JournalFactory): void {
   describe(`${name}, as a Journal`, () => {
-    test('an empty one begins before position 1 and has nothing to read', async (t) => {
+    test('an empty journal begins before position 1 and has nothing to read', async (t) => {
       const { journal } = await factory(t)
       assert.equal(journal.head, 0)
       assert.equal(journal.writable, true)
@@ -49,7 +49,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       assert.match(journal.id, /^[0-9a-f-]{36}$/)
     })
 
-    test('positions are 1, 2, 3… and everything about a write is read again', async (t) => {
+    test('positions are 1, 2, 3…, and every field of a write is read back', async (t) => {
       const { journal, setTime } = await factory(t)
       setTime('2026-11-20T12:00:00.123Z')
       const first = await journal.append({ ...draft(1, created(0, { name: 'Bob' })), key: 'k', request: 'abc' })
@@ -74,7 +74,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       ])
     })
 
-    test('reads any range, also one that begins or ends within a write', async (t) => {
+    test('any range can be read, even one that begins or ends within a write', async (t) => {
       const { journal } = await factory(t)
       await journal.append(draft(1, created(0), created(1), created(2)))
       await journal.append(draft(4, created(3), created(4)))
@@ -91,7 +91,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       ])
     })
 
-    test('many appends at once keep their order', async (t) => {
+    test('concurrent appends keep their order', async (t) => {
       const { journal } = await factory(t)
       const appended = await Promise.all(
         Array.from({ length: 500 }, (_, id) => journal.append(draft(id + 1, created(id)))),
@@ -106,7 +106,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       )
     })
 
-    test('a follower has had a write, whole, before its append resolves', async (t) => {
+    test('a follower gets a complete write before its append resolves', async (t) => {
       const { journal } = await factory(t)
       const seen: Recorded[] = []
       journal.follow((recorded) => {
@@ -124,7 +124,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       )
     })
 
-    test('refuses an append that does not follow what was accepted, and stays usable', async (t) => {
+    test('an append that does not follow the accepted ones is rejected, and the journal stays usable', async (t) => {
       const { journal } = await factory(t)
       await journal.append(draft(1, created(0)))
       await assert.rejects(journal.append(draft(1, created(1))), { code: 'Unavailable' } satisfies Partial<Refusal>)
@@ -132,7 +132,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       assert.equal((await journal.append(draft(2, created(1)))).position, 2)
     })
 
-    test('time never goes back, even when the clock does', async (t) => {
+    test('event times never decrease, even when the clock does', async (t) => {
       const { journal, setTime } = await factory(t)
       setTime('2026-11-20T12:00:00.000Z')
       await journal.append(draft(1, created(0)))
@@ -146,7 +146,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       )
     })
 
-    test('a reader that began before an append may finish after it', async (t) => {
+    test('a reader that started before an append may finish after it', async (t) => {
       const { journal } = await factory(t)
       await journal.append(draft(1, created(0)))
       await journal.append(draft(2, created(1)))
@@ -158,7 +158,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       assert.deepEqual(found, [1, 2])
     })
 
-    test('takes any text that JSON can carry', async (t) => {
+    test('any text that JSON can contain is stored', async (t) => {
       const { journal } = await factory(t)
       const name = 'a\nb\r\u0000\u2028"\\{"frame":"€😀'
       await journal.append({ ...draft(1, created(0, { name })), actor: 'mi"ran\nda' })
@@ -167,7 +167,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
       assert.deepEqual(read?.events, [created(0, { name })])
     })
 
-    test('a closed one has kept all that was accepted and takes no more', async (t) => {
+    test('a closed journal has stored all accepted writes and accepts no more', async (t) => {
       const { journal } = await factory(t)
       const accepted = [1, 2, 3].map((position) => journal.append(draft(position, created(position))))
       await journal.close()
@@ -181,7 +181,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
 export function durableJournalContract(name: string, factory: JournalFactory<DurableJournalUnderTest>): void {
   journalContract(name, factory)
   describe(`${name}, as a Journal that outlives its process`, () => {
-    test('opened again, it goes on where it ended', async (t) => {
+    test('a reopened journal continues where it ended', async (t) => {
       const { journal, reopen } = await factory(t)
       await journal.append({ ...draft(1, created(0)), key: 'k' })
       await journal.append(draft(2, created(1), created(2)))

@@ -49,7 +49,7 @@ function flipped(disk: SimulatedDisk, path: string, at: number, random: Random):
   return damaged
 }
 
-test('a journal opened from a checkpoint replays what lies behind it, and is otherwise as if it had been read from its beginning', async () => {
+test('a journal opened from a mark equals one that was read from its beginning', async () => {
   const { disk, checkpoints } = await marked(new Random(SEED))
   const whole = await openJournal(disk.killed().files(), DIRECTORY, { segmentBytes: SEGMENT_BYTES })
   for (const checkpoint of checkpoints) {
@@ -75,7 +75,7 @@ test('a journal opened from a checkpoint replays what lies behind it, and is oth
   }
 })
 
-test('damage behind a checkpoint refuses the start from it as it does any other', async () => {
+test('damage behind a mark fails the start', async () => {
   const random = new Random(SEED)
   const { disk, checkpoints } = await marked(random)
   for (let run = 0; run < 100; run++) {
@@ -98,7 +98,7 @@ test('damage behind a checkpoint refuses the start from it as it does any other'
   }
 })
 
-test('a torn tail behind a checkpoint is the same tail, cut at any byte', async () => {
+test('a torn tail behind a mark is detected, cut at any byte', async () => {
   const { disk, checkpoints } = await marked(new Random(SEED))
   const last = segmentName((checkpoints.at(-1) as Checkpoint).segments.at(-1)?.first as number)
   const path = `${DIRECTORY}/${last}`
@@ -123,7 +123,7 @@ test('a torn tail behind a checkpoint is the same tail, cut at any byte', async 
   }
 })
 
-test('a checkpoint of another journal, of a later end or of another past is not one of this journal', async () => {
+test('a mark of another journal, of a later end or of another past is rejected', async () => {
   const random = new Random(SEED)
   const { disk, checkpoints } = await marked(random)
   const checkpoint = checkpoints.at(-1) as Checkpoint
@@ -142,7 +142,7 @@ test('a checkpoint of another journal, of a later end or of another past is not 
   assert.match(String(await checkpointMismatch(fewer.files(), DIRECTORY, checkpoint)), /is missing/)
 })
 
-test('damage before a checkpoint is found when that is checked, wherever it is, and named as a walk names it', async () => {
+test('damage before a mark is found by the check of the journal, and named as by a full read', async () => {
   const random = new Random(SEED)
   const { disk, checkpoints } = await marked(random)
   const checkpoint = checkpoints.at(-1) as Checkpoint
@@ -164,7 +164,7 @@ test('damage before a checkpoint is found when that is checked, wherever it is, 
   }
 })
 
-test('a journal that is shorter than its checkpoint is damaged, and the check of it ends', async () => {
+test('a journal shorter than its mark is damaged, and its check ends', async () => {
   const { disk, checkpoints } = await marked(new Random(SEED))
   const checkpoint = checkpoints.at(-1) as Checkpoint
   const path = `${DIRECTORY}/${segmentName(checkpoint.segments.at(-1)?.first as number)}`

@@ -71,7 +71,7 @@ for (const segmentBytes of [1024, 300]) {
   )
 }
 
-test('a compressed segment is gzip: zcat and zgrep show the lines that the segment had', async (t) => {
+test('a compressed segment is gzip, so zcat and zgrep show its lines', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory, { segmentBytes: 300_000 })
   for (let id = 0; id < 1500; id++)
@@ -93,7 +93,7 @@ test('a compressed segment is gzip: zcat and zgrep show the lines that the segme
   assert.match(execFileSync('zgrep', ['-c', 'reading 77 ', `${path}.gz`], { encoding: 'utf8' }), /^1\n$/)
 })
 
-test('while segments are compressed, and after it, readers find every event, and the next start, too', async (t) => {
+test('readers and the next start find every event during and after compression', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory, { segmentBytes: 20_000, compress: COMPRESSED_AT_ONCE })
   const compressed = () => journal.segments().filter((segment) => segment.compressed).length
@@ -121,7 +121,7 @@ test('while segments are compressed, and after it, readers find every event, and
   await again.journal.close()
 })
 
-test('a journal whose last segment is compressed goes on in a new one', async () => {
+test('a journal whose last segment is compressed continues in a new one', async () => {
   const disk = await written(4096, 40)
   const files = disk.files()
   for (const segment of await segmentsOf(files)) await compressSegment(files, segment, noRest)
@@ -133,7 +133,7 @@ test('a journal whose last segment is compressed goes on in a new one', async ()
   assert.equal((await walk(files, DIRECTORY, () => {})).next.position, 42)
 })
 
-test('a record that is longer than a member of 64 KiB is in one member, and is read from it', async () => {
+test('a record longer than a gzip member of 64 KiB is stored in one member and read from it', async () => {
   const disk = new SimulatedDisk()
   const { journal } = await openJournal(disk.files(), DIRECTORY, { segmentBytes: 500_000 })
   const sizes = [10, 200_000, 10, 70_000, 65_536, 300_000, 10]
@@ -147,7 +147,7 @@ test('a record that is longer than a member of 64 KiB is in one member, and is r
   await again.close()
 })
 
-test('damage in any byte of a compressed segment is found, and named by position', async () => {
+test('damage of any byte of a compressed segment is detected and named by position', async () => {
   const random = new Random(SEED)
   const disk = await written(150_000, 600)
   await compressAll(disk.files())
@@ -191,7 +191,7 @@ test('damage in any byte of a compressed segment is found, and named by position
   assert.ok(positions.size >= 3, 'each member has its own first position')
 })
 
-test('a reader is told of a damaged member when it reads from it, and not before', async () => {
+test('a reader reports a damaged member when it reads from it, and not before', async () => {
   const disk = await written(300_000, 900)
   await compressAll(disk.files())
   const path = `${FIRST}.gz`
@@ -214,7 +214,7 @@ test('a reader is told of a damaged member when it reads from it, and not before
   assert.ok(found.length > 100 && found.length < first)
 })
 
-test('a compressed segment that is missing, cut off or another one is refused', async () => {
+test('a compressed segment that is missing, truncated or exchanged is rejected', async () => {
   const disk = await written(20_000, 200)
   await compressAll(disk.files())
   const path = `${FIRST}.gz`
@@ -241,7 +241,7 @@ test('a compressed segment that is missing, cut off or another one is refused', 
   await refused((copy) => copy.put(path, other.bytes(path) as Buffer), /follow|another journal/)
 })
 
-test('a kill or a loss of power at any step of compressing loses nothing', async () => {
+test('a kill or power loss at any step of a compression loses nothing', async () => {
   const random = new Random(SEED)
   const disk = await written(150_000, 350)
   const expected = await eventsOf(disk)
@@ -278,7 +278,7 @@ test('a kill or a loss of power at any step of compressing loses nothing', async
   }
 })
 
-test('a segment that cannot be compressed stays as it is, and is tried again later', async () => {
+test('a segment that cannot be compressed stays as it is, and is retried later', async () => {
   const disk = await written(20_000, 100)
   const expected = await eventsOf(disk)
   for (const code of ['ENOSPC', 'EIO', 'EMFILE']) {
@@ -315,7 +315,7 @@ test('a segment that cannot be compressed stays as it is, and is tried again lat
   }
 })
 
-test('what was written is compared with the original before that is removed', async () => {
+test('a compressed segment is compared with the original before that is removed', async () => {
   const disk = await written(20_000, 100)
   const real = disk.files()
   const lying: Files = {
@@ -356,7 +356,7 @@ test('a table of many members is read as it was written', async (t) => {
   }
 })
 
-test('of the members that were read, so many bytes are kept, those that were used last', () => {
+test('the cache of members is bounded, and the least recently used are evicted', () => {
   const kept = new InflatedMembers(1000)
   const [one, other] = [new MemberTable(), new MemberTable()]
   for (let offset = 0; offset < 50; offset++) {

@@ -40,7 +40,7 @@ async function linesOf(directory: string): Promise<{ name: string; lines: string
   )
 }
 
-test('a line is framed by its crc, its length and the crc of both, and is JSON', async (t) => {
+test('a line is JSON, framed by its CRC, its length and the CRC of both', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory)
   await journal.append({ ...draft(1, created(0, { name: 'Zoë' })), key: 'once', request: 'abc' })
@@ -99,7 +99,7 @@ function watched(writing: () => void): typeof nodeFiles {
   }
 }
 
-test('appends that wait together share one flush, and one write that waits for the medium', async (t) => {
+test('concurrent appends share one flush and one durable write', async (t) => {
   const directory = await temporaryDirectory(t)
   let writes = 0
   const { journal } = await openJournal(
@@ -113,7 +113,7 @@ test('appends that wait together share one flush, and one write that waits for t
   await journal.close()
 })
 
-test('the disk is given the next batch before anybody is told of the one that is durable', async (t) => {
+test('the disk gets the next batch before anybody is told of the durable one', async (t) => {
   const directory = await temporaryDirectory(t)
   let writes = 0
   let second: Promise<unknown> | undefined
@@ -137,7 +137,7 @@ test('the disk is given the next batch before anybody is told of the one that is
   )
 })
 
-test('when somebody cannot be told of a write, nobody is told of what was flushed meanwhile', async (t) => {
+test('when a notification of a write fails, none is sent for what was flushed meanwhile', async (t) => {
   const directory = await temporaryDirectory(t)
   let second: Promise<unknown> | undefined
   const { journal, failures } = await openJournal(
@@ -194,7 +194,7 @@ test('a write of many events spans records of at most 512 KiB, and is read as on
   await again.close()
 })
 
-test('a write that spans records is read from any position in it, also right after it was written', async (t) => {
+test('a write that spans records can be read from any of its positions, even directly after it was written', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory)
   const padding = 'x'.repeat(100 * 1024)
@@ -217,7 +217,7 @@ test('a write that spans records is read from any position in it, also right aft
   await again.close()
 })
 
-test('a full segment is followed by a new one, whose header knows the record before', async (t) => {
+test('a full segment is followed by a new one, whose header contains the checksum of the record before', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory, { segmentBytes: 2000 })
   for (let id = 0; id < 40; id++) await journal.append(draft(id + 1, created(id, { text: 'y'.repeat(100) })))
@@ -237,7 +237,7 @@ test('a full segment is followed by a new one, whose header knows the record bef
   await again.close()
 })
 
-test('a second owner is refused and touches nothing; when the first has gone, the lock is free', async (t) => {
+test('a second owner is rejected and changes nothing; when the first closes, the lock is free', async (t) => {
   const directory = await temporaryDirectory(t)
   const { journal } = await openJournal(nodeFiles, directory)
   await journal.append(draft(1, created(0)))

@@ -35,7 +35,7 @@ function readBack(events: readonly DomainEvent[]) {
   return { line, record: parseRecord(line.bytes, found) }
 }
 
-test('what is read from a record is what was written, whatever its texts look like', () => {
+test('a record is read back as it was written, whatever texts it contains', () => {
   forAll(5000, (random) => {
     const events = Array.from({ length: 1 + random.integer(5) }, () => event(random))
     const { record } = readBack(events)
@@ -44,13 +44,13 @@ test('what is read from a record is what was written, whatever its texts look li
   })
 })
 
-test("an event's text is the JSON of its fields, the item last", () => {
+test('the text of an event is the JSON of its fields, with the item last', () => {
   const replaced = { type: 'ItemReplaced', collection: 'c', id: 'x', revision: 2, prior: 1 } as const
   const text = encodeEvent({ ...replaced, item: Document.of({ id: 'x', n: 1 }) })
   assert.equal(text, JSON.stringify({ ...replaced, item: { id: 'x', n: 1 } }))
 })
 
-test('a record in another spelling than ours is read, too', () => {
+test('a record with other JSON formatting is read, too', () => {
   const item = { id: 1, item: { a: [1] } }
   const fields = { position: 1, events: [{ item, type: 'ItemCreated', collection: 'c', id: 1, revision: 1, prior: 0 }] }
   const bytes = Buffer.from(JSON.stringify(fields, null, 1))

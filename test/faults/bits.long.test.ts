@@ -117,7 +117,7 @@ function lineAt(lines: readonly Line[], at: number): Line {
   return lines.findLast(({ offset }) => offset <= at) as Line
 }
 
-test('any one bit of a journal flipped is found, whichever it is', async (t) => {
+test('any one flipped bit of a journal is detected', async (t) => {
   const random = new Random(SEED)
   const { bytes, lines } = await written(RECORDS, random)
   let flips = 0
@@ -143,7 +143,7 @@ test('any one bit of a journal flipped is found, whichever it is', async (t) => 
   t.diagnostic(`${flips} bits of ${RECORDS} records, ${WALKS} of them by the whole walk: 0 unnoticed`)
 })
 
-test('zeroed sectors are refused, unless nothing that was written later is left: then they are a torn tail', async (t) => {
+test('zeroed sectors are rejected, except at the end, where they are a torn tail', async (t) => {
   const random = new Random(SEED)
   const { bytes, lines } = await written(RECORDS, random)
   let refused = 0
@@ -171,7 +171,7 @@ test('zeroed sectors are refused, unless nothing that was written later is left:
   assert.ok(refused > 0 && torn > 0)
 })
 
-test('records doubled, dropped, swapped or moved are refused at the place', async (t) => {
+test('records that are doubled, dropped, swapped or moved are rejected with the place', async (t) => {
   const random = new Random(SEED)
   const { bytes, lines } = await written(RECORDS, random)
   const texts = lines.map(({ offset, end }) => bytes.subarray(offset, end))
@@ -201,7 +201,7 @@ test('records doubled, dropped, swapped or moved are refused at the place', asyn
   t.diagnostic(`${changes} changes of the order of ${RECORDS} records: 0 unnoticed`)
 })
 
-test('a damaged journal refuses the start of the program: place named, exit 1, not a byte of the directory changed', async (t) => {
+test('a damaged journal fails the start of the program: the place is named, exit code 1, no byte changes', async (t) => {
   const random = new Random(SEED)
   const whole = await temporaryDirectory(t)
   const server = await startServer(t, { directory: whole, data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
@@ -283,7 +283,7 @@ function damage(
   }
 }
 
-test('a journal whose end was cut off cleanly is refused by what the data file knows, and opens when that is accepted', async (t) => {
+test('a journal whose end was cut off cleanly is rejected by the data file, and opens when that is accepted', async (t) => {
   const server = await startServer(t, { data: {}, flags: ['--Api.UpsertOnPut', 'true'] })
   const load = new Load(new Random(SEED), 'w')
   const working = load.run(server.url, 8)

@@ -49,7 +49,7 @@ function newDisk(): SimulatedDisk {
   return disk
 }
 
-test('an edit of a file that a crash has left behind changes what was edited, and takes no write back', async () => {
+test('an edit of an outdated data file after a crash applies only what was edited, and reverts no write', async () => {
   const random = new Random(SEED)
   const { calls } = await run(newDisk(), 0, {})
   assert.ok(calls > 80, `${calls} calls`)

@@ -96,7 +96,7 @@ const READS = [
   ['/swagger/assets/swagger-ui.min.css', {}],
 ] as const
 
-test('idle connections take no descriptor that the journal and files need; those beyond the limit are answered with 503', {
+test('idle connections leave enough descriptors for journal and files, and those beyond the limit get 503', {
   skip,
 }, async (t) => {
   const { program, url, ask } = await startLimited(t, LIMIT, [])
@@ -128,7 +128,7 @@ test('idle connections take no descriptor that the journal and files need; those
   t.diagnostic(`${refused.length} of ${IDLE} idle connections refused with a limit of ${LIMIT} files`)
 })
 
-test('when no descriptor is left, writes and reads that need one are 503, nothing is lost, and it resumes', {
+test('without descriptors, requests that need one get 503, nothing is lost, and the server recovers', {
   skip,
 }, async (t) => {
   // As if the operator had set more than the system gives.
@@ -194,7 +194,7 @@ test('when no descriptor is left, writes and reads that need one are 503, nothin
   assert.equal(verified.code, 0, verified.stdout)
 })
 
-test('a start that may open too few files says so and ends with exit code 1', { skip }, async (t) => {
+test('a start with too low a limit of open files exits with code 1 and says so', { skip }, async (t) => {
   const directory = await temporaryDirectory(t)
   // How many a start needs differs between versions of Node.
   for (const limit of [32, 30, 28, 26, 24, 22]) {

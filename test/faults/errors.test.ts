@@ -40,7 +40,7 @@ async function opened(disk: SimulatedDisk, fault: Faults) {
   }
 }
 
-test('a sync of the journal that fails at any point ends the service: nothing is acknowledged after it, no file is synced twice', async () => {
+test('a sync of the journal that fails ends the service: nothing is acknowledged after it, no file is synced twice', async () => {
   let failedOnce = 0
   for (let nth = 1; nth <= SYNCS; nth++) {
     const disk = newDisk()
@@ -73,7 +73,7 @@ test('a sync of the journal that fails at any point ends the service: nothing is
   assert.ok(failedOnce > 20, `${failedOnce} syncs were reached`)
 })
 
-test('a write of the journal that fails otherwise than for space ends the service', async () => {
+test('a failed write of the journal, other than a full disk, ends the service', async () => {
   const disk = newDisk()
   const { engine, failures } = await opened(disk, (operation, path) =>
     operation === 'write' && isOfJournal(path) ? { type: 'error', code: 'EIO' } : undefined,
@@ -84,7 +84,7 @@ test('a write of the journal that fails otherwise than for space ends the servic
   assert.equal((failures[0] as NodeJS.ErrnoException).code, 'EIO')
 })
 
-test('short writes, at any point and of any length, are completed', async () => {
+test('short writes of any length are completed', async () => {
   const random = new Random(SEED)
   const disk = newDisk()
   const { engine, failures } = await opened(disk, (operation) =>
@@ -99,7 +99,7 @@ test('short writes, at any point and of any length, are completed', async () => 
   await after.engine.close()
 })
 
-test('without a descriptor for a new segment, writes are refused as Unavailable, and resume by themselves', async () => {
+test('without a descriptor for a new segment, writes fail as Unavailable, and resume later', async () => {
   const random = new Random(SEED)
   let refusedAt = 0
   // A segment takes several opens: its temporary file, its directory, itself.
@@ -132,7 +132,7 @@ test('without a descriptor for a new segment, writes are refused as Unavailable,
   assert.ok(refusedAt > 20, `${refusedAt} writes were refused`)
 })
 
-test('a full disk: writes are refused with DiskFull, reads go on, and with space again it resumes by itself', async () => {
+test('on a full disk writes fail with DiskFull, reads continue, and writes resume when there is space', async () => {
   const random = new Random(SEED)
   const disk = newDisk()
   let full = false
@@ -167,7 +167,7 @@ test('a full disk: writes are refused with DiskFull, reads go on, and with space
   await after.engine.close()
 })
 
-test('a disk that only ever takes a part is a full one', async () => {
+test('a disk that accepts only parts of a write counts as full', async () => {
   let isPartial = true
   const { engine, failures } = await opened(newDisk(), (operation, path) =>
     isPartial && operation === 'write' && isOfJournal(path) ? { type: 'short', bytes: 40 } : undefined,
@@ -182,7 +182,7 @@ test('a disk that only ever takes a part is a full one', async () => {
   await engine.close()
 })
 
-test('the power may fail after a part of a write was taken: the next start cuts it off, or finds it whole', async () => {
+test('after a power loss during a partial write the next start finds it complete or cuts it off', async () => {
   for (let seed = SEED; seed < SEED + 100; seed++) {
     const random = new Random(seed)
     const disk = newDisk()
@@ -203,7 +203,7 @@ test('the power may fail after a part of a write was taken: the next start cuts 
   }
 })
 
-test('when cutting back after a full disk fails, the service ends', async () => {
+test('when truncating after a full disk fails, the service ends', async () => {
   for (const broken of ['truncate', 'sync'] as const) {
     const { engine, failures } = await opened(newDisk(), (operation, path) => {
       if (!isOfJournal(path)) return undefined
@@ -217,7 +217,7 @@ test('when cutting back after a full disk fails, the service ends', async () => 
   }
 })
 
-test('a data file that cannot be written never stops the service, which says so and tries again', async () => {
+test('a data file that cannot be written never stops the service, which reports and retries it', async () => {
   const disk = newDisk()
   const { engine, failures, disarm } = await opened(disk, (_operation, path) =>
     isOfJournal(path) ? undefined : { type: 'error', code: 'EIO' },
@@ -234,7 +234,7 @@ test('a data file that cannot be written never stops the service, which says so 
   assert.deepEqual(JSON.parse((disk.bytes(DATA_FILE) as Buffer).toString()), served)
 })
 
-test('on a disk that lies about syncs it opens, or refuses with what is missing; it never serves damage', async () => {
+test('on a disk that ignores syncs the journal opens or is rejected with what is missing; damage is never served', async () => {
   const outcomes = { opened: 0, refused: 0 }
   for (let seed = SEED; seed < SEED + 150; seed++) {
     const random = new Random(seed)
@@ -265,7 +265,7 @@ test('on a disk that lies about syncs it opens, or refuses with what is missing;
   assert.ok(outcomes.opened > 0 && outcomes.refused > 0, JSON.stringify(outcomes))
 })
 
-test('the clock set back or forward by years, or stepping under load: positions are strict and times never go back', async () => {
+test('when the clock is set back or forward, positions increase strictly and times never decrease', async () => {
   const random = new Random(SEED)
   let now = Date.parse('2026-11-20T12:00:00.000Z')
   const disk = newDisk()

@@ -21,7 +21,7 @@ interface Health {
   readonly store: { readonly state: string }
 }
 
-test('on a full disk reads go on, writes are 507, nothing is damaged, and with space again it resumes by itself', async (t) => {
+test('on a full disk reads continue, writes get 507, nothing is damaged, and writes resume when there is space', async (t) => {
   // With room for what the rounds leave in the journal.
   const disk = await mountSmallDisk(t, 3000 + 300 * ROUNDS)
   if ('missing' in disk) return t.skip(disk.missing)

@@ -66,7 +66,7 @@ async function killWhileStarting(t: TestContext, directory: string, afterMs: num
   assert.equal((await server.ended).signal, 'SIGKILL', server.stderr())
 }
 
-test('SIGTERM under load: what was accepted is answered and kept, what is not answered did not happen, exit 0', async (t) => {
+test('SIGTERM under load: accepted writes are answered and stored, unanswered ones did not happen, exit code 0', async (t) => {
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const history = new History()
@@ -111,7 +111,7 @@ function statusesBeyond(load: Load): readonly number[] {
   return [...load.answers.keys()].filter((status) => status >= 300 && status !== 404)
 }
 
-test('while it drains, answers carry Connection: close, and a request whose body is still coming is answered', async (t) => {
+test('during shutdown responses have Connection: close, and a request with an incomplete body is still answered', async (t) => {
   const server = await startServer(t, { data: { a: [] } })
   const open = await openRequest(server.url, '{"n":1}')
   server.process.kill('SIGTERM')
@@ -125,7 +125,7 @@ test('while it drains, answers carry Connection: close, and a request whose body
   assert.deepEqual(JSON.parse(await readFile(server.file, 'utf8')), { a: [{ id: 0, n: 1 }] })
 })
 
-test('a request that never comes to its end holds the end for less than ten seconds', async (t) => {
+test('a request that never completes delays the shutdown by less than ten seconds', async (t) => {
   const server = await startServer(t, { data: { a: [] } })
   await openRequest(server.url, '{"n":1}')
   const began = performance.now()
@@ -133,7 +133,7 @@ test('a request that never comes to its end holds the end for less than ten seco
   assert.ok(performance.now() - began < 10_000)
 })
 
-test('a second SIGTERM ends at once, without waiting for what is still open', async (t) => {
+test('a second SIGTERM ends the process at once', async (t) => {
   const server = await startServer(t, { data: { a: [] } })
   await openRequest(server.url, '{"n":1}')
   server.process.kill('SIGTERM')

@@ -47,7 +47,7 @@ function generationOf(engine: FileEngine, context: string): number {
   return [...generations][0] as number
 }
 
-test('a write of very many events is seen at once, by whatever way one looks', async () => {
+test('a write of very many events becomes visible at once, for every kind of reader', async () => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, fileOf(0))
   const { engine, failures } = await openTestEngine(disk.files(), { segmentBytes: 64 * 2 ** 20 })
@@ -119,7 +119,7 @@ test('a write of very many events is seen at once, by whatever way one looks', a
   await again.engine.close()
 })
 
-test('stopped at any moment of such writes, all of one is there or nothing, and an edit is taken in once', async () => {
+test('stopped at any moment of a large write, all of it is stored or nothing, and an edit is merged once', async () => {
   const random = new Random(SEED)
   const run = async (disk: SimulatedDisk, stop: number): Promise<number> => {
     const files = disk.files((_operation, _path, call) => (call === stop ? { type: 'stop' } : undefined))

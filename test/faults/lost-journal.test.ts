@@ -45,7 +45,7 @@ async function assertRefused({ url, directory, stderr }: ProbedServer): Promise<
   assert.deepEqual(await (await fetch(`${url}/api/a/7`)).json(), { id: 7, n: 1 })
 }
 
-test('while a segment of the journal is missing, what is read from it is a 503 with the reason', async (t) => {
+test('reading from a missing segment of the journal gets 503 with the reason', async (t) => {
   const { server, segment } = await start(t)
   await rename(segment, `${segment}.away`)
   await assertRefused(server)
@@ -57,7 +57,7 @@ test('while a segment of the journal is missing, what is read from it is a 503 w
   }
 })
 
-test('when the journal was removed with its directory, reading it is a 503', async (t) => {
+test('reading a journal whose directory was removed gets 503', async (t) => {
   const { server } = await start(t)
   const journal = join(server.directory, 'db.journal')
   await rm(journal, { recursive: true })
@@ -66,7 +66,7 @@ test('when the journal was removed with its directory, reading it is a 503', asy
   await mkdir(journal, { recursive: true })
 })
 
-test('when the journal was truncated, reading it is a 503 and goes on nowhere for ever', async (t) => {
+test('reading a truncated journal gets 503 and ends', async (t) => {
   const { server, segment } = await start(t)
   for (const bytes of [2000, 100, 0]) {
     await truncate(segment, bytes)

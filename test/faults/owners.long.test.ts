@@ -11,7 +11,7 @@ import { picture, spawnServer } from './program.ts'
 const RACES = Number(process.env.RACES ?? 3)
 const RESTARTS = Number(process.env.RESTARTS ?? 2)
 
-test('of two processes that start on one journal at the same moment one has it, the other says so and ends with 1', async (t) => {
+test('two processes start on one journal: one gets it, the other says so and exits with 1', async (t) => {
   let directory = ''
   for (let race = 0; race < RACES; race++) {
     // Every other race is for a journal that is not there yet.
@@ -38,7 +38,7 @@ test('of two processes that start on one journal at the same moment one has it, 
   t.diagnostic(`${RACES} races, one owner each`)
 })
 
-test('a second process touches nothing of what the first one has', async (t) => {
+test('a second process leaves the files of the first unchanged', async (t) => {
   const owner = await startServer(t, { data: { a: [{ id: 1 }] } })
   const isWritten = async () => {
     const { dataFile } = (await (await owner.fetch('/health')).json()) as { dataFile: { state: string } }
@@ -53,7 +53,7 @@ test('a second process touches nothing of what the first one has', async (t) => 
   assert.equal((await owner.fetch('/api/a', json('POST', {}))).status, 201)
 })
 
-test('when the owner is killed the journal is free at once', async (t) => {
+test('the journal is free at once when its owner is killed', async (t) => {
   const directory = await temporaryDirectory(t)
   for (let restart = 0; restart < RESTARTS; restart++) {
     const server = await startServer(t, { directory, data: {} })

@@ -59,7 +59,7 @@ function newDisk(): SimulatedDisk {
   return disk
 }
 
-test('stopped at any system call, it recovers to a prefix that holds every acknowledgement', async () => {
+test('stopped at any system call, it recovers to a prefix with every acknowledged write', async () => {
   const operations = Number(process.env.STOPS_OPERATIONS ?? 15)
   const { calls, done } = await runUntil(newDisk(), SEED, operations, () => undefined)
   assert.ok(done && calls > 50, `${calls} calls`)
@@ -94,7 +94,7 @@ test('after a power loss every acknowledged write is there, whatever unsynced se
   }
 })
 
-test('a seed of a power loss replays to the same bytes', async () => {
+test('the same seed of a power loss gives the same bytes', async () => {
   const lose = async (): Promise<(Buffer | undefined)[]> => {
     const disk = newDisk()
     await runUntil(disk, SEED, 60, (_operation, _path, call) => (call === 90 ? { type: 'stop' } : undefined))
@@ -106,7 +106,7 @@ test('a seed of a power loss replays to the same bytes', async () => {
   assert.deepEqual(await lose(), once)
 })
 
-test('power can fail again and again, also while it recovers', async () => {
+test('it survives repeated power losses, even during recovery', async () => {
   const rounds = Number(process.env.POWER_ROUNDS ?? 10)
   const random = new Random(SEED)
   for (let round = 0; round < rounds; round++) {

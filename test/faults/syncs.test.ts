@@ -29,7 +29,7 @@ function failing(call: 'fdatasync' | 'pwrite64', path: string, nth: number) {
   }
 }
 
-test('a durable write of the journal that fails ends the process; nothing is acknowledged by it or after it', {
+test('a failed durable write of the journal ends the process, and nothing is acknowledged by it or after it', {
   skip: withoutStrace,
 }, async (t) => {
   const random = new Random(SEED)
@@ -74,7 +74,7 @@ test('a durable write of the journal that fails ends the process; nothing is ack
   t.diagnostic(`${SYNCS} failed writes, the process ended each time`)
 })
 
-test('a write to a segment waits for the medium', {
+test('a write to a segment waits for the disk to sync', {
   skip: platform() === 'linux' ? false : 'O_DSYNC is asked of Linux alone',
 }, async (t) => {
   const server = await startServer(t, { data: {} })
@@ -90,7 +90,7 @@ test('a write to a segment waits for the medium', {
   assert.equal((flags[0] as number) & constants.O_DSYNC, constants.O_DSYNC)
 })
 
-test('when the first sync, that of opening, fails there is no start', { skip: withoutStrace }, async (t) => {
+test('the start fails when the first sync, that of opening, fails', { skip: withoutStrace }, async (t) => {
   const first = await startServer(t, { data: {} })
   assert.equal(await first.stop(), 0)
   const segment = join(first.directory, 'db.journal', segmentName(1))

@@ -65,7 +65,7 @@ async function open(
   }
 }
 
-test('cut at any byte of its last record, it opens with the earlier ones and keeps and reports the cut bytes', async () => {
+test('cut at any byte of its last record, a journal opens with the earlier ones, and keeps and reports the rest', async () => {
   const { bytes, starts } = await written(4)
   const last = starts.at(-1) as number
   for (let size = last + 1; size < bytes.length; size++) {
@@ -82,7 +82,7 @@ test('cut at any byte of its last record, it opens with the earlier ones and kee
   }
 })
 
-test('whole sectors of zeros in the last write batch are torn, in whatever combination', async () => {
+test('any zeroed sectors in the last write batch are a torn tail', async () => {
   const { bytes, starts } = await writtenWithBatch(3, 5, 'x'.repeat(300))
   const batch = starts[4] as number
   const sectors: [number, number][] = []
@@ -104,7 +104,7 @@ test('whole sectors of zeros in the last write batch are torn, in whatever combi
   }
 })
 
-test('an unfinished write at the end is cut as a whole', async () => {
+test('an incomplete write at the end is cut completely', async () => {
   const disk = new SimulatedDisk()
   const { journal } = await openJournal(disk.files(), DIRECTORY)
   await journal.append(draft(1, created(0)))
@@ -146,7 +146,7 @@ test('zeroed sectors before the last batch are corruption', async () => {
   }
 })
 
-test('records dropped, doubled, swapped or moved are corruption', async () => {
+test('dropped, doubled, swapped and moved records are corruption', async () => {
   const { bytes, starts } = await written(10)
   const lines = starts.map((start, index) => bytes.subarray(start, starts[index + 1] ?? bytes.length))
   const { length } = lines
@@ -169,7 +169,7 @@ test('records dropped, doubled, swapped or moved are corruption', async () => {
   }
 })
 
-test('a missing segment, one of another journal, and one that does not follow are refused by name', async () => {
+test('a segment that is missing, of another journal, or does not follow is rejected by name', async () => {
   const build = async (id: string): Promise<SimulatedDisk> => {
     const disk = new SimulatedDisk()
     const { journal } = await openJournal(disk.files(), DIRECTORY, { segmentBytes: 600, newId: () => id })
@@ -201,7 +201,7 @@ test('a missing segment, one of another journal, and one that does not follow ar
   assert.match(await refusal((name) => bytesOf(name === second ? other : one, name)), /another journal, b/)
 })
 
-test('an unknown event type and a newer format are refused, and not a byte is changed', async () => {
+test('an unknown event type and a newer format are rejected, and no byte changes', async () => {
   const disk = new SimulatedDisk()
   const { journal } = await openJournal(disk.files(), DIRECTORY)
   await journal.append(draft(1, created(0)))
@@ -215,14 +215,14 @@ test('an unknown event type and a newer format are refused, and not a byte is ch
   assert.deepEqual(opened.disk.bytes(SEGMENT), cut)
 })
 
-test('a newer format is refused, and not a byte is changed', async () => {
+test('a newer format is rejected, and no byte changes', async () => {
   const newer = encodeHeader({ format: FORMAT + 1, journal: 'j', first: 1, previous: NO_PREVIOUS }).bytes
   const opened = await open(newer)
   assert.ok('refused' in opened && opened.refused.includes(`format ${FORMAT + 1}`), JSON.stringify(opened))
   assert.deepEqual(opened.disk.bytes(SEGMENT), newer)
 })
 
-test('a file that was grown by random rubbish is refused', async () => {
+test('a file with random bytes appended is rejected', async () => {
   const random = new Random(SEED)
   const { bytes } = await written(3)
   for (let run = 0; run < 200; run++) {

@@ -18,13 +18,13 @@ const READINGS = Array.from({ length: 48 }, (_, id) => ({
 }))
 const FLAGS = ['--Collections', JSON.stringify({ readings: { Indexes: ['mac,timestamp'], Time: 'timestamp' } })]
 
-test('/health says which field is the event time', async (t) => {
+test('/health names the event time field', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS, rooms: [] } })
   const health = (await (await server.fetch('/health')).json()) as { eventTime: unknown }
   assert.deepEqual(health.eventTime, { readings: 'timestamp' })
 })
 
-test('a dashboard asks for averages by sensor and window, now and as they were', async (t) => {
+test('a dashboard gets averages by sensor and window, now and in the past', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
   const search = 'aggregate=count,avg(data.temperature)&groupBy=mac&window=12h&mac=a'
   const rows = [
@@ -48,7 +48,7 @@ test('a dashboard asks for averages by sensor and window, now and as they were',
   )
 })
 
-test('the last hours are asked for relative to now, or to the moment of asOf', async (t) => {
+test('time ranges may be relative to now, or to the moment of asOf', async (t) => {
   const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString()
   const readings = [1, 2, 30].map((hours) => ({ id: hours, timestamp: ago(hours) }))
   const server = await startServer(t, { flags: FLAGS, data: { readings } })
@@ -72,7 +72,7 @@ test('the last hours are asked for relative to now, or to the moment of asOf', a
   }
 })
 
-test('the client asks for rows, values and the newest items', async (t) => {
+test('the client gets rows, values and the newest items', async (t) => {
   const server = await startServer(t, { flags: FLAGS, data: { readings: READINGS } })
   const client = connect(server.url)
   t.after(() => client.close())

@@ -53,7 +53,7 @@ function comparable({ status, body, tag, total }: Recorded) {
 }
 
 describe('asOf', async () => {
-  test('equals, byte for byte, what a GET answered at that position, also after a restart', async (t) => {
+  test('the response equals, byte for byte, that of a GET at that position, even after a restart', async (t) => {
     const random = new Random(SEED)
     const flags = ['--Api.UpsertOnPut', 'true', '--Journal.SegmentBytes', '8192']
     let server = await startServer(t, { data: { a: [{ id: 0, n: 0 }], b: [] }, flags })
@@ -91,7 +91,7 @@ describe('asOf', async () => {
     await check()
   })
 
-  test('an instant means the state after the last event up to it', async (t) => {
+  test('an instant selects the state after the last event up to it', async (t) => {
     const server = await startServer(t, { data: { a: [] } })
     const times: string[] = []
     for (let n = 0; n < 3; n++) {
@@ -116,7 +116,7 @@ describe('asOf', async () => {
     assert.equal((await look(server, asOf('/api', '2000-01-01'))).body, '[]')
   })
 
-  test('past answers are revalidated by a strong tag, and links stay in the past', async (t) => {
+  test('past responses have a strong entity tag, and their links keep asOf', async (t) => {
     const server = await startServer(t, { data: { a: [{ id: 0 }, { id: 1 }, { id: 2 }] } })
     await server.fetch('/api/a/0', { method: 'DELETE' })
     const past = await server.fetch('/api/a?pageSize=1&asOf=4')
@@ -141,7 +141,7 @@ describe('asOf', async () => {
     ['a negative position', '-1', /must be a position or an ISO 8601/],
     ['two moments', '1&asOf=2', /given once/],
   ] as const) {
-    test(`${name} is a 400 that says so`, async () => {
+    test(`${name} gets 400`, async () => {
       for (const path of ['/api', '/api/a', '/api/a/0', '/api/a/0/id']) {
         const answer = await untouched.fetch(`${path}?asOf=${value}`)
         assert.equal(answer.status, 400, path)
@@ -150,7 +150,7 @@ describe('asOf', async () => {
     })
   }
 
-  test('many moments at once, far and near, are each answered rightly', async (t) => {
+  test('many moments requested at once get right responses', async (t) => {
     const server = await startServer(t, { data: { a: [] } })
     for (let n = 0; n < 60; n++) await server.fetch('/api/a', json('POST', { n }))
     const moments = Array.from({ length: 60 }, (_, index) => 1 + ((index * 37) % 61))

@@ -29,7 +29,7 @@ for (const [index, [name, target, prefix, strips, headers]] of PROXIES.entries()
   test(`behind a proxy ${name}`, async (t) => {
     const url = await startReverseProxy(t, target.url, { prefix, strips, headers })
 
-    await t.test('Location, Link and the instance of a problem are below it', async () => {
+    await t.test('Location, Link and the instance of a problem include the base path', async () => {
       const created = await fetch(`${url}/api/things`, json('POST', {}))
       assert.equal(created.status, 201)
       const location = String(created.headers.get('location'))
@@ -52,7 +52,7 @@ for (const [index, [name, target, prefix, strips, headers]] of PROXIES.entries()
       }
     })
 
-    await t.test('every address of the pages and of Swagger UI leads to a file', async () => {
+    await t.test('every address in the pages and in Swagger UI leads to a file', async () => {
       for (const page of ['/', '/sensors.html', '/journal.html', '/collections.html', '/swagger/']) {
         const html = await (await fetch(url + page)).text()
         const addresses = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map(([, address]) => String(address))
@@ -67,7 +67,7 @@ for (const [index, [name, target, prefix, strips, headers]] of PROXIES.entries()
       assert.equal(redirected.url, `${url}/swagger/`)
     })
 
-    await t.test('the servers of the OpenAPI document are right, relative to it', async () => {
+    await t.test('the servers of the OpenAPI document are relative addresses that work', async () => {
       const document = (await (await fetch(`${url}/openapi.json`)).json()) as { servers: readonly { url: string }[] }
       assert.deepEqual(
         document.servers.map(({ url: relative }) => new URL(relative, `${url}/openapi.json`).href),
@@ -75,7 +75,7 @@ for (const [index, [name, target, prefix, strips, headers]] of PROXIES.entries()
       )
     })
 
-    await t.test('Socket.IO and /ws tell of a change', async () => {
+    await t.test('Socket.IO and /ws report a change below the base path', async () => {
       const client = connect(url)
       const live = client.collection<{ n?: number }>('things').where({ n: index }).live()
       await live.ready
@@ -93,14 +93,14 @@ for (const [index, [name, target, prefix, strips, headers]] of PROXIES.entries()
   })
 }
 
-test('the base path without its last slash leads to the one with it, as pages have relative addresses', async (t) => {
+test('the base path without a trailing slash redirects to the one with it', async (t) => {
   const url = await startReverseProxy(t, server.url, { prefix: '/recollect', strips: false })
   const answer = await fetch(`${url}?at=3`, { redirect: 'manual' })
   assert.equal(answer.status, 308)
   assert.equal(new URL(String(answer.headers.get('location')), url).href, `${url}/?at=3`)
 })
 
-test('only the base path itself is removed, once, in whatever form the target is', async () => {
+test('only the base path itself is removed, once, in every form of the request target', async () => {
   for (const [path, status] of [
     ['/recollect/api/things/1', 200],
     ['/api/things/1', 200],
@@ -114,7 +114,7 @@ test('only the base path itself is removed, once, in whatever form the target is
   }
 })
 
-test('a collection that is named like the end of the base path is no base path', async (t) => {
+test('a collection named like the end of the base path is no base path', async (t) => {
   const headers = { 'X-Forwarded-Prefix': '/api/things' }
   const url = await startReverseProxy(t, trusting.url, { prefix: '/api/things', strips: true, headers })
   const answer = await fetch(`${url}/api/things?pageSize=1`, { redirect: 'manual' })
@@ -122,7 +122,7 @@ test('a collection that is named like the end of the base path is no base path',
   assert.match(String(answer.headers.get('link')), /^<\/api\/things\/api\/things\?/)
 })
 
-test('X-Forwarded-Prefix of anybody else than a trusted proxy, and one that is no path, change nothing', async () => {
+test('X-Forwarded-Prefix is ignored when it is no path or does not come from a trusted proxy', async () => {
   const linkOf = async ({ url }: RunningServer, prefix: string): Promise<string> => {
     const headers = { 'X-Forwarded-Prefix': prefix }
     const { headers: answered } = await send(url, 'GET', '/api/things?pageSize=1', { headers })
@@ -143,7 +143,7 @@ test('X-Forwarded-Prefix of anybody else than a trusted proxy, and one that is n
   assert.equal(await linkOf(trusting, '/of-the-client, /of-the-proxy'), '</of-the-proxy/api/things')
 })
 
-test('a role is asked for below the base path, too', async (t) => {
+test('permissions are checked below the base path, too', async (t) => {
   const flags = [
     '--Http.BasePath',
     '/recollect',
@@ -162,7 +162,7 @@ test('a role is asked for below the base path, too', async (t) => {
   }
 })
 
-test('a base path begins like no path of the server', async () => {
+test('a base path may not begin like a path of the server', async () => {
   const { paths } = (await (await server.fetch('/openapi.json')).json()) as { paths: object }
   for (const path of [...Object.keys(paths), '/ws', '/socket.io', '/client', '/uplot', '/pages']) {
     assert.ok(isOwnPath(path), path)
@@ -170,7 +170,7 @@ test('a base path begins like no path of the server', async () => {
   assert.equal(isOwnPath('/recollect'), false)
 })
 
-test('a base path is what means the same in an address, in a header and in HTML', () => {
+test('a base path may only have characters that mean the same in addresses, headers and HTML', () => {
   for (const path of ['/a', '/a/b.c', '/a-b_c~1', '/@user/x:y']) {
     assert.equal(parseBasePath(path), path)
     assert.equal(parseBasePath(`${path}/`), path)
@@ -181,7 +181,7 @@ test('a base path is what means the same in an address, in a header and in HTML'
   }
 })
 
-test('files of the user and the packaged pages are served side by side', async (t) => {
+test('files of the user and packaged pages are served side by side', async (t) => {
   const directory = await temporaryDirectory(t)
   await mkdir(join(directory, 'wwwroot', 'css'), { recursive: true })
   await writeFile(join(directory, 'wwwroot', 'index.html'), '<p>mine</p>')

@@ -58,7 +58,7 @@ async function problemOf(reply: Promise<Reply>): Promise<Problem> {
   return JSON.parse(text) as Problem
 }
 
-test('a JSON list, NDJSON and CSV create all their items in one write', async () => {
+test('a JSON list, NDJSON and CSV create all items in one write', async () => {
   const bodies = [
     [JSON_TYPE, '[{"mac":"a","data":{"t":1.5}},{"mac":"b"}]'],
     [NDJSON, '{"mac":"a","data":{"t":1.5}}\n\n{"mac":"b"}\r\n'],
@@ -85,7 +85,7 @@ test('a JSON list, NDJSON and CSV create all their items in one write', async ()
   }
 })
 
-test('a list without items creates nothing, not even the collection', async () => {
+test('an empty list creates nothing, not even the collection', async () => {
   const name = unused()
   for (const [type, body] of [
     [JSON_TYPE, '[]'],
@@ -98,7 +98,7 @@ test('a list without items creates nothing, not even the collection', async () =
   assert.equal(await itemsOf(name), undefined)
 })
 
-test('a refused item refuses the whole batch, and is named', async () => {
+test('a rejected item rejects the whole batch, and is named', async () => {
   const refused: readonly (readonly [string, string, number, RegExp, string?])[] = [
     [JSON_TYPE, '[{"n":1},7]', 422, /^The item 1 of the list: An item is a JSON object/, '/1'],
     [JSON_TYPE, '[{"n":1},{"n":"x"}]', 422, /^The item 1 of the list: .*schema/, '/1/n'],
@@ -124,7 +124,7 @@ test('a refused item refuses the whole batch, and is named', async () => {
   assert.equal(await itemsOf('checked'), undefined)
 })
 
-test('with Prefer: handling=lenient each item has its own result', async () => {
+test('with Prefer: handling=lenient each item gets its own result', async () => {
   const name = 'checked'
   const body = '{"n":1}\n{"n":"x"}\nnonsense\n{"n":2}'
   const { status, headers, text } = await post(name, NDJSON, body, LENIENT)
@@ -158,7 +158,7 @@ test('with Prefer: handling=lenient each item has its own result', async () => {
   assert.equal(JSON.parse(all.text).results.length, 2)
 })
 
-test('ids of clients are kept where the settings say so, and conflict within a batch, too', async () => {
+test('client ids are kept when configured, and conflict within a batch, too', async () => {
   const csv = await post('things', CSV, 'id,n\na,1\n7,2\n', {}, byClients.url)
   assert.equal(csv.text, '{"ids":["a",7]}')
   const problem = await problemOf(post('things', JSON_TYPE, '[{"id":"b"},{"id":"b"}]', {}, byClients.url))
@@ -169,7 +169,7 @@ test('ids of clients are kept where the settings say so, and conflict within a b
   assert.deepEqual([results[0].problem.status, results[1].id], [409, 'c'])
 })
 
-test('the cells of CSV are numbers, true, false, missing, or else text', async () => {
+test('a CSV cell is a number, true, false, missing, or text', async () => {
   const name = unused()
   const cells = {
     '1': 1,
@@ -237,7 +237,7 @@ test('lines of CSV end with CRLF or LF, in any mixture, also after a line break 
   assert.deepEqual(await itemsOf(name), [{ id: 0, 'two\nlines': 1, b: 'ends with CR\r' }])
 })
 
-test('rows are read up to 262,144 characters, also longer than the parser takes at once', async () => {
+test('CSV rows of any length are read', async () => {
   const name = unused()
   const long = `"${'x,""y""\r\n'.repeat(20_000)}"`
   const rows = Array.from({ length: 2000 }, (_, n) => `${n},"${'z'.repeat(n % 300)}"`)
@@ -279,7 +279,7 @@ test('a batch may be compressed', async () => {
   assert.equal(unknown.headers['accept-encoding'], 'gzip, deflate, br')
 })
 
-test('a batch beyond the limits is 413, and what inflates beyond them is not inflated', async () => {
+test('a batch beyond the limits gets 413 and is not inflated any further', async () => {
   const many = await problemOf(post(unused(), JSON_TYPE, longListOf(3001)))
   assert.equal(many.status, 413)
   assert.match(many.detail, /at most 3000 items/)
@@ -292,7 +292,7 @@ test('a batch beyond the limits is 413, and what inflates beyond them is not inf
   assert.equal((await post(unused(), JSON_TYPE, bomb, { 'Content-Encoding': 'gzip' })).status, 413)
 })
 
-test('an item of a batch is no larger than one by itself, and a single item no larger than before', async () => {
+test('the limit of an item applies in a batch and alone', async () => {
   const small = await startHere({ after }, { data: {}, flags: ['--Limits.BodyBytes', '100'] })
   const item = JSON.stringify({ text: 'x'.repeat(100) })
   assert.equal((await post('things', JSON_TYPE, item, {}, small.url)).status, 413)
@@ -313,7 +313,7 @@ test('a batch of CSV has no more bytes as JSON than one of JSON, although its na
   assert.match(wide.detail, /at most 1000 are accepted; send NDJSON/)
 })
 
-test('a retry of a batch with its Idempotency-Key is answered as the first time', async () => {
+test('a retry of a batch with its Idempotency-Key gets the first response', async () => {
   const name = unused()
   for (const headers of [{ 'Idempotency-Key': 'strict' }, { 'Idempotency-Key': 'lenient', ...LENIENT }]) {
     const first = await post(name, NDJSON, '{"n":1}\n{"n":2}\n', headers)
@@ -327,7 +327,7 @@ test('a retry of a batch with its Idempotency-Key is answered as the first time'
   assert.equal(((await itemsOf(name)) as unknown[]).length, 4)
 })
 
-test('the types that are taken are named where another one comes', async () => {
+test('an unsupported content type gets the list of supported ones', async () => {
   const { status, headers } = await post(unused(), 'text/plain', 'a')
   assert.equal(status, 415)
   assert.equal(headers.accept, 'application/json, application/x-ndjson, text/csv')
@@ -336,7 +336,7 @@ test('the types that are taken are named where another one comes', async () => {
   assert.equal(notUtf8.status, 400)
 })
 
-test('nothing of this was unexpected', () => {
+test('the server logged no unexpected error', () => {
   assert.doesNotMatch(stderr(), /unexpected/)
   assert.deepEqual(byClients.failures, [])
 })

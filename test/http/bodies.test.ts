@@ -76,7 +76,7 @@ async function refusedEverywhere(
   assert.equal((await send(url, 'GET', '/events/1')).headers['journal-position'], before)
 }
 
-test('no body is 400, whatever its type', async () => {
+test('an empty body gets 400, whatever its type', async () => {
   for (const headers of [{}, JSON_TYPE, { 'Content-Type': 'text/plain' }]) {
     await refusedEverywhere(400, '', { ...headers, 'Content-Length': 0 })
   }
@@ -85,38 +85,38 @@ test('no body is 400, whatever its type', async () => {
   await refusedEverywhere(400, '  \n')
 })
 
-test('null and malformed JSON are 400', async () => {
+test('null and malformed JSON get 400', async () => {
   for (const body of ['null', '{', '{"a":1,}', "{'a':1}", '{} {}', 'undefined', '{"a":NaN}', '[1', '"', '{"a":01}']) {
     await refusedEverywhere(400, body)
   }
 })
 
-test('bytes that are not UTF-8 are 400', async () => {
+test('invalid UTF-8 gets 400', async () => {
   await refusedEverywhere(400, Buffer.from('{"a":"\xff"}', 'latin1'))
   await refusedEverywhere(400, Buffer.from('{"a":"é"}', 'latin1'))
   await refusedEverywhere(400, Buffer.from('7b2261223a22eda080227d', 'hex'))
   await refusedEverywhere(400, Buffer.from('{"a":1}', 'utf16le'))
 })
 
-test('text is stored as it was sent, in UTF-8 and in escapes', async () => {
+test('text is stored as it was sent, as UTF-8 and with escapes', async () => {
   const body = '{"text":"€ \u{1F600} é e\u0301 \\u20ac \\ud83d\\ude00 \\u0000 \\ud800 \\/"}'
   const { headers } = await send(url, 'POST', '/api/things', { headers: JSON_TYPE, body })
   const { text } = (await send(url, 'GET', headers.location ?? '')).json<{ text: string }>()
   assert.equal(text, JSON.parse(body).text)
 })
 
-test('a byte order mark is no part of the JSON', async () => {
+test('a byte order mark is ignored', async () => {
   assert.equal(await statusOf('\ufeff{"a":1}'), 201)
 })
 
-test('a member __proto__ is 400, at any depth', async () => {
+test('a member __proto__ gets 400, at any depth', async () => {
   await refusedEverywhere(400, '{"__proto__":{"polluted":1}}')
   await refusedEverywhere(400, '{"a":[{"__proto__":null}]}')
   await refusedEverywhere(400, '{"\\u005f\\u005fproto__":1}')
   assert.equal(await statusOf('{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2}'), 201)
 })
 
-test('nesting is accepted a hundred deep, and 400 beyond', async () => {
+test('JSON may be nested a hundred deep, beyond that it gets 400', async () => {
   const nested = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`
   assert.equal(await statusOf(nested(100)), 201)
   await refusedEverywhere(400, nested(101))
@@ -124,7 +124,7 @@ test('nesting is accepted a hundred deep, and 400 beyond', async () => {
   await refusedEverywhere(400, `{"a":${'['.repeat(400_000)}${']'.repeat(400_000)}}`)
 })
 
-test('a number that becomes infinite or 0 is 400, one beyond 2^53 is 422', async () => {
+test('a number that overflows or underflows gets 400, an integer beyond 2^53 gets 422', async () => {
   await refusedEverywhere(400, '{"n":1e999}')
   await refusedEverywhere(400, '{"n":[-1e999]}')
   await refusedEverywhere(422, '{"n":9007199254740993}')
@@ -141,7 +141,7 @@ test('a number that becomes infinite or 0 is 400, one beyond 2^53 is 422', async
   assert.match(text, /"n":\[9007199254740992,-9007199254740992,1e-300,5e-324,0\.1,0\]/)
 })
 
-test('JSON that is no object is 422 as an item, and 400 as a merge patch', async () => {
+test('JSON that is no object gets 422 as an item, and 400 as a merge patch', async () => {
   for (const body of ['[]', '"text"', '7', 'true', '[{}]']) {
     // A list is a batch.
     if (!body.startsWith('[')) assert.equal(await statusOf(body), 422, body)
@@ -150,7 +150,7 @@ test('JSON that is no object is 422 as an item, and 400 as a merge patch', async
   }
 })
 
-test('a type that is missing or another one is 415', async () => {
+test('a missing or unsupported content type gets 415', async () => {
   for (const type of [
     'text/plain',
     'text/json',
@@ -174,13 +174,13 @@ test('a type that is missing or another one is 415', async () => {
   }
 })
 
-test('a charset other than UTF-8 is 415', async () => {
+test('a charset other than UTF-8 gets 415', async () => {
   for (const charset of ['iso-8859-1', 'utf-16', 'UTF-16LE', '"latin1"', 'ascii', '']) {
     await refusedEverywhere(415, '{"a":1}', { 'Content-Type': `application/json; charset=${charset}` })
   }
 })
 
-test('the type is read without regard to case, space and parameters', async () => {
+test('content types are compared without regard to case, spaces and parameters', async () => {
   for (const type of [
     'application/json',
     'APPLICATION/JSON',
@@ -212,7 +212,7 @@ test('a body may be compressed', async () => {
   }
 })
 
-test('a compressed body that is damaged is 400', async () => {
+test('a damaged compressed body gets 400', async () => {
   const body = JSON.stringify({ text: 'some text that is long enough to be compressed, compressed, compressed' })
   for (const [encoding, bytes] of [
     ['gzip', gzipSync(body)],
@@ -229,13 +229,13 @@ test('a compressed body that is damaged is 400', async () => {
   }
 })
 
-test('an encoding that is not known is 415', async () => {
+test('an unknown content coding gets 415', async () => {
   for (const encoding of ['zstd', 'compress', 'gzip, gzip', 'x', '__proto__']) {
     await refusedEverywhere(415, '{"a":1}', { ...JSON_TYPE, 'Content-Encoding': encoding })
   }
 })
 
-test('a body over the limit is 413, also when only its inflated size is', async () => {
+test('a body over the limit gets 413, even when only its inflated size is over it', async () => {
   const large = JSON.stringify({ text: 'x'.repeat(LIMIT) })
   await refusedEverywhere(413, large)
   await refusedEverywhere(413, large, { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' })
@@ -251,7 +251,7 @@ test('a body over the limit is 413, also when only its inflated size is', async 
   await refusedEverywhere(413, `{"id":1,"text":"${'x'.repeat(LIMIT - overhead + 1)}"}`)
 })
 
-test('a body of exactly the limit is accepted, also where the id makes the item longer', async () => {
+test('a body of exactly the limit is accepted, even when the id makes the item longer', async () => {
   const empty = JSON.stringify({ text: '' })
   const full = JSON.stringify({ text: 'x'.repeat(LIMIT - empty.length) })
   const created = await send(url, 'POST', '/api/full', { headers: JSON_TYPE, body: full })
@@ -265,14 +265,14 @@ test('a body of exactly the limit is accepted, also where the id makes the item 
   assert.match(more.text, /without its id; 1048576 are accepted/)
 })
 
-test('a length that is announced too large is 413 before anything is sent', async () => {
+test('a Content-Length over the limit gets 413 before the body is sent', async () => {
   const head =
     'PUT /api/things/1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n'
   assert.match(await sendBytes(url, `${head}Content-Length: ${LIMIT + 1}\r\n\r\n`), /^HTTP\/1\.1 413 /)
   assert.match(await sendBytes(url, `${head}Content-Length: 3000000000\r\n\r\n`), /^HTTP\/1\.1 413 /)
 })
 
-test("an item that fails its collection's schema is 422 with each place, in every way to write it", async () => {
+test('an item that violates its schema gets 422 with each place, for every kind of write', async () => {
   interface Problem {
     readonly errors: readonly { readonly pointer: string; readonly message: string }[]
   }
@@ -304,12 +304,12 @@ test("an item that fails its collection's schema is 422 with each place, in ever
   assert.equal((await sendJson(url, 'POST', '/api/people', { name: 'Al', more: true })).status, 201)
 })
 
-test('a schema of draft-07 is read as such', async () => {
+test('a draft-07 schema is supported', async () => {
   assert.equal((await sendJson(url, 'POST', '/api/draft7', { pair: [1] })).status, 201)
   assert.equal((await sendJson(url, 'POST', '/api/draft7', { pair: [1, 2] })).status, 422)
 })
 
-test('a value with the names of built-in methods is no way around a schema, nor into it', async () => {
+test('names of built-in methods in a value neither bypass nor break a schema', async () => {
   for (const hostile of [{ valueOf: 1 }, { toString: 1 }, { constructor: 1 }, { hasOwnProperty: 1, valueOf: {} }]) {
     assert.equal((await sendJson(url, 'POST', '/api/people', { name: 'Eve', kind: hostile })).status, 422)
     const { status } = await sendJson(url, 'POST', '/api/people', { name: 'Eve', tags: [hostile, hostile] })
@@ -317,6 +317,6 @@ test('a value with the names of built-in methods is no way around a schema, nor 
   }
 })
 
-test('nothing of this was unexpected', () => {
+test('the server logged no unexpected error', () => {
   assert.doesNotMatch(stderr(), /unexpectedly|a response failed/)
 })

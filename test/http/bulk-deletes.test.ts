@@ -21,7 +21,7 @@ async function idsAt(path: string): Promise<unknown> {
 
 const answerOf = ({ status, text }: Reply) => [status, JSON.parse(text)]
 
-test('DELETE with filters deletes what they select, in one write', async () => {
+test('DELETE with filters deletes the selected items in one write', async () => {
   const path = await copied('filtered')
   const reply = await send(url, 'DELETE', `${path}?kind=odd&n_gt=2`)
   assert.deepEqual(answerOf(reply), [200, { deleted: 4, dryRun: false, ids: [3, 5, 7, 9] }])
@@ -35,7 +35,7 @@ test('DELETE with filters deletes what they select, in one write', async () => {
   assert.deepEqual(answerOf(await send(url, 'DELETE', `${path}?n=99`)), [200, { deleted: 0, dryRun: false, ids: [] }])
 })
 
-test('with dryRun it says what would be deleted, and deletes nothing', async () => {
+test('dryRun reports what would be deleted, and deletes nothing', async () => {
   const path = await copied('dry')
   const { headers } = await send(url, 'HEAD', path)
   const reply = await send(url, 'DELETE', `${path}?dryRun=true&kind=even&n_lte=4`)
@@ -47,7 +47,7 @@ test('with dryRun it says what would be deleted, and deletes nothing', async () 
   assert.equal(JSON.parse((await send(url, 'DELETE', `${path}?dryRun=false&n=0`)).text).deleted, 1)
 })
 
-test('without filters the collection is removed; POST and PUT create it again, with new ids', async () => {
+test('DELETE without filters removes the collection; POST and PUT create it again, with new ids', async () => {
   const path = await copied('removed')
   const { status, text } = await send(url, 'DELETE', path)
   assert.equal(status, 200)
@@ -68,7 +68,7 @@ test('without filters the collection is removed; POST and PUT create it again, w
   assert.deepEqual(await idsAt(path), [10])
 })
 
-test('what is no filter is refused, and deletes nothing', async () => {
+test('an invalid filter is rejected and deletes nothing', async () => {
   const { headers } = await send(url, 'HEAD', '/api/things')
   for (const query of [
     'page=1',
@@ -110,7 +110,7 @@ test('what is no filter is refused, and deletes nothing', async () => {
   assert.equal((await send(url, 'HEAD', '/api/things')).headers.etag, headers.etag)
 })
 
-test('filters of the event time may be relative to now, and those of no other field', async () => {
+test('filters of the event time may be relative to now, other fields may not', async () => {
   const flags = ['--Collections', JSON.stringify({ readings: { Indexes: [], Time: 'at' } })]
   const days = [1, 20, 40, 60].map((day) => ({ at: new Date(Date.now() - day * 86_400_000).toISOString() }))
   const own = await startHere({ after }, { data: { readings: days, others: days }, flags })
@@ -130,7 +130,7 @@ test('filters of the event time may be relative to now, and those of no other fi
   assert.deepEqual(JSON.parse(text), { deleted: 2, dryRun: false, ids: [2, 3] })
 })
 
-test('a retry with its Idempotency-Key is answered as the first time, and deletes nothing more', async () => {
+test('a retry with its Idempotency-Key gets the first response, and deletes nothing more', async () => {
   const path = await copied('retried')
   const headers = { 'Idempotency-Key': 'once' }
   const first = await send(url, 'DELETE', `${path}?kind=odd`, { headers })
@@ -145,7 +145,7 @@ test('a retry with its Idempotency-Key is answered as the first time, and delete
   assert.equal((await send(url, 'DELETE', path, { headers: removal })).text, removed.text)
 })
 
-test('without filters it needs the role admin', async () => {
+test('DELETE without filters needs the role admin', async () => {
   const users = ['reader', 'writer', 'admin'].map((role) => ({ Name: role, Key: `the-key-of-the-${role}`, Role: role }))
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.AuthenticationType', 'apikey']
   const keys = ['--Authentication.ApiKeys', JSON.stringify(users)]
@@ -166,6 +166,6 @@ test('without filters it needs the role admin', async () => {
   )
 })
 
-test('nothing of this was unexpected', () => {
+test('the server logged no unexpected error', () => {
   assert.doesNotMatch(stderr(), /unexpected/)
 })

@@ -6,7 +6,7 @@ import { json, startServer } from '../support/server.ts'
 const QUERIES = ['', 'n=1', 'n_gt=2&sort=-n&pageSize=3', 'sort=n&page=2&pageSize=2', 'q=b', 'fields=n', 'asOf=3']
 const HEADERS = ['etag', 'x-total-count', 'link', 'journal-position', 'content-type', 'content-length']
 
-test('a query that is asked again and again is answered as if it were asked for the first time', async (t) => {
+test('cached responses equal those of the first request', async (t) => {
   const random = new Random(SEED)
   const server = await startServer(t, { data: { a: [{ n: 1 }, { n: 2 }, { n: 3 }], b: [] } })
   const ask = async (path: string, headers: Record<string, string>) => {

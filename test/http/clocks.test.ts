@@ -25,7 +25,7 @@ async function setBack(t: TestContext): Promise<{ service: OwnService; now: () =
   return { service, now: () => now().toISOString(), times: events.map(({ time }) => time) }
 }
 
-test('after a clock that ran ahead, the time of an event leads to the state right after the last event of that time', async (t) => {
+test('after a clock was set back, the time of an event selects the state after the last event of that time', async (t) => {
   const { service, now, times } = await setBack(t)
   const [before = '', ahead = '', repeated] = times
   assert.ok(before < now() && now() < ahead)
@@ -49,7 +49,7 @@ test('after a clock that ran ahead, the time of an event leads to the state righ
   assert.match(refused.text, /in the future/)
 })
 
-test('after a clock that ran ahead, events are found by their times, and a restore goes to one', async (t) => {
+test('after a clock was set back, events are found by their times, and a restore works', async (t) => {
   const { service, times } = await setBack(t)
   const ahead = times[1] as string
   const positions = async (search: string) =>
@@ -61,7 +61,7 @@ test('after a clock that ran ahead, events are found by their times, and a resto
   assert.deepEqual(restored.json<{ changes: unknown[] }>().changes, [])
 })
 
-test('a clock that is set back lengthens no lock-out', async (t) => {
+test('setting the clock back does not extend a lock-out', async (t) => {
   const { now, pass } = clock()
   const flags = authentication(['basic'], ['--Limits.FailuresPerMinute', '2'])
   const { url } = await startHere(t, { data: { a: [] }, now, flags })

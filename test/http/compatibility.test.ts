@@ -26,7 +26,7 @@ async function read(server: RunningServer, path: string, init?: RequestInit): Pr
   return [answer.status, text === '' ? undefined : JSON.parse(text)]
 }
 
-test('_page comes in the envelope of 1.0, unless _limit asks in the manner of 0.17', async (t) => {
+test('_page returns the envelope of json-server 1.0, with _limit the format of 0.17', async (t) => {
   const server = await serve(t)
   const [, middle] = await read(server, 'comments?_page=2&_per_page=1')
   assert.deepEqual(middle, { first: 1, prev: 1, next: 3, last: 3, pages: 3, items: 3, data: [BLOG.comments[1]] })
@@ -47,7 +47,7 @@ test('_page comes in the envelope of 1.0, unless _limit asks in the manner of 0.
   assert.deepEqual((await read(server, 'comments?_per_page=2'))[1], BLOG.comments.slice(0, 2))
 })
 
-test('writes are answered with the item, and POST makes ids as 1.0 does', async (t) => {
+test('writes return the item, and POST assigns ids like json-server 1.0', async (t) => {
   const server = await serve(t)
   const [status, created] = await read(server, 'posts', json('POST', { id: 7, title: 'third' }))
   assert.equal(status, 201)
@@ -65,14 +65,14 @@ test('writes are answered with the item, and POST makes ids as 1.0 does', async 
   assert.equal(new Set((batch as { ids: readonly string[] }).ids).size, 2)
 })
 
-test('a retry of a deletion gets the item again', async (t) => {
+test('a retry of a DELETE gets the item again', async (t) => {
   const server = await serve(t)
   const asked = { method: 'DELETE', headers: { 'Idempotency-Key': 'once' } }
   assert.deepEqual(await read(server, 'comments/1', asked), [200, BLOG.comments[0]])
   assert.deepEqual(await read(server, 'comments/1', asked), [200, BLOG.comments[0]])
 })
 
-test('nested collections are read and written, and a member of the item wins', async (t) => {
+test('nested collections are read and written, and a member of the item takes precedence', async (t) => {
   const server = await serve(t)
   assert.deepEqual(await read(server, 'posts/1/comments'), [200, BLOG.comments.slice(0, 2)])
   assert.deepEqual(await read(server, 'posts/1/comments?body=b&fields=id'), [200, [{ id: 2 }]])
@@ -100,7 +100,7 @@ test('nested collections are read and written, and a member of the item wins', a
   }
 })
 
-test('without the setting there are no nested collections and no envelope', async (t) => {
+test('nested collections and envelopes are off by default', async (t) => {
   const server = await startServer(t, { data: BLOG })
   assert.equal((await read(server, 'posts/1/comments'))[0], 404)
   assert.equal((await read(server, 'posts/1/comments', json('POST', {})))[0], 405)
@@ -108,7 +108,7 @@ test('without the setting there are no nested collections and no envelope', asyn
   assert.deepEqual(await read(server, 'posts/1', { method: 'DELETE' }), [204, undefined])
 })
 
-test('a reader cannot write through a nested address', async (t) => {
+test('a reader cannot write to a nested address', async (t) => {
   const server = await serve(t, [
     '--Authentication.Enabled',
     'true',
@@ -123,7 +123,7 @@ test('a reader cannot write through a nested address', async (t) => {
   assert.equal((await read(server, 'posts/1/comments', json('POST', {}, headers)))[0], 403)
 })
 
-test('the OpenAPI document describes the other answers', async (t) => {
+test('the OpenAPI document describes the compatible responses', async (t) => {
   const server = await serve(t)
   const document = (await (await server.fetch('/openapi.json')).json()) as {
     readonly [member: string]: unknown

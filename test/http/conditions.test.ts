@@ -28,7 +28,7 @@ async function created(collection = 'things', body: unknown = { n: 0 }): Promise
 }
 
 for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/inner']) {
-  test(`GET and HEAD of ${path} have a strong ETag, and answer 304 to whoever has it`, async () => {
+  test(`GET and HEAD of ${path} have a strong ETag, and get 304 with it`, async () => {
     const tag = await tagOf(path)
     assert.match(tag, /^"[\w+/=-]{16,}"$/)
     assert.equal((await get(path, undefined, 'HEAD')).headers.etag, tag)
@@ -56,7 +56,7 @@ for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/inner
     }
   })
 
-  test(`a match at ${path} is a 304 also under Cache-Control: no-cache, which fetch adds`, async () => {
+  test(`a match at ${path} gets 304 even with Cache-Control: no-cache, which fetch adds`, async () => {
     const headers = { 'If-None-Match': await tagOf(path), 'Cache-Control': 'no-cache', Pragma: 'no-cache' }
     assert.equal((await send(url, 'GET', path, { headers })).status, 304)
     const fetched = await fetch(url + path, { headers: { 'If-None-Match': headers['If-None-Match'] } })
@@ -65,7 +65,7 @@ for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/inner
   })
 }
 
-test('what is missing stays missing, whatever the condition', async () => {
+test('a missing resource gets 404 with any condition', async () => {
   for (const [path, status] of [
     ['/api/things/404', 404],
     ['/api/unknown', 404],
@@ -75,7 +75,7 @@ test('what is missing stays missing, whatever the condition', async () => {
   }
 })
 
-test("an item's ETag is a hash of its data: the same data has the same tag, other data another", async () => {
+test('the ETag of an item is a hash of its data', async () => {
   assert.equal(await tagOf('/api/things/1'), await tagOf('/api/others/1'))
   const { path, tag } = await created()
   assert.equal(await tagOf(path), tag)
@@ -87,7 +87,7 @@ test("an item's ETag is a hash of its data: the same data has the same tag, othe
   assert.equal(patched.headers.etag, tag)
 })
 
-test("a collection's ETag changes with every event of it, and with none of another", async () => {
+test('the ETag of a collection changes with every event of it, and with no other', async () => {
   const { path } = await created('tagged')
   const seen = new Set<string>()
   const changed = async (): Promise<void> => {
@@ -110,7 +110,7 @@ test("a collection's ETag changes with every event of it, and with none of anoth
   assert.equal(await tagOf('/api/tagged'), before)
 })
 
-test('the tag of /api changes when a collection comes', async () => {
+test('the ETag of /api changes when a collection is created', async () => {
   const tag = await tagOf('/api')
   await created('things')
   assert.equal(await tagOf('/api'), tag)
@@ -118,7 +118,7 @@ test('the tag of /api changes when a collection comes', async () => {
   assert.notEqual(await tagOf('/api'), tag)
 })
 
-test('the ETags are the same after a kill and a restart', async (t) => {
+test('ETags stay the same after a kill and a restart', async (t) => {
   const directory = await temporaryDirectory(t)
   const first = await startServer(t, { directory, data: { things: [{ id: 1, text: '€', n: 1.5e-300 }] } })
   await sendJson(first.url, 'POST', '/api/things', { z: 1, a: { c: 1, b: 2 } })
@@ -146,7 +146,7 @@ function write(method: string, path: string, body: unknown, headers: Record<stri
 }
 
 for (const [method, body] of WRITES) {
-  test(`${method} with an If-Match that does not match is 412 and changes nothing`, async () => {
+  test(`${method} with an If-Match that does not match gets 412 and changes nothing`, async () => {
     const { path, tag } = await created()
     const head = (await get('/api')).headers['journal-position']
     for (const match of ['"x"', `W/${tag}`, `"x", W/${tag}`, tag.slice(1, -1), 'x', '', `"${tag}"`, '""']) {
@@ -157,7 +157,7 @@ for (const [method, body] of WRITES) {
     assert.equal(await tagOf(path), tag)
   })
 
-  test(`${method} with an If-Match that matches goes through`, async () => {
+  test(`${method} with an If-Match that matches succeeds`, async () => {
     for (const match of ['tag', '*', 'list']) {
       const { path, tag } = await created()
       const sent = match === 'tag' ? tag : match === 'list' ? `"x", W/"y" ,${tag}` : match
@@ -165,7 +165,7 @@ for (const [method, body] of WRITES) {
     }
   })
 
-  test(`${method} with If-Match of a missing item is 412, in an unknown collection too, and creates nothing`, async () => {
+  test(`${method} with If-Match of a missing item gets 412, in an unknown collection too, and creates nothing`, async () => {
     for (const path of ['/api/things/none', '/api/unknown/1']) {
       for (const match of ['*', '"x"']) {
         assert.equal((await write(method, path, body, { 'If-Match': match })).status, 412, path)
@@ -174,7 +174,7 @@ for (const [method, body] of WRITES) {
     assert.equal((await get('/api/unknown')).status, 404)
   })
 
-  test(`${method} with an If-None-Match that matches is 412`, async () => {
+  test(`${method} with an If-None-Match that matches gets 412`, async () => {
     const { path, tag } = await created()
     for (const match of ['*', tag, `W/${tag}`, `"x", ${tag}`]) {
       assert.equal((await write(method, path, body, { 'If-None-Match': match })).status, 412, match)
@@ -191,7 +191,7 @@ test('PUT with If-None-Match: * creates an item, once', async () => {
   assert.deepEqual((await get('/api/once/1')).json(), { id: 1, n: 1 })
 })
 
-test('of two hundred writers with the same tag exactly one wins', async () => {
+test('exactly one of two hundred writers with the same entity tag succeeds', async () => {
   const { path, tag } = await created()
   const replies = await Promise.all(
     Array.from({ length: 200 }, (_, n) => {
@@ -211,7 +211,7 @@ test('of two hundred writers with the same tag exactly one wins', async () => {
   assert.equal(headers.etag, replies[winner]?.headers.etag)
 })
 
-test('of many deleters exactly one wins, with and without a condition', async () => {
+test('exactly one of many concurrent deletes succeeds, with and without a condition', async () => {
   for (const conditional of [true, false]) {
     const { path, tag } = await created()
     const headers: Record<string, string> = conditional ? { 'If-Match': tag } : {}
@@ -222,7 +222,7 @@ test('of many deleters exactly one wins, with and without a condition', async ()
   }
 })
 
-test('of many PUTs with If-None-Match: * exactly one creates the item', async () => {
+test('exactly one of many PUTs with If-None-Match: * creates the item', async () => {
   const replies = await Promise.all(
     Array.from({ length: 50 }, (_, n) => sendJson(url, 'PUT', '/api/creators/x', { n }, { 'If-None-Match': '*' })),
   )
@@ -230,7 +230,7 @@ test('of many PUTs with If-None-Match: * exactly one creates the item', async ()
   assert.equal(replies.filter(({ status }) => status === 412).length, 49)
 })
 
-test('a counter that every client raises under If-Match loses no raise', async () => {
+test('concurrent increments of a counter with If-Match are all counted', async () => {
   const { path } = await created()
   const raise = async (): Promise<void> => {
     for (;;) {
@@ -245,7 +245,7 @@ test('a counter that every client raises under If-Match loses no raise', async (
   assert.equal((await get(path)).json<{ n: number }>().n, 20)
 })
 
-test('Prefer: return=representation answers a write with the item', async () => {
+test('Prefer: return=representation returns the item', async () => {
   for (const prefer of ['return=representation', 'RETURN = "representation"', 'wait=5, return=representation; x=y']) {
     const headers = { Prefer: prefer }
     const post = await sendJson(url, 'POST', '/api/preferring', { n: 1 }, headers)
@@ -274,7 +274,7 @@ test('Prefer: return=representation answers a write with the item', async () => 
   }
 })
 
-test('any other preference is ignored', async () => {
+test('other preferences are ignored', async () => {
   for (const prefer of ['return=minimal', 'representation', 'return=representations', 'xreturn=representation', '']) {
     const post = await sendJson(url, 'POST', '/api/preferring', { n: 1 }, { Prefer: prefer })
     assert.equal(post.status, 201)

@@ -55,7 +55,7 @@ const SERVED = /^HTTP\/1\.1 200 /
 const REFUSED =
   /^HTTP\/1\.1 503 [\s\S]*\r\nRetry-After: \d+\r\nConnection: close\r\n[\s\S]*"detail":"[^"]*Limits\.ConnectionsPerAddress/
 
-test('an address has so many connections; those beyond are told so, and another is taken when one ends', async (t) => {
+test('connections beyond the limit of an address get 503, and one is accepted when another ends', async (t) => {
   const { open, limits } = await startLimited(t, {})
   const held = []
   for (let count = 0; count < 3; count++) held.push(await open('203.0.113.7'))
@@ -70,14 +70,14 @@ test('an address has so many connections; those beyond are told so, and another 
   assert.match((await open('203.0.113.7')).answer, SERVED)
 })
 
-test('an IPv6 network of 64 bits counts as one address', async (t) => {
+test('an IPv6 /64 network counts as one address', async (t) => {
   const { open } = await startLimited(t, {})
   for (let host = 1; host <= 3; host++) assert.match((await open(`2001:db8::${host}`)).answer, SERVED)
   assert.match((await open('2001:db8::4')).answer, REFUSED)
   assert.match((await open('2001:db8:0:1::1')).answer, SERVED)
 })
 
-test('this machine and trusted proxies have no limit of their own, but that of all connections', async (t) => {
+test('the local machine and trusted proxies are only subject to the limit of all connections', async (t) => {
   const { open, limits } = await startLimited(t, { most: 12, perAddress: 1 })
   for (const address of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '10.1.2.3']) {
     for (let count = 0; count < 3; count++) assert.match((await open(address)).answer, SERVED, address)

@@ -37,7 +37,7 @@ async function write(server: RunningServer, n: number): Promise<void> {
 
 const snapshot = (server: RunningServer) => server.fetch('/admin/snapshot', { method: 'POST' })
 
-test('a large file is told to be behind, and after how much of the journal it is written; a snapshot writes it', {
+test('/health reports how far a large data file is behind and when it is written; a snapshot writes it', {
   skip,
 }, async (t) => {
   const server = await started(t)
@@ -68,7 +68,7 @@ test('a large file is told to be behind, and after how much of the journal it is
   assert.equal((JSON.parse(await readFile(server.file, 'utf8')) as typeof LARGE).a[1]?.n, 2)
 })
 
-test('with DataFile.MaxDelay the time is told', { skip }, async (t) => {
+test('with DataFile.MaxDelay /health reports the time of the next write', { skip }, async (t) => {
   const server = await started(t, '--DataFile.MaxDelay', '3600')
   const before = Date.now()
   await write(server, 1)
@@ -78,7 +78,7 @@ test('with DataFile.MaxDelay the time is told', { skip }, async (t) => {
   assert.equal((await metrics(server)).next_write_timestamp_seconds, time / 1000)
 })
 
-test('with DataFile.Write never nothing is told of when it is written', { skip }, async (t) => {
+test('with DataFile.Write never /health reports no next write', { skip }, async (t) => {
   const server = await started(t, '--DataFile.Write', 'never')
   await write(server, 1)
   const { state, behind, nextWrite } = await told(server)
@@ -87,7 +87,7 @@ test('with DataFile.Write never nothing is told of when it is written', { skip }
   assert.equal((JSON.parse(await readFile(server.file, 'utf8')) as typeof LARGE).a[1]?.n, 0)
 })
 
-test('a snapshot of a file that was edited by hand is 409, and is one for admins', { skip }, async (t) => {
+test('a snapshot gets 409 when the data file was edited, and needs the role admin', { skip }, async (t) => {
   const keys = JSON.stringify([{ Name: 'w', Key: 'the-key-of-a-writer', Role: 'writer' }])
   const admin = { 'X-API-KEY': 'the-key-of-the-owner' }
   const server = await startServer(t, {
@@ -108,7 +108,7 @@ test('a snapshot of a file that was edited by hand is 409, and is one for admins
   assert.equal(await readFile(server.file, 'utf8'), '{"a":[{"id":1}]}')
 })
 
-test('a stop writes a large file, and says nothing of it', { skip }, async (t) => {
+test('a stop writes a large data file without a warning', { skip }, async (t) => {
   const server = await started(t)
   await write(server, 7)
   assert.equal(await server.stop(), 0)

@@ -33,7 +33,7 @@ function remove(server: RunningServer, path: string, headers: Record<string, str
   return server.fetch(`/api/${path}`, { method: 'DELETE', headers })
 }
 
-test('_dependent deletes the items that refer to the deleted one, in one write', async (t) => {
+test('_dependent deletes the items that refer to the deleted one in one write', async (t) => {
   const server = await startServer(t, { data: BLOG })
   const before = Number((await server.fetch('/api')).headers.get('Journal-Position'))
   const answer = await remove(server, 'posts/1?_dependent=comments&_dependent=likes', { 'X-Request-Id': 'one' })
@@ -56,13 +56,13 @@ test('_dependent deletes the items that refer to the deleted one, in one write',
   assert.deepEqual(await idsOf(server, 'comments'), [3, 4, 6, 7])
 })
 
-test('items of the same collection may depend on each other', async (t) => {
+test('items of the same collection may be dependent', async (t) => {
   const server = await startServer(t, { data: BLOG })
   assert.equal((await remove(server, 'comments/6?_dependent=comments')).status, 204)
   assert.deepEqual(await idsOf(server, 'comments'), [1, 2, 3, 4, 5])
 })
 
-test('nothing is deleted when the item is missing, its condition fails, or what is named is no collection', async (t) => {
+test('nothing is deleted when the item is missing, a condition fails, or a name is no collection', async (t) => {
   const server = await startServer(t, { data: BLOG })
   assert.equal((await remove(server, 'posts/9?_dependent=comments')).status, 404)
   assert.equal((await remove(server, 'posts/1?_dependent=comments', { 'If-Match': '"other"' })).status, 412)
@@ -75,7 +75,7 @@ test('nothing is deleted when the item is missing, its condition fails, or what 
   assert.deepEqual(await idsOf(server, 'comments'), [1, 2, 3, 4, 5, 6, 7])
 })
 
-test('a retry gets the same answer and deletes nothing more', async (t) => {
+test('a retry gets the same response and deletes nothing more', async (t) => {
   const server = await startServer(t, { data: BLOG })
   const answers = [1, 2].map(() => remove(server, 'posts/1?_dependent=comments', { 'Idempotency-Key': 'k' }))
   const [first, second] = await Promise.all(answers)

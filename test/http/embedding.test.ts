@@ -41,7 +41,7 @@ const EMBEDDED = [
   ['3', [2, 4]],
 ]
 
-test('_embed shows the items that refer to each item, in their order, whatever type the id has', async (t) => {
+test('_embed includes the items that refer to each item, in order, whatever the type of the id', async (t) => {
   const server = await startServer(t, { data: BLOG })
   assert.deepEqual(idsOf(await read(server, 'posts?_embed=comments')), EMBEDDED)
   assert.deepEqual(idsOf([await read(server, 'posts/1?_embed=comments')]), EMBEDDED.slice(0, 1))
@@ -50,7 +50,7 @@ test('_embed shows the items that refer to each item, in their order, whatever t
   ])
 })
 
-test('_expand, and _embed of a singular, show the item that is referred to, if there is one', async (t) => {
+test('_expand, and _embed of a singular, include the item that is referred to', async (t) => {
   const server = await startServer(t, { data: BLOG })
   for (const parameter of ['_expand', '_embed']) {
     const posts = await read<readonly object[]>(server, `posts?${parameter}=user`)
@@ -62,7 +62,7 @@ test('_expand, and _embed of a singular, show the item that is referred to, if t
   assert.deepEqual(Object.keys(both), ['id', 'title', 'userId', 'comments', 'user'])
 })
 
-test('items are embedded as they were, and in any form', async (t) => {
+test('embedding works in the past and in each format', async (t) => {
   const server = await startServer(t, { data: BLOG })
   const before = (await server.fetch('/api/posts')).headers.get('Journal-Position')
   await server.fetch('/api/comments/1', { method: 'DELETE' })
@@ -81,7 +81,7 @@ test('items are embedded as they were, and in any form', async (t) => {
   assert.equal(await csv.text(), 'title,user.id,user.name\r\nfirst,ada,Ada\r\nsecond,,\r\nthird,,\r\n')
 })
 
-test('the entity tag changes with what is embedded', async (t) => {
+test('the ETag changes with embedded items', async (t) => {
   const server = await startServer(t, { data: BLOG })
   for (const path of ['/api/posts?_embed=comments', '/api/posts/1?_embed=comments']) {
     const tag = (await server.fetch(path)).headers.get('ETag') ?? ''
@@ -92,7 +92,7 @@ test('the entity tag changes with what is embedded', async (t) => {
   }
 })
 
-test('what cannot be embedded is refused with the reason', async (t) => {
+test('a name that cannot be embedded is rejected with the reason', async (t) => {
   const server = await startServer(t, { data: BLOG, flags: ['--Limits.PageSize', '4'] })
   const refused = async (path: string, why: RegExp): Promise<void> => {
     const answer = await server.fetch(`/api/${path}`)
@@ -109,7 +109,7 @@ test('what cannot be embedded is refused with the reason', async (t) => {
   assert.deepEqual(idsOf(await read(server, 'posts?_embed=comments&_limit=1')), EMBEDDED.slice(0, 1))
 })
 
-test('an index of the foreign key finds the same as a look at all items', async (t: TestContext) => {
+test('an index of the foreign key gives the same result as a scan', async (t: TestContext) => {
   const posts = Array.from({ length: 200 }, (_, id) => ({ id }))
   const comments = Array.from({ length: 3000 }, (_, id) => ({ id, postId: (id * 7919) % 230, text: 'x'.repeat(100) }))
   const server = await startServer(t, { data: { posts, comments } })

@@ -49,7 +49,7 @@ async function next(count: number): Promise<number[]> {
   return Array.from({ length: count }, (_, index) => head + 1 + index)
 }
 
-test('without follow NDJSON ends; with follow=false so do server-sent events', async (t) => {
+test('without follow NDJSON ends, and with follow=false server-sent events end, too', async (t) => {
   for (const query of ['', 'follow=false']) {
     assert.deepEqual(positions(await (await follow(t, server, query)).take(99)), [1, 2, 3])
   }
@@ -57,7 +57,7 @@ test('without follow NDJSON ends; with follow=false so do server-sent events', a
   assert.deepEqual((await answer.text()).match(/^id: .*$/gm), ['id: 1', 'id: 2', 'id: 3'])
 })
 
-test('a page cannot be followed, and follow is true or false', async () => {
+test('follow must be true or false, and does not apply to a page', async () => {
   const refused = await server.fetch('/events?follow=true')
   assert.equal(refused.status, 400)
   assert.match(((await refused.json()) as { detail: string }).detail, /Pages.*x-ndjson/)
@@ -67,7 +67,7 @@ test('a page cannot be followed, and follow is true or false', async () => {
   }
 })
 
-test('NDJSON with follow=true goes on with what comes, a line each and nothing else', async (t) => {
+test('NDJSON with follow=true continues with new events, one a line', async (t) => {
   const stream = await follow(t, server, 'follow=true')
   assert.deepEqual(positions(await stream.take(3)), [1, 2, 3])
   const expected = await next(20)
@@ -75,14 +75,14 @@ test('NDJSON with follow=true goes on with what comes, a line each and nothing e
   assert.deepEqual(positions(await stream.take(20)), expected)
 })
 
-test('the answer begins before there is anything to tell', async (t) => {
+test('the headers of the response are sent before the first event', async (t) => {
   const expected = await next(1)
   const stream = await follow(t, server, `follow=true&from=${expected}&collection=a`)
   await server.fetch('/api/a', json('POST', {}))
   assert.deepEqual(positions(await stream.take(1)), expected)
 })
 
-test('filters hold for what comes, and a limit ends the stream', async (t) => {
+test('filters apply to new events, and limit ends the stream', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] } })
   const future = new Date(Date.now() + 3_600_000).toISOString()
   const [created, timed, nothing] = [
@@ -99,7 +99,7 @@ test('filters hold for what comes, and a limit ends the stream', async (t) => {
   assert.deepEqual(await later, [], 'the stream ends with the server')
 })
 
-test('an item is followed by its id alone, whatever its collection', async (t) => {
+test('events are followed by the id of an item alone, in any collection', async (t) => {
   const server = await startServer(t, { data: { a: [{ id: 7 }], b: [{ id: 7 }, { id: 8 }] } })
   const stream = await follow(t, server, 'follow=true&id=7')
   assert.deepEqual(positions(await stream.take(2)), [2, 4])
@@ -107,7 +107,7 @@ test('an item is followed by its id alone, whatever its collection', async (t) =
   assert.deepEqual(positions(await stream.take(2)), [7, 8])
 })
 
-test('a reader that stops reading for a while misses nothing', async (t) => {
+test('a reader that pauses for a while misses nothing', async (t) => {
   const expected = await next(100)
   const stream = await follow(t, server, `follow=true&from=${expected[0]}`)
   const text = 'x'.repeat(100_000)

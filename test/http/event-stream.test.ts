@@ -48,12 +48,12 @@ const positions = (messages: readonly Message[]): number[] => messages.map(({ id
 describe('GET /events as text/event-stream', async () => {
   const server = await startServer({ after }, { data: { a: [{ id: 0 }, { id: 1 }] } })
 
-  test('what cannot be resumed from is a 400', async (t) => {
+  test('an invalid Last-Event-ID gets 400', async (t) => {
     const { answer } = await listen(t, server, '/events', { 'Last-Event-ID': 'yesterday' })
     assert.equal(answer.status, 400)
   })
 
-  test('a Last-Event-ID beyond the last position is a 400 that says so', async (t) => {
+  test('a Last-Event-ID beyond the last position gets 400 with that position', async (t) => {
     for (const after of ['4', '99999999999999999999']) {
       const headers = { Accept: 'text/event-stream', 'Last-Event-ID': after }
       const answer = await server.fetch('/events', { headers })
@@ -64,7 +64,7 @@ describe('GET /events as text/event-stream', async () => {
     assert.equal(answer.status, 200)
   })
 
-  test('sends all that happened, then what happens, each with its position as id', async (t) => {
+  test('sends past and then new events, each with its position as id', async (t) => {
     const stream = await listen(t, server, '/events')
     assert.equal(stream.answer.headers.get('Content-Type'), 'text/event-stream')
     assert.equal(stream.answer.headers.get('Cache-Control'), 'no-store')
@@ -78,7 +78,7 @@ describe('GET /events as text/event-stream', async () => {
     for (const { id, event } of live) assert.equal(event.position, id)
   })
 
-  test('Last-Event-ID goes on after a position, also after a restart of the server', async (t) => {
+  test('Last-Event-ID resumes after a position, even after a restart of the server', async (t) => {
     let server = await startServer(t, { data: { a: [] } })
     for (let n = 0; n < 5; n++) await server.fetch('/api/a', json('POST', { n }))
     const first = await listen(t, server, '/events')
@@ -90,7 +90,7 @@ describe('GET /events as text/event-stream', async () => {
     assert.deepEqual([...seen, ...positions(await again.take(4))], [1, 2, 3, 4, 5, 6, 7])
   })
 
-  test('filters hold for the past and for what comes', async (t) => {
+  test('filters apply to past and new events', async (t) => {
     const server = await startServer(t, { data: { a: [{ id: 0 }, { id: 1 }], b: [{ id: 1 }] } })
     const stream = await listen(t, server, '/events?collection=a&id=1')
     assert.deepEqual(positions(await stream.take(1)), [3])
@@ -110,7 +110,7 @@ describe('GET /events as text/event-stream', async () => {
     assert.deepEqual(positions(await limited.take(99)), [1, 2], 'a limit ends the stream')
   })
 
-  test('a reader that stops reading for a while misses nothing', async (t) => {
+  test('a reader that pauses for a while misses nothing', async (t) => {
     const head = Number((await server.fetch('/api')).headers.get('Journal-Position'))
     const stream = await listen(t, server, '/events')
     await stream.take(head)
@@ -124,7 +124,7 @@ describe('GET /events as text/event-stream', async () => {
     )
   })
 
-  test('when the server ends, so do its streams, and it does not wait for them', async (t) => {
+  test('event streams end when the server stops, which does not wait for them', async (t) => {
     const server = await startServer(t, { data: { a: [] } })
     const stream = await listen(t, server, '/events')
     await stream.take(1)
@@ -133,7 +133,7 @@ describe('GET /events as text/event-stream', async () => {
     assert.deepEqual(await rest, [])
   })
 
-  test('with authentication it takes a token in the query, and ends with it', async (t) => {
+  test('with authentication a token in the query is accepted, and the stream ends with it', async (t) => {
     const directory = await temporaryDirectory(t)
     const settings = join(directory, 'settings.json')
     const users = [{ Username: 'ada', Password: 'sesame', Role: 'reader' }]

@@ -83,7 +83,7 @@ async function isRefused(path: string, status = 400): Promise<void> {
 }
 
 describe('the journal', () => {
-  test('is every event, oldest first, at positions without gaps', () => {
+  test('contains every event, oldest first, at positions without gaps', () => {
     const seeded = 2 + 1 + READINGS
     const written = 6 + 1 + 2
     assert.equal(journal.length, seeded + written)
@@ -97,7 +97,7 @@ describe('the journal', () => {
     )
   })
 
-  test('holds revision and prior over create, replace, patch, delete and create again', () => {
+  test('contains revision and prior of create, replace, patch, delete and create again', () => {
     const story = journal.filter(({ id }) => id === MAC)
     const first = story[0]?.position as number
     assert.deepEqual(
@@ -113,7 +113,7 @@ describe('the journal', () => {
     )
   })
 
-  test('says when, by whom and on which request', () => {
+  test('contains time, actor and request id', () => {
     const [seeded] = journal
     assert.equal(seeded?.actor, 'data-file')
     const [, replaced] = journal.filter(({ id }) => id === MAC)
@@ -134,7 +134,7 @@ describe('the journal', () => {
 })
 
 describe('a page of events', () => {
-  test('has 512 events from the first on, and a link to the next', async () => {
+  test('has 512 events from the first on, and a link to the next page', async () => {
     const reply = await get('/events')
     assert.deepEqual(reply.json(), journal.slice(0, 512))
     assert.equal(nextOf(reply), '/events?from=513')
@@ -142,20 +142,20 @@ describe('a page of events', () => {
     assert.match(String(reply.headers.vary), /\baccept\b/i)
   })
 
-  test('begins at from, inclusive, and holds up to limit', async () => {
+  test('begins at from, inclusive, and contains up to limit events', async () => {
     assert.deepEqual(await events('/events?from=3&limit=2'), journal.slice(2, 4))
     assert.deepEqual(await events('/events?from=0&limit=1'), journal.slice(0, 1))
     assert.deepEqual(await events(`/events?from=${journal.length}`), journal.slice(-1))
   })
 
-  test('is empty, and without a next, beyond the head', async () => {
+  test('is empty beyond the head, without a next link', async () => {
     for (const from of [journal.length + 1, '9'.repeat(30), '9'.repeat(400)]) {
       const reply = await get(`/events?from=${from}`)
       assert.deepEqual([reply.status, reply.text, reply.headers.link], [200, '[]', undefined])
     }
   })
 
-  test('following next walks the whole journal, all other parameters kept', async () => {
+  test('following next visits the whole journal, with all other parameters kept', async () => {
     for (const query of [
       'limit=300',
       'limit=10000',
@@ -176,7 +176,7 @@ describe('a page of events', () => {
     }
   })
 
-  test('has no next when what follows does not match', async () => {
+  test('has no next link when no later event matches', async () => {
     const reply = await get('/events?collection=sensors&limit=9')
     assert.equal(reply.json<Event[]>().length, 9)
     assert.equal(nextOf(reply), undefined)
@@ -190,21 +190,21 @@ describe('the filters of events', () => {
     assert.deepEqual(linesOf(await get(`/events?${query}`, 'application/x-ndjson')), wanted, query)
   }
 
-  test('collection, verbatim', async () => {
+  test('collection matches the exact name', async () => {
     await expects('collection=sensors', ({ collection }) => collection === 'sensors')
     await expects('collection=new+one', ({ collection }) => collection === 'new one')
     await expects('collection=Sensors', () => false)
     await expects('collection=__proto__', () => false)
   })
 
-  test('id, as its key', async () => {
+  test('id matches the id as text', async () => {
     await expects(`id=${encodeURIComponent(MAC)}`, ({ id }) => id === MAC)
     await expects('id=7', ({ id }) => id === 7)
     await expects('id=07', () => false)
     await expects('id=undefined', () => false)
   })
 
-  test('type', async () => {
+  test('type matches the event type', async () => {
     for (const type of ['ItemCreated', 'ItemReplaced', 'ItemPatched', 'ItemDeleted', 'CollectionCreated']) {
       assert.ok(journal.some((event) => event.type === type))
       await expects(`type=${type}`, (event) => event.type === type)
@@ -212,13 +212,13 @@ describe('the filters of events', () => {
     await expects('type=CollectionRemoved', () => false)
   })
 
-  test('actor', async () => {
+  test('actor matches the user', async () => {
     await expects('actor=anonymous', ({ actor }) => actor === 'anonymous')
     await expects('actor=data-file', ({ actor }) => actor === 'data-file')
     await expects('actor=', () => false)
   })
 
-  test('since and until, both inclusive, as instants with microseconds and zones', async () => {
+  test('since and until are inclusive instants with microseconds and zones', async () => {
     const middle = (journal.find(({ id }) => id === MAC) as Event).time
     const at = Date.parse(middle)
     await expects(`since=${middle}`, ({ time }) => Date.parse(time) >= at)
@@ -233,7 +233,7 @@ describe('the filters of events', () => {
     await expects('until=2000-01-01', () => false)
   })
 
-  test('all of them at once', () =>
+  test('all filters can be combined', () =>
     expects(
       `from=5&collection=sensors&type=ItemPatched&actor=anonymous&id=${MAC}&since=2000-01-01&until=3000-01-01`,
       ({ id, type }) => id === MAC && type === 'ItemPatched',
@@ -241,7 +241,7 @@ describe('the filters of events', () => {
 })
 
 describe('a stream of events', () => {
-  test('has all that match, a line each, from and limit being heeded', async () => {
+  test('contains all matching events, one a line, within from and limit', async () => {
     const path = '/events?from=1000&collection=readings'
     const wanted = journal.slice(999).filter(({ collection }) => collection === 'readings')
     assert.ok(wanted.length > 0)
@@ -250,7 +250,7 @@ describe('a stream of events', () => {
     assert.deepEqual(linesOf(await get('/events?collection=nowhere', 'application/x-ndjson')), [])
   })
 
-  test('a client that goes away in the middle leaves the server well', async () => {
+  test('the server is unaffected when a client disconnects', async () => {
     const { hostname, port } = new URL(server.url)
     await new Promise<void>((resolve, reject) => {
       const asked = request(
@@ -269,7 +269,7 @@ describe('a stream of events', () => {
 })
 
 describe('one event', () => {
-  test('is found by its position, and has its fields in the documented order', async () => {
+  test('is found by its position, with its fields in the documented order', async () => {
     const replaced = journal.find(({ type }) => type === 'ItemReplaced') as Event
     const reply = await get(`/events/${replaced.position}`)
     assert.deepEqual(reply.json(), replaced)
@@ -294,18 +294,18 @@ describe('one event', () => {
     }
   })
 
-  test('is not found before the first or beyond the head', async () => {
+  test('is not found before the first position or beyond the head', async () => {
     for (const position of ['0', journal.length + 1, '9'.repeat(30)]) await isRefused(`/events/${position}`, 404)
   })
 
-  test('a position is a non-negative integer', async () => {
+  test('a position must be a non-negative integer', async () => {
     for (const position of ['x', '-1', '1.5', '1e2', '%31x', '%zz', '%00', '__proto__'])
       await isRefused(`/events/${position}`)
   })
 })
 
-describe('what events are not asked for', () => {
-  test('bad values, unknown parameters and repeated ones are refused, whatever the representation', async () => {
+describe('invalid requests for events', () => {
+  test('invalid values and unknown or repeated parameters are rejected for every content type', async () => {
     for (const query of [
       'from=x',
       'from=-1',
@@ -332,7 +332,7 @@ describe('what events are not asked for', () => {
     }
   })
 
-  test('representations that there are not are not acceptable', async () => {
+  test('an unsupported content type gets 406', async () => {
     for (const path of ['/events', '/events/1']) {
       for (const accept of ['text/html', 'application/xml', 'text/event-streams']) {
         assert.equal((await get(path, accept)).status, 406, `${path} as ${accept}`)
@@ -345,11 +345,11 @@ describe('what events are not asked for', () => {
     }
   })
 
-  test('one event is no stream', async () => {
+  test('a single event is no stream', async () => {
     assert.equal((await get('/events/1', 'text/event-stream')).status, 406)
   })
 
-  test('events are read, never written', async () => {
+  test('writes to events get 405', async () => {
     for (const path of ['/events', '/events/1']) {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
         const reply = await send(server.url, method, path)
@@ -369,7 +369,7 @@ describe('newest first', () => {
       .map((event) => event.position)
       .reverse()
 
-  test('a page has the same events the other way round, and its next one goes on down', async () => {
+  test('a page has the same events in reverse order, and its next link continues down', async () => {
     const found: number[] = []
     let path: string | undefined = '/events?order=desc&limit=500'
     while (path) {
@@ -383,7 +383,7 @@ describe('newest first', () => {
     )
   })
 
-  test('with every filter, and from a position on down', async () => {
+  test('works with every filter, and with from', async () => {
     const last = journal.at(-1) as Event
     assert.deepEqual(await positions(`from=20&limit=3`), [20, 19, 18])
     assert.deepEqual(
@@ -405,7 +405,7 @@ describe('newest first', () => {
     assert.deepEqual(await positions('from=0'), [])
   })
 
-  test('only of a page, and only asc or desc', async () => {
+  test('order applies only to pages, and is asc or desc', async () => {
     assert.equal((await get('/events?order=up')).status, 400)
     assert.equal((await get('/events?order=desc', 'application/x-ndjson')).status, 400)
     assert.equal((await get('/events?order=desc', 'text/event-stream')).status, 400)
@@ -413,7 +413,7 @@ describe('newest first', () => {
   })
 })
 
-test('what a hand edit removes and reorders is told by events of the collection', async (t) => {
+test('removals and reorderings in an edited data file make events of the collection', async (t) => {
   const [ordered, removed] = [[{ id: 1 }, { id: 2 }, { id: 'three' }], [{ id: 'x' }]]
   const first = await startServer(t, { data: { ordered, removed } })
   await first.stop()

@@ -38,7 +38,7 @@ const lines = (text: string) =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
 
-test('a page comes as CSV with a header row, or as a JSON text a line, with its links', async () => {
+test('a page can be CSV with a header row, or NDJSON, with the same links', async () => {
   const csv = await ask('readings?pageSize=2&sort=-id', CSV)
   assert.equal(csv.status, 200)
   assert.equal(csv.headers['content-type'], 'text/csv; charset=utf-8')
@@ -52,7 +52,7 @@ test('a page comes as CSV with a header row, or as a JSON text a line, with its 
   assert.equal(ndjson.text.at(-1), '\n')
 })
 
-test('cells are quoted as RFC 4180 says, arrays are JSON, and what is missing is empty', async () => {
+test('cells are quoted as in RFC 4180, arrays are JSON, and missing values are empty', async () => {
   const { text } = await ask('odd', CSV)
   const rows = Papa.parse<string[]>(text, { newline: '\r\n' }).data
   assert.deepEqual(rows, [
@@ -69,7 +69,7 @@ test('cells are quoted as RFC 4180 says, arrays are JSON, and what is missing is
   assert.equal((await ask('none', NDJSON)).text, '')
 })
 
-test('what CSV has can be posted again', async () => {
+test('exported CSV can be posted again', async () => {
   const { text } = await ask('readings?all=true&sort=id', CSV)
   const posted = await send(url, 'POST', '/api/copied', { headers: { 'Content-Type': 'text/csv' }, body: text })
   assert.equal(posted.status, 201)
@@ -77,7 +77,7 @@ test('what CSV has can be posted again', async () => {
   await send(url, 'DELETE', '/api/copied')
 })
 
-test('the form is that which is accepted most; JSON where it does not matter, 406 where there is none', async () => {
+test('the format follows Accept; the default is JSON, and an unsupported one gets 406', async () => {
   for (const [accept, type] of [
     [undefined, 'application/json'],
     ['*/*', 'application/json'],
@@ -95,7 +95,7 @@ test('the form is that which is accepted most; JSON where it does not matter, 40
   }
 })
 
-test('all=true sends the whole result, in each form, with every query', async () => {
+test('all=true sends the whole result, in each format, for every query', async () => {
   const expected = readings.filter(({ mac }) => mac === 'm1')
   for (const [query, items] of [
     ['', readings],
@@ -127,7 +127,7 @@ test('all=true sends the whole result, in each form, with every query', async ()
   assert.equal((await ask('readings?all=false&pageSize=2')).json<unknown[]>().length, 2)
 })
 
-test('the columns are those of all items of the whole result', async () => {
+test('the columns of a whole result are those of all its items', async () => {
   const { text } = await ask('readings?all=true', CSV)
   assert.equal(text.slice(0, text.indexOf('\r\n')), 'id,mac,data.temperature,data.late')
   const wide = Array.from({ length: 1100 }, (_, n) => ({ [`f${n}`]: n }))
@@ -138,14 +138,14 @@ test('the columns are those of all items of the whole result', async () => {
   assert.equal((await ask('wide?all=true&fields=f0,f1', CSV)).text.split('\r\n').length, 1102)
 })
 
-test('all=true has no pages, and is true or false', async () => {
+test('all=true excludes paging, and all must be true or false', async () => {
   for (const query of ['all=true&page=1', 'all=true&take=1', 'all=yes', 'all=true&all=true', 'all']) {
     assert.equal((await ask(`readings?${query}`)).status, 400, query)
   }
   assert.equal((await ask('nothing?all=true', CSV)).status, 404)
 })
 
-test('groups come in each form, on one page', async () => {
+test('aggregates are exported in each format, on one page', async () => {
   const flags = ['--Collections', JSON.stringify({ readings: { Indexes: [], Time: 'data.time' } })]
   const data = {
     readings: readings.slice(0, 9).map(({ data, ...rest }) => ({ ...rest, data: { ...data, time: rest.id } })),
@@ -173,7 +173,7 @@ test('groups come in each form, on one page', async () => {
   )
 })
 
-test('each form has its own entity tag, and is not sent again to who has it', async () => {
+test('each format has its own ETag, which gets 304', async () => {
   const tags = new Set<string>()
   for (const headers of [{}, CSV, NDJSON]) {
     const { headers: got } = await ask('readings?all=true', headers)
@@ -202,7 +202,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-test('a whole result is of one position, however slowly it is read, and asOf is heeded', async () => {
+test('a whole result shows one position, however slowly it is read, and supports asOf', async () => {
   const text = 'x'.repeat(10_000)
   const items = Array.from({ length: 900 }, (_, n) => ({ n, text }))
   const json = { 'Content-Type': 'application/json' }
@@ -223,7 +223,7 @@ test('a whole result is of one position, however slowly it is read, and asOf is 
   assert.equal(lines((await ask('large?all=true', NDJSON)).text).length, 500)
 })
 
-test('whole results are sent sixteen at a time; one that is given up makes room', async () => {
+test('sixteen whole results are sent at a time; one that is aborted makes room', async () => {
   const text = 'x'.repeat(1000)
   const items = JSON.stringify(Array.from({ length: 9000 }, () => ({ text })))
   await send(url, 'POST', '/api/long', { headers: { 'Content-Type': 'application/json' }, body: items })
@@ -235,7 +235,7 @@ test('whole results are sent sixteen at a time; one that is given up makes room'
   await until('there is room', async () => (await ask('long?all=true', NDJSON)).status === 200)
 })
 
-test('items of one shape need not be parsed to know their columns and cells', () => {
+test('CSV columns and cells of items of one shape are made without parsing each', () => {
   const scalar = fc.oneof(
     fc.string(),
     fc.double(),
@@ -284,6 +284,6 @@ test('items of one shape need not be parsed to know their columns and cells', ()
   assert.deepEqual(atOnce(new CsvColumns(formatPath).row({ a: 1 })), [])
 })
 
-test('nothing of this was unexpected', () => {
+test('the server logged no unexpected error', () => {
   assert.deepEqual(failures, [])
 })

@@ -41,7 +41,7 @@ for (const [way, headers] of [
   ['on the hot path', ''],
   ['through Koa', 'Origin: http://localhost\r\n'],
 ] as const) {
-  test(`what is looked for is let go when the client goes away, ${way}`, { skip }, async (t) => {
+  test(`a search stops when the client disconnects, ${way}`, { skip }, async (t) => {
     const things = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0 }))
     const { url } = await startServer(t, { data: { things } })
     const type = { 'Content-Type': 'application/json' }
@@ -71,7 +71,7 @@ for (const [way, headers] of [
   })
 }
 
-test('a client that goes away in the middle of a long answer disturbs nobody', { skip }, async (t) => {
+test('a client that disconnects in the middle of a long response affects nobody', { skip }, async (t) => {
   const long = Array.from({ length: 200 }, (_, id) => ({ id, text: 'x'.repeat(50_000) }))
   const { url, stderr } = await startServer(t, { data: { long } })
   for (const headers of ['', 'Origin: http://localhost\r\n']) {

@@ -24,7 +24,7 @@ async function detailOf(server: RunningServer, path: string): Promise<string> {
   return ((await answer.json()) as { detail: string }).detail
 }
 
-test('a filter or a sort by a field that no item has is answered as ever, with a hint', async (t) => {
+test('a filter or sort by a field that no item has gets the usual response with a hint', async (t) => {
   const server = await serve(t)
   assert.equal(await hintOf(server, 'titel=x'), 'No item of "posts" has the field "titel"; did you mean "title"?')
   assert.match((await hintOf(server, 'sort=-veiws')) ?? '', /"veiws"; did you mean "views"\?/)
@@ -39,7 +39,7 @@ test('a filter or a sort by a field that no item has is answered as ever, with a
   await until('the log line', () => server.stderr().includes('"didYouMean":['))
 })
 
-test('there is no hint for fields that an item has, and none where it is not known', async (t) => {
+test('there is no hint for fields that an item has, nor when the fields are not known', async (t) => {
   const server = await serve(t)
   for (const search of [
     'title=x&views_gt=1000&author.name=x&tags.label=y&_draft=false&id=7',
@@ -54,7 +54,7 @@ test('there is no hint for fields that an item has, and none where it is not kno
   assert.equal(answer.headers.get('Recollect-Hint'), null)
 })
 
-test('a field is known as soon as an item has it, and is still so after a restart', async (t) => {
+test('a field is known as soon as an item has it, and after a restart', async (t) => {
   const server = await serve(t)
   for (const path of ['likes', 'author.likes', 'names']) assert.ok(await hintOf(server, `${path}=1`), path)
   await server.fetch('/api/posts/2', json('PATCH', { author: { likes: 3 }, text: '"names":1' }))
@@ -69,7 +69,7 @@ test('a field is known as soon as an item has it, and is still so after a restar
   assert.ok(await hintOf(again, 'titel=1'))
 })
 
-test("json-server's parameters that are not supported, and misspelt ones, are refused with what is meant", async (t) => {
+test('unsupported parameters of json-server, and misspelt ones, are rejected with a suggestion', async (t) => {
   const server = await serve(t)
   assert.match(await detailOf(server, '/api/posts?_where={}'), /no parameter "_where".*views_gt=10/)
   assert.match(await detailOf(server, '/api/posts?_sorts=views'), /no parameter "_sorts".*sort=-views/)
@@ -79,7 +79,7 @@ test("json-server's parameters that are not supported, and misspelt ones, are re
   assert.equal(await hintOf(server, '_where=here'), null)
 })
 
-test('with Api.StrictQuery a field that no item has is refused', async (t) => {
+test('with Api.StrictQuery a field that no item has is rejected', async (t) => {
   const server = await serve(t, ['--Api.StrictQuery', 'true'])
   assert.match(await detailOf(server, '/api/posts?titel=x'), /did you mean "title"/)
   assert.match(await detailOf(server, '/api/posts?sort=titel'), /did you mean "title"/)
@@ -88,7 +88,7 @@ test('with Api.StrictQuery a field that no item has is refused', async (t) => {
   assert.equal(await hintOf(server, 'title=x'), null)
 })
 
-test('an item with very many fields, and very many questions, do not grow the list without bound', async (t) => {
+test('the list of known fields is bounded for items with very many fields and very many queries', async (t) => {
   const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`field${index}`, index]))
   const server = await serve(t, [], { posts: [wide, ...POSTS] })
   assert.equal(await hintOf(server, 'field19999=1'), null)

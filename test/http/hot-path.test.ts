@@ -147,7 +147,7 @@ before(async () => {
 })
 
 for (const isOn of [true, false]) {
-  test(`the hot path answers as Koa does, with authentication ${isOn ? 'on' : 'off'}: status, headers, body`, async (t) => {
+  test(`the hot path returns the same as Koa with authentication ${isOn ? 'on' : 'off'}: status, headers, body`, async (t) => {
     const flags = ['--Limits.BodyBytes', String(BODY_BYTES), '--Limits.WaitSeconds', '0']
     const access = isOn
       ? authentication(['token', 'basic', 'apikey'], ['--Limits.FailuresPerMinute', '100000'])

@@ -18,7 +18,7 @@ const DATA = {
 
 const start = (t: Parameters<typeof startHere>[0]) => startHere(t, { flags: FLAGS, data: DATA })
 
-test('items have their ids in the field that the setting names, and `id` is a field like any other', async (t) => {
+test('items have their ids in the configured field, and `id` is an ordinary field', async (t) => {
   const { url } = await start(t)
   const get = async (path: string) => (await send(url, 'GET', path)).json<Record<string, unknown>>()
   assert.deepEqual((await get('/api/users/2')).name, 'no key')
@@ -43,7 +43,7 @@ test('items have their ids in the field that the setting names, and `id` is a fi
   assert.deepEqual((await get('/health')).idField, 'key')
 })
 
-test('the data file is read, written and edited by that field, and its mistakes name it', async (t) => {
+test('the data file uses the configured id field when it is read, written and edited, and in error messages', async (t) => {
   const { url, file } = await start(t)
   await until('the file is written', async () => /"key": ?2/.test(await readFile(file, 'utf8')))
   await writeFile(file, JSON.stringify({ users: [{ key: 'x', name: 'Cy' }, { name: 'New' }] }))
@@ -60,7 +60,7 @@ test('the data file is read, written and edited by that field, and its mistakes 
   )
 })
 
-test('the client is told the field, and keeps live lists by it', async (t) => {
+test('the client learns the id field, and keeps live lists by it', async (t) => {
   const { url } = await start(t)
   const client = connect(url, { idField: 'key' })
   t.after(() => client.close())
@@ -74,7 +74,7 @@ test('the client is told the field, and keeps live lists by it', async (t) => {
   await until('it has left', () => list.items.length === 3)
 })
 
-test('a journal of another field refuses the start, and names the field', async (t) => {
+test('a journal with another id field fails the start, and names the field', async (t) => {
   const directory = await temporaryDirectory(t)
   const ends: (() => Promise<unknown>)[] = []
   await startHere({ after: (end) => void ends.push(end) }, { directory, flags: FLAGS, data: DATA })

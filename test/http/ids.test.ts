@@ -36,7 +36,7 @@ describe('by default', async () => {
     },
   )
 
-  test('POST assigns running integers from 0, whatever id the client sends', async () => {
+  test('POST assigns consecutive integers from 0, whatever id the client sends', async () => {
     assert.equal(await posted(url, 'running'), 0)
     assert.equal(await posted(url, 'running', { id: 'mine', name: 'x' }), 1)
     assert.equal(await posted(url, 'running', { id: null }), 2)
@@ -45,14 +45,14 @@ describe('by default', async () => {
     assert.deepEqual(await read(url, '/api/running/1'), { id: 1, name: 'x' })
   })
 
-  test('POST goes on above the highest canonical integer, stored as number or as text', async () => {
+  test('POST continues above the highest canonical integer, stored as number or as text', async () => {
     assert.equal(await posted(url, 'numbers'), 8)
     assert.equal(await posted(url, 'texts'), 42)
     assert.equal(await posted(url, 'odd'), 0)
     assert.equal(await posted(url, 'negative'), 0)
   })
 
-  test('the id of a deleted item is never assigned again, the last one neither', async () => {
+  test('the id of a deleted item is never assigned again', async () => {
     assert.equal(await posted(url, 'deleted'), 0)
     assert.equal(await posted(url, 'deleted'), 1)
     assert.equal((await send(url, 'DELETE', '/api/deleted/1')).status, 204)
@@ -60,7 +60,7 @@ describe('by default', async () => {
     assert.equal(await posted(url, 'deleted'), 2)
   })
 
-  test('two hundred POSTs at once get two hundred ids, without a gap', async () => {
+  test('two hundred concurrent POSTs get two hundred consecutive ids', async () => {
     const replies = await Promise.all(Array.from({ length: 200 }, (_, n) => post(url, 'parallel', { n })))
     const ids = replies.map((reply) => reply.json<{ id: number }>().id).sort((a, b) => a - b)
     assert.deepEqual(
@@ -79,7 +79,7 @@ describe('by default', async () => {
     }
   })
 
-  test('an id is compared verbatim', async () => {
+  test('ids are compared as exact text', async () => {
     assert.equal((await send(url, 'GET', '/api/numbers/7')).status, 200)
     for (const other of ['07', '007', '7.0', '+7', '7e0', '%207', '7%20', '0x7', '７']) {
       assert.equal((await send(url, 'GET', `/api/numbers/${encodeURI(decodeURI(other))}`)).status, 404, other)
@@ -90,14 +90,14 @@ describe('by default', async () => {
     assert.deepEqual(await read(url, '/api/odd/-5'), { id: -5 })
   })
 
-  test("a collection's name is decoded and encoded like an id", async () => {
+  test('the name of a collection is percent-decoded and encoded like an id', async () => {
     const path = '/api/a%20collection%2F%C3%BC'
     assert.deepEqual(await read(url, `${path}/1`), { id: 1 })
     const { headers } = await sendJson(url, 'POST', path, {})
     assert.equal(headers.location, `${path}/2`)
   })
 
-  test('names that JavaScript gives a meaning are names like any other', async () => {
+  test('names of built-in members of JavaScript are ordinary names', async () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
       assert.equal((await send(url, 'GET', `/api/${name}`)).status, 404, name)
       assert.equal(await posted(url, name, { a: 1 }), 0)
@@ -107,7 +107,7 @@ describe('by default', async () => {
     }
   })
 
-  test('PUT and PATCH keep the type of the id, and refuse another id', async () => {
+  test('PUT and PATCH keep the type of the id, and reject another id', async () => {
     for (const [collection, id, same] of [
       ['numbers', 3, '3'],
       ['texts', '41', 41],
@@ -127,7 +127,7 @@ describe('by default', async () => {
     }
   })
 
-  test('malformed percent-encoding is 400, whatever the method', async () => {
+  test('malformed percent-encoding gets 400, for every method', async () => {
     for (const segment of ['%', '%2', '%zz', '%ff', '%c0%af', '%ed%a0%80', 'a%E2%82']) {
       for (const path of [`/api/${segment}`, `/api/numbers/${segment}`, `/api/numbers/3/${segment}`]) {
         assert.equal((await send(url, 'GET', path)).status, 400, path)
@@ -193,14 +193,14 @@ describe('with Api.UpsertOnPut', async () => {
     })
   }
 
-  test('a path that is not percent-encoded is 400 and never another id', async () => {
+  test('a path that is not percent-encoded gets 400 and never means another id', async () => {
     const head =
       'HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: '
     assert.match(await sendBytes(url, `PUT /api/raw/€ ${head}7\r\n\r\n{"a":1}`), /^HTTP\/1\.1 400 /)
     assert.equal((await send(url, 'GET', '/api/raw')).status, 404)
   })
 
-  test('ids that differ in case, form or spelling are different items', async () => {
+  test('ids that differ in case, Unicode form or spelling are different items', async () => {
     const segments = ['A', 'a', '%C3%A9', 'e%CC%81', '7', '07', '%2F', '%252F']
     for (const segment of segments) {
       assert.equal((await sendJson(url, 'PUT', `/api/different/${segment}`, { segment })).status, 201, segment)
@@ -210,7 +210,7 @@ describe('with Api.UpsertOnPut', async () => {
     }
   })
 
-  test("an upsert takes the body's id where it is the path's, number or text", async () => {
+  test('an upsert takes the id of the body when it equals that of the path, as number or text', async () => {
     assert.deepEqual((await sendJson(url, 'PUT', '/api/typed/1', { id: 1 })).json(), { id: 1 })
     assert.deepEqual((await sendJson(url, 'PUT', '/api/typed/2', { id: '2' })).json(), { id: '2' })
     assert.deepEqual((await sendJson(url, 'PUT', '/api/typed/2.5', { id: 2.5 })).json(), { id: 2.5 })
@@ -229,7 +229,7 @@ describe('with Api.UpsertOnPut', async () => {
     }
   })
 
-  test('an upsert without an id in its body makes an integer of a canonical one, unless the collection has text ids', async () => {
+  test('an upsert without an id in its body uses an integer for a canonical one, unless the collection has text ids', async () => {
     const upserted = async (path: string): Promise<unknown> =>
       (await sendJson(url, 'PUT', path, {})).json<{ id: unknown }>().id
     assert.equal(await upserted('/api/numbers/5'), 5)
@@ -244,7 +244,7 @@ describe('with Api.UpsertOnPut', async () => {
     assert.equal(await upserted('/api/numbers/7'), 7)
   })
 
-  test('an upsert creates its collection, and POST goes on above it', async () => {
+  test('an upsert creates its collection, and POST continues above its id', async () => {
     const created = await sendJson(url, 'PUT', '/api/made/41', { a: 1 })
     assert.equal(created.status, 201)
     assert.equal(created.headers.location, '/api/made/41')
@@ -260,7 +260,7 @@ describe('with Api.UpsertOnPut', async () => {
     assert.equal((await send(url, 'GET', '/api/unmade')).status, 404)
   })
 
-  test('an integer id may be at most 2^52, and POST still finds ids above it', async () => {
+  test('an integer id may be at most 2^52, and POST assigns ids above it', async () => {
     assert.equal((await sendJson(url, 'PUT', `/api/high/${HIGHEST + 1}`, {})).status, 422)
     assert.equal((await sendJson(url, 'PUT', `/api/high/${HIGHEST + 1}`, { id: HIGHEST + 1 })).status, 422)
     assert.equal((await sendJson(url, 'PUT', `/api/high/1${'0'.repeat(400)}`, {})).status, 422)
@@ -274,7 +274,7 @@ describe('with Api.UpsertOnPut', async () => {
     ])
   })
 
-  test('text that spells an integer beyond 2^52 is text like any other', async () => {
+  test('text that spells an integer beyond 2^52 is ordinary text', async () => {
     const id = String(HIGHEST + 1)
     assert.equal((await sendJson(url, 'PUT', `/api/hightext/${id}`, { id })).status, 201)
     assert.equal(await posted(url, 'hightext'), 0)
@@ -293,7 +293,7 @@ describe('with Api.ClientIdsOnPost', async () => {
     },
   )
 
-  test("POST keeps the client's id, number or text", async () => {
+  test('POST keeps the id of the client, number or text', async () => {
     const text = await post(url, 'things', { id: 'b/c', name: 'x' })
     assert.equal(text.headers.location, '/api/things/b%2Fc')
     assert.deepEqual(text.json(), { id: 'b/c' })
@@ -306,7 +306,7 @@ describe('with Api.ClientIdsOnPost', async () => {
     assert.equal(await posted(url, 'things'), 22)
   })
 
-  test('an id that exists is 409, also of the other type; one that was deleted may come again', async () => {
+  test('an existing id gets 409, even with the other type; a deleted one may be used again', async () => {
     for (const id of [1, '1', 'a']) {
       const { status, headers } = await sendJson(url, 'POST', '/api/things', { id })
       assert.equal(status, 409, JSON.stringify(id))
@@ -324,7 +324,7 @@ describe('with Api.ClientIdsOnPost', async () => {
     assert.equal(deleted?.prior, created?.position)
   })
 
-  test('of many POSTs with one id exactly one wins', async () => {
+  test('exactly one of many concurrent POSTs with one id succeeds', async () => {
     const replies = await Promise.all(
       Array.from({ length: 100 }, (_, n) => sendJson(url, 'POST', '/api/race', { id: 'one', n })),
     )
@@ -336,7 +336,7 @@ describe('with Api.ClientIdsOnPost', async () => {
     assert.deepEqual(await read(url, '/api/race'), [{ id: 'one', n: winner }])
   })
 
-  test('what can be no id is 422 at /id', async () => {
+  test('an invalid id gets 422 at /id', async () => {
     for (const id of ['', null, true, [], {}, HIGHEST + 1, -HIGHEST - 1, 1e300, '\ud800', 'a\udc00']) {
       const reply = await sendJson(url, 'POST', '/api/things', { id })
       assert.equal(reply.status, 422, JSON.stringify(id))
@@ -349,7 +349,7 @@ describe('with Api.ClientIdsOnPost', async () => {
   })
 })
 
-test('ids go on after a kill and a restart, also those of items that are deleted', async (t) => {
+test('ids continue after a kill and a restart, also above deleted items', async (t) => {
   const directory = await temporaryDirectory(t)
   const data = { things: [{ id: 4 }] }
   const first = await startServer(t, { directory, data })

@@ -19,7 +19,7 @@ const PATCH = { 'Content-Type': 'application/json-patch+json' }
 const start = async (t: Parameters<typeof startHere>[0]) => (await startHere(t, { data: DATA })).url
 const item = async (url: string) => (await send(url, 'GET', '/api/companies/1')).json<typeof COMPANY>()
 
-test('PUT inside an item puts another value there, in one event of the item', async (t) => {
+test('PUT inside an item replaces the value there, with one event of the item', async (t) => {
   const url = await start(t)
   const before = Number((await send(url, 'GET', '/api')).headers['journal-position'])
   const reply = await sendJson(url, 'PUT', '/api/companies/1/employees/9/address/city', 'Turku')
@@ -35,7 +35,7 @@ test('PUT inside an item puts another value there, in one event of the item', as
   }
 })
 
-test('PATCH inside an item takes a merge patch and a JSON Patch, whose pointers begin at the value', async (t) => {
+test('PATCH inside an item takes a merge patch and a JSON Patch, relative to the value', async (t) => {
   const url = await start(t)
   assert.equal((await sendJson(url, 'PATCH', '/api/companies/1/employees/7', { name: null, age: 40 })).status, 204)
   assert.deepEqual((await item(url)).employees[0], { id: 7, address: { city: 'Oulu' }, age: 40 })
@@ -52,7 +52,7 @@ test('PATCH inside an item takes a merge patch and a JSON Patch, whose pointers 
   assert.deepEqual((await item(url)).tags, ['b'])
 })
 
-test('a single object is written inside as an item is', async (t) => {
+test('values inside a single object are written like those of an item', async (t) => {
   const url = await start(t)
   assert.equal((await sendJson(url, 'PUT', '/api/profile/window/width', 120)).status, 204)
   assert.equal((await sendJson(url, 'PATCH', '/api/profile/window', { height: 40 })).status, 204)
@@ -62,7 +62,7 @@ test('a single object is written inside as an item is', async (t) => {
   assert.equal((await sendJson(url, 'PUT', '/api/profile/colour', 'red')).status, 404)
 })
 
-test('what is not there is 404, another id 409, and what makes no item 422', async (t) => {
+test('a missing value gets 404, another id 409, and a result that is no item 422', async (t) => {
   const url = await start(t)
   const status = async (method: string, path: string, body: unknown) => (await sendJson(url, method, path, body)).status
   for (const method of ['PUT', 'PATCH']) {
@@ -86,7 +86,7 @@ test('what is not there is 404, another id 409, and what makes no item 422', asy
   assert.equal((await send(url, 'OPTIONS', '/api/companies/1/tags')).headers.allow, 'GET, HEAD, PUT, PATCH, OPTIONS')
 })
 
-test('If-Match takes the tag of the value or of the item, and the answer has the tag of the value', async (t) => {
+test('If-Match takes the ETag of the value or of the item, and the response has that of the value', async (t) => {
   const url = await start(t)
   const path = '/api/companies/1/tags'
   const put = (value: unknown, headers: Record<string, string>) => sendJson(url, 'PUT', path, value, headers)
@@ -110,7 +110,7 @@ test('If-Match takes the tag of the value or of the item, and the answer has the
   assert.equal(again.headers['journal-position'], once.headers['journal-position'])
 })
 
-test('the client reads and writes inside an item and a single object', async (t) => {
+test('the client reads and writes values inside an item and a single object', async (t) => {
   const url = await start(t)
   const client = connect(url)
   t.after(() => client.close())

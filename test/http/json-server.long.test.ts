@@ -121,17 +121,17 @@ function isEqual(one: unknown, other: unknown): boolean {
 
 const skip = ofOneServer('it is compared with a server, and nodes of a cluster are several')
 
-test('the table has all reads and writes', () => {
+test('the table contains all reads and writes', () => {
   assert.ok(ROWS.length > 60, String(ROWS.length))
   assert.deepEqual([...new Set(ROWS.map(({ method }) => method))], ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'])
 })
 
-test('each read of the table is as the table says', { skip }, async (t) => {
+test('each read behaves as the table says', { skip }, async (t) => {
   const servers = await startAll(t)
   for (const row of ROWS.filter(({ method }) => method === 'GET')) await check(t, servers, row)
 })
 
-test('each write of the table is as the table says', { skip }, async (t) => {
+test('each write behaves as the table says', { skip }, async (t) => {
   for (const row of ROWS.filter(({ method }) => method !== 'GET')) {
     await t.test(`${row.method} ${row.path} ${row.body ?? ''}`, async (t) => check(t, await startAll(t), row))
   }

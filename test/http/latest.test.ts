@@ -35,7 +35,7 @@ async function itemsOf(url: string, name: string): Promise<Item[]> {
   return reply.status === 404 ? [] : reply.json<Item[]>()
 }
 
-test('one POST stores a reading and the latest item of its sensor, in one write', async (t) => {
+test('one POST stores a reading and the latest item of its sensor in one write', async (t) => {
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
   const posted = await write(url, 'POST', '/api/sensordatas', reading('a', 5, 20), { 'X-Request-Id': 'one' })
   assert.deepEqual([posted.status, posted.json()], [201, { id: 0 }])
@@ -54,7 +54,7 @@ test('one POST stores a reading and the latest item of its sensor, in one write'
   assert.equal((await itemsOf(url, 'sensors')).length, 1, 'a deleted reading stays the latest until a newer one comes')
 })
 
-test('a late reading changes nothing, and a correction of the latest one is followed', async (t) => {
+test('a late reading does not change the latest item, and a correction of the latest reading does', async (t) => {
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
   const latest = async () => (await send(url, 'GET', '/api/sensors/a')).json<Item>().temperature
   await write(url, 'POST', '/api/sensordatas', reading('a', 5, 20))
@@ -76,7 +76,7 @@ test('a late reading changes nothing, and a correction of the latest one is foll
   assert.equal(await latest(), 96)
 })
 
-test('a batch of 1,000 readings makes one event for each sensor beside its own', async (t) => {
+test('a batch of 1,000 readings makes one event per sensor besides its own', async (t) => {
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
   const random = new Random(SEED)
   const readings = Array.from({ length: 1000 }, (_, n) => reading(`m${random.integer(200)}`, random.integer(60), n))
@@ -87,7 +87,7 @@ test('a batch of 1,000 readings makes one event for each sensor beside its own',
   assert.equal(Number(reply.headers['journal-position']), 1 + 1000 + 1 + sensors.length)
 })
 
-test('a hand edit keeps the latest items, unless it says itself what they are; restoring brings back what was', async (t) => {
+test('an edit of the data file updates the latest items unless it sets them; a restore restores them', async (t) => {
   const { url, file } = await startHere(t, { data: { sensordatas: [{ id: 0, ...reading('a', 5, 20) }] }, flags: FLAGS })
   assert.deepEqual(await itemsOf(url, 'sensors'), [{ ...reading('a', 5, 20), id: 'a' }], 'also the first import')
   const before = (await send(url, 'GET', '/api')).headers['journal-position']
@@ -111,7 +111,7 @@ test('a hand edit keeps the latest items, unless it says itself what they are; r
   assert.equal((await itemsOf(url, 'sensordatas')).length, 1)
 })
 
-test('random readings, late and corrected, leave what a naive model says is the latest', async (t) => {
+test('random readings, late and corrected, give the latest items of a naive model', async (t) => {
   const random = new Random(SEED)
   const { url } = await startHere(t, { data: { sensordatas: [] }, flags: FLAGS })
   const sensors = new Map<string, Item>()
@@ -146,7 +146,7 @@ test('random readings, late and corrected, leave what a naive model says is the 
   }
 })
 
-test('a PUT that prefers only-if-newer leaves an item of the same time or a later one as it is', async (t) => {
+test('a PUT that prefers only-if-newer leaves an item of the same or a later time unchanged', async (t) => {
   const { url } = await startHere(t, { data: { sensors: [], others: [] }, flags: FLAGS })
   const newer = { Prefer: 'only-if-newer' }
   const put = (item: Item, headers: object = newer, name = 'sensors') =>

@@ -39,7 +39,7 @@ const RESOURCES: readonly Resource[] = [
 ]
 
 for (const { path, allow, get } of RESOURCES) {
-  test(`${path} answers GET with ${get}, and HEAD with the same headers and no body`, async () => {
+  test(`${path} responds to GET with ${get}, and to HEAD with the same headers and no body`, async () => {
     const got = await send(url, 'GET', path)
     const head = await send(url, 'HEAD', path)
     assert.equal(got.status, get)
@@ -53,7 +53,7 @@ for (const { path, allow, get } of RESOURCES) {
     assert.deepEqual(head.headers, got.headers)
   })
 
-  test(`${path} answers OPTIONS with what it allows`, async () => {
+  test(`${path} responds to OPTIONS with the allowed methods`, async () => {
     const { status, headers, text } = await send(url, 'OPTIONS', path)
     assert.equal(status, 200)
     assert.equal(headers.allow, allow)
@@ -62,7 +62,7 @@ for (const { path, allow, get } of RESOURCES) {
     assert.equal(text, '')
   })
 
-  test(`${path} refuses every other method with 405 and what it allows`, async () => {
+  test(`${path} rejects every other method with 405 and the allowed ones`, async () => {
     for (const method of METHODS.filter((name) => name !== 'CONNECT' && !allow.split(', ').includes(name))) {
       const { status, headers, text } = await send(url, method, path, { headers: { 'Content-Length': 0 } })
       assert.equal(status, 405, method)
@@ -79,7 +79,7 @@ test('/api lists the names of the collections', async () => {
   assert.deepEqual(json(), ['things', 'empty'])
 })
 
-test('a path inside an item answers with the value there', async () => {
+test('a path inside an item returns the value there', async () => {
   const values: Readonly<Record<string, unknown>> = {
     '/api/things/1/name': 'one',
     '/api/things/1/id': 1,
@@ -100,7 +100,7 @@ test('a path inside an item answers with the value there', async () => {
   }
 })
 
-test('a path inside an item goes through names with slashes, empty names and null', async () => {
+test('a path inside an item supports names with slashes, empty names and null', async () => {
   const item = { 'a/b': { '': 'empty', 'ü%': [null] } }
   const location = (await sendJson(url, 'POST', '/api/paths', item)).headers.location ?? ''
   assert.equal((await send(url, 'GET', `${location}/a%2Fb//`)).text, '"empty"')
@@ -108,7 +108,7 @@ test('a path inside an item goes through names with slashes, empty names and nul
   assert.equal((await send(url, 'GET', `${location}/a/b`)).status, 404)
 })
 
-test('a write in an unknown collection is 404, a POST creates it', async () => {
+test('a write in an unknown collection gets 404, a POST creates it', async () => {
   const item = { name: 'x' }
   assert.equal((await sendJson(url, 'PUT', '/api/nowhere/1', item)).status, 404)
   assert.equal((await sendJson(url, 'PATCH', '/api/nowhere/1', item)).status, 404)
@@ -143,14 +143,14 @@ test('an item is created, read, replaced, patched and deleted', async () => {
   assert.deepEqual((await send(url, 'GET', '/api/life')).json(), [])
 })
 
-test('the paths are case-sensitive, and an empty segment in the middle is nothing', async () => {
+test('paths are case-sensitive, and an empty segment in the middle gets 404', async () => {
   for (const path of ['/API', '/Api/things', '/api/Things/1', '/api//1', '/api//', '/apix', '//api/things']) {
     const { status } = await send(url, 'GET', path)
     assert.ok(status === 404 || status === 400, `${path}: ${status}`)
   }
 })
 
-test('a target may name its host, too', async () => {
+test('a request target may be an absolute URL', async () => {
   for (const target of ['http://127.0.0.1/api', 'HTTP://other:1/api?a=1', 'http://[::/api', 'http:///api']) {
     const { status, json } = await send(url, 'GET', target)
     assert.equal(status, 200, target)

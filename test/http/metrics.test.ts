@@ -59,7 +59,9 @@ const skip = ofOneServer('each node counts for itself, and is asked by itself')
 const server = await startServer({ after }, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
 const { url } = server
 
-test('requests are counted by method, route and status; what clients make up adds no series', { skip }, async () => {
+test('requests are counted by method, route and status; requests for unknown paths add no series', {
+  skip,
+}, async () => {
   for (const id of [1, 2]) await send(url, 'GET', `/api/sensors/${id}`)
   await send(url, 'HEAD', '/api/sensors/1?made=up')
   await send(url, 'GET', '/api/sensors')
@@ -86,7 +88,7 @@ test('requests are counted by method, route and status; what clients make up add
   assert.equal(requests(await readMetrics(url))['GET /metrics 200'], 1)
 })
 
-test('what became durable is told: positions, events, the bytes of the segment, flushes and writes', {
+test('metrics report durable writes: positions, events, segment bytes, flushes', {
   skip,
 }, async (t) => {
   const { url, directory } = await startServer(t, { data: { sensors: [{ id: 1 }] } })
@@ -117,7 +119,7 @@ test('what became durable is told: positions, events, the bytes of the segment, 
   assert.equal(after.get('recollect_journal_writable'), 1)
 })
 
-test('sockets are told by kind, subscriptions as they come and go', { skip }, async (t) => {
+test('metrics report sockets by kind, and subscriptions', { skip }, async (t) => {
   const sockets = (samples: ReadonlyMap<string, number>) => [
     samples.get('recollect_sockets{kind="socket.io"}'),
     samples.get('recollect_sockets{kind="websocket"}'),
@@ -136,7 +138,7 @@ test('sockets are told by kind, subscriptions as they come and go', { skip }, as
   await until('nobody listens', async () => sockets(await readMetrics(url)).join() === '0,0,0')
 })
 
-test('a subscription that is behind is told until it has caught up', async () => {
+test('metrics report a subscription that lags until it has caught up', async () => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
   const { engine } = await openTestEngine(disk.files())
@@ -173,7 +175,7 @@ test('a subscription that is behind is told until it has caught up', async () =>
   await engine.close()
 })
 
-test('writes that there was no space for are counted, and that none are taken is told', async () => {
+test('metrics count writes that fail on a full disk, and report that none are accepted', async () => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"a":[]}'))
   let full = false
@@ -211,7 +213,7 @@ test('writes that there was no space for are counted, and that none are taken is
   await engine.close()
 })
 
-test('indexes are told by collection and paths', { skip }, async (t) => {
+test('metrics report indexes by collection and paths', { skip }, async (t) => {
   const sensors = Array.from({ length: 3000 }, (_, id) => ({ id, 'a"\\\nb': id % 7, n: id }))
   const { url } = await startServer(t, { data: { sensors } })
   const other = encodeURIComponent('a"\\\nb')
@@ -237,14 +239,14 @@ test('indexes are told by collection and paths', { skip }, async (t) => {
   )
 })
 
-test('two services of one process count each for itself', async (t) => {
+test('two services of one process have separate metrics', async (t) => {
   const [one, other] = await Promise.all([startHere(t, { data: {} }), startHere(t, { data: {} })])
   await send(one.url, 'GET', '/api')
   assert.equal(requests(await readMetrics(one.url))['GET /api 200'], 1)
   assert.equal(requests(await readMetrics(other.url))['GET /api 200'], undefined)
 })
 
-test('what is told is documented, and what is documented is told', { skip }, async () => {
+test('every metric is documented, and every documented metric exists', { skip }, async () => {
   await send(url, 'GET', '/api')
   const { text } = await send(url, 'GET', '/metrics')
   const told = [...text.matchAll(/^# TYPE (recollect_\w+) /gm)].map(([, name]) => name)
@@ -255,7 +257,7 @@ test('what is told is documented, and what is documented is told', { skip }, asy
   assert.match(text, /^process_resident_memory_bytes \d/m)
 })
 
-test("the data file's state is told: one of all is 1", { skip }, async () => {
+test('metrics report the state of the data file', { skip }, async () => {
   const state = async () => {
     const samples = [...(await readMetrics(url))].filter(([series]) => series.startsWith('recollect_data_file_state{'))
     assert.equal(samples.length, 6)

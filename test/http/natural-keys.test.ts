@@ -31,7 +31,7 @@ async function headOf(url: string): Promise<string | undefined> {
   return String((await send(url, 'GET', '/api')).headers['journal-position'])
 }
 
-test('an identical item is answered with the id that it has, and makes no event', async (t) => {
+test('an identical item gets the id of the existing one, and makes no event', async (t) => {
   const { url } = await startHere(t, { data: { readings: [] }, flags: flagsOf(KEY) })
   const first = await write(url, 'POST', '/api/readings', reading('a', 1, 1))
   assert.equal(first.status, 201)
@@ -55,7 +55,7 @@ test('an identical item is answered with the id that it has, and makes no event'
   assert.deepEqual([wanted.status, wanted.json()], [200, { id: 0, ...reading('a', 1, 1) }])
 })
 
-test('a different item with the same natural key is refused, or replaces it where the setting says so', async (t) => {
+test('a different item with the same natural key is rejected, or replaces the existing one when configured', async (t) => {
   const { url } = await startHere(t, { data: { readings: [{ id: 5, ...reading('a', 1, 1) }] }, flags: flagsOf(KEY) })
   assert.equal((await write(url, 'POST', '/api/readings', reading('a', 1, 2))).status, 409)
   assert.equal((await write(url, 'PUT', '/api/readings/6', reading('a', 1, 1))).status, 409)
@@ -76,7 +76,7 @@ test('a different item with the same natural key is refused, or replaces it wher
   assert.deepEqual((await send(other.url, 'GET', '/api/readings')).json(), [{ ...reading('a', 1, 2), id: 5 }])
 })
 
-test('each item of a batch is created, a duplicate or rejected, also on one of the same batch', async (t) => {
+test('each item of a batch is created, a duplicate or rejected, even within the batch', async (t) => {
   const { url } = await startHere(t, { data: { readings: [reading('a', 1, 1)] }, flags: flagsOf(KEY) })
   const items = [
     reading('a', 1, 1),
@@ -112,7 +112,7 @@ test('each item of a batch is created, a duplicate or rejected, also on one of t
   assert.deepEqual([created.status, created.json()], [201, { ids: [0, 4] }])
 })
 
-test('a key that is turned on over duplicates refuses the start, and names the first of them', async (t) => {
+test('a natural key that is configured over duplicates fails the start, and names the first', async (t) => {
   const directory = await temporaryDirectory(t)
   const started = (collections: unknown, data?: unknown) =>
     open(t, { directory, flags: flagsOf(collections), ...(data !== undefined && { data }) })
@@ -200,7 +200,7 @@ function isSame(a: Item, b: Item): boolean {
 const sortedIds = (items: Iterable<Item>): Item[] => [...items].sort((a, b) => Number(a.id) - Number(b.id))
 
 for (const isReplacing of [false, true]) {
-  test(`random writes, edits and restarts leave what a naive model has${isReplacing ? ' where POST replaces' : ''}`, async (t) => {
+  test(`random writes, edits and restarts give the state of a naive model${isReplacing ? ' where POST replaces' : ''}`, async (t) => {
     const random = new Random(SEED)
     const directory = await temporaryDirectory(t)
     const model = new Naive(isReplacing)

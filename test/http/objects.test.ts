@@ -36,7 +36,7 @@ const { url } = server
 const get = (path: string): Promise<Reply> => send(url, 'GET', path)
 const put = (path: string, body: object, headers = {}): Promise<Reply> => sendJson(url, 'PUT', path, body, headers)
 
-test('GET answers a single object as it is, with the entity tag of an item and no count', async () => {
+test('GET returns a single object as it is, with the ETag of an item and no count', async () => {
   const reply = await get('/api/read')
   assert.equal(reply.status, 200)
   assert.equal(reply.text, '{"name":"typicode","address":{"city":"Oslo"}}')
@@ -49,7 +49,7 @@ test('GET answers a single object as it is, with the entity tag of an item and n
   assert.ok((await get('/api')).json<string[]>().includes('read'))
 })
 
-test('a path below a single object goes into it, and its own member "id" is a member like any other', async () => {
+test('a path below a single object leads into it, and its member "id" is an ordinary one', async () => {
   assert.equal((await get('/api/read/address/city')).text, '"Oslo"')
   assert.equal((await get('/api/named/a%2Fb/5/n')).text, '1')
   assert.equal((await get('/api/named/id')).text, '7')
@@ -59,7 +59,7 @@ test('a path below a single object goes into it, and its own member "id" is a me
   assert.equal((await get('/api/named')).text, '{"n":1}')
 })
 
-test('PUT replaces it, and PATCH changes it by a merge patch or a JSON Patch', async () => {
+test('PUT replaces a single object, and PATCH changes it by a merge patch or a JSON Patch', async () => {
   assert.equal((await put('/api/written', { a: 1 })).status, 204)
   assert.equal((await get('/api/written')).text, '{"a":1}')
   const wanted = await put('/api/written', { a: 2 }, { Prefer: 'return=representation' })
@@ -73,7 +73,7 @@ test('PUT replaces it, and PATCH changes it by a merge patch or a JSON Patch', a
   assert.equal((await put('/api/written', [])).status, 422)
 })
 
-test('after DELETE there is none, until PUT creates it again', async () => {
+test('after DELETE a single object is missing until PUT creates it again', async () => {
   assert.equal((await send(url, 'DELETE', '/api/deleted')).status, 204)
   assert.equal((await get('/api/deleted')).status, 404)
   assert.ok(!(await get('/api')).json<string[]>().includes('deleted'))
@@ -84,7 +84,7 @@ test('after DELETE there is none, until PUT creates it again', async () => {
   assert.equal((await get('/api/deleted')).headers.etag, created.headers.etag)
 })
 
-test('POST is 409, and what is not inside it 404; a list of items and an unknown name have no PATCH, and no PUT with a body', async () => {
+test('POST gets 409, and a missing member 404; lists and unknown names reject PATCH, and PUT with a body', async () => {
   for (const path of ['/api/read', '/api/read/']) {
     const reply = await sendJson(url, 'POST', path, { n: 1 })
     assert.equal(reply.status, 409)
@@ -107,7 +107,7 @@ test('POST is 409, and what is not inside it 404; a list of items and an unknown
   assert.match(String(headers['accept-patch']), /json-patch/)
 })
 
-test('conditions hold as for an item', async () => {
+test('conditional requests work as for an item', async () => {
   const { etag = '' } = (await get('/api/conditional')).headers
   assert.equal((await put('/api/conditional', { n: 1 }, { 'If-Match': '"other"' })).status, 412)
   assert.equal((await put('/api/conditional', { n: 1 }, { 'If-None-Match': '*' })).status, 412)
@@ -118,7 +118,7 @@ test('conditions hold as for an item', async () => {
   assert.equal((await put('/api/conditional', { n: 1 }, { 'If-None-Match': '*' })).status, 201)
 })
 
-test('a DELETE with an Idempotency-Key happens once', async () => {
+test('a DELETE with an Idempotency-Key is executed once', async () => {
   const headers = { 'Idempotency-Key': 'once' }
   const first = await send(url, 'DELETE', '/api/retried', { headers })
   await put('/api/retried', { n: 1 })
@@ -128,7 +128,7 @@ test('a DELETE with an Idempotency-Key happens once', async () => {
   assert.equal((await get('/api/retried')).text, '{"n":1}')
 })
 
-test('asOf answers as it was, and /events has its history', async () => {
+test('asOf returns a past version, and /events its history', async () => {
   const before = Number((await get('/api')).headers['journal-position'])
   await put('/api/past', { n: 1, in: [1] })
   await send(url, 'DELETE', '/api/past')
@@ -153,7 +153,7 @@ test('asOf answers as it was, and /events has its history', async () => {
   )
 })
 
-test('notifications name the path of the object and no item; subscriptions send it as an item with an empty id', async (t) => {
+test('notifications have the path of the object without an id; subscriptions send it as an item with an empty id', async (t) => {
   const listener = await socketIo(t, url)
   const changes: Record<string, unknown>[] = []
   listener.client.on('change', (change: Record<string, unknown>) => changes.push(change))
@@ -178,7 +178,7 @@ test('notifications name the path of the object and no item; subscriptions send 
   )
 })
 
-test('/admin/restore brings it back, with or without the empty id, and takes it away', async () => {
+test('/admin/restore restores and removes it, with or without the empty id', async () => {
   const restore = async (body: object) =>
     (await sendJson(url, 'POST', '/admin/restore', body)).json<{ events: number }>()
   const before = Number((await get('/api')).headers['journal-position'])
@@ -203,7 +203,7 @@ async function edit(at: RunningServer, change: (data: Record<string, unknown>) =
   return sendJson(at.url, 'POST', '/admin/reload', {})
 }
 
-test('the data file has it as an object, and a hand edit may change it, remove it, or make a list of it and the reverse', async (t) => {
+test('the data file contains it as an object, and an edit may change it, remove it, or turn it into a list and back', async (t) => {
   const own = await startServer(t, { data: { list: [{ id: 1, n: 1 }], object: { n: 1 }, other: { n: 2 } } })
   const state = async (): Promise<string> => {
     const names = (await send(own.url, 'GET', '/api')).json<string[]>()
@@ -236,7 +236,7 @@ test('the data file has it as an object, and a hand edit may change it, remove i
   assert.equal((await send(again.url, 'GET', '/api/added/in/n')).text, '3')
 })
 
-test('an object that others deleted or wrote keeps what they did where the edit of the file did not touch it', async (t) => {
+test('an edit of other members keeps what others deleted or wrote meanwhile', async (t) => {
   const own = await startServer(t, { data: { a: { n: 1 }, b: { n: 1 }, c: [] } })
   const edited = JSON.stringify({ a: { n: 1 }, b: { n: 2 }, c: [{ id: 5 }] })
   await send(own.url, 'DELETE', '/api/a')
@@ -248,7 +248,7 @@ test('an object that others deleted or wrote keeps what they did where the edit 
   assert.equal((await send(own.url, 'GET', '/api/b')).text, '{"n":2}')
 })
 
-test('a JSON Schema of its name holds for it, over HTTP and by hand', async () => {
+test('the JSON Schema of its name applies to it, over HTTP and in an edited data file', async () => {
   assert.equal((await put('/api/checked', { n: 1 })).status, 422)
   assert.equal((await put('/api/checked', { name: 'Grace' })).status, 204)
   const good = await readFile(server.file, 'utf8')

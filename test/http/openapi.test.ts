@@ -62,14 +62,14 @@ test('/openapi.json', async (t) => {
   const { url } = await startServer(t, { data, flags })
   const document = (await send(url, 'GET', '/openapi.json')).json<Document>()
 
-  await t.test('is valid OpenAPI 3.1, by the official schema', async () => {
+  await t.test('is valid OpenAPI 3.1 by the official schema', async () => {
     const validator = new Validator()
     const result = await validator.validate(structuredClone(document) as unknown as Record<string, unknown>)
     assert.deepEqual(result, { valid: true })
     assert.equal(validator.version, '3.1')
   })
 
-  await t.test('holds only schemas that are valid JSON Schemas, and refers to nothing that is not there', () => {
+  await t.test('contains only valid JSON Schemas and resolvable references', () => {
     const ajv = new Ajv2020({ strict: false })
     for (const [name, schema] of Object.entries(document.components.schemas)) {
       assert.ok(ajv.validateSchema(schema), `${name}: ${ajv.errorsText()}`)
@@ -97,7 +97,7 @@ test('/openapi.json', async (t) => {
     assert.equal(new Set(tags).size, tags.length)
   })
 
-  await t.test('gives no parameter twice', () => {
+  await t.test('contains no parameter twice', () => {
     for (const { path, method, operation } of operations(document)) {
       const parameters = operation.parameters.map(({ $ref }) => resolve<{ in: string; name: string }>(document, $ref))
       const names = parameters.map((parameter) => `${parameter.in} ${parameter.name}`)
@@ -105,7 +105,7 @@ test('/openapi.json', async (t) => {
     }
   })
 
-  await t.test('documents every route, with every method, and no other', async () => {
+  await t.test('documents every route with every method, and no other', async () => {
     // Tokens are not in use here.
     const registered = [...(await registeredRoutes())].filter(([path]) => path !== '/token' && path !== '/logout')
     const routes = new Map(registered.map(([path, methods]) => [shape(path), [...methods].sort().join().toLowerCase()]))
@@ -118,7 +118,7 @@ test('/openapi.json', async (t) => {
     assert.deepEqual(generic.sort(), [...routes.keys()].sort())
   })
 
-  await t.test('documents each collection under the path by which it is served', async () => {
+  await t.test('documents each collection under its path', async () => {
     for (const name of ['sensors', 'empty', ...NAMES]) {
       const own = Object.entries(document.paths).filter(([path]) => decodedName(path) === name)
       assert.deepEqual(
@@ -135,7 +135,7 @@ test('/openapi.json', async (t) => {
   })
 
   await t.test(
-    'is answered by every path: OPTIONS allows the documented methods, and no status is a surprise',
+    'documents every path: OPTIONS allows the documented methods, and every status is documented',
     async () => {
       for (const { path, method, operation } of operations(document)) {
         const filled = fill(path)
@@ -157,7 +157,7 @@ test('/openapi.json', async (t) => {
     },
   )
 
-  await t.test('lists the status, the headers, the type and the shape of what a client gets', async () => {
+  await t.test('documents the status, headers, content type and schema of each response', async () => {
     const tag = String((await send(url, 'GET', '/api/sensors/F4:A5')).headers.etag)
     const etag = { 'If-None-Match': tag }
     const wanted = { Prefer: 'return=representation' }
@@ -259,7 +259,7 @@ test('/openapi.json', async (t) => {
     }
   })
 
-  await t.test('shows names and types of the items, and none of their values', () => {
+  await t.test('contains names and types of the items, and none of their values', () => {
     assert.deepEqual(document.components.schemas.Item_sensors, {
       description: 'The fields of the first items; others may differ.',
       type: 'object',
@@ -295,7 +295,7 @@ test('/openapi.json', async (t) => {
     })
   })
 
-  await t.test('follows the collections that there are', async () => {
+  await t.test('is updated when collections change', async () => {
     assert.equal(document.paths['/api/later'], undefined)
     await send(url, 'POST', '/api/later', body({ name: 'x' }))
     const later = (await send(url, 'GET', '/openapi.json')).json<Document>()
@@ -303,7 +303,7 @@ test('/openapi.json', async (t) => {
     assert.deepEqual(later.paths['/api/{collection}'], document.paths['/api/{collection}'])
   })
 
-  await t.test('stays bounded, whatever there is: the generic paths cover the rest', async (t) => {
+  await t.test('has a bounded size; the generic paths cover the rest', async (t) => {
     const wide = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`member${index}`, index]))
     const data = Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`c${index}`, [{ id: 1, ...wide }]]))
     const other = await startServer(t, { data })
@@ -316,7 +316,7 @@ test('/openapi.json', async (t) => {
     assert.equal(bounded.paths['/api/c50'], undefined)
   })
 
-  await t.test('leaves out what is too long to be looked at: names of collections, and items', async (t) => {
+  await t.test('omits names of collections and items that are too long', async (t) => {
     const long = { id: 1, text: 'a'.repeat(70_000) }
     const data = { ['n'.repeat(257)]: [{ id: 1 }], long: [long, { id: 2, short: true }], longer: [long] }
     const other = await startServer(t, { data })
@@ -333,7 +333,7 @@ test('/openapi.json', async (t) => {
   })
 })
 
-test('the description is made once for a position, however many ask for it', async () => {
+test('is generated once per position, for any number of concurrent requests', async () => {
   let looks = 0
   const views = { position: 1, names: () => [`c${looks++}`], find: () => undefined }
   const description = new OpenApi({ version: '0', views, schemes: [] })
@@ -346,7 +346,7 @@ test('the description is made once for a position, however many ask for it', asy
   assert.deepEqual(await ask(), ['/api/c1'])
 })
 
-test('values satisfy the schema that was made of them', () => {
+test('values satisfy the schema inferred from them', () => {
   const ajv = new Ajv2020({ strict: false, ownProperties: true })
   const check = (values: readonly JsonValue[]): void => {
     const validate = ajv.compile(schemaOf(values))
@@ -360,7 +360,7 @@ test('values satisfy the schema that was made of them', () => {
   check([{ a: [{ b: 1 }] }, { a: [{ b: null, c: [] }] }, { a: 'a' }])
 })
 
-test('the schema made of values takes an integer for a number when there are both', () => {
+test('a schema inferred from integers and other numbers has the type number', () => {
   assert.deepEqual(schemaOf([1, 2]), { type: 'integer' })
   assert.deepEqual(schemaOf([1, 2.5]), { type: 'number' })
   assert.deepEqual(schemaOf([]), {})

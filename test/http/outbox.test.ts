@@ -12,7 +12,7 @@ function simulated() {
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-test('answers that are made in one turn are sent together after it, in their order', async () => {
+test('responses that are ready in one tick are sent together after it, in order', async () => {
   const { sent, add } = simulated()
   for (const name of ['a', 'b', 'c']) add(name)
   assert.deepEqual(sent, [])
@@ -23,7 +23,7 @@ test('answers that are made in one turn are sent together after it, in their ord
   assert.deepEqual(sent, ['a', 'b', 'c', 'd'])
 })
 
-test('an answer does not wait for many others that take long, and each is sent once', async () => {
+test('a response does not wait for many slow ones, and each is sent once', async () => {
   const { sent, clock, add } = simulated()
   add('a')
   clock.ms = 1

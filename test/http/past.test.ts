@@ -159,7 +159,7 @@ async function forEach<T>(random: Random, those: readonly T[], work: (one: T) =>
   await Promise.all(Array.from({ length: 8 }, worker))
 }
 
-test('what was answered at a position, asOf it answers again; restoring it brings it back', async (t) => {
+test('past responses equal those of the time, and a restore brings that state back', async (t) => {
   const random = new Random(SEED)
   let server = await startServer(t, { data: { a: [{ id: 0 }], b: [{ id: 'one', n: 1 }] }, flags: FLAGS })
   const story = new Story(server, random)

@@ -30,7 +30,7 @@ async function refused(path: string, status: number, patch: unknown, headers = O
 }
 
 for (const type of MERGE_TYPES) {
-  test(`a patch of the type ${type} is merged`, async () => {
+  test(`a patch of the type ${type} is applied`, async () => {
     const path = await created({
       title: 'Goodbye!',
       author: { given: 'John', family: 'Doe' },
@@ -45,20 +45,20 @@ for (const type of MERGE_TYPES) {
     assert.equal((await send(url, 'GET', path)).headers.etag, reply.headers.etag)
   })
 
-  test(`an empty patch of the type ${type}, or one that is no object, is 400`, async () => {
+  test(`an empty patch of the type ${type}, or one that is no object, gets 400`, async () => {
     const path = await created({ a: 1 })
     for (const patch of [{}, null, [], [{ op: 'remove', path: '/a' }], 'text', 7, true]) {
       await refused(path, 400, patch, { 'Content-Type': type })
     }
   })
 
-  test(`a patch of the type ${type} that changes or removes the id is 409`, async () => {
+  test(`a patch of the type ${type} that changes or removes the id gets 409`, async () => {
     const path = await created({ a: 1 })
     for (const id of [null, 'other', 12345, {}, []]) await refused(path, 409, { id, a: 2 }, { 'Content-Type': type })
   })
 }
 
-test('every operation of RFC 6902 works on an item', async () => {
+test('every operation of RFC 6902 is supported', async () => {
   const path = await created({ foo: ['bar', 'baz'], waldo: 'fred', o: { n: 1 }, '~1': 10 })
   const patch = [
     { op: 'test', path: '/foo/0', value: 'bar' },
@@ -82,7 +82,7 @@ test('every operation of RFC 6902 works on an item', async () => {
   })
 })
 
-test('a malformed patch is 400', async () => {
+test('a malformed patch gets 400', async () => {
   const path = await created({ a: 1 })
   for (const patch of [
     [],
@@ -105,7 +105,7 @@ test('a malformed patch is 400', async () => {
   }
 })
 
-test('all operations are applied or none, whichever one fails', async () => {
+test('all operations are applied or none, whichever fails', async () => {
   const path = await created({ a: 1, list: [1, 2], o: { n: 1 } })
   const fine = [
     { op: 'replace', path: '/a', value: 2 },
@@ -132,7 +132,7 @@ test('all operations are applied or none, whichever one fails', async () => {
   await refused(path, 409, [{ op: 'test', path: '/a', value: '1' }, ...fine])
 })
 
-test('a patch that touches the id is 409, one that leaves it as it is goes through', async () => {
+test('a patch that changes the id gets 409, one that keeps it succeeds', async () => {
   const path = await created({ a: 'text' })
   const { id } = (await send(url, 'GET', path)).json<{ id: number }>()
   for (const operation of [
@@ -156,7 +156,7 @@ test('a patch that touches the id is 409, one that leaves it as it is goes throu
   assert.equal((await send(url, 'GET', path)).json<{ id: unknown }>().id, id)
 })
 
-test('a pointer at what values inherit is 422, and the server goes on as before', async () => {
+test('a pointer to an inherited member gets 422', async () => {
   const path = await created({ a: 1, l: [1], o: {} })
   for (const pointer of [
     '/__proto__',
@@ -188,7 +188,7 @@ test('a pointer at what values inherit is 422, and the server goes on as before'
   assert.deepEqual(await read(path), { a: 1, l: [1], o: {}, '/__proto__': 1 })
 })
 
-test('a result that is too large, too deep or too much is 422, however small the patch', async () => {
+test('a result that is too large or too deep gets 422, however small the patch', async () => {
   const path = await created({ a: { text: 'x'.repeat(1000) }, d: {}, n: 1 })
   await refused(
     path,
@@ -213,7 +213,7 @@ test('a result that is too large, too deep or too much is 422, however small the
   await refused(large, 422, { more: 'x'.repeat(600 * 1024) }, { 'Content-Type': 'application/json' })
 })
 
-test('a value that claims to be an array or a date is kept as it was sent', async () => {
+test('a value that looks like an array or a date is kept as it was sent', async () => {
   const path = await created({})
   for (const native of ['Array', 'Date']) {
     const value = { constructor: `function ${native}() { [native code] }`, length: 4e9, valueOf: 1 }
@@ -223,7 +223,7 @@ test('a value that claims to be an array or a date is kept as it was sent', asyn
   }
 })
 
-test('patches at once are applied one after the other', async () => {
+test('concurrent patches are applied one after the other', async () => {
   const path = await created({ list: [] })
   const replies = await Promise.all(
     Array.from({ length: 50 }, (_, n) =>
@@ -238,7 +238,7 @@ test('patches at once are applied one after the other', async () => {
   )
 })
 
-test('a member keeps its name, whatever names were seen before it', async () => {
+test('a member keeps its name, whatever names were seen before', async () => {
   for (const name of ['\\', '\\', '"', '\n']) {
     assert.equal((await sendJson(url, 'POST', '/api/names', { unusual: 0, [name]: 1 })).status, 201)
   }
@@ -256,6 +256,6 @@ test('a member keeps its name, whatever names were seen before it', async () => 
   }
 })
 
-test('nothing of this was unexpected', () => {
+test('the server logged no unexpected error', () => {
   assert.doesNotMatch(stderr(), /unexpectedly|a response failed/)
 })

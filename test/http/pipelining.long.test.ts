@@ -17,7 +17,7 @@ const get = (path: string, fields = HOST) => `GET ${path} HTTP/1.1\r\n${fields}\
 const post = (body: string, fields = HOST) =>
   `POST /api/posted HTTP/1.1\r\n${fields}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 
-test('any number of requests sent at once is answered in order, whoever answers them', options, async (t) => {
+test('pipelined requests are answered in order', options, async (t) => {
   const connection = await openClosing(t, url)
   const kinds: readonly (readonly [string, (body: string) => boolean])[] = [
     [get('/api/things/7'), (body) => JSON.parse(body).id === 7],
@@ -40,25 +40,21 @@ test('any number of requests sent at once is answered in order, whoever answers 
   }
 })
 
-test(
-  'a read that is sent right behind a write shows it, and the writes share their way to the disk',
-  options,
-  async (t) => {
-    for (const fields of [HOST, THROUGH_KOA]) {
-      const connection = await openClosing(t, url)
-      const writes = 200
-      let sent = ''
-      for (let n = 0; n < writes; n++) sent += post(`{"n":${n}}`, fields)
-      connection.socket.write(sent + get('/api/posted?sort=-id&pageSize=1', fields) + get('/api/posted', fields))
-      for (let n = 0; n < writes; n++) assert.equal((await connection.next())?.status, 201)
-      const [last] = JSON.parse((await connection.next())?.body ?? '') as { n: number }[]
-      assert.equal(last?.n, writes - 1)
-      await connection.next()
-    }
-  },
-)
+test('a read pipelined behind a write shows it, and the writes share a flush', options, async (t) => {
+  for (const fields of [HOST, THROUGH_KOA]) {
+    const connection = await openClosing(t, url)
+    const writes = 200
+    let sent = ''
+    for (let n = 0; n < writes; n++) sent += post(`{"n":${n}}`, fields)
+    connection.socket.write(sent + get('/api/posted?sort=-id&pageSize=1', fields) + get('/api/posted', fields))
+    for (let n = 0; n < writes; n++) assert.equal((await connection.next())?.status, 201)
+    const [last] = JSON.parse((await connection.next())?.body ?? '') as { n: number }[]
+    assert.equal(last?.n, writes - 1)
+    await connection.next()
+  }
+})
 
-test('many requests at once on a connection do not keep those of others waiting', options, async (t) => {
+test('many pipelined requests of one connection do not delay other connections', options, async (t) => {
   const probed = await startProbed(t)
   const requests = 2000
   let took = Number.POSITIVE_INFINITY
@@ -73,7 +69,7 @@ test('many requests at once on a connection do not keep those of others waiting'
   assert.ok(blocked < took / 8)
 })
 
-test('requests whose last is cut off: those before it are answered, then it is refused', options, async (t) => {
+test('a truncated last request is rejected after the earlier ones were answered', options, async (t) => {
   const connection = await openClosing(t, url)
   connection.socket.write(`${get('/api/things?q=nothing').repeat(50)}${get('/api/things/7')}rubbish\r\n\r\n`)
   for (let n = 0; n < 50; n++) assert.equal((await connection.next())?.body, '[]')
@@ -83,7 +79,7 @@ test('requests whose last is cut off: those before it are answered, then it is r
   assert.equal(connection.failure, undefined)
 })
 
-test('a long response in front of a WebSocket comes whole', options, async (t) => {
+test('a long response before a WebSocket upgrade is complete', options, async (t) => {
   const connection = await openRaw(t, url)
   const upgrade = `${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`
   for (const path of ['/api/things/7', '/api/long']) connection.socket.write(get(path))
@@ -94,7 +90,7 @@ test('a long response in front of a WebSocket comes whole', options, async (t) =
   assert.match(connection.rest, /^HTTP\/1\.1 101 /)
 })
 
-test('a WebSocket is opened when the requests in front of it are answered', options, async (t) => {
+test('a WebSocket is opened after the requests before it are answered', options, async (t) => {
   const connection = await openRaw(t, url)
   const upgrade = `${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`
   connection.socket.write(get('/api/things?q=nothing') + get('/openapi.json') + get('/ws', upgrade))
@@ -109,7 +105,7 @@ for (const [way, fields] of [
   ['through Koa', THROUGH_KOA],
 ] as const) {
   test(
-    `what is sent behind an offer of another protocol is answered in order, and done once, ${way}`,
+    `requests behind an upgrade to another protocol are answered in order and executed once, ${way}`,
     options,
     async (t) => {
       const connection = await openClosing(t, url)

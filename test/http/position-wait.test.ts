@@ -16,14 +16,14 @@ async function position(): Promise<number> {
   return Number((await send(url, 'GET', '/api')).headers['journal-position'])
 }
 
-test('a read that names a position which is there is answered at once', async () => {
+test('a read with a minimum position that is reached is answered at once', async () => {
   for (const path of ['/api', '/api/things', '/api/things/1', '/api/things/1/id']) {
     const reply = await send(url, 'GET', path, { headers: { 'Wait-For-Position': String(await position()) } })
     assert.equal(reply.status, 200)
   }
 })
 
-test('a read that names a position to come waits for it', async () => {
+test('a read with a later minimum position waits for it', async () => {
   const next = (await position()) + 1
   const read = send(url, 'GET', '/api/things/2', { headers: { 'Wait-For-Position': String(next) } })
   await sendJson(url, 'PUT', '/api/things/2', { n: 2 })
@@ -32,7 +32,7 @@ test('a read that names a position to come waits for it', async () => {
   assert.equal(Number(reply.headers['journal-position']), next)
 })
 
-test('a position that does not come is 503 with Retry-After, and what is none is 400', async () => {
+test('a position that is not reached in time gets 503 with Retry-After, and an invalid one gets 400', async () => {
   for (const method of ['GET', 'HEAD']) {
     const late = await send(url, method, '/api/things', {
       headers: { 'Wait-For-Position': String((await position()) + 1) },
@@ -47,7 +47,7 @@ test('a position that does not come is 503 with Retry-After, and what is none is
   }
 })
 
-test('of those who wait there are a thousand; who comes then is answered at once, and later again waits', async () => {
+test('at most a thousand reads wait for a position; others are rejected at once', async () => {
   let position = 1
   const arrivals = new Arrivals()
   const [resource] = waitingForPosition([{ path: '/api', routes: { GET: (_request, reply) => reply.json('[]') } }], {

@@ -11,7 +11,7 @@ function positionOf({ headers }: Reply): number {
   return Number(text)
 }
 
-test('a write says the position of its last event, and the next one goes on from there', async () => {
+test('a write returns the position of its last event, and the next one follows it', async () => {
   const start = positionOf(await send(url, 'GET', '/api'))
   const created = await sendJson(url, 'POST', '/api/fresh', {})
   assert.equal(positionOf(created), start + 2, 'CollectionCreated and ItemCreated')
@@ -34,7 +34,7 @@ test('a write says the position of its last event, and the next one goes on from
   )
 })
 
-test('every other answer under /api carries the position that it reflects, and appends nothing', async () => {
+test('every other response under /api has the position that it shows, and appends nothing', async () => {
   const position = positionOf(await send(url, 'GET', '/api'))
   for (const [method, path, headers] of [
     ['GET', '/api'],
@@ -59,7 +59,7 @@ test('every other answer under /api carries the position that it reflects, and a
   }
 })
 
-test('who has an answer reads what it wrote, whatever else is written', async () => {
+test('a client reads its own writes, whatever else is written', async () => {
   await Promise.all(
     Array.from({ length: 50 }, async (_, n) => {
       const created = await sendJson(url, 'POST', '/api/own', { n })
@@ -75,7 +75,7 @@ test('who has an answer reads what it wrote, whatever else is written', async ()
   )
 })
 
-test('what a read shows is what was so at its position', async () => {
+test('a response shows the state at its position', async () => {
   const reads: { item: unknown; position: number }[] = []
   let writing = true
   const write = async (): Promise<void> => {

@@ -36,7 +36,7 @@ const REFUSED: readonly (readonly [number, string, string, unknown, Record<strin
 ]
 
 for (const [status, method, path, body, headers] of REFUSED) {
-  test(`${method} ${path} refused with ${status} is answered with a problem document`, async () => {
+  test(`${method} ${path} rejected with ${status} returns a problem document`, async () => {
     const answer =
       body === undefined
         ? await send(url, method, path, { headers: headers ?? {} })
@@ -58,14 +58,14 @@ for (const [status, method, path, body, headers] of REFUSED) {
   })
 }
 
-test('HEAD is refused with the headers of GET and no body', async () => {
+test('a failed HEAD has the headers of GET and no body', async () => {
   const { status, headers, text } = await send(url, 'HEAD', '/api/things/2')
   assert.equal(status, 404)
   assert.equal(headers['content-type'], 'application/problem+json')
   assert.equal(text, '')
 })
 
-test('nothing that a request line holds is answered with 500', async () => {
+test('no request line gets 500', async () => {
   const targets = [
     '/api/things/%',
     '/api/things/%2',
@@ -118,7 +118,7 @@ test('nothing that a request line holds is answered with 500', async () => {
   assert.doesNotMatch(server.stderr(), /failed unexpectedly|a response failed/)
 })
 
-test('nothing that a header holds is answered with 500', async () => {
+test('no header gets 500', async () => {
   const hostile = [
     '',
     ',',
@@ -162,7 +162,7 @@ test('nothing that a header holds is answered with 500', async () => {
   assert.doesNotMatch(server.stderr(), /failed unexpectedly|a response failed/)
 })
 
-test('a client that goes away in the middle of its body disturbs nobody', async () => {
+test('a client that disconnects in the middle of its body affects nobody', async () => {
   const answer = await sendBytes(
     url,
     'POST /api/things HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a":',
@@ -173,7 +173,7 @@ test('a client that goes away in the middle of its body disturbs nobody', async 
   assert.doesNotMatch(server.stderr(), /failed unexpectedly/)
 })
 
-test('a request id that a client sends comes back when it is plain, else there is a new one', async () => {
+test('a valid request id of a client is returned, otherwise a new one', async () => {
   const plain = await send(url, 'GET', '/api', { headers: { 'X-Request-Id': 'abc-123' } })
   assert.equal(plain.headers['x-request-id'], 'abc-123')
   for (const sent of ['', 'a b', '"', 'x'.repeat(129), '\u00e4']) {

@@ -6,7 +6,7 @@ import { startHere } from '../support/service.ts'
 
 type Item = Record<string, unknown>
 
-test('items are filtered, sorted and selected by the time at which the journal received their last event', async (t) => {
+test('items can be filtered, sorted and selected by the time at which the journal received their last event', async (t) => {
   let nowMs = Date.parse('2026-01-01T00:00:00.000Z')
   const { url } = await startHere(t, {
     data: { readings: [] },

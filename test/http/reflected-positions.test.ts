@@ -78,7 +78,7 @@ for (const [path, shown] of [
   ['/api/things/1/n', Number],
   ['/api/things', (body: string) => (JSON.parse(body) as [{ n: number }])[0].n],
 ] as const) {
-  test(`${path} is of the position that it names, whenever an event comes in between`, async () => {
+  test(`${path} shows the state at the position that it names, when events are appended meanwhile`, async () => {
     const { write, ask } = served()
     for (let turns = 0; turns < 20; turns++) {
       const asked = ask(path, 'x_exists=false')
@@ -90,7 +90,7 @@ for (const [path, shown] of [
   })
 }
 
-test('304 of a collection names the position of the tag that matched', async () => {
+test('a 304 of a collection has the position of the matching ETag', async () => {
   const { write, ask } = served()
   for (let turns = 0; turns < 20; turns++) {
     const asked = ask('/api/things', 'x_exists=false', { 'if-none-match': '*' })
@@ -102,7 +102,7 @@ test('304 of a collection names the position of the tag that matched', async () 
   }
 })
 
-test('a collection that is removed while it is looked through is answered as it was when it was asked for', async () => {
+test('a collection that is removed during a scan is returned as it was at the begin of the request', async () => {
   let time = 0
   // Every look at the clock takes a millisecond, so that nothing is done at once.
   const { apply, ask } = served(new Slices(() => time++))

@@ -20,7 +20,7 @@ async function everything(url: string): Promise<Record<string, unknown>> {
   return Object.fromEntries(await Promise.all(all))
 }
 
-test('POST /api puts a data file in place of all that there is, in one write that can be restored', async (t) => {
+test('POST /api replaces all data in one write, which can be reverted by a restore', async (t) => {
   const { url } = await startHere(t, { data: DATA })
   const before = Number((await send(url, 'GET', '/api')).headers['journal-position'])
   const next = {
@@ -53,7 +53,7 @@ test('POST /api puts a data file in place of all that there is, in one write tha
   assert.deepEqual(await everything(url), DATA)
 })
 
-test('a list takes the place of a single object of its name, and the reverse', async (t) => {
+test('a list may replace a single object of the same name, and the reverse', async (t) => {
   const { url } = await startHere(t, { data: DATA })
   const next = { users: { name: 'one' }, profile: [{ id: 'a' }] }
   assert.equal((await sendJson(url, 'POST', '/api', next)).status, 200)
@@ -62,7 +62,7 @@ test('a list takes the place of a single object of its name, and the reverse', a
   assert.deepEqual(await everything(url), {})
 })
 
-test('what is no data file is refused with all of its mistakes, and changes nothing', async (t) => {
+test('an invalid data file is rejected with all mistakes, and changes nothing', async (t) => {
   const { url } = await startHere(t, { data: DATA, flags: ['--Limits.BatchBytes', '2000'] })
   const post = (text: string, headers = {}) =>
     send(url, 'POST', '/api', {
@@ -90,7 +90,7 @@ test('what is no data file is refused with all of its mistakes, and changes noth
   assert.equal((await send(url, 'POST', '/api', { body: gzipSync('{"users":[]}'), headers: packed })).status, 200)
 })
 
-test('the client replaces everything', async (t) => {
+test('the client replaces all data', async (t) => {
   const { url } = await startHere(t, { data: DATA })
   const client = connect(url)
   t.after(() => client.close())
@@ -101,7 +101,7 @@ test('the client replaces everything', async (t) => {
   assert.deepEqual(await everything(url), data)
 })
 
-test('a body of many items is one write', async (t) => {
+test('a replacement with many items is one write', async (t) => {
   const { url } = await startHere(t, { data: DATA })
   const users = Array.from({ length: 10_000 }, (_, id) => ({ id, text: `text ${id} ${'x'.repeat(200)}` }))
   const { created, deleted } = (await sendJson(url, 'POST', '/api', { users })).json<Record<string, number>>()

@@ -61,7 +61,7 @@ const DATA = {
 describe('POST /admin/restore', async () => {
   const server = await startServer({ after }, { data: DATA })
 
-  test('to a position, everything is as asOf says it was; restoring that brings everything back', async (t) => {
+  test('to a position gives the state of asOf, and restoring the former position reverts it', async (t) => {
     const random = new Random(SEED)
     const server = await startServer(t, { data: { a: [{ id: 0 }], b: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
     for (let round = 0; round < ROUNDS; round++) {
@@ -87,7 +87,7 @@ describe('POST /admin/restore', async () => {
     )
   })
 
-  test('one collection, or one item, leaves the others as they are', async () => {
+  test('one collection or item leaves the others unchanged', async () => {
     const to = await head(server)
     for (const path of ['parts/0', 'parts/1', 'others/0']) await server.fetch(`/api/${path}`, json('PUT', { n: 2 }))
     assert.deepEqual((await restore(server, { to, collection: 'parts', id: 1 })).changes, [
@@ -100,7 +100,7 @@ describe('POST /admin/restore', async () => {
     assert.equal(await (await server.fetch('/api/parts/0/n')).text(), '2')
   })
 
-  test('a deleted item comes back, and one that was not there yet goes', async () => {
+  test('brings a deleted item back, and removes one that did not exist yet', async () => {
     const to = await head(server)
     await server.fetch('/api/deleted', json('POST', { n: 5 }))
     await server.fetch('/api/deleted/0', { method: 'DELETE' })
@@ -110,7 +110,7 @@ describe('POST /admin/restore', async () => {
     assert.equal((await restore(server, { to })).events, 0, 'there is nothing left to do')
   })
 
-  test('what differs in the order of its members alone comes back, too', async () => {
+  test('restores the order of members, too', async () => {
     const to = await head(server)
     for (const other of [
       { id: 0, m: { x: 1, y: 2 }, n: 1 },
@@ -122,7 +122,7 @@ describe('POST /admin/restore', async () => {
     }
   })
 
-  test('its events carry who restored, and notify like any other write', async (t) => {
+  test('makes events with the user who restored, and sends notifications', async (t) => {
     const to = await head(server)
     await server.fetch('/api/told/0', json('PUT', { n: 2 }))
     const socket = new WebSocket(`${server.url.replace('http', 'ws')}/ws`)
@@ -147,7 +147,7 @@ describe('POST /admin/restore', async () => {
     ['an unknown member', { to: 1, really: true }, 422],
     ['an array', [1], 422],
   ] as const) {
-    test(`${what} is refused, and nothing is written`, async () => {
+    test(`${what} is rejected, and nothing is written`, async () => {
       const before = await head(server)
       const answer = await server.fetch('/admin/restore', json('POST', body))
       assert.equal(answer.status, status, await answer.text())
@@ -155,7 +155,7 @@ describe('POST /admin/restore', async () => {
     })
   }
 
-  test('of very many unknown members of a request the first twenty are named', async () => {
+  test('at most twenty unknown members of a request are named', async () => {
     const members = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`a/${index}`, 0]))
     const answer = await server.fetch('/admin/restore', json('POST', { to: 0, ...members }))
     assert.equal(answer.status, 422)

@@ -18,7 +18,7 @@ interface ResultObject {
 const start = async (t: Parameters<typeof startHere>[0], ...flags: readonly string[]) =>
   (await startHere(t, { data: DATA, flags: [...FLAGS, ...flags] })).url
 
-test('a page is an object with results, link, count and how it was asked for', async (t) => {
+test('a page is an object with results, link, count and the parameters', async (t) => {
   const url = await start(t)
   const page = async (path: string) => (await send(url, 'GET', path)).json()
   assert.deepEqual(await page('/api/users?skip=2&take=2&id_lt=6'), {
@@ -54,7 +54,7 @@ test('a page is an object with results, link, count and how it was asked for', a
   ])
 })
 
-test('headers stay, a page that is asked for often is the same, and an old one is an object, too', async (t) => {
+test('headers are the same, and cached and past pages are objects, too', async (t) => {
   const url = await start(t)
   const first = await send(url, 'GET', '/api/users?take=2')
   assert.equal(first.headers['x-total-count'], '7')
@@ -68,14 +68,14 @@ test('headers stay, a page that is asked for often is the same, and an old one i
   assert.equal((await send(url, 'GET', '/api/users?take=2', tag)).status, 200)
 })
 
-test('single objects, whole results and names are as they are without it', async (t) => {
+test('single objects, whole results and names are unchanged', async (t) => {
   const url = await start(t)
   assert.deepEqual((await send(url, 'GET', '/api/profile')).json(), DATA.profile)
   assert.deepEqual((await send(url, 'GET', '/api/users?all=true')).json(), USERS)
   assert.deepEqual((await send(url, 'GET', '/api')).json(), ['users', 'a b', 'profile'])
 })
 
-test('a page that is sent in pieces is whole', async (t) => {
+test('a page that is sent in pieces is complete', async (t) => {
   const url = await start(t)
   const long = Array.from({ length: 40 }, (_, id) => ({ id, text: 'ä'.repeat(20_000) }))
   assert.equal((await sendJson(url, 'POST', '/api/long', long)).status, 201)
@@ -83,7 +83,7 @@ test('a page that is sent in pieces is whole', async (t) => {
   assert.deepEqual([page.results, page.count], [long, 40])
 })
 
-test('links begin with the base path', async (t) => {
+test('links include the base path', async (t) => {
   const url = await start(t, '--Http.BasePath', '/recollect')
   for (let n = 0; n < 6; n++) {
     const { link } = (await send(url, 'GET', '/recollect/api/users?take=3')).json<ResultObject>()
@@ -91,7 +91,7 @@ test('links begin with the base path', async (t) => {
   }
 })
 
-test('the client reads such pages, and OpenAPI describes them', async (t) => {
+test('the client reads result objects, and OpenAPI describes them', async (t) => {
   const url = await start(t)
   const client = connect(url)
   t.after(() => client.close())

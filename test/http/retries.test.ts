@@ -76,7 +76,7 @@ async function head(): Promise<number> {
   return Number((await send(server.url, 'GET', '/api')).headers['journal-position'])
 }
 
-test('a retry gets the first answer again and appends nothing, also after a kill and a restart', async (t) => {
+test('a retry with the idempotency key gets the first response and appends nothing, even after a kill and a restart', async (t) => {
   const first: { write: Write; key: string; answer: object }[] = []
   for (const write of WRITES) {
     const key = randomUUID()
@@ -91,16 +91,16 @@ test('a retry gets the first answer again and appends nothing, also after a kill
     }
     assert.equal(await head(), position)
   }
-  await t.test('at once', retryAll)
+  await t.test('directly after the first request', retryAll)
   await server.stop('SIGKILL')
   server = await startServer(scope, { directory, flags: FLAGS })
   await t.test('after a kill and a restart', retryAll)
   assert.equal(await server.stop(), 0)
   server = await startServer(scope, { directory, flags: FLAGS })
-  await t.test('after an orderly end and a restart', retryAll)
+  await t.test('after an orderly stop and a restart', retryAll)
 })
 
-test('a hundred POSTs at once with one key are one item and one answer', async () => {
+test('a hundred concurrent POSTs with one key create one item and get one response', async () => {
   const before = await head()
   const write: Write = { name: '', method: 'POST', path: '/api/storm', body: { n: 1 }, status: 201 }
   const replies = await Promise.all(Array.from({ length: 100 }, () => perform(write, 'one key for all')))
@@ -110,7 +110,7 @@ test('a hundred POSTs at once with one key are one item and one answer', async (
   assert.equal(await head(), before + 2)
 })
 
-test('the answer stays the first one, although the item has gone on', async () => {
+test('a retry gets the first response even when the item has changed', async () => {
   const write: Write = { name: '', method: 'POST', path: '/api/going', body: { n: 1 }, status: 201 }
   const first = await perform(write, 'going')
   const path = String(first.headers.location)
@@ -121,7 +121,7 @@ test('the answer stays the first one, although the item has gone on', async () =
   assert.equal((await send(server.url, 'GET', path)).status, 404)
 })
 
-test('the key with another request is 422, at the same time and later, and stores nothing', async () => {
+test('the same key with another request gets 422 and stores nothing', async () => {
   const write: Write = { name: '', method: 'POST', path: '/api/other', body: { n: 1 }, status: 201 }
   const [first, racing] = await Promise.all([perform(write, 'used'), perform({ ...write, body: { n: 2 } }, 'used')])
   assert.deepEqual([first?.status, racing?.status].sort(), [201, 422])
@@ -144,7 +144,7 @@ test('the key with another request is 422, at the same time and later, and store
   assert.equal((await perform({ ...write, body: { n: 2 } }, 'used too')).status, 201)
 })
 
-test('a refused write is not remembered: the same request may succeed later', async () => {
+test('a rejected write is not remembered: the same request may succeed later', async () => {
   const write: Write = { name: '', method: 'PATCH', path: '/api/late/1', body: { a: 1 }, status: 204 }
   assert.equal((await perform(write, 'late')).status, 404)
   assert.equal((await sendJson(server.url, 'PUT', '/api/late/1', {})).status, 201)
@@ -157,7 +157,7 @@ test('a refused write is not remembered: the same request may succeed later', as
   assert.equal((await perform({ ...conditional, headers: {} }, 'late too')).status, 204)
 })
 
-test('a retry with If-Match is answered again, although the tag no longer matches', async () => {
+test('a retry with If-Match gets the first response, although the ETag no longer matches', async () => {
   const created = await sendJson(server.url, 'POST', '/api/matched', { n: 0 })
   const write: Write = {
     name: '',
@@ -173,7 +173,7 @@ test('a retry with If-Match is answered again, although the tag no longer matche
   assert.equal((await perform(write, 'matched anew')).status, 412)
 })
 
-test('a key is any text of 1 to 255 bytes', async () => {
+test('a key is text of 1 to 255 bytes', async () => {
   const write: Write = { name: '', method: 'POST', path: '/api/keys', body: { n: 1 }, status: 201 }
   const keys = ['k', 'x'.repeat(255), '"quoted"', 'a b\tc', '__proto__', 'constructor', 'é\u00ff', '{}', 'a\\nb', 'a,b']
   const answers = new Map<string, object>()
@@ -193,7 +193,7 @@ test('a key is any text of 1 to 255 bytes', async () => {
   assert.equal(await items(), keys.length)
 })
 
-test('a key of text in UTF-8 is counted in bytes', async () => {
+test('the length of a key is counted in UTF-8 bytes', async () => {
   const post = (key: string): Promise<string> =>
     sendBytes(
       server.url,
@@ -205,7 +205,7 @@ test('a key of text in UTF-8 is counted in bytes', async () => {
   assert.equal((await send(server.url, 'GET', '/api/utf8')).json<unknown[]>().length, 1)
 })
 
-test('a key on a read means nothing', async () => {
+test('a key on a read is ignored', async () => {
   for (let round = 0; round < 2; round++) {
     const { status } = await send(server.url, 'GET', '/api/things/1', { headers: { 'Idempotency-Key': 'used' } })
     assert.equal(status, 200)

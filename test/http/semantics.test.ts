@@ -32,7 +32,7 @@ async function sendLines(t: Parameters<typeof openClosing>[0], lines: readonly s
   return { ...response, connection }
 }
 
-test('the names of content codings are read without regard to case, and x-gzip is gzip', async () => {
+test('names of content codings are case-insensitive, and x-gzip is gzip', async () => {
   const body = '{"a":"€"}'
   for (const [coding, bytes] of [
     ['GZIP', gzipSync(body)],
@@ -47,7 +47,7 @@ test('the names of content codings are read without regard to case, and x-gzip i
   }
 })
 
-test('the names of content codings are read so at /token, too', async (t) => {
+test('names of content codings are case-insensitive at /token, too', async (t) => {
   const guarded = await startServer(t, { flags: authentication(['token', 'basic']) })
   const body = gzipSync(JSON.stringify({ username: 'admin', password: passwordOf('admin') }))
   for (const coding of ['GZIP', 'x-gzip']) {
@@ -58,7 +58,7 @@ test('the names of content codings are read so at /token, too', async (t) => {
   assert.equal((await send(guarded.url, 'POST', '/token', { headers, body })).status, 415)
 })
 
-test('415 names what is accepted: codings, types, and types of patches', async () => {
+test('415 lists the supported codings and content types', async () => {
   const refused = async (method: string, headers: OutgoingHttpHeaders) => {
     const path = method === 'POST' ? '/api/things' : '/api/things/1'
     const reply = await send(url, method, path, { headers, body: '{"a":1}' })
@@ -81,7 +81,7 @@ test('415 names what is accepted: codings, types, and types of patches', async (
   }
 })
 
-test('a method that a static file does not have is 405 with those that it has', async () => {
+test('an unsupported method of a static file gets 405 with the allowed ones', async () => {
   for (const path of ['/', '/index.html', '/pages', '/pages/', '/%C3%A9.txt']) {
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND']) {
       const { status, headers } = await send(url, method, path)
@@ -97,13 +97,13 @@ test('a method that a static file does not have is 405 with those that it has', 
   }
 })
 
-test('OPTIONS * is answered for the server as a whole', async () => {
+test('OPTIONS * gets a response for the server as a whole', async () => {
   const { status, headers } = await send(url, 'OPTIONS', '*')
   assert.equal(status, 200)
   assert.equal(headers.allow, 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS')
 })
 
-test('a request with two Host lines, with none, or of another version is 400, and its connection ends', async (t) => {
+test('a request with two Host headers, with none, or of another HTTP version gets 400, and its connection is closed', async (t) => {
   for (const lines of [
     ['GET /api/things/1 HTTP/1.1', 'Host: localhost', 'Host: localhost'],
     ['GET /api/things/1 HTTP/1.1', 'Host: localhost', 'hOST: y'],
@@ -133,7 +133,7 @@ test('a request with two Host lines, with none, or of another version is 400, an
   assert.equal((await send(url, 'GET', '/api/things/1')).status, 200)
 })
 
-test('PUT with Content-Range is 400 and writes nothing', async () => {
+test('PUT with Content-Range gets 400 and writes nothing', async () => {
   for (const way of WAYS) {
     const headers = { ...JSON_TYPE, ...way, 'Content-Range': 'bytes 0-6/100' }
     const { status, text } = await send(url, 'PUT', '/api/things/1', { headers, body: '{"a":1}' })
@@ -143,7 +143,7 @@ test('PUT with Content-Range is 400 and writes nothing', async () => {
   assert.deepEqual((await send(url, 'GET', '/api/things/1')).json(), { id: 1 })
 })
 
-test('a write with If-Unmodified-Since is refused, as items have no time of modification', async () => {
+test('a write with If-Unmodified-Since is rejected, as items have no time of modification', async () => {
   const since = { 'If-Unmodified-Since': new Date(0).toUTCString() }
   for (const way of WAYS) {
     for (const [method, path] of [
@@ -165,7 +165,7 @@ test('a write with If-Unmodified-Since is refused, as items have no time of modi
   assert.equal((await send(url, 'PUT', '/api/things/1', { headers: matching, body: '{}' })).status, 204)
 })
 
-test('a static file that the client has already is 304', async () => {
+test('an unchanged static file gets 304', async () => {
   for (const path of ['/', '/index.html', '/pages', '/client/index.js']) {
     const { headers, text } = await send(url, 'GET', path)
     const { etag = '', 'last-modified': modified = '' } = headers
@@ -204,7 +204,7 @@ test('a static file that the client has already is 304', async () => {
   assert.equal((await send(url, 'GET', '/', { headers: { 'If-None-Match': headers.etag } })).status, 200)
 })
 
-test('UTF-8 in a request line that is not percent-encoded is refused with what to do instead', async (t) => {
+test('unencoded UTF-8 in a request line is rejected with a hint', async (t) => {
   for (const line of [
     'GET /api/é/ü HTTP/1.1',
     'GET /api/things?n=ä HTTP/1.1',

@@ -6,7 +6,7 @@ import { startHere } from '../support/service.ts'
 const DATA = { things: [{ id: 1, n: 0 }], profile: { n: 0 } }
 const FAILING = ['--Simulate.Error.Enabled', 'true', '--Simulate.Error.Probability']
 
-test('a simulated error is 500 with a code of its own, and nothing is changed', async (t) => {
+test('a simulated error is 500 with a code of its own, and changes nothing', async (t) => {
   const { url, log } = await startHere(t, { data: DATA, flags: [...FAILING, '1'] })
   for (const [method, path] of [
     ['POST', '/api/things'],
@@ -40,7 +40,7 @@ test('with the same seed the same requests fail', async (t) => {
   assert.deepEqual([...new Set(first.split(','))].sort(), ['204', '500'])
 })
 
-test('a delay is at least as long as the settings say, and of the methods that they name', async (t) => {
+test('a delay lasts at least as long as configured, and applies to the configured methods', async (t) => {
   const delay = ['--Simulate.Delay.Enabled=true', '--Simulate.Delay.MinMs=150', '--Simulate.Delay.MaxMs=160']
   const { url } = await startHere(t, { data: DATA, flags: [...delay, '--Simulate.Delay.Methods=GET'] })
   for (const method of ['GET', 'HEAD']) {
@@ -51,7 +51,7 @@ test('a delay is at least as long as the settings say, and of the methods that t
   assert.equal((await send(url, 'DELETE', '/api/things/1')).status, 204)
 })
 
-test('nothing is simulated unless the settings ask for it', async (t) => {
+test('nothing is simulated by default', async (t) => {
   const { url, log } = await startHere(t, { data: DATA, flags: ['--Simulate.Error.Probability', '1'] })
   assert.equal((await sendJson(url, 'PUT', '/api/things/1', { n: 1 })).status, 204)
   assert.ok(!log.some((line) => line.includes('SIMULATION')))

@@ -40,7 +40,7 @@ const SERVED: readonly (readonly [string, string, string])[] = [
 ]
 
 for (const [path, type, text] of SERVED) {
-  test(`${path} is served from wwwroot, and HEAD has its headers`, async () => {
+  test(`${path} is served from wwwroot, and HEAD gets its headers`, async () => {
     const got = await send(url, 'GET', path, { headers: { 'Accept-Encoding': 'gzip, br' } })
     assert.equal(got.status, 200)
     assert.equal(got.text, text)
@@ -53,7 +53,7 @@ for (const [path, type, text] of SERVED) {
   })
 }
 
-test('nothing outside of the directory is served, however it is named', async () => {
+test('no file outside of the directory is served, however it is addressed', async () => {
   const paths = [
     '/../outside/secret.txt',
     '/..%2foutside/secret.txt',
@@ -100,11 +100,11 @@ test('nothing outside of the directory is served, however it is named', async ()
   assert.doesNotMatch(stderr(), /failed/)
 })
 
-test('a file never stands before the interface', async () => {
+test('API paths take precedence over files', async () => {
   assert.deepEqual((await send(url, 'GET', '/api/things')).json(), [])
 })
 
-test('other methods find nothing among the files', async () => {
+test('other methods do not find files', async () => {
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND']) {
     assert.ok([404, 405].includes((await send(url, method, '/index.html')).status), method)
   }

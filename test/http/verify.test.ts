@@ -17,7 +17,7 @@ function linesOf(text: string): readonly Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
-test('POST /admin/verify checks the journal of a server that goes on, and finds a bit that was flipped', {
+test('POST /admin/verify checks the journal of a running server, and detects a flipped bit', {
   skip: ofOneServer('each node checks its own copy, and one of them is damaged here'),
 }, async (t) => {
   const server = await startServer(t, { data: DATA, flags: ['--Journal.SegmentBytes', '4096'] })
@@ -46,7 +46,7 @@ test('POST /admin/verify checks the journal of a server that goes on, and finds 
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 
-test('there is one check at a time, told to all who ask, and it is over when nobody reads on', async () => {
+test('concurrent requests share one check, which stops when nobody reads the result', async () => {
   let checks = 0
   let isChecking = false
   const verification = new Verification(
@@ -72,14 +72,14 @@ test('there is one check at a time, told to all who ask, and it is over when nob
   assert.equal(checks, 2)
 })
 
-test('a server without a journal of its own checks none', () => {
+test('a server without a journal of its own cannot check one', () => {
   const refuse = (): never => {
     throw new Refusal('NotFound', 'There is none.')
   }
   assert.throws(() => new Verification(refuse, { head: 0 }).begin(), { code: 'NotFound' })
 })
 
-test('an error that is no damage ends the answer, and is no verdict', async () => {
+test('an unexpected error aborts the response without a verdict', async () => {
   const broken = new Verification(() => Promise.reject(new Error('EIO')), { head: 1 })
   await assert.rejects(async () => {
     for await (const line of broken.begin().lines) assert.doesNotMatch(line, /ok/)

@@ -10,7 +10,7 @@ const TEXTS = ['', 'a', '"', '\\', '\\"', '\\\\', '{', '}', '[]', ',', ':', '\n'
 
 const whole = (value: JsonValue): string => [...indented(JSON.stringify(value), '    ')].join('')
 
-test('indented text is what JSON.stringify would write, behind a margin', () => {
+test('indented text equals that of JSON.stringify behind a margin', () => {
   forAll(5000, (random) => {
     const value = anyValue(random, TEXTS, 5)
     const expected = JSON.stringify(value, null, 2).replaceAll('\n', '\n    ')
@@ -18,7 +18,7 @@ test('indented text is what JSON.stringify would write, behind a margin', () => 
   })
 })
 
-test('indented text comes in short pieces, however long it is', () => {
+test('indented text is generated in short pieces, whatever its length', () => {
   for (const [shape, value] of Object.entries(longObjects(100_000))) {
     if (shape === 'a text') continue
     const pieces = [...indented(JSON.stringify(value), '')]

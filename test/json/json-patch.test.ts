@@ -139,12 +139,12 @@ for (const { name, target, patch, result } of APPENDIX_A) {
   })
 }
 
-test('a path may lack its leading slash', () => {
+test('a path may omit its leading slash', () => {
   assert.deepEqual(patched({ a: { b: 1 } }, [{ op: 'replace', path: 'a/b', value: 2 }]), { a: { b: 2 } })
   assert.deepEqual(patched({ a: 1 }, [{ op: 'move', from: 'a', path: 'b' }]), { b: 1 })
 })
 
-test('the empty path is the whole document', () => {
+test('the empty path means the whole document', () => {
   assert.deepEqual(patched({ a: 1 }, [{ op: 'add', path: '', value: { b: 2 } }]), { b: 2 })
   assert.deepEqual(patched({ a: 1 }, [{ op: 'replace', path: '', value: [1] }]), [1])
   assert.deepEqual(patched({ a: { b: 1 } }, [{ op: 'copy', from: '/a', path: '' }]), { b: 1 })
@@ -159,7 +159,7 @@ test('a member may have the empty name', () => {
   assert.deepEqual(patched({ '': 1 }, [{ op: 'replace', path: '/', value: 2 }]), { '': 2 })
 })
 
-test('null is a value: it is there, and can be tested, moved, copied and removed', () => {
+test('null is a value: it can be tested, moved, copied and removed', () => {
   const target = { a: null }
   assert.deepEqual(patched(target, [{ op: 'test', path: '/a', value: null }]), target)
   assert.deepEqual(patched(target, [{ op: 'move', from: '/a', path: '/b' }]), { b: null })
@@ -170,20 +170,20 @@ test('null is a value: it is there, and can be tested, moved, copied and removed
   assert.deepEqual(patched({ a: [] }, [{ op: 'add', path: '/a/-', value: null }]), { a: [null] })
 })
 
-test('a member that is replaced keeps its place', () => {
+test('a replaced member keeps its place', () => {
   const target = { a: 1, b: 2, c: 3 }
   assert.equal(JSON.stringify(patched(target, [{ op: 'replace', path: '/b', value: 4 }])), '{"a":1,"b":4,"c":3}')
   assert.equal(JSON.stringify(patched(target, [{ op: 'add', path: '/b', value: 4 }])), '{"a":1,"b":4,"c":3}')
   assert.deepEqual(patched({ l: [1, 2, 3] }, [{ op: 'replace', path: '/l/1', value: 4 }]), { l: [1, 4, 3] })
 })
 
-test('a value moved to where it is stays', () => {
+test('moving a value to its own place changes nothing', () => {
   const target = { a: 1, l: [1, 2] }
   assert.equal(JSON.stringify(patched(target, [{ op: 'move', from: '/a', path: '/a' }])), JSON.stringify(target))
   refused('Unprocessable', target, [{ op: 'move', from: '/b', path: '/b' }])
 })
 
-test('a move is a removal and then an addition', () => {
+test('a move is a removal followed by an addition', () => {
   assert.deepEqual(patched({ l: [1, 2, 3] }, [{ op: 'move', from: '/l/0', path: '/l/2' }]), { l: [2, 3, 1] })
   assert.deepEqual(patched({ l: [1, 2, 3] }, [{ op: 'move', from: '/l/0', path: '/l/-' }]), { l: [2, 3, 1] })
   refused('Unprocessable', { l: [1, 2, 3] }, [{ op: 'move', from: '/l/0', path: '/l/3' }])
@@ -192,7 +192,7 @@ test('a move is a removal and then an addition', () => {
   refused('Unprocessable', { a: { b: {} } }, [{ op: 'move', from: '/a', path: '/a/b/c' }])
 })
 
-test('a copy shares nothing with what it was copied from', () => {
+test('a copy is independent of its source', () => {
   const result = patched({ a: { n: 1 } }, [
     { op: 'copy', from: '/a', path: '/b' },
     { op: 'replace', path: '/b/n', value: 2 },
@@ -201,7 +201,7 @@ test('a copy shares nothing with what it was copied from', () => {
   assert.deepEqual(result, { a: { n: 1, m: 3 }, b: { n: 2 } })
 })
 
-test('a patch is not changed by being applied', () => {
+test('applying a patch does not modify the patch', () => {
   const reading = parsePatch([
     { op: 'add', path: '/a', value: { n: 1 } },
     { op: 'replace', path: '/a/n', value: 2 },
@@ -214,7 +214,7 @@ test('a patch is not changed by being applied', () => {
   assert.deepEqual(atOnce(applyJsonPatch('{}', operations, LIMITS)), first)
 })
 
-test('what is malformed is refused as a whole before anything is tried', () => {
+test('a malformed patch is rejected before any operation is applied', () => {
   const malformed: readonly JsonValue[] = [
     {},
     [],
@@ -248,7 +248,7 @@ test('what is malformed is refused as a whole before anything is tried', () => {
   for (const patch of malformed) refused('Invalid', { a: 1 }, patch)
 })
 
-test('what is missing, or no place, refuses all of the patch', () => {
+test('a missing target rejects the whole patch', () => {
   const target = { a: 1, l: [1, 2], o: { n: null } }
   const impossible: readonly JsonObject[] = [
     { op: 'remove', path: '/b' },
@@ -279,7 +279,7 @@ test('what is missing, or no place, refuses all of the patch', () => {
   }
 })
 
-test('a failing test anywhere takes back what came before it', () => {
+test('a failing test reverts all operations before it', () => {
   refused('Conflict', { a: 1 }, [
     { op: 'replace', path: '/a', value: 2 },
     { op: 'test', path: '/a', value: 1 },
@@ -308,7 +308,7 @@ const HOSTILE = [
   'toString/call',
 ]
 
-test('a pointer never leaves the document for what its values inherit', () => {
+test('a pointer never reaches inherited members', () => {
   const natives = [Object.prototype, Function.prototype, Array.prototype, String.prototype, Object]
   const before = natives.map((native) => Object.getOwnPropertyNames(native).join())
   const calls = [Object.prototype.hasOwnProperty.call, Object.prototype.toString.call]
@@ -333,7 +333,7 @@ test('a pointer never leaves the document for what its values inherit', () => {
   assert.deepEqual([Object.prototype.hasOwnProperty.call, Object.prototype.toString.call], calls)
 })
 
-test('an escaped pointer names an ordinary member, never a prototype', () => {
+test('an escaped pointer means an ordinary member, never a prototype', () => {
   refused('Unprocessable', { a: 1 }, [
     { op: 'add', path: '/~0proto', value: 1 },
     { op: 'add', path: '/__proto__', value: 1 },
@@ -342,7 +342,7 @@ test('an escaped pointer names an ordinary member, never a prototype', () => {
   assert.deepEqual(patched({}, [{ op: 'add', path: '/~1~01', value: 1 }]), { '/~1': 1 })
 })
 
-test('an own member with the name of an inherited one is a member like any other', () => {
+test('an own member with the name of an inherited one is an ordinary member', () => {
   const target = { toString: { call: 1 }, hasOwnProperty: { call: 2 } }
   assert.deepEqual(patched(target, [{ op: 'replace', path: '/toString/call', value: 3 }]), {
     toString: { call: 3 },
@@ -356,7 +356,7 @@ test('an own member with the name of an inherited one is a member like any other
   assert.equal(JSON.stringify(result), '{"hasOwnProperty":1,"valueOf":2,"x":2}')
 })
 
-test('a member that was removed uncovers nothing of its prototype', () => {
+test('removing a member does not reveal an inherited one', () => {
   const target = { o: { toString: { call: 1 } }, l: [{ hasOwnProperty: {} }, 1] }
   refused('Unprocessable', target, [
     { op: 'remove', path: '/o/toString' },
@@ -368,7 +368,7 @@ test('a member that was removed uncovers nothing of its prototype', () => {
   assert.equal(Object.prototype.toString.call(1), '[object Number]')
 })
 
-test('a value that claims a constructor is kept as it was sent', () => {
+test('a member named constructor is kept as it was sent', () => {
   for (const native of ['Array', 'Date', 'Object', 'RegExp']) {
     const value = {
       constructor: `function ${native}() { [native code] }`,
@@ -385,14 +385,14 @@ test('a value that claims a constructor is kept as it was sent', () => {
   }
 })
 
-test('copies that double stop at the limit of the result', () => {
+test('copies that double the size stop at the limit of the result', () => {
   const doubling = Array.from({ length: 60 }, (_, index) => ({ op: 'copy', from: '', path: `/c${index}` }))
   refused('Unprocessable', { a: 'x'.repeat(100) }, doubling)
   const arrays = Array.from({ length: 60 }, () => ({ op: 'copy', from: '/l', path: '/l/-' }))
   refused('Unprocessable', { l: ['x'] }, arrays)
 })
 
-test('copies that double the nesting stop before anything recurses too deep', () => {
+test('copies that double the nesting stop at the limit of depth', () => {
   const patch: JsonObject[] = []
   let depth = 1
   for (let round = 0; round < 15; round++) {
@@ -402,7 +402,7 @@ test('copies that double the nesting stop before anything recurses too deep', ()
   refused('Unprocessable', { a: {} }, patch)
 })
 
-test('a result may nest a hundred deep, and no deeper', () => {
+test('a result may be nested a hundred deep, and no deeper', () => {
   const nested = (depth: number): JsonValue => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as JsonValue
   const target = { a: { b: {} } }
   assert.ok(patched(target, [{ op: 'add', path: '/a/b/c', value: nested(97) }]))
@@ -422,14 +422,14 @@ test('a path has at most a hundred segments', () => {
   }
 })
 
-test('a patch of too many operations is refused', () => {
+test('a patch with too many operations is rejected', () => {
   const tests = (count: number): JsonValue =>
     Array.from({ length: count }, () => ({ op: 'test', path: '/a', value: 1 }))
   assert.deepEqual(patched({ a: 1 }, tests(1000)), { a: 1 })
   refused('Unprocessable', { a: 1 }, tests(1001))
 })
 
-test('very many operations are read in many steps', () => {
+test('a patch with very many operations is parsed in many steps', () => {
   const reading = parsePatch(Array.from({ length: 10_000 }, () => ({ op: 'remove', path: '/a~01/b~1~0c/~00' })))
   for (let steps = 0; steps < 5; steps++) assert.equal(reading.next().done, false)
   const operations = atOnce(parsePatch([{ op: 'remove', path: '/a~01/b~1~0c/~00~10' }]))

@@ -37,13 +37,13 @@ for (const [original, patch, result] of APPENDIX_A) {
   })
 }
 
-test('a merge adds a member whose name an object inherits, instead of merging into what it inherits', () => {
+test('a merge adds a member with the name of an inherited one', () => {
   const result = merged({}, { constructor: { prototype: { x: 1 } }, toString: { call: 2 } })
   assert.equal(JSON.stringify(result), '{"constructor":{"prototype":{"x":1}},"toString":{"call":2}}')
   assert.equal(Object.hasOwn(Object.prototype, 'x'), false)
   assert.equal(typeof Object.prototype.toString.call, 'function')
 })
 
-test('a merge keeps the place of the members that it replaces', () => {
+test('a merge keeps the place of replaced members', () => {
   assert.equal(JSON.stringify(merged({ a: 1, b: 2, c: 3 }, { b: 4, d: 5 })), '{"a":1,"b":4,"c":3,"d":5}')
 })

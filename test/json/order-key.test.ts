@@ -32,7 +32,7 @@ function value(random: Random, depth = 0): JsonValue {
 
 const keyOf = (one: JsonValue, most?: number) => atOnce(orderKey(one, most))
 
-test('order keys compare as the values do', () => {
+test('order keys compare like the values', () => {
   forAll(20_000, (random) => {
     const [a, b] = [value(random), value(random)]
     const [left, right] = [keyOf(a), keyOf(b)]
@@ -48,7 +48,7 @@ test('order keys compare as the values do', () => {
   })
 })
 
-test('an object of many names has the key of the same names in another order', () => {
+test('objects with the same members in another order have the same key', () => {
   const names = Array.from({ length: 5000 }, (_, index) => `${(index * 7919) % 5000}x`)
   const one = Object.fromEntries(names.map((name) => [name, name.length]))
   const other = Object.fromEntries(names.toReversed().map((name) => [name, name.length]))
@@ -64,7 +64,7 @@ test('an order key takes at most three times as many bytes as the JSON', () => {
   })
 })
 
-test('a key of a scalar is read back from among other bytes, an instant as its milliseconds and their fraction', () => {
+test('the key of a scalar can be decoded, an instant as milliseconds with a fraction', () => {
   const check = (scalar: JsonValue) => {
     const bytes = Buffer.from(`x${atOnce(orderKey(scalar))}\x03\xc1`, 'latin1')
     const part: KeyPart = { end: 0, rank: 0, value: null }

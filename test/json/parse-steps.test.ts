@@ -50,7 +50,7 @@ function damaged(random: Random, text: string): string {
   return text.slice(0, at) + put + text.slice(at + taken)
 }
 
-test('any text, JSON or not, is parsed in steps as JSON.parse does it', () => {
+test('the time-sliced parser accepts and returns the same as JSON.parse, for any text', () => {
   const counts = { parsed: 0, refused: 0 }
   forAll(2000, (random) => {
     const whole = anyText(random, 5)
@@ -81,7 +81,7 @@ function isMalformed(text: string, stepCharacters: number): boolean {
   return false
 }
 
-test('every scalar is inspected, with its place', () => {
+test('every scalar is passed to the inspector, with its place', () => {
   forAll(1000, (random) => {
     const text = anyText(random, 5).replaceAll('"__proto__"', '"p"')
     const expected = new Set<string>()
@@ -108,7 +108,7 @@ function note(value: JsonValue, path: readonly (string | number)[], depth: numbe
     }
 }
 
-test('what is nested too deeply is refused with its place as soon as it comes', () => {
+test('nesting beyond the limit is rejected as soon as it is reached, with its place', () => {
   const nested = (depth: number): string => `{"a":[1,${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}]}`
   assert.deepEqual(inSteps(nested(MAX_NESTING), 10), JSON.parse(nested(MAX_NESTING)))
   const place = ['a', 1, ...Array<number>(MAX_NESTING - 2).fill(0)]
@@ -124,7 +124,7 @@ test('what is nested too deeply is refused with its place as soon as it comes', 
   }
 })
 
-test('long text of any shape is parsed as JSON.parse does it, in many steps', () => {
+test('long text of any structure is parsed like JSON.parse, in many steps', () => {
   for (const [shape, value] of Object.entries(longObjects(300_000))) {
     const text = JSON.stringify(value)
     const { result, steps } = counted(parseSteps(text))
@@ -133,7 +133,7 @@ test('long text of any shape is parsed as JSON.parse does it, in many steps', ()
   }
 })
 
-test('short text is parsed in no step', () => {
+test('short text is parsed in one step', () => {
   assert.equal(counted(parseSteps('{"a":[1,2,{"b":"c"}]}')).steps, 0)
 })
 

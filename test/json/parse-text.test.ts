@@ -39,7 +39,7 @@ function textOf(random: Random, value: string): string {
   })}"`
 }
 
-test('a name that is written with an escape is never taken for another one', () => {
+test('a name with an escape is never confused with another name', () => {
   const names = (text: string) => Object.keys(parseText(text) as object)
   assert.deepEqual(names('{"h":[],"\\\\":0}'), ['h', '\\'])
   assert.deepEqual(names('{"h":1,"\\"":2}'), ['h', '"'])
@@ -48,7 +48,7 @@ test('a name that is written with an escape is never taken for another one', () 
   assert.deepEqual(names('{"ha\\n":1}'), ['ha\n'])
 })
 
-test('any text is parsed to the value that it was written of, with the members in their order', () => {
+test('any JSON text is parsed to its value, with the members in order', () => {
   forAll(5000, (random) => {
     const { value, text } = written(random, 4)
     const found = parseText(text)
@@ -57,7 +57,7 @@ test('any text is parsed to the value that it was written of, with the members i
   })
 })
 
-test('deep nesting and long texts are parsed, whatever names stand around them', () => {
+test('deep nesting and long strings are parsed, whatever names surround them', () => {
   const depth = 50_000
   let value = parseText(`{"\\n":${'['.repeat(depth)}${']'.repeat(depth)}}`)
   let found = 0
@@ -67,7 +67,7 @@ test('deep nesting and long texts are parsed, whatever names stand around them',
   assert.deepEqual(parseText(`{"\\n":"${long}"}`), { '\n': '\n'.repeat(1_000_000) })
 })
 
-test('what is no JSON is a SyntaxError', () => {
+test('invalid JSON throws a SyntaxError', () => {
   for (const text of ['', '{', '{"\\n":}', '{"\\n":1', '"\\', '"\\"', '\\', '{"\\x":1}', '{"a\\n"}']) {
     assert.throws(() => parseText(text), SyntaxError, text)
   }

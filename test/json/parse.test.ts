@@ -24,12 +24,12 @@ function refused(text: string | Uint8Array, code: RefusalCode, pointer?: string)
   )
 }
 
-test('JSON is read as it is', () => {
+test('valid JSON is parsed', () => {
   const text = '{"a":[1,-0.5,1e-300,"\\u20ac",true,null,{}],"":"empty name"}'
   assert.equal(JSON.stringify(parse(text)), JSON.stringify(JSON.parse(text)))
 })
 
-test('what is not well-formed JSON is refused', () => {
+test('invalid JSON is rejected', () => {
   const malformed = [
     '',
     ' \n',
@@ -47,7 +47,7 @@ test('what is not well-formed JSON is refused', () => {
   for (const text of malformed) refused(text, 'Invalid')
 })
 
-test('malformed JSON is refused with its line and column, however many blanks there are', () => {
+test('a syntax error has its line and column, however much white space there is', () => {
   const blanks = ['', ' ', '\n', ' \n'.repeat(10), '\n'.repeat(10), ' '.repeat(100), '\t\r\n '.repeat(50_000)]
   for (const one of blanks) {
     for (const other of blanks) {
@@ -63,13 +63,13 @@ test('malformed JSON is refused with its line and column, however many blanks th
   }
 })
 
-test('bytes that are not UTF-8 are refused', () => {
+test('invalid UTF-8 is rejected', () => {
   for (const hex of ['22ff22', '22c328 22', '22eda08022', '22c0af22', '22f490808022', '22e282']) {
     refused(Buffer.from(hex.replaceAll(' ', ''), 'hex'), 'Invalid')
   }
 })
 
-test('containers may nest a hundred deep, and no deeper', () => {
+test('arrays and objects may be nested a hundred deep, and no deeper', () => {
   const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
   assert.equal(MAX_NESTING, 100)
   assert.ok(parse(nested(100)))
@@ -78,21 +78,21 @@ test('containers may nest a hundred deep, and no deeper', () => {
   refused(nested(100_000), 'Invalid')
 })
 
-test('a member named __proto__ is refused wherever it is, however it is spelled', () => {
+test('a member named __proto__ is rejected everywhere, in every spelling', () => {
   refused('{"__proto__":{}}', 'Invalid', '/__proto__')
   refused('{"a":[{"__proto__":1}]}', 'Invalid', '/a/0/__proto__')
   refused('{"\\u005f_proto__":1}', 'Invalid', '/__proto__')
   assert.ok(parse('{"constructor":1,"proto":"__proto__"}'))
 })
 
-test('a number that is not finite is refused', () => {
+test('a number that is not finite is rejected', () => {
   refused('1e999', 'Invalid')
   refused('{"a":[-1e999]}', 'Invalid', '/a/0')
   refused(`1${'0'.repeat(400)}`, 'Invalid')
   assert.equal(parse('1e15'), 1e15)
 })
 
-test('a number beyond 2^53 is refused however it is written, one of at most 2^53 is not', () => {
+test('integers of at most 2^53 are accepted, in any notation', () => {
   assert.equal(parse('9007199254740992'), 2 ** 53)
   assert.equal(parse('-9007199254740992'), -(2 ** 53))
   assert.equal(parse('9007199254740992.0'), 2 ** 53)
@@ -116,7 +116,7 @@ test('a number beyond 2^53 is refused however it is written, one of at most 2^53
   })
 })
 
-test('a number that only its text shows to be rounded is refused at its place', () => {
+test('a number that would lose digits is rejected with its place', () => {
   refused('{"v":9007199254740993}', 'Unprocessable', '/v')
   refused('{"a":[1,{"b~/c":[9007199254740992,9007199254740993]}]}', 'Unprocessable', '/a/1/b~0~1c/1')
   refused('{"\\u0061":{"b":1},"c":[[],-9007199254740993]}', 'Unprocessable', '/c/1')
@@ -124,13 +124,13 @@ test('a number that only its text shows to be rounded is refused at its place', 
   refused(`{"n":[0,-0.${'0'.repeat(400)}1]}`, 'Invalid', '/n/1')
 })
 
-test('a fraction becomes the nearest double, and a zero of any spelling is zero', () => {
+test('a fraction becomes the nearest double, and every notation of zero is zero', () => {
   const kept = [0.1, 21.567890123456788, 1, 5e-324, 0, 0, 0, 0]
   const text = `[0.1,21.5678901234567891,1.000000000000000005,5e-324,-0,0e-400,-0.0e999,0.${'0'.repeat(400)}]`
   assert.deepEqual(JSON.stringify(parse(text)), JSON.stringify(kept))
 })
 
-test('what is wrong deep within long text is refused with its place, of any shape', () => {
+test('an error deep within long text is rejected with its place', () => {
   for (const [shape, object] of Object.entries(longObjects(100_000))) {
     const before = JSON.stringify(object).slice(0, -1)
     refused(`${before},"x":{"y":[0,9007199254740993]}}`, 'Unprocessable', '/x/y/1')
@@ -143,7 +143,7 @@ test('what is wrong deep within long text is refused with its place, of any shap
   refused(`[${'0,'.repeat(100_000)}[1e-999]]`, 'Invalid', '/100000/0')
 })
 
-test('a text full of quotes and digits is read in linear time', () => {
+test('a text full of quotes and digits is parsed in linear time', () => {
   const text = `[9007199254740992,"${'\\\\9'.repeat(300_000)}"]`
   assert.equal((parse(text) as unknown[]).length, 2)
 })

@@ -12,7 +12,7 @@ function selected(item: JsonObject, ...paths: string[]): JsonObject {
   return atOnce(select(item, selectionOf(paths.map(parsePath))))
 }
 
-test('a path leads into objects, and nowhere when a name is missing', () => {
+test('a path leads into objects, and gives undefined when a name is missing', () => {
   const item = { data: { x: 1, nothing: null } }
   assert.deepEqual(values(item, 'data.x'), [1])
   assert.deepEqual(values(item, 'data.nothing'), [null])
@@ -22,7 +22,7 @@ test('a path leads into objects, and nowhere when a name is missing', () => {
   }
 })
 
-test('a backslash makes the dot, comma or backslash after it part of the name, and stands for itself elsewhere', () => {
+test('a backslash escapes a following dot, comma or backslash, and is literal elsewhere', () => {
   for (const [text, path] of [
     ['a\\.b', ['a.b']],
     ['a\\.b.c\\,d', ['a.b', 'c,d']],
@@ -43,13 +43,13 @@ test('a backslash makes the dot, comma or backslash after it part of the name, a
   assert.deepEqual(splitList('a,b\\,c,,d\\\\,e\\'), ['a', 'b\\,c', 'd\\\\', 'e\\'])
 })
 
-test('a path through arrays leads to every element, however the arrays nest', () => {
+test('a path through arrays leads to every element, also of nested arrays', () => {
   const item = { rows: [{ n: 1 }, [{ n: 2 }, { m: 0 }], 'text', { n: [3, [4]] }] }
   assert.deepEqual(values(item, 'rows.n'), [1, 2, [3, [4]], 3, [4], 4])
   assert.deepEqual(values({ tags: [] }, 'tags'), [[]])
 })
 
-test('what an object inherits is nowhere', () => {
+test('inherited members are not found', () => {
   const item = { data: {}, list: [1], name: 'x' }
   for (const path of ['constructor', '__proto__', 'toString', 'data.constructor.name', 'list.length', 'name.length']) {
     assert.deepEqual(values(item, path), [], path)
@@ -57,7 +57,7 @@ test('what an object inherits is nowhere', () => {
   assert.deepEqual(values({ constructor: 1 }, 'constructor'), [1])
 })
 
-test('an item is sorted by an array itself, and through an array by the first element that has the field', () => {
+test('an array sorts by itself, and a path through an array by the first element that has the field', () => {
   assert.deepEqual(firstAt({ tags: [2, 1] }, ['tags']), [2, 1])
   assert.equal(firstAt({ rows: [{}, { n: 2 }, { n: 1 }] }, ['rows', 'n']), 2)
   assert.equal(firstAt({}, ['rows']), undefined)
@@ -74,26 +74,26 @@ test('selected fields keep their nesting and the order of the item', () => {
   assert.deepEqual(selected(item, 'empty'), { empty: {} })
 })
 
-test('a whole field wins over a part of it, in either order', () => {
+test('selecting a whole field includes its parts, in either order', () => {
   const item = { data: { x: 1, y: 2 } }
   assert.deepEqual(selected(item, 'data', 'data.x'), item)
   assert.deepEqual(selected(item, 'data.x', 'data'), item)
   assert.deepEqual(selected(item, 'data.x', 'data.x.deeper'), { data: { x: 1 } })
 })
 
-test('a field that is not there, or that is no object where the path goes on, is left out', () => {
+test('missing fields, and paths into other values than objects, are omitted', () => {
   const item = { name: 'x', none: null, data: { x: 1 } }
   assert.deepEqual(selected(item, 'nope', 'name.first', 'none.x', 'data.y', 'data.x.y'), {})
   assert.deepEqual(selected(item, '__proto__', 'constructor', 'toString.name'), {})
 })
 
-test('through arrays the fields of each element are selected', () => {
+test('fields are selected from each element of an array', () => {
   const item = { rows: [{ n: 1, m: 1 }, { m: 2 }, 'text', [{ n: 3, m: 3 }]] }
   assert.deepEqual(selected(item, 'rows.n'), { rows: [{ n: 1 }, {}, [{ n: 3 }]] })
   assert.deepEqual(selected(item, 'rows'), item)
 })
 
-test('a path of any length is read and selected without recursion', () => {
+test('a path of any length is parsed and applied without recursion', () => {
   const long = 'a.'.repeat(100_000)
   assert.deepEqual(values({ a: { a: 1 } }, long), [])
   assert.deepEqual(selected({ a: { a: 1 } }, long), {})

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { arrayIndex, pointer, valueAt } from '../../src/json/pointer.ts'
 
-test('a pointer escapes the tilde and the slash, and nothing else', () => {
+test('a pointer escapes only tilde and slash', () => {
   assert.equal(pointer([]), '')
   assert.equal(pointer(['']), '/')
   assert.equal(pointer(['a/b', 'm~n', 0, ' ', '%']), '/a~1b/m~0n/0/ /%')
 })
 
-test('an array index has one spelling', () => {
+test('an array index has one canonical spelling', () => {
   assert.equal(arrayIndex('0'), 0)
   assert.equal(arrayIndex('10'), 10)
   for (const other of ['', '-', '01', '00', '1.0', '1e1', '+1', '-1', ' 1', '99999999999', 'length']) {
@@ -16,7 +16,7 @@ test('an array index has one spelling', () => {
   }
 })
 
-test('a path inside an item takes an element by its id before it takes one by its index', () => {
+test('a path inside an item finds an element by its id before its index', () => {
   const item = { list: [{ id: 1, name: 'b' }, { id: '0', name: 'a' }, 'third'] }
   assert.deepEqual(valueAt(item, ['list', '0', 'name'], 'id'), 'a')
   assert.deepEqual(valueAt(item, ['list', '1', 'name'], 'id'), 'b')
@@ -26,7 +26,7 @@ test('a path inside an item takes an element by its id before it takes one by it
   assert.deepEqual(valueAt(item, [], 'id'), item)
 })
 
-test('a path inside an item sees nothing that is merely inherited', () => {
+test('a path inside an item does not find inherited members', () => {
   for (const path of ['toString', '__proto__', 'constructor', 'hasOwnProperty']) {
     assert.equal(valueAt({ a: { b: 1 } }, [path], 'id'), undefined, path)
     assert.equal(valueAt({ a: { b: 1 } }, ['a', path], 'id'), undefined, path)

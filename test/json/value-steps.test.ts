@@ -9,14 +9,14 @@ import { forAll, Random, SEED } from '../support/random.ts'
 
 const TEXTS = ['', 'a', '1', '"', '\\', 'ü€😀', '\ud800', '\n', 'x'.repeat(600)]
 
-test('any value has the text in steps that JSON.stringify makes', () => {
+test('the time-sliced stringify gives the text of JSON.stringify, for any value', () => {
   forAll(5000, (random) => {
     const value = anyValue(random, TEXTS, 5)
     assert.equal(atOnce(stringifySteps(value, 1 + random.integer(8))), JSON.stringify(value))
   })
 })
 
-test('any two values are equal in steps when they are equal', () => {
+test('the time-sliced comparison gives the result of equal, for any two values', () => {
   const counts = { equal: 0, different: 0 }
   forAll(5000, (random) => {
     const value = anyObject(random, TEXTS, 4)
@@ -39,7 +39,7 @@ function shuffled(value: JsonValue, random: Random): JsonValue {
   return Object.fromEntries(members.sort((a, b) => a[2] - b[2]).map(([name, member]) => [name, member]))
 }
 
-test('long values of any shape take many steps, short ones none', () => {
+test('long values of any structure take many steps, and short ones one', () => {
   for (const [shape, value] of Object.entries(longObjects(300_000))) {
     const text = stringifySteps(value)
     const same = equalSteps(value, JSON.parse(JSON.stringify(value)))
@@ -54,7 +54,7 @@ test('long values of any shape take many steps, short ones none', () => {
   assert.equal(equalSteps({ a: [1, 2] }, { a: [1, 2] }).next().done, true)
 })
 
-test('a text that is slow to write is not written in one step', () => {
+test('a text that is slow to write takes several steps', () => {
   const text = '\ud800'.repeat(100_000) + '😀'.repeat(100_000) + 'a\udc00'.repeat(50_000)
   for (const value of [{ a: text, b: text }, [text, 1], text, { a: `b${text}` }, text.slice(0, 100_000)]) {
     const writing = stringifySteps(value)
@@ -65,7 +65,7 @@ test('a text that is slow to write is not written in one step', () => {
   assert.equal(atOnce(equalSteps(text, `${text}a`)), false)
 })
 
-test('a long text of any surrogates is written as JSON.stringify does it', () => {
+test('a long text of any surrogates is written like JSON.stringify', () => {
   const random = new Random(SEED)
   for (let times = 0; times < 20; times++) {
     const parts = Array.from({ length: 150_000 }, () => random.pick(['\ud83d', '\ude00', '😀', 'a']))

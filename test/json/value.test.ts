@@ -14,7 +14,7 @@ test('text is compared by code point, not by UTF-16 unit', () => {
   assert.equal(compareText('ab\u{1F600}', 'ab\u{1F600}'), 0)
 })
 
-test('the order of any texts is the order of their code points', () => {
+test('random texts are ordered by their code points', () => {
   const alphabet = ['a', 'b', '\u{7f}', 'ß', '\u{d7ff}', '\u{e000}', '\u{ff5e}', '\u{ffff}', '\u{10000}', '\u{10ffff}']
   forAll(5000, (random) => {
     const text = (): string => Array.from({ length: random.integer(5) }, () => random.pick(alphabet)).join('')
@@ -34,7 +34,7 @@ test('the order of any texts is the order of their code points', () => {
   })
 })
 
-test('JSON is equal whatever the order of its members, and never across types', () => {
+test('JSON values are equal with members in any order, and never across types', () => {
   assert.ok(equal({ a: 1, b: [1, { c: null }] }, { b: [1, { c: null }], a: 1 }))
   assert.ok(!equal([1, 2], [2, 1]))
   assert.ok(!equal([], {}))
@@ -48,7 +48,7 @@ test('JSON is equal whatever the order of its members, and never across types', 
   assert.ok(!equal({ a: undefined } as never, { b: undefined } as never))
 })
 
-test('a surrogate that stands alone makes a text malformed, a pair does not', () => {
+test('a lone surrogate makes a text malformed, a pair does not', () => {
   assert.ok(isWellFormed('\u{1F600} €'))
   assert.ok(!isWellFormed('\ud83d'))
   assert.ok(!isWellFormed('a\ude00b'))

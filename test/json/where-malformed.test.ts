@@ -82,7 +82,7 @@ function isJson(text: string): boolean {
   }
 }
 
-test('the first syntax error is found where jsonc-parser finds it, in whatever parts the text comes', () => {
+test('the first syntax error is found at the place of jsonc-parser, for any split of the text', () => {
   let refused = 0
   forAll(20_000, (random) => {
     const text = damaged(random)
@@ -103,7 +103,7 @@ test('the first syntax error is found where jsonc-parser finds it, in whatever p
   assert.ok(refused > 5000, `${refused} refused`)
 })
 
-test('what is wrong is told in words, with its line and column', () => {
+test('a syntax error is described in words, with its line and column', () => {
   const errors = {
     '': 'line 1, column 1: the text ends where a value was expected',
     '{"a":1}\n]': 'line 2, column 1: nothing more was expected after the value',
@@ -128,7 +128,7 @@ test('what is wrong is told in words, with its line and column', () => {
   for (const [text, error] of Object.entries(errors)) assert.equal(atOnce(whereMalformed([text])), error)
 })
 
-test('however deep text is nested and long its tokens are, the error at its end is found in many steps', () => {
+test('a syntax error behind deep nesting and long tokens is found in many steps', () => {
   const count = 500_000
   const texts = [
     '['.repeat(count),

@@ -76,7 +76,7 @@ function violated(steps: readonly (readonly Step[])[], initial: State): void {
   assert.ok(violationIn(steps, initial), 'an order was found that explains it')
 }
 
-test('one client after the other, each seeing what was before, is explained', () => {
+test('a sequence of operations that each see the one before is linearizable', () => {
   fromNothing.explained(
     ann.does(get, missing),
     ann.does(put(1), created({ n: 1 })),
@@ -94,18 +94,18 @@ test('one client after the other, each seeing what was before, is explained', ()
   )
 })
 
-test('while a write is on its way a read may see it or not, in either order of the answers', () => {
+test('a read may or may not see a concurrent write, in either order of the responses', () => {
   for (const seen of [0, 1]) {
     fromZero.explained(ann.asks(put(1)), bob.does(get, found({ n: seen })), ann.gets(stored({ n: 1 })))
     fromZero.explained(bob.asks(get), ann.does(put(1), stored({ n: 1 })), bob.gets(found({ n: seen })))
   }
 })
 
-test('a stale read is found: an answered write is not seen', () => {
+test('a stale read is detected: it misses an acknowledged write', () => {
   fromZero.violated(ann.does(put(1), stored({ n: 1 })), bob.does(get, found({ n: 0 })))
 })
 
-test('a read that goes back is found: the write is on its way still, and was seen before', () => {
+test('a read that goes back is detected: a concurrent write was seen before and then not', () => {
   fromZero.violated(
     ann.asks(put(1)),
     bob.does(get, found({ n: 1 })),
@@ -114,7 +114,7 @@ test('a read that goes back is found: the write is on its way still, and was see
   )
 })
 
-test('two reads at once may see two writes in one order only', () => {
+test('two concurrent reads may see two writes in one order only', () => {
   const writes = [ann.asks(put(1)), client(4).asks(put(2))]
   const answers = [ann.gets(stored({ n: 1 })), client(4).gets(stored({ n: 2 }))]
   const reads = (first: number, second: number) => [
@@ -127,7 +127,7 @@ test('two reads at once may see two writes in one order only', () => {
   fromZero.violated(...writes, ...reads(1, 2), cid.does(get, found({ n: 1 })), ...answers)
 })
 
-test('a lost update is found: two patches succeed, one of them is not there', () => {
+test('a lost update is detected: two patches succeed, and one of them is missing', () => {
   const both = [ann.asks(patch({ a: 1 })), bob.asks(patch({ b: 2 }))]
   fromZero.explained(
     ...both,
@@ -144,14 +144,14 @@ test('a lost update is found: two patches succeed, one of them is not there', ()
   )
 })
 
-test('two winners of one If-Match are found', () => {
+test('two successful writes with one If-Match are detected', () => {
   const ifMatch = tag({ n: 0 })
   const both = [ann.asks(put(1, { ifMatch })), bob.asks(put(2, { ifMatch }))]
   fromZero.explained(...both, ann.gets(failed), bob.gets(stored({ n: 2 })))
   fromZero.violated(...both, ann.gets(stored({ n: 1 })), bob.gets(stored({ n: 2 })))
 })
 
-test('two may win one If-Match when the item was the same again in between', () => {
+test('two writes with one If-Match may succeed when the item had the same value again in between', () => {
   const ifMatch = tag({ n: 0 })
   fromZero.explained(
     ann.asks(put(1, { ifMatch })),
@@ -163,47 +163,47 @@ test('two may win one If-Match when the item was the same again in between', () 
   )
 })
 
-test('nobody winning an If-Match that was right all along is found', () => {
+test('a rejected If-Match that matched all along is detected', () => {
   fromZero.violated(ann.does(put(1, { ifMatch: tag({ n: 0 }) }), failed))
 })
 
-test('a read of a value that nobody wrote is found', () => {
+test('a read of a value that nobody wrote is detected', () => {
   fromZero.violated(ann.asks(put(1)), bob.does(get, found({ n: 7 })), ann.gets(stored({ n: 1 })))
 })
 
-test('a wrong tag or a wrong text is found, where the status is right', () => {
+test('a wrong ETag or body with the right status is detected', () => {
   fromZero.violated(ann.does(get, { ...found({ n: 0 }), tag: tag({ n: 1 }) }))
   fromZero.violated(ann.does(get, { ...found({ n: 0 }), text: textOf({ n: 1 }) }))
   fromZero.violated(ann.does(put(1), { status: 204, tag: tag({ n: 0 }) }))
   fromZero.violated(ann.does({ method: 'GET', ifNoneMatch: tag({ n: 1 }) }, { status: 304, tag: tag({ n: 1 }) }))
 })
 
-test('a resurrected item is found: it was deleted, and is there again though nobody made it', () => {
+test('a deleted item that reappears is detected', () => {
   fromZero.violated(ann.does(remove, removed), bob.does(get, missing), cid.does(get, found({ n: 0 })))
   fromZero.violated(ann.does(remove, removed), bob.does(patch({ m: 1 }), stored({ n: 0, m: 1 })))
 })
 
-test('two deletions of one item both succeeding are found', () => {
+test('two successful deletes of one item are detected', () => {
   const both = [ann.asks(remove), bob.asks(remove)]
   fromZero.explained(...both, ann.gets(missing), bob.gets(removed))
   fromZero.violated(...both, ann.gets(removed), bob.gets(removed))
 })
 
-test('a doubled create is found', () => {
+test('a duplicate create is detected', () => {
   const both = [ann.asks(post(1)), bob.asks(post(2))]
   fromNothing.explained(...both, ann.gets(exists), bob.gets(created({ n: 2 })))
   fromNothing.violated(...both, ann.gets(created({ n: 1 })), bob.gets(created({ n: 2 })))
   fromNothing.violated(ann.does(put(1, { ifNoneMatch: '*' }), created({ n: 1 })), bob.does(post(2), created({ n: 2 })))
 })
 
-test('what got no answer may never have happened, or may have happened much later', () => {
+test('an unanswered operation may never have happened, or much later', () => {
   const begun = [ann.asks(put(1)), bob.does(get, found({ n: 0 })), bob.does(put(2), stored({ n: 2 }))]
   fromZero.explained(...begun, cid.does(get, found({ n: 2 })))
   fromZero.explained(...begun, cid.does(get, found({ n: 2 })), cid.does(get, found({ n: 1 })))
   fromZero.explained(...begun, cid.does(get, found({ n: 1 })), bob.does(patch({ m: 3 }), stored({ n: 1, m: 3 })))
 })
 
-test('what got no answer happens once at most, and not before it was asked', () => {
+test('an unanswered operation happens at most once, and not before it was sent', () => {
   fromZero.violated(
     ann.asks(put(1)),
     bob.does(get, found({ n: 1 })),
@@ -213,7 +213,7 @@ test('what got no answer happens once at most, and not before it was asked', () 
   fromZero.violated(bob.does(get, found({ n: 1 })), ann.asks(put(1)))
 })
 
-test('what got no answer obeys its condition when it happens', () => {
+test('an unanswered operation obeys its condition', () => {
   const ifMatch = tag({ n: 0 })
   fromZero.explained(ann.asks(put(1, { ifMatch })), cid.does(get, found({ n: 1 })))
   fromZero.violated(
@@ -224,13 +224,13 @@ test('what got no answer obeys its condition when it happens', () => {
   )
 })
 
-test('what was refused for want of space never happens', () => {
+test('a write that was rejected for lack of space never happens', () => {
   fromZero.explained(ann.does(put(1), full), bob.does(get, found({ n: 0 })))
   fromZero.violated(ann.does(put(1), full), bob.does(get, found({ n: 1 })))
   fromZero.violated(ann.asks(remove), bob.does(remove, missing), ann.gets(full))
 })
 
-test('a write that was answered and then lost is found', () => {
+test('a lost acknowledged write is detected', () => {
   fromNothing.violated(
     ann.does(put(1), created({ n: 1 })),
     bob.does(get, found({ n: 1 })),
@@ -239,7 +239,7 @@ test('a write that was answered and then lost is found', () => {
   )
 })
 
-test('items are checked each for itself, and a violation names its item', () => {
+test('items are checked independently, and a violation names its item', () => {
   const other = client(4, 'y')
   const good = [ann.does(get, found({ n: 0 })), other.asks(put(1)), other.gets({ status: 201, tag: '"?"' })]
   const violation = violationIn(good, textOf({ n: 0 }))
@@ -247,7 +247,7 @@ test('items are checked each for itself, and a violation names its item', () => 
   assert.match(describe(violation), /"y"/)
 })
 
-test('many concurrent operations, and many without an answer, are explained, or not, without giving up', () => {
+test('histories with many concurrent and unanswered operations are decided completely', () => {
   const clients = Array.from({ length: 6 }, (_, n) => client(10 + n))
   const lost = Array.from({ length: 6 }, (_, n) => client(30 + n).asks(put(100 + n)))
   const asked = clients.map((one, n) => one.asks(patch({ n })))
@@ -277,7 +277,7 @@ function delayed(random: Random, length: number, lie: boolean): History {
   return history
 }
 
-test('a register whose answers are late, or lost, is always explained', () => {
+test('a register with late and lost responses is always linearizable', () => {
   const random = new Random(SEED)
   for (let n = 0; n < 50; n++) {
     const violation = check(delayed(random, 60, false), () => undefined, tagOf)
@@ -300,7 +300,7 @@ function hasOrder(left: readonly Operation[], state: State): boolean {
   })
 }
 
-test('small random histories are explained exactly when one of all their orders explains them', () => {
+test('small random histories are linearizable exactly when one of all their orders explains them', () => {
   const random = new Random(SEED)
   const counts = { explained: 0, violated: 0 }
   for (let n = 0; n < 2000; n++) {

@@ -29,7 +29,7 @@ async function checkSimulated(seed: number, doorsOf?: DoorsOf, keys = true): Pro
   }
 }
 
-test('the engine answers as one client at a time would be answered, through full disks, crashes and power losses', async (t) => {
+test('the engine is linearizable through full disks, crashes and power losses', async (t) => {
   const counts = new Map<number | undefined, number>()
   let lives = 0
   for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
@@ -41,7 +41,7 @@ test('the engine answers as one client at a time would be answered, through full
   t.diagnostic(`${HISTORIES} histories, ${lives} starts, answers ${JSON.stringify([...counts])}`)
 })
 
-test('the server answers over HTTP as one client at a time would be answered, through kills', async (t) => {
+test('the server is linearizable over HTTP, through kills', async (t) => {
   const service = await ServerService.start(t, new Random(SEED))
   const answered = new Map<number, number>()
   for (let seed = SEED; seed < SEED + HISTORIES / 75; seed++) {
@@ -79,7 +79,7 @@ const MISTAKES: Readonly<Record<Exclude<Mistake, 'none'>, string>> = {
 }
 
 for (const [mistake, sentence] of Object.entries(MISTAKES) as [Mistake, string][]) {
-  test(`a service that ${sentence} is found out`, async (t) => {
+  test(`a service that ${sentence} is detected`, async (t) => {
     for (let seed = SEED; seed < SEED + ENOUGH; seed++) {
       const { violation } = await checkSimulated(seed, faultyDoors(mistake), mistake === 'forgets keys')
       if (!violation) continue
@@ -90,7 +90,7 @@ for (const [mistake, sentence] of Object.entries(MISTAKES) as [Mistake, string][
   })
 }
 
-test('the service that these mistakes were built into is not found out without them', async () => {
+test('the unmodified service is not reported', async () => {
   for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
     const { violation } = await checkSimulated(seed, faultyDoors('none'), false)
     if (violation) assert.fail(`SEED=${seed}: ${describe(violation)}`)

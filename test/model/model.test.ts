@@ -42,7 +42,7 @@ const FIRST: Readonly<Record<string, readonly JsonRecord[]>> = {
   edge: [{ id: '4503599627370497' }, { id: 2 ** 52 }, { name: 'no id yet' }],
 }
 
-test('the server answers as the model does, to every request and after every restart', async (t) => {
+test('the server answers like the model, for every request and after every restart', async (t) => {
   t.diagnostic(`SEED=${SEED} MODEL_REQUESTS=${REQUESTS}`)
   await new Run(t).all()
 })

@@ -143,7 +143,7 @@ class Model {
   }
 }
 
-test('single objects keep what they promise through requests, hand edits, restorations and restarts', async (t) => {
+test('single objects equal a naive model through requests, file edits, restores and restarts', async (t) => {
   const random = new Random(SEED)
   const data = { a: { n: -1 }, b: [{ id: 5, n: -2 }], marker: {} }
   const first = await startServer(t, { data })

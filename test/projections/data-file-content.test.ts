@@ -14,7 +14,7 @@ import { until } from '../support/until.ts'
 
 const PATH = '/data/db.json'
 
-test('a file that is replaced while it is read is read again: its content is what is there in the end', async () => {
+test('a file that is replaced during a read is read again', async () => {
   for (const operation of ['stat', 'open', 'read'] as const) {
     const disk = new SimulatedDisk()
     disk.put(PATH, Buffer.from('{"a":[]}'))
@@ -29,7 +29,7 @@ test('a file that is replaced while it is read is read again: its content is wha
   }
 })
 
-test('a file that goes while it is read is not there', async () => {
+test('a file that is removed during a read counts as missing', async () => {
   const disk = new SimulatedDisk()
   disk.put(PATH, Buffer.from('{}'))
   const others = disk.files()
@@ -43,7 +43,7 @@ test('a file that goes while it is read is not there', async () => {
   assert.equal(await readContent(files, PATH), undefined)
 })
 
-test('a file that changes whenever it is looked at is refused, and not read for ever', async () => {
+test('a file that changes during every read is rejected, and not retried forever', async () => {
   const disk = new SimulatedDisk()
   let versions = 0
   const change = () => disk.put(PATH, Buffer.from(`{"a":[{"id":${++versions}}]}`))
@@ -55,7 +55,7 @@ test('a file that changes whenever it is looked at is refused, and not read for 
   await assert.rejects(readContent(files, PATH), { code: 'Unavailable', message: /db\.json keeps changing/ })
 })
 
-test('a file that grows whenever it is read is refused, and not read for ever', async (t) => {
+test('a file that grows during every read is rejected, and not read forever', async (t) => {
   const path = join(await temporaryDirectory(t), 'db.json')
   await writeFile(path, '{"a":[]}')
   let readings = 0
@@ -93,7 +93,7 @@ async function editedMeanwhile(edit: string, then: (disk: SimulatedDisk) => void
   return { disk, engine }
 }
 
-test('an edit that is edited while it is taken in is taken in as it then is', async () => {
+test('an edit that changes during its merge is merged in its last state', async () => {
   const { engine } = await editedMeanwhile('{"a":[{"id":1,"n":1}]}', (disk) => {
     disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":2},{"id":2}]}'))
   })
@@ -102,7 +102,7 @@ test('an edit that is edited while it is taken in is taken in as it then is', as
   await engine.close()
 })
 
-test('an edit that becomes one that is not valid is refused with the place in what is there then', async () => {
+test('an edit that becomes invalid during its merge is rejected with the place in the new content', async () => {
   const { engine } = await editedMeanwhile('{"a":[{"id":1,"n":1}]}', (disk) => {
     disk.put(DATA_FILE, Buffer.from('{"a":[{"id":1,"n":}]}'))
   })
@@ -111,7 +111,7 @@ test('an edit that becomes one that is not valid is refused with the place in wh
   await engine.close()
 })
 
-test('a file that goes while its edit is taken in is said to have gone, and is written again', async () => {
+test('a file that is removed during its merge is reported as missing, and written again', async () => {
   const { disk, engine } = await editedMeanwhile('{"a":[]}', (gone) => gone.take(DATA_FILE))
   await assert.rejects(engine.dataFile.reload(), { code: 'Unavailable', message: /was removed while it was read/ })
   await until('the file to be there', () => disk.bytes(DATA_FILE))
@@ -119,7 +119,7 @@ test('a file that goes while its edit is taken in is said to have gone, and is w
   await engine.close()
 })
 
-test('a collection of a thousand items has one item a line, a smaller one is indented as JSON.stringify does', async () => {
+test('a collection of at least a thousand items has one item a line, a smaller one is indented like JSON.stringify', async () => {
   const disk = new SimulatedDisk()
   const many = Array.from({ length: 1000 }, (_, id) => ({ id, data: { n: id, list: [1, { a: 'ü' }] } }))
   const few = many.slice(1)

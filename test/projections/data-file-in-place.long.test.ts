@@ -58,7 +58,7 @@ for (const [what, faults] of [
   ['is mounted by itself', mounted],
   ['is in a directory that cannot be written to', readOnly],
 ] as const) {
-  test(`a data file that ${what} is written in place, edited by hand, and written again after a restart`, async () => {
+  test(`a data file that ${what} is written in place, edited, and written again after a restart`, async () => {
     const disk = newDisk()
     const { engine } = await openTestEngine(disk.files(faults), SETTINGS)
     await write(engine, { n: 1 })
@@ -85,7 +85,7 @@ for (const [what, faults] of [
   })
 }
 
-test('stopped at any system call while it is written in place, it is written again and makes no event', async () => {
+test('after a stop at any system call of a write in place, the file is written again without an event', async () => {
   const run = async (disk: SimulatedDisk, stop: number): Promise<number> => {
     const files = disk.files((operation, path, call) =>
       call === stop ? { type: 'stop' } : mounted(operation, path, call),
@@ -135,7 +135,7 @@ function isMalformed(text: string): boolean {
   }
 }
 
-test('a disk that is full while it is written in place leaves it cut short until there is space again', async () => {
+test('a full disk during a write in place leaves the file truncated until there is space', async () => {
   const disk = newDisk()
   let isFull = false
   const files = disk.files((operation, path, call) =>
@@ -157,7 +157,7 @@ test('a disk that is full while it is written in place leaves it cut short until
   assert.equal(await byHand(engine), 2)
 })
 
-test('an end with a data file that cannot be written at all fails with the reason, and loses nothing', async () => {
+test('a stop with a data file that cannot be written fails with the reason, and loses nothing', async () => {
   const disk = newDisk()
   let isReadOnly = false
   const files = disk.files((operation, path, call) =>
@@ -179,7 +179,7 @@ test('an end with a data file that cannot be written at all fails with the reaso
   assert.equal(await byHand(again.engine), 2)
 })
 
-test('a file that a crash cut short and somebody then repaired by hand is an edit', async () => {
+test('a file that a crash truncated and somebody repaired counts as edited', async () => {
   const disk = newDisk()
   let writes = 0
   const files = disk.files((operation, path, call) =>
@@ -202,7 +202,7 @@ test('a file that a crash cut short and somebody then repaired by hand is an edi
   await again.engine.close()
 })
 
-test('a file that is bound into a directory of its own namespace is kept up to date, also through SIGKILL', async (t) => {
+test('a file that is mounted alone into a namespace is kept up to date, even after SIGKILL', async (t) => {
   const directory = await temporaryDirectory(t)
   const inner = join(directory, 'inner')
   await mkdir(inner)

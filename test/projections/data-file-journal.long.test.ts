@@ -66,7 +66,7 @@ async function goesOn(t: TestContext, accepted: RunningServer): Promise<void> {
   assert.deepEqual(await eventsOf(again), events)
 }
 
-test('a journal that is gone is refused by name; accepted, a new one begins with what the file holds', async (t) => {
+test('a missing journal is rejected by name; --accept-journal starts a new one with the content of the file', async (t) => {
   const server = await stopped(t)
   const id = await idOf(server)
   const data = JSON.parse(await readFile(server.file, 'utf8')) as typeof DATA
@@ -85,13 +85,13 @@ test('a journal that is gone is refused by name; accepted, a new one begins with
   await goesOn(t, accepted)
 })
 
-test('an emptied journal directory is a journal that is gone', async (t) => {
+test('an empty journal directory counts as a missing journal', async (t) => {
   const server = await stopped(t)
   await rm(join(journalOf(server), SEGMENT))
   await refusedStart(t, server)
 })
 
-test('a journal whose first segment is missing is refused as damaged, with or without --accept-journal', async (t) => {
+test('a journal without its first segment is rejected as damaged, with or without --accept-journal', async (t) => {
   const server = await startServer(t, { data: DATA, flags: ['--Journal.SegmentBytes', '1024'] })
   for (let n = 0; n < 20; n++) assert.equal((await server.fetch('/api/things', json('POST', { n }))).status, 201)
   assert.equal(await server.stop(), 0)
@@ -106,7 +106,7 @@ test('a journal whose first segment is missing is refused as damaged, with or wi
   }
 })
 
-test('the journal of another file is refused by both names; accepted, every difference is an event', async (t) => {
+test('the journal of another file is rejected with both names; when accepted, every difference becomes an event', async (t) => {
   const server = await stopped(t)
   const other = await startServer(t, {
     data: {
@@ -134,7 +134,7 @@ test('the journal of another file is refused by both names; accepted, every diff
   await goesOn(t, accepted)
 })
 
-test('a journal that lost its end is refused with what is missing; accepted, the file brings it back', async (t) => {
+test('a journal that lost its end is rejected with what is missing; when accepted, the file restores it', async (t) => {
   const server = await stopped(t)
   const data = JSON.parse(await readFile(server.file, 'utf8')) as typeof DATA
   const segment = join(journalOf(server), SEGMENT)
@@ -154,14 +154,14 @@ test('a journal that lost its end is refused with what is missing; accepted, the
   await goesOn(t, accepted)
 })
 
-test('--accept-journal changes nothing where the journal fits', async (t) => {
+test('--accept-journal has no effect on a matching journal', async (t) => {
   const server = await stopped(t)
   const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal((await eventsOf(accepted)).length, 12)
   assert.equal(await accepted.stop(), 0)
 })
 
-test('an accepted journal with a file that is not valid goes on with the journal, and waits for the file', async (t) => {
+test('an accepted journal with an invalid file is served, and the file is merged when it is valid', async (t) => {
   const server = await stopped(t)
   const segment = join(journalOf(server), SEGMENT)
   const lines = (await readFile(segment, 'latin1')).split('\n')
@@ -178,7 +178,7 @@ test('an accepted journal with a file that is not valid goes on with the journal
   assert.equal(items[0]?.since, true, 'what was written meanwhile was merged, not taken back')
 })
 
-test('a second server on the same file says so and ends, the first is not disturbed', async (t) => {
+test('a second server on the same file says so and exits, and the first continues', async (t) => {
   const server = await startServer(t, { data: DATA })
   const { code, stdout, stderr } = await runToEnd(t, server.directory, FLAGS)
   assert.equal(code, 1)
@@ -190,14 +190,14 @@ test('a second server on the same file says so and ends, the first is not distur
   await until('the item of before to be served', async () => (await itemsOf(next)).length === 2)
 })
 
-test('a second server on the same file with a journal of its own is refused, too', async (t) => {
+test('a second server on the same file with another journal is rejected, too', async (t) => {
   const server = await startServer(t, { data: DATA })
   const { code, stderr } = await runToEnd(t, server.directory, [...FLAGS, '--journal', 'other.journal'])
   assert.equal(code, 1, stderr)
   assert.deepEqual((await readdir(server.directory)).sort(), ['.db.json.recollect', 'db.journal', 'db.json'])
 })
 
-test('without the state file the next start takes in what differs, and nothing where nothing does', async (t) => {
+test('without the state file the next start merges differences, if there are any', async (t) => {
   const server = await stopped(t)
   await rm(join(server.directory, '.db.json.recollect'))
   const again = await startServer(t, { directory: server.directory })

@@ -20,7 +20,7 @@ type Data = Readonly<Record<'sent' | 'edited' | 'ballast', readonly Item[]>>
 const ballast = Array.from({ length: 4000 }, (_, n) => ({ id: `b${n}`, n, text: 'x'.repeat(200) }))
 const FIRST = { edited: [{ id: 'e', n: 0 }], sent: KEYS.map((id) => ({ id, n: 0 })), ballast }
 
-test('killed at any moment while the file is written, it sees the edits that were made and no others', async (t) => {
+test('killed at any moment while the file is written, it merges exactly the edits that were made', async (t) => {
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const acknowledged = new Map(KEYS.map((id) => [id, 0]))

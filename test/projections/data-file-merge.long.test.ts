@@ -133,7 +133,7 @@ class Work {
   }
 }
 
-test('through any crash no edit is overwritten, no write is taken back, and no edit is seen that nobody made', async () => {
+test('through any crash no edit is overwritten, no write is reverted, and no edit is invented', async () => {
   const rounds = Number(process.env.MERGE_ROUNDS ?? 150)
   for (let round = 0; round < rounds; round++) {
     try {

@@ -49,7 +49,7 @@ async function itemsOf(url: string, collection: string): Promise<Row[]> {
   }
 }
 
-test('the first items that are imported in parts, by processes that are killed at any moment, are there once', async (t) => {
+test('the first items of an import in parts are there once, after kills at any moment', async (t) => {
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const named = rows(40_000, (n) => ({ id: n }))
@@ -86,7 +86,7 @@ test('the first items that are imported in parts, by processes that are killed a
   assert.equal(events, 40_000 + 30_001 + 2, `${context}: nothing was imported twice`)
 })
 
-test('an edit of very much of a file is merged in parts, between which others write; what they wrote elsewhere stays', async (t) => {
+test('a large edit is merged in parts between other writes, which are kept elsewhere', async (t) => {
   const first = rows(60_000, (n) => ({ id: n }))
   const server = await startServer(t, { data: { things: first } })
   await until('the import to be complete', async () => (await server.fetch('/api/things/0')).status === 200)
@@ -136,7 +136,7 @@ test('an edit of very much of a file is merged in parts, between which others wr
 /** Items of 19 MiB together, which are merged in parts. */
 const LONG = Array.from({ length: 300 }, (_, id) => ({ id, n: 0, text: 'x'.repeat(64 * 1024) }))
 
-test('an edit that is refused after a part is taken back by the file as it was before, also after a restart', async () => {
+test('an edit that is rejected after a part is reverted by the former file, even after a restart', async () => {
   for (const isRestarted of [false, true]) {
     const disk = new SimulatedDisk()
     disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: LONG })))
@@ -176,7 +176,7 @@ test('an edit that is refused after a part is taken back by the file as it was b
   }
 })
 
-test('a large edit with an item that its schema refuses is refused before any part of it is merged', async (t) => {
+test('a large edit with an item that violates its schema is rejected before any part is merged', async (t) => {
   const schema = { properties: { n: { maximum: 5 } }, required: ['id'] }
   const directory = await temporaryDirectory(t)
   const path = join(directory, 'schema.json')
@@ -198,7 +198,7 @@ test('a large edit with an item that its schema refuses is refused before any pa
   assert.equal(await server.stop(), 0)
 })
 
-test('an engine that is closed while it merges a large edit gives that up, and the next one merges the rest', async () => {
+test('an engine that is closed during the merge of a large edit aborts it, and the next one completes it', async () => {
   const all = Array.from({ length: 900 }, (_, id) => ({ ...LONG[0], id }))
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"a":[]}'))

@@ -132,7 +132,7 @@ async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<File
   return reading.contents()
 }
 
-test('a file is read as JSON.parse reads it, however it is written, and refused when that refuses it', async () => {
+test('a file is parsed like JSON.parse, in any formatting', async () => {
   const random = new Random(SEED)
   let refused = 0
   for (const bytes of files(random, 1000)) {
@@ -172,7 +172,7 @@ test('a file is read as JSON.parse reads it, however it is written, and refused 
   assert.ok(refused > 100, `${refused} refused`)
 })
 
-test('wherever the pieces of a file begin and end, it is read as it is in one piece', async () => {
+test('a file gives the same result in pieces of any size', async () => {
   const random = new Random(SEED)
   let refused = 0
   for (const file of files(random, 500)) {
@@ -192,7 +192,7 @@ test('wherever the pieces of a file begin and end, it is read as it is in one pi
   assert.ok(refused > 50 && refused < 450, `${refused} refused`)
 })
 
-test('an item may be longer than what is looked at together', async () => {
+test('an item may be longer than the read buffer', async () => {
   const random = new Random(SEED)
   const things = Array.from({ length: 20 }, (_, id) => ({ id, text: 'ü\n'.repeat(random.integer(400_000)) }))
   const base = baseOf([['things', things]])
@@ -202,7 +202,7 @@ test('an item may be longer than what is looked at together', async () => {
   assert.equal(found?.edited.length, 0)
 })
 
-test('what was not edited is known, whatever was put in, taken out or moved around it', async () => {
+test('unedited items are recognized, whatever was inserted, removed or moved around them', async () => {
   const items = Array.from({ length: 50 }, (_, id) => ({ id: id % 3 === 0 ? `k${id}` : id, n: id, t: 'ü' }))
   const base = baseOf([['things', items]])
   const edited = [
@@ -224,7 +224,7 @@ test('what was not edited is known, whatever was put in, taken out or moved arou
   )
 })
 
-test('whether all items of the base are there, and in their order before all others, is known', async () => {
+test('the reader knows whether all base items are there, in order and before all others', async () => {
   const items = Array.from({ length: 5 }, (_, id) => ({ id }))
   const base = baseOf([['things', items]])
   const matchedIn = async (ids: readonly (number | undefined)[]) => {
@@ -240,7 +240,7 @@ test('whether all items of the base are there, and in their order before all oth
   assert.deepEqual(await matchedIn([]), { isAll: false, isInOrder: true })
 })
 
-test('of a file that is edited a lot only some items are in memory at a time, and all are handed on', async () => {
+test('only some items of a heavily edited file are in memory at a time', async () => {
   const items = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(15_000) }))
   const disk = new SimulatedDisk()
   disk.put(FILE, Buffer.from(JSON.stringify({ things: items })))
@@ -269,7 +269,7 @@ test('of a file that is edited a lot only some items are in memory at a time, an
   assert.equal(file.get('things')?.length, 2000)
 })
 
-test('a single object is known from the base, and differs from a list', async () => {
+test('a single object is recognized from the base, and differs from a list', async () => {
   const base = baseOf([['things', [{ id: 1 }]]])
   const object = { n: 1, in: { x: [1] } }
   const objects = baseOf([['things', object]])
@@ -285,7 +285,7 @@ test('a single object is known from the base, and differs from a list', async ()
   assert.deepEqual(await found({ n: 1 }, NOTHING), [true, 1, true])
 })
 
-test('all mistakes of a file are told, each with its place and how to write it', async () => {
+test('all mistakes of a file are reported, each with its place and a correction', async () => {
   const long = { text: '\\"]}'.repeat(100_000), deep: [[{ a: 'ü' }]] }
   const text = JSON.stringify({
     profile: long,
@@ -329,7 +329,7 @@ test('all mistakes of a file are told, each with its place and how to write it',
   )
 })
 
-test('of very many mistakes the first twenty are told', async () => {
+test('at most twenty mistakes are reported', async () => {
   const text = JSON.stringify({ posts: Array.from({ length: 1000 }, () => ({ id: 7 })) })
   await assert.rejects(read(text), (error) => {
     assert.ok(error instanceof Refusal)
@@ -338,13 +338,13 @@ test('of very many mistakes the first twenty are told', async () => {
   })
 })
 
-test('a mistake does not hide that the rest is no JSON', async () => {
+test('a mistake does not hide a syntax error after it', async () => {
   for (const text of ['{"a": 1, "b": [{}}', '{"a": "x', '{"a": {"b": [}, "c": []}', '{"a": tru}', '{"a": , "b": []}']) {
     assert.equal(await refusalOf(text), `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
   }
 })
 
-test('what is no JSON is refused with the item that it is in', async () => {
+test('a syntax error is reported with the item it is in', async () => {
   const places = {
     '': '',
     '{"a": [] "b": []}': '',
@@ -358,7 +358,7 @@ test('what is no JSON is refused with the item that it is in', async () => {
   }
 })
 
-test('in a file too long to be looked at as a whole the place of what is wrong is told all the same', async () => {
+test('a syntax error in a very long file is reported with its place', async () => {
   const items = Array.from({ length: 5000 }, (_, id) => ({ id, text: 'ü'.repeat(30) }))
   const whole = JSON.stringify({ first: [], things: items }, null, 2)
   const at = (id: number): number => whole.indexOf(`"id": ${id},`)
@@ -393,7 +393,7 @@ test('in a file too long to be looked at as a whole the place of what is wrong i
   )
 })
 
-test('a long item is read in many steps, and so is the file when it is malformed', async () => {
+test('a long item is read in many steps, and so is a malformed file', async () => {
   const item = JSON.stringify({ id: 0, text: 'a'.repeat(1_000_000) })
   for (const [text, passes] of [
     [`{"things":[${item}]}`, 1],

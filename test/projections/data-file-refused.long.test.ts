@@ -29,7 +29,7 @@ const bad: [string, string | Buffer, RegExp][] = [
   ['nesting without end', `{"a": [{"b": ${'['.repeat(101)}${']'.repeat(101)}}]}`, /\/a\/0\/b/],
 ]
 
-test('what is not valid is refused with its place and exit code 2, and nothing is created', async (t) => {
+test('an invalid data file is rejected with the place and exit code 2, and nothing is created', async (t) => {
   const directory = await temporaryDirectory(t)
   for (const [what, text, place] of bad) {
     await writeFile(join(directory, 'db.json'), text)

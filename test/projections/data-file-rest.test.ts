@@ -9,7 +9,7 @@ const TAKES_MS = 50
 /** On a busy machine it takes much longer. What is scheduled for later is no writing of the file. */
 const LATER_MS = 4999
 
-test('the file rests nine times as long as writing it took, also when there was another change meanwhile', async () => {
+test('after a write the file rests nine times as long as the write took, even when there was another change meanwhile', async () => {
   const scheduled: { readonly work: () => void; readonly delayMs: number }[] = []
   const files = new SimulatedDisk().files()
   let isSlow = false

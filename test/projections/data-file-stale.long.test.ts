@@ -56,7 +56,7 @@ async function written(server: Pick<RunningServer, 'file' | 'fetch'>): Promise<s
   return readFile(server.file, 'utf8')
 }
 
-test('an editor that opened the file before others wrote takes nothing back; what both changed is a conflict', async (t) => {
+test('an editor that opened the file before other writes reverts none of them; changes on both sides are conflicts', async (t) => {
   const server = await startServer(t, { data: FIRST })
   const opened = await readFile(server.file, 'utf8')
   await write(server, 'PUT', '/api/things/1', { name: 'Bill', age: 41 })
@@ -81,7 +81,7 @@ test('an editor that opened the file before others wrote takes nothing back; wha
   assert.deepEqual(JSON.parse(await written(server)), { things: merged })
 })
 
-test('so does an editor that goes on with what it saved before, also after a restart', async (t) => {
+test('an editor that continues from its own last version reverts nothing, even after a restart', async (t) => {
   const first = await startServer(t, { data: FIRST })
   const opened = await readFile(first.file, 'utf8')
   await write(first, 'PATCH', '/api/things/2', { age: 51 })
@@ -108,7 +108,7 @@ test('so does an editor that goes on with what it saved before, also after a res
   ])
 })
 
-test('a file that an editor moves away is written anew; what it then saves in its place takes nothing back', async (t) => {
+test('a file that an editor moves away is written again, and its next save reverts nothing', async (t) => {
   const server = await startServer(t, { data: FIRST })
   await write(server, 'PATCH', '/api/things/2', { age: 51 })
   const opened = await written(server)
@@ -129,7 +129,7 @@ test('a file that an editor moves away is written anew; what it then saves in it
   assert.deepEqual(JSON.parse(await written(server)), { things: merged })
 })
 
-test('a file that is put back as it was is an edit of the last state; what it takes back is told', async (t) => {
+test('restoring an old copy of the file counts as an edit, and the reverted writes are reported', async (t) => {
   const server = await startServer(t, { data: FIRST })
   const opened = await readFile(server.file, 'utf8')
   await write(server, 'POST', '/api/things', { name: 'Joe' })
@@ -144,7 +144,7 @@ test('a file that is put back as it was is an edit of the last state; what it ta
   assert.deepEqual(await things(server), FIRST.things)
 })
 
-test('an edit of a large file that was opened before others wrote blocks the event loop no longer than any edit of it', async (t) => {
+test('an outdated edit of a large file blocks the event loop no longer than any other edit', async (t) => {
   const items = Array.from({ length: 15_000 }, (_, id) => ({ id, n: 0, text: 'an item of a large file' }))
   const server = await startProbed(t, { data: { things: items } })
   const file = join(server.directory, 'db.json')
@@ -323,7 +323,7 @@ class Model {
   }
 }
 
-test('no acknowledged write is taken back by an editor that did not touch it, however old the file that it shows', async () => {
+test('no acknowledged write is reverted by an editor that did not touch it, however outdated its file', async () => {
   const rounds = Number(process.env.STALE_EDITS ?? 12)
   let stale = 0
   for (let round = 0; round < rounds; round++) {

@@ -21,7 +21,7 @@ async function started(disk: SimulatedDisk, change: boolean): Promise<{ reads: n
   return { reads: opening, events: head }
 }
 
-test('a data file that was imported as it is, or recognized by its content, is not read at the next start', async () => {
+test('an imported data file, or one recognized by its content, is not read at the next start', async () => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"a":[{"id":0}]}'))
   assert.ok((await started(disk, false)).reads > 0)
@@ -33,7 +33,7 @@ test('a data file that was imported as it is, or recognized by its content, is n
   assert.equal((await started(killed, false)).reads, 0)
 })
 
-test('a data file that nobody touched since it was written is not read at the next start; one that was edited is', async () => {
+test('only an edited data file is read at the next start', async () => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"a":[{"id":0}]}'))
   await started(disk, true)

@@ -4,7 +4,7 @@ import { Refusal } from '../../src/runtime/errors.ts'
 import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 
-test('a data file that cannot be read is refused with the reason, and taken in when it can be read again', async () => {
+test('an unreadable data file is rejected with the reason, and merged when it can be read again', async () => {
   const disk = new SimulatedDisk()
   disk.put(DATA_FILE, Buffer.from('{"things":[{"id":0}]}'))
   let code: string | undefined

@@ -60,7 +60,7 @@ function slowly() {
   return { clock, files, elapsedMs: () => clock.ms }
 }
 
-test('a data file of more than 1 MiB is written with at most two bytes for each byte of the journal', async (t) => {
+test('for a data file of more than 1 MiB at most two bytes are written for each byte of the journal', async (t) => {
   const { place, files, engine } = await opened(t)
   const { figures } = engine.journal
   const { bytes } = figures
@@ -80,7 +80,7 @@ test('a data file of more than 1 MiB is written with at most two bytes for each 
   assert.deepEqual(await shown(place), expected)
 })
 
-test('a data file that grows beyond 1 MiB is written at once until then', async (t) => {
+test('a data file is written at once until it exceeds 1 MiB', async (t) => {
   const place = await largeFile(t)
   await writeFile(place.file, '{"a":[]}')
   const files = countedFiles()
@@ -96,7 +96,7 @@ test('a data file that grows beyond 1 MiB is written at once until then', async 
   assert.equal((await shown(place)).a.length, 40)
 })
 
-test('with DataFile.Write stop the file is written at a clean stop alone, and is whole then', async (t) => {
+test('with DataFile.Write stop the file is written only at a clean stop, and is complete then', async (t) => {
   const { place, files, engine } = await opened(t, STOP)
   for (let n = 1; n <= 45; n++) await replaceItem(engine, n % 20, n)
   await settled(engine)
@@ -109,7 +109,7 @@ test('with DataFile.Write stop the file is written at a clean stop alone, and is
   assert.deepEqual(await shown(place), expected)
 })
 
-test('with DataFile.Write never the file is written by a snapshot alone', async (t) => {
+test('with DataFile.Write never the file is written only by a snapshot', async (t) => {
   const { place, files, engine } = await opened(t, NEVER)
   for (let n = 1; n <= 45; n++) await replaceItem(engine, n % 20, n)
   assert.equal(await engine.snapshot(), engine.views.position)
@@ -126,7 +126,7 @@ test('with DataFile.Write never the file is written by a snapshot alone', async 
   assert.notEqual((await shown(place)).a[0]?.n, 100)
 })
 
-test('with DataFile.Write never a file that is missing stays so, and edits are merged and shown', async (t) => {
+test('with DataFile.Write never a missing file stays missing, and edits are merged', async (t) => {
   const { place, engine } = await opened(t, NEVER)
   await replaceItem(engine, 1, 1)
   const edited = await shown(place)
@@ -154,7 +154,7 @@ test('a snapshot does not overwrite an edit', async (t) => {
   await engine.close()
 })
 
-test('with DataFile.MaxDelay the file is written so many seconds after the first change that it does not show', async (t) => {
+test('with DataFile.MaxDelay the file is written that many seconds after the first unwritten change', async (t) => {
   const place = await largeFile(t)
   const files = countedFiles()
   const deadlines: { readonly work: () => void; readonly delayMs: number; isCancelled: boolean }[] = []
@@ -191,7 +191,7 @@ test('with DataFile.MaxDelay the file is written so many seconds after the first
   await engine.close()
 })
 
-test('a file that takes more than five seconds is left behind at a stop, and an edit of it is merged at the next start', async (t) => {
+test('a file that takes more than five seconds is not written at a stop, and an edit of it is merged at the next start', async (t) => {
   const { place, engine } = await opened(t)
   await replaceItem(engine, 1, 1)
   await engine.snapshot()
@@ -223,7 +223,7 @@ test('a file that takes more than five seconds is left behind at a stop, and an 
   await again.close()
 })
 
-test('a start does not write a file that was left behind, nor at a stop one that is known to take too long', async (t) => {
+test('an outdated file is not written at a start, nor at a stop when that is known to take too long', async (t) => {
   const { place, engine } = await opened(t, NEVER)
   await replaceItem(engine, 1, 1)
   await engine.close()
@@ -240,7 +240,7 @@ test('a start does not write a file that was left behind, nor at a stop one that
   assert.equal((await shown(place)).a[2]?.n, 0)
 })
 
-test('a write that goes on when the server stops is given up after five seconds', async (t) => {
+test('a write during a stop is aborted after five seconds', async (t) => {
   const { place, engine } = await opened(t)
   await replaceItem(engine, 1, 1)
   await engine.close()
@@ -258,7 +258,7 @@ test('a write that goes on when the server stops is given up after five seconds'
   assert.equal(await readFile(place.file, 'utf8'), before)
 })
 
-test('a file that is written in place is left whole at a stop when nobody knows how long writing it takes', async (t) => {
+test('a file that is written in place is complete after a stop when the duration of a write is unknown', async (t) => {
   const place = await largeFile(t)
   const mounted = (files: Files): Files => ({
     ...files,
@@ -285,7 +285,7 @@ test('a file that is written in place is left whole at a stop when nobody knows 
   await third.close()
 })
 
-test('a start with a long journal and no data file answers before the file is there', async (t) => {
+test('a start with a long journal and no data file serves requests before the file is written', async (t) => {
   const { place, engine } = await opened(t)
   await engine.close()
   await rm(place.file)

@@ -77,8 +77,8 @@ function suiteScope(): Scope {
   return { after: (end) => ends.push(end) }
 }
 
-describe('the first items', () => {
-  test('a file becomes events, and is not touched as long as nothing is written', async (t) => {
+describe('the initial items', () => {
+  test('a file becomes events, and is unchanged until the first write', async (t) => {
     const text = '{"things":[{"id":0,"name":"Ann"},\n{"id":"x"}],"none":[]}'
     const directory = await temporaryDirectory(t)
     await writeFile(join(directory, 'db.json'), text)
@@ -99,7 +99,7 @@ describe('the first items', () => {
     assert.equal(await readFile(server.file, 'utf8'), text)
   })
 
-  test('items without an id get the next integers, and the file shows them', async (t) => {
+  test('items without an id get the next integers, which the file shows', async (t) => {
     const server = await startServer(t, { data: { things: [{ n: 1 }, { id: 4 }, { n: 2 }] } })
     const expected = [{ id: 5, n: 1 }, { id: 4 }, { id: 6, n: 2 }]
     assert.deepEqual(await get(server, '/api/things'), expected)
@@ -109,7 +109,7 @@ describe('the first items', () => {
     assert.equal((await events(again)).length, 4)
   })
 
-  test('a file that is missing is written anew: at first empty, later from the journal', async (t) => {
+  test('a missing file is created: empty at first, later from the journal', async (t) => {
     const server = await startServer(t)
     assert.equal(await readFile(server.file, 'utf8'), '{}\n')
     await write(server, 'POST', '/api/things', { n: 1 })
@@ -131,7 +131,7 @@ describe('the first items', () => {
     assert.equal((await events(again)).length, 3)
   })
 
-  test('what a schema does not accept is refused like that, too', async (t) => {
+  test('an item that violates its schema is rejected in the same way', async (t) => {
     const directory = await temporaryDirectory(t)
     await edit(join(directory, 'db.json'), { a: [{ n: 1 }, { n: 'one' }] })
     await writeFile(join(directory, 'schema.json'), '{"properties": {"n": {"type": "number"}}}')
@@ -144,7 +144,7 @@ describe('the first items', () => {
 })
 
 describe('the file', () => {
-  test('is JSON of two spaces and a newline, with its mode, whatever the items hold', async (t) => {
+  test('is JSON with an indentation of two spaces and a final newline, and keeps its mode', async (t) => {
     const server = await startServer(t, { data: { 'a b': [], ä: [{ id: 'x\n"y"\\', deep: [[], {}, [{}]] }] } })
     await chmod(server.file, 0o600)
     await write(server, 'POST', '/api/things', { text: 'line\nline\u2028😀', n: [1.5e-300, -0.25, null, true], o: {} })
@@ -155,7 +155,7 @@ describe('the file', () => {
     await until('nothing temporary to be left', async () => (await readdir(server.directory)).sort().join() === settled)
   })
 
-  test('may be a symbolic link, which stays one', async (t) => {
+  test('may be a symbolic link, and stays one', async (t) => {
     const directory = await temporaryDirectory(t)
     await mkdir(join(directory, 'real'))
     await edit(join(directory, 'real', 'target.json'), { things: [ANN] })
@@ -170,11 +170,11 @@ describe('the file', () => {
   })
 })
 
-describe('an edit while it runs, without EagerDataReload', () => {
+describe('an edit during a run, without EagerDataReload', () => {
   let server: RunningServer
   const scope = suiteScope()
 
-  test('is not overwritten while writes go on; health says so, until a reload takes it in', async () => {
+  test('is not overwritten by writes, shown by /health, and merged by a reload', async () => {
     server = await startServer(scope, { data: { things: [ANN, BOB] } })
     const mine = JSON.stringify({ things: [{ ...ANN, name: 'Anna' }, BOB] })
     await edit(server.file, mine)
@@ -203,7 +203,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.equal((await health(server)).status, 'ok')
   })
 
-  test('that is undone before a reload leaves nothing behind', async () => {
+  test('that is undone before a reload has no effect', async () => {
     const text = await readFile(server.file, 'utf8')
     await edit(server.file, { things: [] })
     const position = await write(server, 'POST', '/api/others', {})
@@ -214,7 +214,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     await written(server)
   })
 
-  test('of the format alone makes no event and stays', async () => {
+  test('of the formatting alone makes no event and is kept', async () => {
     const data = await written(server)
     const { position } = await health(server)
     const text = `${JSON.stringify(data)}   \n\n`
@@ -225,7 +225,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.equal(await readFile(server.file, 'utf8'), text)
   })
 
-  test('of an item that was changed since wins, is reported, and both are in the journal', async () => {
+  test('of an item that was changed meanwhile wins, is reported, and both are in the journal', async () => {
     await write(server, 'PUT', '/api/things/0', { name: 'Ann' })
     const data = await written(server)
     await edit(server.file, {
@@ -253,7 +253,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     ])
   })
 
-  test('deletes what was changed since, and brings back what was deleted since, both reported', async () => {
+  test('deletes items that were changed meanwhile, restores items that were deleted, and reports both', async () => {
     await write(server, 'POST', '/api/things', { name: 'seen by the editor' })
     const { things = [] } = await written(server)
     await edit(server.file, { things: [{ id: 0, name: 'changed by hand' }, things[2] as Data[string][number]] })
@@ -274,7 +274,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.deepEqual(new Set(kept.map(({ id }) => id)), new Set([0, things[2]?.id]))
   })
 
-  test('moves items, adds some without an id, adds and removes collections', async () => {
+  test('moves items, adds some without an id, and adds and removes collections', async () => {
     await edit(server.file, { things: [{ id: 'a' }, { id: 'b' }], old: [{ id: 1 }] })
     await reload(server)
     const { position } = await health(server)
@@ -294,7 +294,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.deepEqual(await written(server), { things, fresh: [] })
   })
 
-  test('that is not valid is refused with its place; the last good state is served, and the file is left alone', async () => {
+  test('that is invalid is rejected with its place; the last good state is served, and the file is unchanged', async () => {
     const good = await written(server)
     for (const broken of ['{"things": [', '{"things": 5}', '{"things": [{"id": 1}, {"id": 1}]}']) {
       await edit(server.file, broken)
@@ -317,7 +317,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.equal(fresh?.length, 3, 'what was written meanwhile is still there')
   })
 
-  test('with a directory in its place is refused with the reason, and the file is written anew when that is gone', async () => {
+  test('that puts a directory in place of the file is rejected, and the file is written again when that is gone', async () => {
     const good = await written(server)
     await rm(server.file)
     await mkdir(server.file)
@@ -336,7 +336,7 @@ describe('an edit while it runs, without EagerDataReload', () => {
     assert.equal((await health(server)).status, 'ok')
   })
 
-  test('that is not valid when it stops is served the last good state of at the next start', async (t) => {
+  test('that is invalid at a stop leaves the last good state to the next start', async (t) => {
     const good = await written(server)
     await edit(server.file, '{"things": [')
     assert.equal(await server.stop(), 0)
@@ -353,11 +353,11 @@ describe('an edit while it runs, without EagerDataReload', () => {
   })
 })
 
-describe('an edit while it runs, with EagerDataReload', () => {
+describe('an edit during a run, with EagerDataReload', () => {
   let server: RunningServer
   const scope = suiteScope()
 
-  test('is taken in by itself, however the editor saves', async () => {
+  test('is merged automatically, however the editor saves', async () => {
     const flags = ['--Common.EagerDataReload', 'true']
     server = await startServer(scope, { data: { things: [ANN] }, flags })
     const shown = (name: string) =>
@@ -374,7 +374,7 @@ describe('an edit while it runs, with EagerDataReload', () => {
     assert.deepEqual(await madeByHand(server, 3), Array(3).fill(['ItemReplaced', 0]))
   })
 
-  test('is taken in while writes go on, and none of either is lost', async () => {
+  test('is merged during writes, and no change of either side is lost', async () => {
     const name = 'while writes go on'
     let n = 0
     await edit(server.file, { things: [{ id: 0, name }] })
@@ -387,7 +387,7 @@ describe('an edit while it runs, with EagerDataReload', () => {
     assert.deepEqual(data.things, [{ id: 0, name }])
   })
 
-  test('that is not valid is told of, and the next one is taken in', async () => {
+  test('that is invalid is reported, and the next one is merged', async () => {
     await written(server)
     await edit(server.file, '{"things": [')
     await until('health to tell of it', async () => (await health(server)).dataFile.state === 'invalid')
@@ -400,7 +400,7 @@ describe('an edit while it runs, with EagerDataReload', () => {
     assert.equal((await health(server)).status, 'ok')
   })
 
-  test('a file that is removed is written anew', async () => {
+  test('a removed file is written again', async () => {
     const data = await written(server)
     await rm(server.file)
     await until('the file to be there', () => stat(server.file).catch(() => undefined))
@@ -417,8 +417,8 @@ describe('an edit while it runs, with EagerDataReload', () => {
   })
 })
 
-describe('an edit while it is stopped', () => {
-  test('is taken in at the next start, and only what was edited', async (t) => {
+describe('an edit during a stop', () => {
+  test('is merged at the next start, with only the edited items', async (t) => {
     const server = await startServer(t, { data: { things: [ANN, BOB] } })
     await write(server, 'POST', '/api/things', { name: 'Eve' })
     assert.equal(await server.stop(), 0)
@@ -441,7 +441,7 @@ describe('an edit while it is stopped', () => {
     assert.equal((await events(third)).length, 7)
   })
 
-  test('that was made before a write and never taken in is merged with it', async (t) => {
+  test('that was made before a write and not merged yet is merged with it', async (t) => {
     const server = await startServer(t, { data: { things: [ANN, BOB] } })
     await edit(server.file, { things: [{ id: 0, name: 'by hand' }, BOB] })
     await write(server, 'PUT', '/api/things/1', { name: 'by API' })
@@ -455,7 +455,7 @@ describe('an edit while it is stopped', () => {
     assert.deepEqual(await written(again), { things })
   })
 
-  test('a start that follows a start with nothing in between changes neither file nor journal', async (t: TestContext) => {
+  test('a start directly after a stop changes neither file nor journal', async (t: TestContext) => {
     const server = await startServer(t, { data: { things: [ANN, BOB] } })
     await write(server, 'PUT', '/api/things/1', { name: 'Bill' })
     await server.stop()

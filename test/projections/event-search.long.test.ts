@@ -92,7 +92,7 @@ async function filled(): Promise<Counted> {
   return counted
 }
 
-test('an item is found without a scan, by its id alone, too', async () => {
+test('events of an item are found without a scan, even by its id alone', async () => {
   const counted = await filled()
   for (const collection of ['a', undefined]) {
     const { positions, read } = await counted.find({ ...(collection && { collection }), id: '7' })
@@ -102,7 +102,7 @@ test('an item is found without a scan, by its id alone, too', async () => {
   assert.deepEqual(await counted.find({ id: '999999' }), { positions: [], read: 0 })
 })
 
-test('a collection is looked for between its first and its last event', async () => {
+test('a collection is searched only between its first and last event', async () => {
   const counted = await filled()
   const { positions, read } = await counted.find({ collection: 'rare' })
   assert.equal(positions.length, 10)
@@ -110,7 +110,7 @@ test('a collection is looked for between its first and its last event', async ()
   assert.deepEqual(await counted.find({ collection: 'none' }), { positions: [], read: 0 })
 })
 
-test('a time is found by halving, and both its ends are inclusive', async () => {
+test('a time range is found by binary search and inclusive at both ends', async () => {
   const counted = await filled()
   const random = new Random(SEED)
   const { times } = counted
@@ -130,13 +130,13 @@ test('a time is found by halving, and both its ends are inclusive', async () => 
   }
 })
 
-test('a time that has not come may still come', async () => {
+test('a time in the future may still match later events', async () => {
   const counted = await filled()
   const range = await timeRange(counted, { from: 1, until: { ms: counted.ms + 10, micros: 0 } })
   assert.equal(range.last, undefined)
 })
 
-test('newest first are the same events turned round, however little of them may be held at a time', async () => {
+test('newest first gives the same events in reverse order, in any chunk size', async () => {
   const counted = await filled()
   const { journal } = counted
   for (const wanted of [{}, { collection: 'rare' }, { type: 'CollectionCreated' }, { id: '7' }] as const) {

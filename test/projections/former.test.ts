@@ -97,8 +97,8 @@ class World {
   }
 }
 
-describe('a collection as it was', () => {
-  test('is what it was at any position, whatever comes later, by whatever index', async () => {
+describe('a past collection', () => {
+  test('equals what it was at any position, with any index', async () => {
     for (let round = 0; round < TIMES; round++) {
       const world = new World(SEED + round)
       const { writer, random } = world
@@ -114,7 +114,7 @@ describe('a collection as it was', () => {
     }
   })
 
-  test('does not read the journal for what did not change since', async () => {
+  test('does not read the journal for unchanged items', async () => {
     const writer = new CollectionWriter()
     const { views } = writer
     let read = 0
@@ -142,7 +142,7 @@ describe('a collection as it was', () => {
     assert.equal(read, 10 + 5)
   })
 
-  test('is made anew when it was asked for again and again for minutes, and the old one let go with its last reader', async (t) => {
+  test('is renewed after minutes of use, and the old one is closed with its last reader', async (t) => {
     const writer = new CollectionWriter()
     const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
@@ -163,7 +163,7 @@ describe('a collection as it was', () => {
     other.release()
   })
 
-  test('holds what is replaced no longer than it is asked for', async (t) => {
+  test('keeps replaced items only while it is used', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const writer = new CollectionWriter()
     const past = new Past(writer.journal, writer.views, storedHistory(writer.views))

@@ -52,7 +52,7 @@ async function told(events: number, random: Random) {
   return { history, journal: counting, items, head, reads }
 }
 
-test('the events of an item are found between any two positions, and the last one before any', async () => {
+test('the events of an item between any two positions are found, and the last one before any', async () => {
   const random = new Random(SEED)
   const { history, journal, items, head, reads } = await told(400, random)
   for (const [id, { positions }] of items.entries()) {
@@ -75,7 +75,7 @@ test('the events of an item are found between any two positions, and the last on
   }
 })
 
-test('what never was has no events', async () => {
+test('an unknown item has no events', async () => {
   const { history, journal } = await told(10, new Random(1))
   assert.equal(await history.lastOf(journal, 'things', 'x', 5), undefined)
   assert.equal(await history.lastOf(journal, 'nothing', '0', 5), undefined)

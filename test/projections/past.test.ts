@@ -49,7 +49,7 @@ function numberIn(reading: Reading): unknown {
 
 const gone = { isGone: () => true }
 
-test('pasts are made two at a time, and each is right', async () => {
+test('past states are built two at a time, and each is right', async () => {
   const { past, reading } = recorded(10)
   const asked = [5, 3, 8, 2].map((at) => past.collection('things', at))
   let most = 0
@@ -63,7 +63,7 @@ test('pasts are made two at a time, and each is right', async () => {
   assert.deepEqual(collections.map(numberIn), [3, 1, 6, 0])
 })
 
-test('a past that all who asked for it have given up is not made; for one who still waits it is', async () => {
+test('building a past state is skipped when all requests for it were aborted', async () => {
   const { past, reading } = recorded(10)
   const others = [2, 3].map((at) => past.collection('things', at))
   const givenUp = assert.rejects(past.collection('things', 5, gone), { code: 'Invalid', message: /went away/ })
@@ -83,7 +83,7 @@ test('a past that all who asked for it have given up is not made; for one who st
   assert.equal(numberIn(await later), 3, 'and whoever asks for it later is answered')
 })
 
-test('a past that is being made is given up with the last who waits for it, and made anew for who asks later', async () => {
+test('building a past state is aborted with its last request, and started again for a later one', async () => {
   const { past, reading } = recorded(10)
   let isGone = false
   const leaving = { isGone: () => isGone }

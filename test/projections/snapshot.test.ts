@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { collectionOf } from '../support/collections.ts'
 import { until } from '../support/until.ts'
 
-test('a snapshot that is never closed is released when it is garbage-collected', async () => {
+test('a snapshot that is never closed is released by garbage collection', async () => {
   const { views } = collectionOf([{ n: 1 }])
   const pinned = (): number => [...views.store.pinned].length
   views.snapshot()

@@ -10,14 +10,14 @@ test('a small file is always due, and a large one when the journal has grown', (
   assert.ok(budget.journalBytesFor(SMALL_BYTES) >= SMALL_BYTES / 2)
 })
 
-test('a file that does not grow is written once for each half of its size in the journal', () => {
+test('a file of constant size is written once per half of its size in the journal', () => {
   const budget = new WriteBudget()
   const size = 4 * SMALL_BYTES
   budget.spend(size, size, budget.journalBytesFor(size))
   assert.equal(budget.journalBytesFor(size), size / 2)
 })
 
-test('at most two bytes are written for each byte appended, however the file grows and shrinks by up to a byte each', () => {
+test('at most two bytes are written for each appended byte, however the file grows and shrinks', () => {
   const random = new Random(SEED)
   for (let run = 0; run < 200; run++) {
     const budget = new WriteBudget()

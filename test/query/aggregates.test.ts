@@ -39,7 +39,7 @@ const READINGS: readonly JsonObject[] = [
   { mac: 'b', data: { temperature: 100 } },
 ]
 
-test('numbers are summed up for each sensor and hour; an item without a time is in no window', async () => {
+test('numbers are summed by sensor and hour; an item without a time is in no window', async () => {
   const search =
     'aggregate=count,avg(data.temperature),min(data.temperature),max(data.temperature)&groupBy=mac&window=1h'
   const columns = (count: number, avg: number, min: number, max: number) => ({
@@ -55,14 +55,14 @@ test('numbers are summed up for each sensor and hour; an item without a time is 
   ])
 })
 
-test('without groups and windows there is one row, and none of no items', async () => {
+test('without groups and windows there is one row, and none without items', async () => {
   assert.deepEqual(await rowsOf(READINGS, 'aggregate=count,sum(data.temperature)'), [
     { count: 6, 'sum(data.temperature)': 173 },
   ])
   assert.deepEqual(await rowsOf(READINGS, 'aggregate=count&mac=none'), [])
 })
 
-test('the first and the last value are those of the earliest and the latest item, in whatever order they came', async () => {
+test('first and last are the values of the earliest and the latest item, in any order of arrival', async () => {
   const search = 'aggregate=first(data.temperature),last(data.temperature)&groupBy=mac'
   assert.deepEqual(await rowsOf([...READINGS].reverse(), search), [
     { mac: 'a', 'first(data.temperature)': 20, 'last(data.temperature)': 26 },
@@ -70,14 +70,14 @@ test('the first and the last value are those of the earliest and the latest item
   ])
 })
 
-test('percentiles are exact, and lie between two numbers where no number is there', async () => {
+test('percentiles are exact, interpolated between two numbers', async () => {
   const items = [4, 1, 3, 2, 'x', null].map((n) => ({ n }))
   assert.deepEqual(await rowsOf(items, 'aggregate=p0(n),p50(n),p75(n),p100(n)'), [
     { 'p0(n)': 1, 'p50(n)': 2.5, 'p75(n)': 3.25, 'p100(n)': 4 },
   ])
 })
 
-test('values that are no numbers are left out of sums, and null is said where nothing is left', async () => {
+test('values that are no numbers are ignored, and a result of none is null', async () => {
   const items = [{ n: 'x' }, { n: [1, 2, { m: 3 }] }, { n: null }, { n: true }, {}]
   assert.deepEqual(await rowsOf(items, 'aggregate=count,sum(n),avg(n),max(n),sum(m)'), [
     { count: 5, 'sum(n)': 3, 'avg(n)': 1.5, 'max(n)': 2, 'sum(m)': null },
@@ -87,7 +87,7 @@ test('values that are no numbers are left out of sums, and null is said where no
   ])
 })
 
-test('windows without items are left out, empty, or filled with the values before', async () => {
+test('empty windows are omitted, included, or filled with the previous values', async () => {
   const search = 'aggregate=count,max(data.temperature)&window=1h&mac=a'
   const filled = (temperature: number | null) => [
     { window: '2026-01-01T00:00:00.000Z', count: 3, 'max(data.temperature)': 22 },
@@ -101,7 +101,7 @@ test('windows without items are left out, empty, or filled with the values befor
   assert.deepEqual(await rowsOf(READINGS, search), [first, last])
 })
 
-test('a day is a day of the time zone, also where the clock is changed', async () => {
+test('a day is one of the time zone, also when the clock changes', async () => {
   // In Helsinki 2026-03-29 has 23 hours and 2026-10-25 has 25.
   const hourly = (from: string, hours: number) =>
     Array.from({ length: hours }, (_, n) => ({ timestamp: Date.parse(from) + n * 3_600_000 }))
@@ -122,7 +122,7 @@ test('a day is a day of the time zone, also where the clock is changed', async (
   ])
 })
 
-test('an hour begins with the local clock where a time zone has half hours, and a week on Monday', async () => {
+test('an hour starts with the local clock in zones with half hours, and a week on Monday', async () => {
   const items = [{ timestamp: '2026-01-01T00:15:00Z' }, { timestamp: '2026-01-01T00:45:00Z' }]
   assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1h&tz=Asia/Kolkata'), [
     { window: '2026-01-01T05:00:00.000+05:30', count: 1 },
@@ -134,7 +134,7 @@ test('an hour begins with the local clock where a time zone has half hours, and 
   }
 })
 
-test('event times are ISO 8601 with and without a zone, seconds, and milliseconds', async () => {
+test('event times are ISO 8601 with or without a zone, seconds, or milliseconds', async () => {
   const items = ['2026-01-01T12:00:00', '2026-01-01T14:00:00+02:00', 1_767_268_800, 1_767_268_800_000, 'soon', null]
   assert.deepEqual(
     await rowsOf(
@@ -145,12 +145,12 @@ test('event times are ISO 8601 with and without a zone, seconds, and millisecond
   )
 })
 
-test('the values of a field are told once, in their order', async () => {
+test('the distinct values of a field are listed in order', async () => {
   const items = ['b', 'a', 10, 9, 'b', null, 9].map((n) => ({ n }))
   assert.deepEqual(await rowsOf([...items, {}], 'distinct=n'), [null, 9, 10, 'a', 'b'])
 })
 
-test('the newest item of each sensor is found by event time, late and repeated readings included', async () => {
+test('the newest item of each sensor is found by event time, with late and repeated readings', async () => {
   const late = { mac: 'b', timestamp: '2025-12-31T00:00:00', late: true }
   const found = (await rowsOf([...READINGS, late], 'newestBy=mac&fields=id,mac,timestamp')) as JsonValue[]
   assert.deepEqual(found, [
@@ -160,7 +160,7 @@ test('the newest item of each sensor is found by event time, late and repeated r
   assert.deepEqual(await rowsOf(READINGS, 'newestBy=mac&mac=b&fields=id'), [{ id: 1 }])
 })
 
-test('rows are sorted by their columns and come in pages', async () => {
+test('rows are sorted by their columns and paged', async () => {
   const writer = collectionOf(READINGS)
   const page = await ask(writer, 'aggregate=count&groupBy=mac&sort=-count&page=2&pageSize=1')
   assert.deepEqual(page, { rows: [{ mac: 'b', count: 2 }], total: 2 })
@@ -188,7 +188,7 @@ const REFUSED: Readonly<Record<string, RegExp>> = {
 }
 
 for (const [search, expected] of Object.entries(REFUSED)) {
-  test(`${search} is refused with what would be right`, async () => {
+  test(`${search} is rejected with a correction`, async () => {
     await assert.rejects(
       async () => rowsOf(READINGS, search),
       (error) => {
@@ -201,7 +201,7 @@ for (const [search, expected] of Object.entries(REFUSED)) {
   })
 }
 
-test('a hundred thousand numbers have exact percentiles, and others may have a turn while they are sorted', async () => {
+test('a hundred thousand numbers have exact percentiles, and sorting them yields to the event loop', async () => {
   const count = 100_000
   // A step that has no divisor in common with their number brings each of them once, in no order.
   const items = Array.from({ length: 100 }, (_, index) => ({
@@ -212,7 +212,7 @@ test('a hundred thousand numbers have exact percentiles, and others may have a t
   ])
 })
 
-test('texts that would take much memory are refused', async () => {
+test('texts that would need too much memory are rejected', async () => {
   const items = Array.from({ length: 20 }, (_, n) => ({ text: `${n}${'x'.repeat(1_000_000)}` }))
   for (const search of ['aggregate=count&groupBy=text', 'distinct=text', 'aggregate=max(text)&groupBy=id']) {
     await assert.rejects(rowsOf(items, search), /too many long texts/)
@@ -220,7 +220,7 @@ test('texts that would take much memory are refused', async () => {
   assert.equal((await rowsOf(items, 'aggregate=max(text)')).length, 1)
 })
 
-test('windows and the newest items need the field of the event time', () => {
+test('windows and the newest items need an event time field', () => {
   for (const search of ['aggregate=count&window=1h', 'newestBy=mac']) {
     assert.throws(() => parseQuery(parseParameters(search, 100), LIMITS), /Collections.<name>.Time/)
   }
@@ -252,7 +252,7 @@ function naive(items: readonly JsonObject[], windowMs: number): JsonValue[] {
     }))
 }
 
-test('random readings give what a naive model gives, with an index and without', async () => {
+test('random readings give the result of a naive model, with an index and without', async () => {
   const reading = fc.record({
     mac: fc.constantFrom('a', 'b', null),
     n: fc.oneof(fc.integer({ min: -100, max: 100 }), fc.constantFrom(null, 'x', true)),

@@ -8,7 +8,7 @@ function ask(answers: AnswerCache, address: string, position: number, text: stri
   for (let time = 0; time < times; time++) answers.note(address, position, answer(text))
 }
 
-test('a response is cached at the second request at one position, and found until the collection changes', () => {
+test('a response is cached at the second request at one position, until the collection changes', () => {
   const answers = new AnswerCache(100_000)
   ask(answers, 'q', 5, 'a', 1)
   assert.equal(answers.find('q', 5), undefined)
@@ -23,7 +23,7 @@ test('a response is cached at the second request at one position, and found unti
   assert.equal(answers.find('q', 5), undefined)
 })
 
-test('the least recently used response makes room for another', () => {
+test('the least recently used response is evicted', () => {
   const answers = new AnswerCache(10_000)
   const text = 'x'.repeat(1000)
   for (const address of ['a', 'b', 'c', 'd']) ask(answers, address, 1, text)
@@ -33,7 +33,7 @@ test('the least recently used response makes room for another', () => {
   assert.deepEqual(cached, ['a', 'c', 'd', 'e'])
 })
 
-test('queries that come once push out the address of a cached one only when there is no room for all', () => {
+test('one-time queries evict a cached response only when there is no room for all', () => {
   const answers = new AnswerCache(100_000)
   ask(answers, 'q', 1, 'a')
   for (let n = 0; n < 100; n++) ask(answers, `once ${n}`, 1, 'x'.repeat(10_000), 1)
@@ -42,7 +42,7 @@ test('queries that come once push out the address of a cached one only when ther
   assert.equal(answers.find('q', 1), undefined, 'long addresses count, too')
 })
 
-test('no more is cached than there is room for; a response that is too large never is', () => {
+test('the cache has a size limit, and a response beyond it is never cached', () => {
   const bytes = 100_000
   const answers = new AnswerCache(bytes)
   const text = 'x'.repeat(1000)

@@ -13,7 +13,7 @@ const inSlices = new Slices()
 const ask = async (items: readonly Item[], fields: string | undefined, most: number) =>
   inSlices.run(() => textOf(items, fields === undefined ? undefined : selectionOf([[fields]]), most))
 
-test('a page that no string could hold is refused, with what to do instead', async () => {
+test('a page that exceeds the longest string is rejected with a hint', async () => {
   await assert.rejects(ask(ITEMS, undefined, 500), {
     code: 'Invalid',
     message: /10 items .* 500 characters; ask for fewer/,
@@ -28,7 +28,7 @@ test('a page that no string could hold is refused, with what to do instead', asy
   )
 })
 
-test('a long page is put together in slices, and reads as a short one', async () => {
+test('a long page is built in time slices, and equals a short one', async () => {
   const items = Array.from({ length: 5000 }, (_, id) => new Item(id, Document.of({ id }), 1, id + 1))
   assert.deepEqual(
     JSON.parse(whole(await ask(items, undefined, 2 ** 28))),
@@ -36,7 +36,7 @@ test('a long page is put together in slices, and reads as a short one', async ()
   )
 })
 
-test('a very long page comes in pieces, whose bytes are known', async () => {
+test('a very long page is sent in pieces of known length', async () => {
   for (const count of [1, 2, 3, 20, 21]) {
     const items = Array.from({ length: count }, (_, id) => {
       return new Item(id, Document.of({ id, text: 'ä'.repeat(100_000) }), 1, id + 1)

@@ -138,8 +138,8 @@ class World {
   }
 }
 
-describe('a question about groups that an index answers', () => {
-  test('has the answer that the items give, whatever they are, now and as of any position', async () => {
+describe('a query with groups that an index covers', () => {
+  test('has the same result as from the items, now and as of any position', async () => {
     for (let round = 0; round < TIMES; round++) {
       const world = new World(SEED + round)
       const { random } = world
@@ -158,7 +158,7 @@ describe('a question about groups that an index answers', () => {
     }
   })
 
-  test('tells times apart to the microsecond, and of one time takes the item that stands last', async () => {
+  test('distinguishes times to the microsecond, and takes the last item of equal times', async () => {
     const { collection, views } = collectionOf([
       { mac: 'a', time: '2026-01-01T00:00:00.000001Z', n: 1 },
       { mac: 'a', time: '2026-01-01T00:00:00.000002Z', n: 2 },
@@ -192,7 +192,7 @@ describe('a question about groups that an index answers', () => {
     assert.deepEqual(await asked(), expected)
   })
 
-  test('reads no item where the keys tell all', async () => {
+  test('reads no item when the keys contain everything', async () => {
     const { collection, views } = collectionOf(
       Array.from({ length: 3000 }, (_, n) => ({ mac: `m${n % 5}`, time: START + n * 60_000, data: { t: n % 7 } })),
     )

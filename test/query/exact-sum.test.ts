@@ -18,7 +18,7 @@ test('a sum is rounded once', () => {
   assert.equal(sumOf([1, 2 ** -53, -(2 ** -106)]), 1, 'below half way')
 })
 
-test('the order of numbers makes no difference', () => {
+test('a sum does not depend on the order of numbers', () => {
   forAll(300, (random) => {
     const number = (): number =>
       (random.integer(2 ** 31) - 2 ** 30) *

@@ -225,7 +225,7 @@ async function ask({ views, collection }: CollectionWriter, search: string) {
   return { items: JSON.parse(whole(body)) as JsonObject[], total, next: next?.search }
 }
 
-test('filter, sort and page answer as a naive model of them does', async () => {
+test('filter, sort and page give the result of a naive model', async () => {
   await fc.assert(
     fc.asyncProperty(items, filters, sort, paging, async (all, filtered, sorted, { family, page, size }) => {
       const matching = all.filter((item) => filtered.every((one) => passes(item, one)))
@@ -245,7 +245,7 @@ test('filter, sort and page answer as a naive model of them does', async () => {
   )
 })
 
-test('following next, from the first page on, brings every matching item once and in order', async () => {
+test('following next from the first page visits every matching item once, in order', async () => {
   await fc.assert(
     fc.asyncProperty(items, filters, sort, paging, async (all, filtered, sorted, { family, size }) => {
       const others = searchFor(filtered, sorted)

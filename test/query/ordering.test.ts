@@ -9,7 +9,7 @@ function compare(a: JsonValue, b: JsonValue): number {
   return Math.sign(compareRanked(ranked(a), ranked(b)))
 }
 
-test('any two values compare as the one total order has them', () => {
+test('any two values compare by the one total order', () => {
   for (const [left, as] of ORDER.entries()) {
     for (const [right, bs] of ORDER.entries()) {
       for (const a of as) {
@@ -21,7 +21,7 @@ test('any two values compare as the one total order has them', () => {
   }
 })
 
-test('two values have the same key when they are equal, and only then', () => {
+test('two values have the same key exactly when they are equal', () => {
   const values = ORDER.flat().map(ranked)
   for (const a of values) {
     for (const b of values) assert.equal(keyOf(a) === keyOf(b), compareRanked(a, b) === 0, `${keyOf(a)} ${keyOf(b)}`)
@@ -29,7 +29,7 @@ test('two values have the same key when they are equal, and only then', () => {
   assert.equal(keyOf(ranked(0)), keyOf(ranked(-0)))
 })
 
-test('a text is read as an array or object only if it could be stored as one', () => {
+test('a text is read as an array or object only if it is valid JSON', () => {
   const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
   assert.equal(readings(nested(100))[5]?.rank, 5)
   for (const text of [nested(101), nested(4000), '[1e999]', '{"__proto__":1}', '[1', '{a:1}']) {
@@ -44,12 +44,12 @@ test('text is ordered by code point: U+FF5E comes before U+1F600, though its UTF
   assert.equal(compare('a', 'a\u{1f600}'), -1)
 })
 
-test('numbers are ordered by size, however they were written', () => {
+test('numbers are ordered by value, in any notation', () => {
   assert.equal(compare(1e300, -1e300), 1)
   assert.equal(compare(0, -0), 0)
   assert.equal(compare(0.1 + 0.2, 0.3), 1)
 })
 
-test('objects are equal whatever the order of their members', () => {
+test('objects are equal with members in any order', () => {
   assert.equal(compare({ a: 1, b: [{ c: 1, d: 2 }] }, { b: [{ d: 2, c: 1 }], a: 1 }), 0)
 })

@@ -231,12 +231,12 @@ function hurried(random: Random, between: () => void): Slices {
   )
 }
 
-describe('an answer found by indexes is byte for byte that of a scan', () => {
+describe('a result from indexes equals that of a scan, byte for byte', () => {
   const times = Number(process.env.QUERIES_TIMES ?? 1)
   // In the larger one looking through an index takes several slices, too.
   const sizes = Array.from({ length: Math.ceil(times / 2) }, () => [1200, 6000]).flat()
 
-  test('with writes between the queries, in a small collection', async () => {
+  test('with writes between queries, in a small collection', async () => {
     for (let round = 0; round < 3 * times; round++) {
       const world = new World(SEED + round, 0.03)
       const queries = new Queries({ views: world.views, bytes: ROOM })
@@ -249,7 +249,7 @@ describe('an answer found by indexes is byte for byte that of a scan', () => {
     }
   })
 
-  test('with writes between the slices in which indexes are built and items are looked through', async () => {
+  test('with writes between the time slices of index builds and scans', async () => {
     for (const [round, size] of sizes.entries()) {
       const world = new World(SEED + round, 0.002)
       let writes = 0
@@ -276,7 +276,7 @@ describe('an answer found by indexes is byte for byte that of a scan', () => {
   })
 })
 
-describe('which indexes there are', () => {
+describe('the choice of indexes', () => {
   const readings = (size: number) =>
     Array.from({ length: size }, (_, n) => ({ n, mac: `F4:${n % 5}`, at: new Date(n * 60_000).toISOString() }))
   const queryOf = (search: string) => parseQuery(parseParameters(search, LIMITS.parameters), LIMITS)
@@ -295,7 +295,7 @@ describe('which indexes there are', () => {
   }
   const pathsOf = (queries: Queries): string[] => queries.list().map(({ path }) => path)
 
-  test('a combination that is asked for a second time gets one, of what is equal and then what is sorted by', async () => {
+  test('a query that is repeated gets an index of its equal fields and then its sort fields', async () => {
     const writer = collectionOf(readings(1000))
     const search = 'mac=F4:2&at_gt=1970-01-01T05:00&sort=-at&pageSize=3'
     assert.deepEqual(pathsOf(await asked(writer, [search])), [])
@@ -307,18 +307,18 @@ describe('which indexes there are', () => {
     )
   })
 
-  test('what finds few items needs none', async () => {
+  test('a query that matches few items needs no index', async () => {
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(150)), ['n=5', 'n=5', 'n=5'])), [])
     const searches = ['n_gt=5&sort=n', 'n_lt=9&mac=F4:1'].flatMap((search) => [search, search])
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(2000)), searches)), ['n'])
   })
 
-  test('without room every query is answered all the same', async () => {
+  test('without space for an index every query is still answered', async () => {
     const searches = ['n=7', 'sort=-n', 'n_gt=5&sort=n'].flatMap((search) => [search, search, search])
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(2000)), searches, 1)), [])
   })
 
-  test('the one that is used least gives way to one that is asked for more often', async () => {
+  test('the least used index is evicted for one with more queries', async () => {
     const one = await asked(collectionOf(readings(2000)), ['sort=n', 'sort=n'])
     const room = (one.list()[0]?.bytes as number) * 1.5
     const times = (search: string, count: number): string[] => Array.from({ length: count }, () => search)
@@ -328,7 +328,7 @@ describe('which indexes there are', () => {
     assert.deepEqual(pathsOf(await asked(collectionOf(readings(2000)), often, room)), ['n'], 'it would soon be back')
   })
 
-  test('those that the settings want are there before they are asked for, also in another order, and give way to none', async () => {
+  test('configured indexes exist before the first query, also in another field order, and are never evicted', async () => {
     const writer = collectionOf(readings(2000))
     const { views, collection } = writer
     const collections = { things: { indexes: [[['n']], [['mac'], ['at']]] } }
@@ -345,7 +345,7 @@ describe('which indexes there are', () => {
     assert.deepEqual(pathsOf(queries), ['n', 'mac,at'])
   })
 
-  test('one whose building finds the disk full goes on when there is room, and can be told of meanwhile', async (t) => {
+  test('an index build that fills the disk continues when there is space, and is reported meanwhile', async (t) => {
     const writer = collectionOf(readings(1000))
     const { views, collection } = writer
     const queries = new Queries({ views, bytes: 0 })
@@ -375,7 +375,7 @@ describe('which indexes there are', () => {
     )
   })
 
-  test('a write that the store has no room for leaves them as they were', async (t) => {
+  test('a write that fails for lack of space leaves the indexes unchanged', async (t) => {
     const writer = collectionOf(readings(1000))
     const { views, collection } = writer
     const queries = new Queries({ views, bytes: 0 })
@@ -405,12 +405,12 @@ describe('which indexes there are', () => {
     await check()
   })
 
-  test('where most items would have no place in one it is not built', async () => {
+  test('an index that would omit most items is not built', async () => {
     const writer = collectionOf(Array.from({ length: 300 }, (_, n) => ({ n, text: 'x'.repeat(40_000) })))
     assert.deepEqual(pathsOf(await asked(writer, ['sort=n', 'sort=n', 'sort=n'])), [])
   })
 
-  test('they are there after a restart, and one that was not complete is not', async (t) => {
+  test('complete indexes survive a restart, incomplete ones do not', async (t) => {
     const path = join(await temporaryDirectory(t), 'store.mdb')
     const store = Store.open(path)
     const writer = new CollectionWriter('things', new Views(store))
@@ -436,7 +436,7 @@ describe('which indexes there are', () => {
     await again.store.close()
   })
 
-  test('another order of the items needs others, which are built when they are asked for again', async () => {
+  test('reordering the items needs new indexes, which are built on demand', async () => {
     const writer = collectionOf(readings(2000))
     const searches = ['sort=-mac&pageSize=5', 'sort=-mac&pageSize=5']
     assert.deepEqual(pathsOf(await asked(writer, searches)), ['mac'])
@@ -450,7 +450,7 @@ describe('which indexes there are', () => {
   })
 })
 
-test('of several values the first one sorts, whichever of them is asked for', async () => {
+test('an item sorts by the first of several values, whichever was filtered by', async () => {
   const writer = collectionOf([{ c: [{ d: 0 }, { d: null }] }, { c: { d: null } }, { c: [{ d: null }, { d: 0 }] }])
   const { views, collection } = writer
   const queries = new Queries({ views, bytes: ROOM })
@@ -462,7 +462,7 @@ test('of several values the first one sorts, whichever of them is asked for', as
   }
 })
 
-test('a query finds all that match though an item comes to have too many values for an index', async () => {
+test('a query finds all matches even when an item gets too many values for an index', async () => {
   const writer = new CollectionWriter()
   const { collection, views } = writer
   writer.putAll(Array.from({ length: 6000 }, (_, id) => ({ id, n: id % 20, tags: ['one', 'common'], text: 'abc' })))

@@ -23,7 +23,7 @@ function isRefused(search: string): void {
   )
 }
 
-test('only the names of operators are suffixes', () => {
+test('only operator names are suffixes', () => {
   const read = (search: string) => query(search).filters.map(({ path, operator }) => [path.join('.'), operator])
   assert.deepEqual(read('data.acceleration_x=78'), [['data.acceleration_x', 'eq']])
   assert.deepEqual(read('data.acceleration_x_gt=70'), [['data.acceleration_x', 'gt']])
@@ -42,14 +42,14 @@ test('only the names of operators are suffixes', () => {
   ])
 })
 
-test('the same parameter is one filter, however it is escaped; two spellings of an operator are two', () => {
+test('a repeated parameter is one filter, with any escaping; two spellings of an operator are two', () => {
   assert.deepEqual(
     query('a=1&%61=2&a_eq=3').filters.map(({ wanted }) => wanted.map(({ text }) => text)),
     [['1', '2'], ['3']],
   )
 })
 
-test('in is equal to any of the listed values', () => {
+test('in matches any of the listed values', () => {
   const [filter] = query('a_in=1,2,,x&a_in=3').filters
   assert.equal(filter?.operator, 'eq')
   assert.deepEqual(
@@ -58,7 +58,7 @@ test('in is equal to any of the listed values', () => {
   )
 })
 
-test('every spelling of a sort is read', () => {
+test('every syntax of sort is parsed', () => {
   const read = (sort: string) =>
     query(`sort=${sort}`).sort.map(({ path, descending }) => `${descending ? '-' : '+'}${path.join('.')}`)
   assert.deepEqual(read('a_asc,b.c_desc,-d,%2Be,+f,%20g,h'), ['+a', '-b.c', '-d', '+e', '+f', '+g', '+h'])
@@ -70,19 +70,19 @@ test('every spelling of a sort is read', () => {
   )
 })
 
-test('a sort by more fields than anybody needs is refused', () => {
+test('a sort by too many fields is rejected', () => {
   assert.equal(query(`sort=${'a,'.repeat(16)}`).sort.length, 16)
   isRefused(`sort=${'a,'.repeat(17)}`)
 })
 
-test('each family of paging parameters leads to the same page', () => {
+test('each family of paging parameters gives the same page', () => {
   for (const search of ['page=3&pageSize=20', 'page=3&per_page=20', 'skip=40&take=20', 'offset=40&limit=20']) {
     const { offset, size } = query(search).page
     assert.deepEqual({ offset, size }, { offset: 40, size: 20 }, search)
   }
 })
 
-test('half of a family is filled up with the first page and the default size', () => {
+test('missing paging parameters default to the first page and the default size', () => {
   for (const [search, offset, size] of [
     ['', 0, DEFAULT_PAGE_SIZE],
     ['page=2', DEFAULT_PAGE_SIZE, DEFAULT_PAGE_SIZE],
@@ -98,11 +98,11 @@ test('half of a family is filled up with the first page and the default size', (
   }
 })
 
-test('the default size never lies above the cap', () => {
+test('the default size never exceeds the maximum', () => {
   assert.equal(parseQuery([], { parameters: 1, pageSize: 100 }).page.size, 100)
 })
 
-test('links walk in the family of the request and keep all else as it was sent', () => {
+test('links use the family of the request and keep all other parameters as they were sent', () => {
   assert.deepEqual(links('b=%C3%A9+x&page=2&pageSize=10&a=1', 35), {
     first: 'b=%C3%A9+x&pageSize=10&a=1&page=1',
     prev: 'b=%C3%A9+x&pageSize=10&a=1&page=1',
@@ -140,15 +140,15 @@ test('links stay within the collection', () => {
   assert.equal(links('skip=7&take=4', 15).prev, 'take=4&skip=3')
 })
 
-test('what would end a link early is escaped in it', () => {
+test('special characters in a link are escaped', () => {
   assert.equal(links('q=a>b"<\\^`{|}', 0).first, 'q=a%3Eb%22%3C%5C%5E%60%7B%7C%7D&page=1')
 })
 
-test('malformed percent-encoding, in a name or in a value, is refused', () => {
+test('malformed percent-encoding in a name or value is rejected', () => {
   for (const search of ['a=%', 'a=%zz', 'a=%C3', '%E0%A4%A=1', 'a=%ED%A0%80', 'q=%ff']) isRefused(search)
 })
 
-test('empty parameters say nothing, and a name without a value has the empty one', () => {
+test('empty parameters are ignored, and a name without a value has the empty value', () => {
   assert.deepEqual(query('&&').filters, [])
   assert.deepEqual(
     query('a').filters.map(({ wanted }) => wanted.map(({ text }) => text)),
@@ -158,7 +158,7 @@ test('empty parameters say nothing, and a name without a value has the empty one
   assert.deepEqual(query('sort=').sort, [])
 })
 
-test("json-server's operators behind a colon are ours, and any other colon is part of a field's name", () => {
+test("json-server's operators after a colon are supported, and any other colon is part of the field name", () => {
   const read = (search: string) => query(search).filters.map(({ path, operator }) => [path.join('.'), operator])
   assert.deepEqual(
     read('views:gt=1&author.name:eq=x&title:contains=A&title:startsWith=A&title:endsWith=A&title_like=a'),
@@ -180,7 +180,7 @@ test("json-server's operators behind a colon are ours, and any other colon is pa
   ])
 })
 
-test("json-server's sort is ours, in the manner of 0.17 and of 1.0", () => {
+test("json-server's sort is supported, of versions 0.17 and 1.0", () => {
   const read = (search: string) => query(search).sort.map(({ path, descending }) => [path.join('.'), descending])
   assert.deepEqual(read('_sort=-views,author.name,a_desc'), [
     ['views', true],
@@ -197,7 +197,7 @@ test("json-server's sort is ours, in the manner of 0.17 and of 1.0", () => {
   }
 })
 
-test("json-server's pages are counted as it does, and links go on in its words", () => {
+test("json-server's page counts are supported, and links use its parameters", () => {
   const page = (search: string) => [query(search).page.offset, query(search).page.size]
   assert.deepEqual(page('_page=3'), [20, 10])
   assert.deepEqual(page('_page=3&_per_page=4'), [8, 4])

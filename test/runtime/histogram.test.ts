@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { Histogram } from '../../src/runtime/histogram.ts'
 import { SEED } from '../support/random.ts'
 
-test('a distribution says how many values there were up to each bound, altogether, and their sum', () => {
+test('a histogram counts values up to each bound, their number and their sum', () => {
   const bounds = fc.uniqueArray(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 8 })
   const values = fc.array(fc.integer({ min: -25, max: 25 }))
   fc.assert(

@@ -42,7 +42,7 @@ function simulated() {
   }
 }
 
-test('of any number of works that come at once few go on at a time, and all come to their end', async () => {
+test('few of many concurrent works run at a time, and all complete', async () => {
   const { slices, work, most, going, turn } = simulated()
   const results = Promise.all(Array.from({ length: 100 }, (_, name) => slices.run(() => work(name, 20))))
   while (turn());
@@ -54,13 +54,13 @@ test('of any number of works that come at once few go on at a time, and all come
   assert.equal(going(), 0)
 })
 
-test('works that come at once hold nobody longer than a slice, however many they are', () => {
+test('concurrent works block the event loop no longer than one slice, however many there are', () => {
   const { slices, work, steps } = simulated()
   for (let name = 0; name < 100; name++) void slices.run(() => work(name, 20))
   assert.ok(steps() < 20, `${steps()} ms were spent before others had a turn`)
 })
 
-test('what is short is done at once, though long works are under way', () => {
+test('short work is done at once even during long works', () => {
   const { slices, work, turn } = simulated()
   for (let name = 0; name < 20; name++) void slices.run(() => work(name, 50))
   turn()
@@ -70,7 +70,7 @@ test('what is short is done at once, though long works are under way', () => {
   )
 })
 
-test('what is short has its turn soon, though long works that came before it in the same turn still wait', async () => {
+test('short work is done soon, even after long works of the same tick', async () => {
   const { slices, work, steps, turn } = simulated()
   const soon = () => new Promise((resolve) => setImmediate(resolve))
   const long = Array.from({ length: 30 }, (_, name) => slices.run(() => work(name, 500)))
@@ -85,7 +85,7 @@ test('what is short has its turn soon, though long works that came before it in 
   assert.equal((await Promise.all(long)).length, 30)
 })
 
-test('a work that fails rejects, and the others go on', async () => {
+test('a failing work rejects, and the others continue', async () => {
   const { slices, work, turn } = simulated()
   function* failing(): Steps<number> {
     yield* work(0, 20)
@@ -98,7 +98,7 @@ test('a work that fails rejects, and the others go on', async () => {
   assert.equal((await Promise.all(others)).length, 20)
 })
 
-test('a work that nobody waits for any more is ended, or not even begun, and the others go on', async () => {
+test('an aborted work is stopped, or not started, and the others continue', async () => {
   const { slices, work, going, steps, turn } = simulated()
   let isGone = false
   const asker = { isGone: () => isGone }
@@ -114,7 +114,7 @@ test('a work that nobody waits for any more is ended, or not even begun, and the
   assert.ok(steps() < 1000, `${steps()} steps of ${20 * 1000}`)
 })
 
-test('work that may not go on for long is given up, and refused as its limit says', async () => {
+test('work beyond its time limit is aborted with the error of that limit', async () => {
   const world = simulated()
   const limit = { seconds: 2, refusal: () => new Refusal('Unavailable', 'two seconds') }
   const asked = world.slices.run(() => world.work(1, 5000), { isGone: () => false, limit })

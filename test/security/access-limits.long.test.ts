@@ -21,7 +21,7 @@ function assertWaits(reply: Reply): void {
   assert.equal(reply.headers['content-type'], 'application/problem+json')
 }
 
-test('after so many failures the passwords of an address wait; right keys and tokens, what is public, and to bring nothing, go on', async (t) => {
+test('after too many failures an address is locked out of password checks; keys, tokens and public paths still work', async (t) => {
   const { url } = await startServer(t, {
     data: { c: [] },
     flags: authentication(ALL, ['--Limits.FailuresPerMinute', '4']),
@@ -53,7 +53,7 @@ test('after so many failures the passwords of an address wait; right keys and to
   assertWaits(await get(bearer(token)))
 })
 
-test('guesses that are made all at once are counted like any others', async (t) => {
+test('concurrent guesses all count', async (t) => {
   const { url } = await startServer(t, { data: {}, flags: authentication(ALL, ['--Limits.FailuresPerMinute', '5']) })
   const replies = await Promise.all([
     ...Array.from({ length: 40 }, (_, index) => login(url, 'admin', `guess ${index}`)),
@@ -65,7 +65,7 @@ test('guesses that are made all at once are counted like any others', async (t) 
   for (const reply of replies.filter(({ status }) => status !== 401)) assertWaits(reply)
 })
 
-test('X-Forwarded-For counts when a trusted proxy says it, as far as proxies are trusted', async (t) => {
+test('X-Forwarded-For counts only from trusted proxies', async (t) => {
   const limit = ['--Limits.FailuresPerMinute', '1']
   const trusting = ['--Limits.TrustedProxies', '127.0.0.1, 10.0.0.0/8']
   const { url } = await startServer(t, { data: {}, flags: authentication(ALL, [...limit, ...trusting]) })
@@ -106,7 +106,7 @@ test('X-Forwarded-For counts when a trusted proxy says it, as far as proxies are
   assert.equal(await asked('198.51.100.2'), 429, 'nobody is trusted: all of it comes from one address')
 })
 
-test('guesses from everywhere do not hold up those who write', async (t) => {
+test('guesses from many addresses do not delay writes', async (t) => {
   const users = [{ Username: 'anna', Password: await hashPassword('hers') }]
   const keys = [{ Name: 'ben', Key: keyOf('writer'), Role: 'writer' }]
   const flags = [
@@ -132,7 +132,7 @@ test('guesses from everywhere do not hold up those who write', async (t) => {
   assert.ok(answeredMeanwhile <= 30, `the writes waited for ${answeredMeanwhile} of 40 guesses`)
 })
 
-test('a revoked token is revoked after a restart; one that is not goes on; both end with the secret', async (t) => {
+test('a revoked token stays revoked after a restart, others stay valid, and none is valid with another secret', async (t) => {
   const directory = await temporaryDirectory(t)
   const users = JSON.stringify([{ Username: 'anna', Password: 'hers', Role: 'writer' }])
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.Users', users]
@@ -170,7 +170,7 @@ test('a revoked token is revoked after a restart; one that is not goes on; both 
   assert.equal((await send(third.url, 'GET', '/api', { headers: bearer(kept) })).status, 401)
 })
 
-test('every event says who, and nobody can say that they are somebody else', async (t) => {
+test('every event has the authenticated user, which a client cannot choose', async (t) => {
   const { url } = await startServer(t, {
     data: { c: [{ id: 1 }] },
     flags: authentication(ALL, ['--Api.UpsertOnPut', 'true']),
@@ -195,7 +195,7 @@ test('every event says who, and nobody can say that they are somebody else', asy
   assert.equal(mine?.requestId, 'r-1')
 })
 
-test('an answer to somebody in particular is kept by no shared cache', async (t) => {
+test('a response to an authenticated request is not stored by shared caches', async (t) => {
   const { url } = await startServer(t, { data: { c: [{ id: 1 }] }, flags: authentication(ALL) })
   const headers = { 'X-API-KEY': keyOf('reader') }
   for (const path of ['/api', '/api/c', '/api/c/1', '/events', '/events/1', '/api/nothing', '/admin/reload']) {
@@ -204,7 +204,7 @@ test('an answer to somebody in particular is kept by no shared cache', async (t)
   }
 })
 
-test('what strangers should not find out first is told at the start, and to admins', async (t) => {
+test('insecure settings are reported at the start and to admins, not to anonymous clients', async (t) => {
   const users = JSON.stringify([
     { Username: 'anna', Password: 'in plain text', Role: 'admin' },
     { Username: 'ben', Password: 'in plain text, too', Role: 'reader' },
@@ -237,7 +237,7 @@ test('what strangers should not find out first is told at the start, and to admi
   assert.doesNotMatch(local.stderr(), /"level":40/)
 })
 
-test('a mistake in who may in is named, and no secret is shown', () => {
+test('a mistake in the authentication settings is named without its secrets', () => {
   const hidden = 'S3cret-that-nobody-may-see'
   const on = ['--Authentication.Enabled', 'true']
   const user = { Username: 'anna', Password: hidden }
@@ -309,7 +309,7 @@ test('a mistake in who may in is named, and no secret is shown', () => {
   check(on, /Users must be an array of objects/, undefined, { Authentication__Users: hidden })
 })
 
-test('such a mistake ends the start with 2, and nothing is touched', async (t) => {
+test('a mistake in the authentication settings exits with 2 and changes nothing', async (t) => {
   const directory = await temporaryDirectory(t)
   const flags = ['--Authentication.Enabled', 'true', '--Authentication.Apikey=S3cret', '--Cors.Origins', '*']
   const { code, stdout, stderr } = await runToEnd(t, directory, [...flags, '--Cors.Credentials', 'true'])

@@ -104,7 +104,7 @@ const server = await startServer(
 )
 const { url } = server
 
-test('sockets are for those who say who they are', options, async (t) => {
+test('sockets need authentication', options, async (t) => {
   const token = await tokenOf(url, 'reader')
   const revoked = await tokenOf(url, 'reader')
   await send(url, 'POST', '/logout', { headers: bearer(revoked) })
@@ -151,7 +151,7 @@ test('sockets are for those who say who they are', options, async (t) => {
     { headers: { 'X-API-KEY': 'wrong' }, auth: { token } },
   ]
 
-  await t.test('at /ws, by headers or by access_token; others are refused before the upgrade', async (t) => {
+  await t.test('/ws accepts headers and access_token, and rejects others before the upgrade', async (t) => {
     const inside = await Promise.all(right.map((one) => entered(JSON.stringify(one), plain(t, url, one))))
     const whys = await Promise.all(wrong.map((one) => refused(JSON.stringify(one), plain(t, url, one))))
     for (const why of whys) assert.equal(why, 'Unexpected server response: 401')
@@ -161,7 +161,7 @@ test('sockets are for those who say who they are', options, async (t) => {
 
   for (const transport of ['websocket', 'polling']) {
     await t.test(
-      `over Socket.IO by ${transport}, by headers or in auth; others are told nothing, and let go`,
+      `Socket.IO by ${transport} accepts headers and auth; other clients get nothing and are disconnected`,
       async (t) => {
         const all = await Promise.all(
           [...right, ...rightAuth].map((one) => entered(JSON.stringify(one), socketIo(t, url, one, [transport]))),
@@ -176,7 +176,7 @@ test('sockets are for those who say who they are', options, async (t) => {
     )
   }
 
-  await t.test('a connection that never says who it is gets nothing', async (t) => {
+  await t.test('a connection that never authenticates gets nothing', async (t) => {
     const silent = new WebSocket(`${url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`)
     t.after(() => silent.terminate())
     const got: string[] = []
@@ -197,14 +197,14 @@ test('sockets are for those who say who they are', options, async (t) => {
     )
   })
 
-  await t.test('another namespace is no way in', async (t) => {
+  await t.test('another namespace gives no access', async (t) => {
     for (const path of ['/admin', '/__proto__', '/socket.io']) {
       const client = socketIo(t, `${url}${path}`, {})
       assert.equal(await refused(path, client), 'Invalid namespace')
     }
   })
 
-  await t.test('a connection that asks for many sockets at once gets one: it is told once', async () => {
+  await t.test('a connection that opens several sockets gets each event once', async () => {
     const poll = async (sid = '', body?: string) => {
       const init = { headers: writer, ...(body !== undefined && { method: 'POST', body }) }
       const answer = await fetch(`${url}/socket.io/?EIO=4&transport=polling${sid}`, init)
@@ -226,7 +226,7 @@ test('sockets are for those who say who they are', options, async (t) => {
   })
 })
 
-test('a socket ends with its token: when that expires, and when it is revoked', options, async (t) => {
+test('a socket is closed when its token expires or is revoked', options, async (t) => {
   const kinds = (token: string) => [
     plain(t, url, { headers: bearer(token) }),
     plain(t, url, { query: { access_token: token } }),
@@ -253,7 +253,7 @@ test('a socket ends with its token: when that expires, and when it is revoked', 
 })
 
 test(
-  'pages of other origins are refused, over every transport; the same origin and this machine are not',
+  'pages of other origins are rejected on every transport; the same origin and the local machine are not',
   options,
   async (t) => {
     const named = ['https://app.example', 'http://app.example:8080']
@@ -314,7 +314,7 @@ test(
 )
 
 test(
-  'an address holds so many sockets and no more, of all kinds together; one that ends makes room',
+  'the sockets of an address are limited, over all kinds together, and one that closes makes room',
   options,
   async (t) => {
     const flags = authentication(ALL, ['--Limits.SocketsPerAddress', '3', '--Limits.TrustedProxies', '127.0.0.1'])
@@ -347,7 +347,7 @@ test(
   },
 )
 
-test('sockets that come all at once with a slow password are bounded, too', options, async (t) => {
+test('concurrent sockets with a slow password check are bounded, too', options, async (t) => {
   const { url } = await startServer(t, {
     data: {},
     flags: authentication(['basic'], ['--Limits.SocketsPerAddress', '5']),

@@ -90,7 +90,7 @@ const TABLE: readonly Row[] = [
 const registered = new Set((await registeredRoutes()).keys())
 const ROWS = TABLE.filter(({ route }) => route === undefined || registered.has(route))
 
-test('no route is registered that the table has no row for', () => {
+test('the table has a row for every route', () => {
   const known = TABLE.map(({ route }) => route)
   assert.ok(registered.size >= 15)
   assert.deepEqual(
@@ -205,7 +205,7 @@ for (const schemes of SCHEMES) {
     })
 
     for (const row of ROWS) {
-      test(`${row.path} lets in who may, by every method, and nobody else`, async () => {
+      test(`${row.path} allows exactly the permitted roles, for every method`, async () => {
         const wrong = await Promise.all(
           all.flatMap((visitor) =>
             METHODS.map(async (method) => {
@@ -225,7 +225,7 @@ for (const schemes of SCHEMES) {
       // Which schemes are in use makes no difference to how a path is read.
       const shouted = schemes.length > 1 ? otherCase(row.path) : undefined
       if (shouted === undefined) continue
-      test(`${shouted} is no way around: it is refused alike, and serves nobody`, async () => {
+      test(`${shouted} is rejected like the other spelling, and serves nobody`, async () => {
         const wrong = await Promise.all(
           all.flatMap((visitor) =>
             METHODS.map(async (method) => {
@@ -241,7 +241,7 @@ for (const schemes of SCHEMES) {
       })
     }
 
-    test('no other spelling of a path tells a stranger what is in it', async () => {
+    test('no other spelling of a path reveals its content to an anonymous client', async () => {
       const spellings = [
         ...[
           '//api/sensors',
@@ -301,7 +301,7 @@ for (const schemes of SCHEMES) {
       }
     })
 
-    test('a method in a header or in the query is not heeded', async () => {
+    test('a method override in a header or in the query is ignored', async () => {
       const [reader] = all.filter(({ role }) => role === 'reader')
       for (const path of ['/api/sensors/1?_method=DELETE', '/api/sensors/1']) {
         const headers = { ...reader?.headers, 'X-HTTP-Method-Override': 'DELETE', 'X-Method-Override': 'DELETE' }
@@ -310,7 +310,7 @@ for (const schemes of SCHEMES) {
       assert.equal((await send(server.url, 'GET', '/api/sensors/1', { headers: reader?.headers ?? {} })).status, 200)
     })
 
-    test('nothing was changed, and nothing failed', async () => {
+    test('nothing was changed, and no request failed', async () => {
       const admin = all.find(({ role }) => role === 'admin')
       const { text, headers } = await send(server.url, 'GET', '/api/sensors', { headers: admin?.headers ?? {} })
       assert.deepEqual(JSON.parse(text), DATA.sensors)
@@ -320,7 +320,7 @@ for (const schemes of SCHEMES) {
   })
 }
 
-test('a name that nobody has is refused as a wrong password is, in the same words', async (t) => {
+test('an unknown user is rejected with the same message as a wrong password', async (t) => {
   const { url } = await startServer(t, { data: DATA, flags: authentication(['token', 'basic']) })
   const withoutIds = (text: string) => text.replace(/"instance":"[^"]*"/, '')
   const answers = await Promise.all(
@@ -341,7 +341,7 @@ test('a name that nobody has is refused as a wrong password is, in the same word
   assert.equal(logins[0]?.text, logins[1]?.text)
 })
 
-test('a login by a name of each role gives a token of that role', async (t) => {
+test('a login by a user of each role gives a token of that role', async (t) => {
   const { url } = await startServer(t, { data: DATA, flags: authentication(['token']) })
   for (const role of ROLES) {
     const reply = await login(url, role, passwordOf(role))

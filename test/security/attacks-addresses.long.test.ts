@@ -39,7 +39,7 @@ afterEach(async () => {
   await assertSound(service)
 })
 
-test('queries made to keep a regular expression busy', async () => {
+test('queries that try to make a regular expression slow', async () => {
   const values = [
     ...[
       'a'.repeat(5000),
@@ -106,7 +106,7 @@ test('queries made to keep a regular expression busy', async () => {
   }
 })
 
-test('headers made to keep a regular expression busy', async () => {
+test('headers that try to make a regular expression slow', async () => {
   const long = (text: string) => text.repeat(Math.floor(14_000 / text.length))
   for (const text of [
     '"',
@@ -151,7 +151,7 @@ test('headers made to keep a regular expression busy', async () => {
   }
 })
 
-test('more parameters than a thousand, and a query longer than 8 KB', async () => {
+test('more than a thousand parameters, and a query longer than 8 KB', async () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `a=${index % 10}`).join('&')
   assert.equal((await get(`/api/things?${many(1000)}`)).status, 200)
   for (const path of ['/api/things', '/events']) {
@@ -162,7 +162,7 @@ test('more parameters than a thousand, and a query longer than 8 KB', async () =
   assert.equal((await get(`/api/things?${'&'.repeat(8000)}`)).status, 200)
 })
 
-test('queries by what values inherit', async () => {
+test('queries for inherited members', async () => {
   for (const name of [
     '__proto__',
     'constructor',
@@ -218,7 +218,7 @@ const IDS: readonly (readonly [id: string, segment: string])[] = [
   ['$(id)`id`|id', '%24(id)%60id%60%7Cid'],
 ]
 
-test('ids that try to be something else are ids', async () => {
+test('ids that look like something else are ordinary ids', async () => {
   for (const [id, segment] of IDS) {
     for (const path of [`/api/odd/${segment}`, `/api/${segment}/${segment}`]) {
       const made = await sendJson(url, 'PUT', path, { said: id })
@@ -237,7 +237,7 @@ test('ids that try to be something else are ids', async () => {
   }
 })
 
-test('ids and names that no text can be', async () => {
+test('ids and names that are no valid text', async () => {
   for (const segment of [
     '%ED%A0%80',
     '%ED%B0%80',
@@ -272,7 +272,7 @@ test('ids and names that no text can be', async () => {
   assert.equal((await get(`/api/things/${'x'.repeat(20_000)}`)).status, 431)
 })
 
-test('collections named to break a page, a document or an object', async () => {
+test('collection names that try to break a page, a document or an object', async () => {
   const names = [
     '__proto__',
     'constructor',
@@ -319,7 +319,7 @@ test('collections named to break a page, a document or an object', async () => {
   }
 })
 
-test('what is refused is echoed as JSON only, which no browser takes for a page', async () => {
+test('rejected input is returned only as JSON, which browsers do not interpret as a page', async () => {
   for (const path of [
     '/<script>alert(1)</script>',
     '/api/<script>/1',
@@ -334,7 +334,7 @@ test('what is refused is echoed as JSON only, which no browser takes for a page'
   }
 })
 
-test('a way out of the served directory, in every encoding, and by links', async () => {
+test('paths out of the served directory, in every encoding, and by links', async () => {
   const up = [
     '..',
     '%2e%2e',
@@ -389,7 +389,7 @@ test('a way out of the served directory, in every encoding, and by links', async
   assert.equal((await get('/inner/up/inner/page.html')).text, '<p>inner')
 })
 
-test('after all of that the program itself finds the journal whole', async (t) => {
+test('the journal is intact afterwards', async (t) => {
   const { code, stdout } = await runToEnd(t, service.directory, ['verify', '--file', service.file])
   assert.equal(code, 0, stdout)
 })

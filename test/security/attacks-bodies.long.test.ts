@@ -83,7 +83,7 @@ test('a member __proto__, plain or escaped, at any depth', async () => {
   }
 })
 
-test('constructor.prototype, and every other name that values inherit, is data and nothing else', async () => {
+test('constructor.prototype and other inherited names are ordinary data', async () => {
   const names = Object.getOwnPropertyNames(Object.prototype).filter((name) => name !== '__proto__')
   const body = `{${names.map((name) => `"${name}":{"prototype":{"polluted":true},"call":1}`).join()},"then":"x","toJSON":"y","length":1e9}`
   const headers = { ...JSON_TYPE, Prefer: 'return=representation' }
@@ -110,7 +110,7 @@ test('constructor.prototype, and every other name that values inherit, is data a
   }
 })
 
-test('a JSON Patch whose pointers lead to what is inherited', async () => {
+test('a JSON Patch with pointers to inherited members', async () => {
   const pointers = [
     ...['/__proto__', '/__proto__/polluted', '/constructor', '/constructor/prototype', '/constructor/prototype/x'],
     ...[
@@ -179,7 +179,7 @@ test('a JSON Patch whose pointers lead to what is inherited', async () => {
   }
 })
 
-test('a JSON Patch whose parts are not what they should be', async () => {
+test('a JSON Patch with parts of wrong types', async () => {
   const odd = [
     [{ op: '__proto__', path: '/x' }],
     [{ op: 'constructor', path: '/x' }],
@@ -260,7 +260,7 @@ test('nesting a hundred thousand deep, of arrays, of objects, of both, closed or
   await refusedAt(ITEM_DOORS, [400], `{"a":${'['.repeat(deep)}${']'.repeat(deep)}}`)
 })
 
-test('numbers that are none, or too large', async () => {
+test('invalid and too large numbers', async () => {
   for (const number of [
     '1e999',
     '-1e999',
@@ -286,7 +286,7 @@ test('numbers that are none, or too large', async () => {
   assert.equal(small.status, 201, small.text)
 })
 
-test('two members of one name: the last counts, in every spelling', async () => {
+test('the last of two members with one name counts, in every spelling', async () => {
   const headers = { ...JSON_TYPE, Prefer: 'return=representation' }
   const body = '{"a":1,"\\u0061":2,"a":3,"id":"x","i\\u0064":"y"}'
   const { status, text } = await send(url, 'POST', '/api/doubled', { headers, body })
@@ -297,7 +297,7 @@ test('two members of one name: the last counts, in every spelling', async () => 
   assert.equal(merged.status, 409)
 })
 
-test('bytes that are no UTF-8, and text that is no JSON', async () => {
+test('invalid UTF-8 and invalid JSON', async () => {
   const bytes = [
     'ff',
     'c3',
@@ -360,7 +360,7 @@ test('compressed bodies that are damaged, endless, or larger than they look', as
   }
 })
 
-test('a hundred thousand names in one body: short ones, numbers, and such as share their hash elsewhere', async () => {
+test('a hundred thousand names in one body: short ones, numbers, and hash collisions', async () => {
   const total = 100_000
   const kinds = [
     Array.from({ length: total }, (_, index) => index.toString(36)),
@@ -385,7 +385,7 @@ test('a hundred thousand names in one body: short ones, numbers, and such as sha
   }
 })
 
-test('a length that lies: more, less, none, endless', async () => {
+test('a wrong Content-Length: more, less, none, endless', async () => {
   const head = (fields: string) =>
     `POST /api/things HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: ${ADMIN.Authorization}\r\n${fields}\r\n\r\n`
   assert.match(await sendBytes(url, `${head('Content-Length: 99999999999999999999')}{`), /^HTTP\/1\.1 4\d\d /)
@@ -408,7 +408,7 @@ test('a length that lies: more, less, none, endless', async () => {
   assert.match(answer, /^HTTP\/1\.1 413 /)
 })
 
-test('credentials for a token in odd forms', async () => {
+test('malformed credentials for a token', async () => {
   const form = (body: string, type = 'application/x-www-form-urlencoded') =>
     send(url, 'POST', '/token', { headers: { 'Content-Type': type }, body })
   for (const body of [
@@ -454,7 +454,7 @@ test('credentials for a token in odd forms', async () => {
   assert.equal((await sendJson(url, 'POST', '/token', { username: 'admin', password: 'right' })).status, 200)
 })
 
-test('after all of that the program itself finds the journal whole', async (t) => {
+test('the journal is intact afterwards', async (t) => {
   const { code, stdout } = await runToEnd(t, service.directory, ['verify', '--file', service.file])
   assert.equal(code, 0, stdout)
 })

@@ -46,7 +46,7 @@ async function speak(
 
 const statuses = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status)
 
-test('requests hidden in the bodies of others: none is taken for one', options, async (t) => {
+test('requests hidden in the bodies of others are not executed', options, async (t) => {
   const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
   const length = (body: string) => `Content-Length: ${body.length}`
   const post = (fields: readonly string[], body: string) =>
@@ -111,7 +111,7 @@ test('requests hidden in the bodies of others: none is taken for one', options, 
   assert.equal((await send(url, 'GET', '/api/hidden/1')).status, 200)
 })
 
-test('an offer of another protocol hides no request either', options, async (t) => {
+test('an upgrade to another protocol does not hide a request', options, async (t) => {
   const hidden = 'DELETE /api/hidden/1 HTTP/1.1\r\nHost: localhost\r\n\r\n'
   for (const fields of [
     `Upgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: ${hidden.length}`,
@@ -131,7 +131,7 @@ test('an offer of another protocol hides no request either', options, async (t) 
   assert.equal((await send(url, 'GET', '/api/hidden/1')).status, 200)
 })
 
-test('rubbish after a request that is still being answered: the first answer stays what it is', options, async (t) => {
+test('invalid bytes after a request do not change its response', options, async (t) => {
   for (const rubbish of [
     'rubbish\r\n\r\n',
     '\0\0\0\0',
@@ -147,7 +147,7 @@ test('rubbish after a request that is still being answered: the first answer sta
   }
 })
 
-test('headers that come a letter at a time, or never, end with 408', options, async (t) => {
+test('headers that arrive a byte at a time, or never, end with 408', options, async (t) => {
   const whole = 'GET /api HTTP/1.1\r\nHost: localhost\r\nX-Slow: yes'
   const slow = await Promise.all([
     ...Array.from({ length: 20 }, () => speak(t, 'GET /api HTTP/1.1\r\n')),
@@ -172,23 +172,27 @@ test('headers that come a letter at a time, or never, end with 408', options, as
   assert.equal((await send(url, 'GET', '/api')).status, 200)
 })
 
-test('a body that comes a letter at a time, or never, ends with 408, and nothing of it is kept', options, async (t) => {
-  const head = (path: string, fields: string) =>
-    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${fields}\r\n\r\n`
-  const slow = await Promise.all([
-    speak(t, head('/api/things', 'Content-Length: 100')),
-    speak(t, `${head('/api/things', 'Content-Length: 7')}{"a":1`),
-    speak(t, `${head('/api/things', 'Transfer-Encoding: chunked')}2\r\n{}\r\n`),
-    speak(t, `${head('/admin/restore', 'Content-Length: 9')}{`),
-  ])
-  for (const { heard, isOver } of slow) {
-    await until('an end', isOver)
-    assert.match(heard(), /^HTTP\/1\.1 408 /)
-  }
-  assert.equal((await send(url, 'GET', '/api/things')).json<unknown[]>().length, 1)
-})
+test(
+  'a body that arrives a byte at a time, or never, ends with 408, and nothing of it is stored',
+  options,
+  async (t) => {
+    const head = (path: string, fields: string) =>
+      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${fields}\r\n\r\n`
+    const slow = await Promise.all([
+      speak(t, head('/api/things', 'Content-Length: 100')),
+      speak(t, `${head('/api/things', 'Content-Length: 7')}{"a":1`),
+      speak(t, `${head('/api/things', 'Transfer-Encoding: chunked')}2\r\n{}\r\n`),
+      speak(t, `${head('/admin/restore', 'Content-Length: 9')}{`),
+    ])
+    for (const { heard, isOver } of slow) {
+      await until('an end', isOver)
+      assert.match(heard(), /^HTTP\/1\.1 408 /)
+    }
+    assert.equal((await send(url, 'GET', '/api/things')).json<unknown[]>().length, 1)
+  },
+)
 
-test('headers beyond the limit are 431, in whatever way they are too large', options, async () => {
+test('headers beyond the limit get 431', options, async () => {
   const field = (bytes: number) => `X: ${'y'.repeat(bytes)}\r\n`
   for (const bytes of [
     `GET /api HTTP/1.1\r\nHost: localhost\r\n${field(HEADER_BYTES)}\r\n`,
@@ -208,7 +212,7 @@ test('headers beyond the limit are 431, in whatever way they are too large', opt
   assert.equal(some.status, 200)
 })
 
-test('hundreds of small fields, and of requests at once on one connection', options, async (t) => {
+test('hundreds of small headers, and of concurrent requests on one connection', options, async (t) => {
   const fields = Array.from({ length: 700 }, (_, index) => `h${index}:\r\n`).join('')
   assert.equal(
     statuses(await sendBytes(url, `GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${fields}\r\n`))[0],
@@ -220,7 +224,7 @@ test('hundreds of small fields, and of requests at once on one connection', opti
   assert.deepEqual(new Set(statuses(heard())), new Set(['200']))
 })
 
-test('a request of one byte, of line ends, of other protocols', options, async () => {
+test('requests of one byte, of line ends, and of other protocols', options, async () => {
   for (const bytes of [
     '\n',
     '\r\n\r\n\r\n',
@@ -238,7 +242,7 @@ test('a request of one byte, of line ends, of other protocols', options, async (
   }
 })
 
-test('a write that is sent again in pieces of one byte is taken once', options, async (t) => {
+test('a write that arrives in pieces of one byte is executed once', options, async (t) => {
   const body = '{"name":"slow but whole"}'
   const text = `POST /api/pieces HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   const { socket, heard } = await speak(t)
@@ -252,7 +256,7 @@ test('a write that is sent again in pieces of one byte is taken once', options, 
   assert.equal((await send(url, 'GET', '/api/pieces')).json<unknown[]>().length, 1)
 })
 
-test('after all of that the server ends as asked, and the program finds the journal whole', options, async (t) => {
+test('the server stops cleanly and the journal is intact afterwards', options, async (t) => {
   assert.equal((await sendJson(url, 'POST', '/api/things', {})).status, 201)
   assert.equal((await runToEnd(t, server.directory, ['verify', '--file', server.file])).code, 0)
 })

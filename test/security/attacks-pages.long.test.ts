@@ -38,7 +38,7 @@ function opening(t: TestContext, url: string, headers: Readonly<Record<string, s
   })
 }
 
-test('a page whose name is made to point to this machine reaches nothing, where nobody has to say who they are', async (t) => {
+test('DNS rebinding reaches nothing when authentication is off', async (t) => {
   const { url } = open
   const head = await headOf(open)
   const { port } = new URL(url)
@@ -77,7 +77,7 @@ test('a page whose name is made to point to this machine reaches nothing, where 
   assert.equal(await headOf(open), head)
 })
 
-test('the names of this machine, those of --urls and those in Http.Hosts are answered, and so is who sends none', async (t) => {
+test('the names of the local machine, of --urls and of Http.Hosts are accepted, and requests without Host', async (t) => {
   const status = async (url: string, Host: string) => (await send(url, 'GET', '/api', { headers: { Host } })).status
   const { port } = new URL(open.url)
   for (const name of ['localhost', `127.0.0.1:${port}`, '[::1]:80', 'app.localhost']) {
@@ -103,7 +103,7 @@ test('the names of this machine, those of --urls and those in Http.Hosts are ans
   assert.equal(await status(bounded, 'evil.example'), 421)
 })
 
-test('pages of other origins change nothing where nobody has to say who they are, also without a preflight', async () => {
+test('pages of other origins change nothing when authentication is off, even without a preflight', async () => {
   const { url } = open
   const head = await headOf(open)
   for (const page of FOREIGN) {
@@ -144,7 +144,7 @@ test('pages of other origins change nothing where nobody has to say who they are
   }
 })
 
-test('no page of another origin locks an address out: neither by forms to /token nor by tokens in addresses', async (t) => {
+test('pages of other origins cannot lock out an address, neither by forms to /token nor by tokens in addresses', async (t) => {
   const flags = authentication(['token', 'basic', 'apikey'], ['--Limits.FailuresPerMinute', '3'])
   const { url } = await startServer(t, { data: {}, flags: [...flags, '--Cors.Origins', 'https://app.example'] })
   for (const page of FOREIGN) {
@@ -166,7 +166,7 @@ test('no page of another origin locks an address out: neither by forms to /token
   }
 })
 
-test('handshakes without credentials take no place of those who have some', async (t) => {
+test('handshakes without credentials do not use up the sockets of authenticated clients', async (t) => {
   const flags = authentication(['apikey'], ['--Limits.SocketsPerAddress', '40'])
   const { url } = await startServer(t, { data: {}, flags })
   const handshake = () => send(url, 'GET', '/socket.io/?EIO=4&transport=polling')
@@ -197,7 +197,7 @@ test('handshakes without credentials that end make room for others', async (t) =
   }
 })
 
-test('a handshake that fails after it was admitted gives its place back', async (t) => {
+test('a handshake that fails after it was admitted releases its slot', async (t) => {
   const { url } = await startServer(t, { data: {}, flags: ['--Limits.SocketsPerAddress', '3'] })
   for (let count = 0; count < 10; count++) {
     assert.equal((await send(url, 'GET', '/socket.io/?EIO=3&transport=polling')).status, 400)

@@ -53,7 +53,7 @@ async function write(text = ''): Promise<number> {
 }
 
 test(
-  'a thousand connections that say nothing, little, or only listen: others are served, and memory is bounded',
+  'a thousand connections that send nothing, little, or only listen leave others served and memory bounded',
   options,
   async (t) => {
     const before = isLinux ? memory() : 0
@@ -73,7 +73,7 @@ test(
   },
 )
 
-test('clients that never read keep nobody waiting, and memory is bounded', options, async (t) => {
+test('clients that never read delay nobody, and memory stays bounded', options, async (t) => {
   const before = isLinux ? memory() : 0
   const deaf = await Promise.all([
     ...Array.from({ length: 20 }, () => rawUpgrade(t, url, '/ws')),
@@ -97,76 +97,80 @@ test('clients that never read keep nobody waiting, and memory is bounded', optio
   await write()
 })
 
-test('frames that are too large, broken, binary or nonsense end their socket and nothing else', options, async (t) => {
-  const listener = await plainSocket(t, url)
-  const frames: readonly (string | Buffer)[] = [
-    'x'.repeat(17 * 1024),
-    Buffer.alloc(17 * 1024),
-    Buffer.from([0xff, 0xfe]),
-    '',
-    '4',
-    '42',
-    '40{"__proto__":{"polluted":true}}',
-    '42["subscribe",{"__proto__":{"polluted":true},"collection":"__proto__"}]',
-    '42["constructor"]',
-    '42["__proto__",{}]',
-    '42["disconnect"]',
-    '42["subscribe"]',
-    '421["subscribe",{"collection":{"toString":1}}]',
-    '421["subscribe",{"collection":"things","query":{"__proto__":"x"}}]',
-    `421["subscribe",{"collection":"things","query":"${'a=1&'.repeat(2000)}"}]`,
-    '42'.padEnd(10_000, '9'),
-    `42${'['.repeat(10_000)}`,
-    '451-["x",{"_placeholder":true,"num":0}]',
-    '459999999999-["x"]',
-    '451-["x",{"_placeholder":true,"num":"constructor"}]',
-    '43[]',
-    '430[]',
-    '44',
-    '41',
-    '40/admin,{}',
-    '40/../,',
-    '5',
-    '6',
-    '1',
-    '0{}',
-    'b!!!',
-    'bAAAA',
-    '\u0000',
-    '2probe',
-    '3'.repeat(5000),
-  ]
-  for (const path of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/socket.io/?EIO=3&transport=websocket']) {
-    for (const frame of frames) {
-      const socket = new WebSocket(ws + path)
-      t.after(() => socket.terminate())
-      socket.on('error', () => {})
-      const isOpen = await Promise.race([
-        once(socket, 'open').then(() => true),
-        once(socket, 'close').then(() => false),
-      ])
-      if (!isOpen) continue
-      if (path.startsWith('/socket.io')) socket.send('40')
-      socket.send(frame)
-      socket.send(frame)
-      socket.close()
+test(
+  'frames that are too large, fragmented, binary or invalid close their socket and nothing else',
+  options,
+  async (t) => {
+    const listener = await plainSocket(t, url)
+    const frames: readonly (string | Buffer)[] = [
+      'x'.repeat(17 * 1024),
+      Buffer.alloc(17 * 1024),
+      Buffer.from([0xff, 0xfe]),
+      '',
+      '4',
+      '42',
+      '40{"__proto__":{"polluted":true}}',
+      '42["subscribe",{"__proto__":{"polluted":true},"collection":"__proto__"}]',
+      '42["constructor"]',
+      '42["__proto__",{}]',
+      '42["disconnect"]',
+      '42["subscribe"]',
+      '421["subscribe",{"collection":{"toString":1}}]',
+      '421["subscribe",{"collection":"things","query":{"__proto__":"x"}}]',
+      `421["subscribe",{"collection":"things","query":"${'a=1&'.repeat(2000)}"}]`,
+      '42'.padEnd(10_000, '9'),
+      `42${'['.repeat(10_000)}`,
+      '451-["x",{"_placeholder":true,"num":0}]',
+      '459999999999-["x"]',
+      '451-["x",{"_placeholder":true,"num":"constructor"}]',
+      '43[]',
+      '430[]',
+      '44',
+      '41',
+      '40/admin,{}',
+      '40/../,',
+      '5',
+      '6',
+      '1',
+      '0{}',
+      'b!!!',
+      'bAAAA',
+      '\u0000',
+      '2probe',
+      '3'.repeat(5000),
+    ]
+    for (const path of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/socket.io/?EIO=3&transport=websocket']) {
+      for (const frame of frames) {
+        const socket = new WebSocket(ws + path)
+        t.after(() => socket.terminate())
+        socket.on('error', () => {})
+        const isOpen = await Promise.race([
+          once(socket, 'open').then(() => true),
+          once(socket, 'close').then(() => false),
+        ])
+        if (!isOpen) continue
+        if (path.startsWith('/socket.io')) socket.send('40')
+        socket.send(frame)
+        socket.send(frame)
+        socket.close()
+      }
     }
-  }
-  for (const bytes of [
-    '\xff\xff\xff\xff',
-    '\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff',
-    '\x81\xfe',
-    '\xc1\x80',
-    '\x01\x80',
-    '\x80\x80',
-    '\x89\xfe\xff\xff',
-  ]) {
-    const raw = await rawUpgrade(t, url, '/ws')
-    raw.write(Buffer.from(bytes, 'latin1'))
-  }
-  const listens = await listener.upTo(await write('still there'))
-  assert.ok(listens.length > 0)
-})
+    for (const bytes of [
+      '\xff\xff\xff\xff',
+      '\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff',
+      '\x81\xfe',
+      '\xc1\x80',
+      '\x01\x80',
+      '\x80\x80',
+      '\x89\xfe\xff\xff',
+    ]) {
+      const raw = await rawUpgrade(t, url, '/ws')
+      raw.write(Buffer.from(bytes, 'latin1'))
+    }
+    const listens = await listener.upTo(await write('still there'))
+    assert.ok(listens.length > 0)
+  },
+)
 
 test('polling requests that are forged, doubled or malformed', options, async (t) => {
   const base = '/socket.io/?EIO=4&transport=polling'
@@ -219,7 +223,7 @@ test('polling requests that are forged, doubled or malformed', options, async (t
   await until('an honest client to be let in', () => client.connected)
 })
 
-test('upgrades that are aborted half way, at every door', options, async (t) => {
+test('upgrades that are aborted half way, on every path', options, async (t) => {
   const listener = await plainSocket(t, url)
   for (const target of ['/ws', '/socket.io/?EIO=4&transport=websocket', '/nothing', '/api']) {
     for (const protocol of ['websocket', 'h2c', 'x'.repeat(1000)]) {
@@ -230,6 +234,6 @@ test('upgrades that are aborted half way, at every door', options, async (t) => 
   await listener.upTo(await write('after all of them'))
 })
 
-test('after all of that the program finds the journal whole', options, async (t) => {
+test('the journal is intact afterwards', options, async (t) => {
   assert.equal((await runToEnd(t, server.directory, ['verify', '--file', server.file])).code, 0)
 })

@@ -7,7 +7,7 @@ const MEMBERS = 10_000
 const TEXT = 'x'.repeat(400)
 const LONGEST_MS = 30
 
-test('the description of a collection with wide items blocks others no longer than 30 ms', async (t) => {
+test('describing a collection of wide items blocks the event loop for at most 30 ms', async (t) => {
   const wide = Object.fromEntries(Array.from({ length: MEMBERS }, (_, index) => [`member${index}`, TEXT]))
   const items = Array.from({ length: 20 }, (_, id) => ({ id, ...wide }))
   const { url, longestBlock } = await startProbed(t, { data: { a: items, c: [{ id: 0 }] } })

@@ -40,11 +40,11 @@ const FLAGS = [
   ...['--Limits.TrustedProxies', '127.0.0.1', '--Journal.SegmentBytes', '1048576'],
 ]
 
-test('nothing that anybody sends makes the server fail, or answer what its description does not list', async (t) => {
-  await t.test('where everybody may in', (inner) =>
+test('no request makes the server fail, or gets a response that OpenAPI does not list', async (t) => {
+  await t.test('without authentication', (inner) =>
     attack(inner, SEED, ['--Api.UpsertOnPut', 'true', '--Api.ClientIdsOnPost', 'true'], async () => undefined),
   )
-  await t.test('where only those may in who say who they are; and strangers learn nothing', (inner) =>
+  await t.test('with authentication; anonymous clients learn nothing', (inner) =>
     attack(inner, SEED + 1, authenticated(), keysFor),
   )
 })

@@ -27,7 +27,7 @@ async function breakFile(server: RunningServer): Promise<void> {
   assert.equal(reloaded.status, 422)
 }
 
-test('/health tells everybody that something is wrong with the data file, and admins alone what', async (t) => {
+test('/health tells everybody that the data file has a problem, and only admins which', async (t) => {
   const flags = [...ON, '--Authentication.ApiKey', KEY, '--Authentication.ApiKeys', READER]
   const server = await startServer(t, { data: { patients: [] }, flags })
   await breakFile(server)
@@ -41,13 +41,13 @@ test('/health tells everybody that something is wrong with the data file, and ad
   assert.deepEqual(seen.warnings, [])
 })
 
-test('where authentication is off, /health tells everybody what is wrong', async (t) => {
+test('with authentication off, /health tells everybody which problem there is', async (t) => {
   const server = await startServer(t, { data: { patients: [] } })
   await breakFile(server)
   assert.match(String((await healthOf(server)).dataFile.detail), /patients\/1\/id/)
 })
 
-test('/health tells who asks how the server knows them, and strangers by what it would', async (t) => {
+test('/health tells a client its user, and an anonymous one how to authenticate', async (t) => {
   const flags = [...ON, '--Authentication.ApiKey', KEY, '--Authentication.ApiKeys', READER]
   const server = await startServer(t, { data: { patients: [] }, flags })
   const schemes = ['apikey']

@@ -25,7 +25,7 @@ async function ask(t: TestContext, url: string, accept: string, query = ''): Pro
   return answer.pause()
 }
 
-test('searching the whole journal many times at once blocks nobody for longer than searching it once', async (t) => {
+test('many concurrent searches of the whole journal block the event loop no longer than one', async (t) => {
   const search = async (): Promise<void> => {
     const answer = await fetch(`${probed.url}/events?actor=nobody`)
     assert.deepEqual(await answer.json(), [])
@@ -36,7 +36,7 @@ test('searching the whole journal many times at once blocks nobody for longer th
   assert.ok(many < 5 * one + 20, `${many} ms with ${SCANS}, ${one} ms with one`)
 })
 
-test('followers that do not read hold nobody, and next to no memory', async (t) => {
+test('followers that do not read block nobody and need little memory', async (t) => {
   const one = await probed.longestBlock(async () => (await fetch(`${probed.url}/events?limit=500`)).arrayBuffer())
   const idle = await probed.memory()
   let followers: IncomingMessage[] = []
@@ -53,7 +53,7 @@ test('followers that do not read hold nobody, and next to no memory', async (t) 
   assert.ok(cost < FOLLOWERS * MIB, `${Math.round(cost / MIB)} MiB`)
 })
 
-test('an address has a limited number of streams, and its others are answered with 429 until one of them ends', async (t) => {
+test('the event streams of an address are limited, and more get 429 until one ends', async (t) => {
   const own = await startProbed(t, { data: { a: [] }, flags: ['--Limits.StreamsPerAddress', '3'] })
   const forms = ['text/event-stream', 'application/x-ndjson', 'application/x-ndjson']
   // One that finds nothing to send must notice that its client has gone all the same.

@@ -99,7 +99,7 @@ const harmless = Math.max(...(await blocksOf({ a: 'a'.repeat(CHARACTERS) })).val
 
 for (const [shape, item] of Object.entries(longObjects(CHARACTERS))) {
   if (SHAPES !== 'all' && !SHAPES.split(',').includes(shape)) continue
-  test(`an item of the shape "${shape}" blocks hardly longer than a text, whatever is done with it`, async () => {
+  test(`an item of the structure "${shape}" blocks the event loop hardly longer than a text, for every operation`, async () => {
     const blocks = [...(await blocksOf(item))]
     const told = blocks.map(([name, block]) => `${name} ${block.toFixed(1)} ms`).join(', ')
     if (process.env.LONG_ITEM_CHARACTERS) process.stderr.write(`${shape}: ${told}; a text ${harmless.toFixed(1)} ms\n`)

@@ -17,7 +17,7 @@ const PER_CONNECTION = 30
 /** Of the costliest hash that is accepted: a check takes so long that nearly all others wait for it. */
 const SLOW_HASH = `scrypt$${2 ** 18}$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
-test('wrong passwords that come all at once wait in little memory, and keep no API key out', async (t) => {
+test('concurrent wrong passwords need little memory while they wait, and block no API key', async (t) => {
   const { url, memory } = await startProbed(t, {
     data: {},
     flags: [

@@ -96,7 +96,7 @@ for (const { about, line, fields, body, status, isGuarded } of REFUSED) {
   }
 }
 
-test('the requests behind a refused body are not taken when the connection ends', options, async (t) => {
+test('requests behind a rejected body are not executed when the connection ends', options, async (t) => {
   const connection = await openClosing(t, open.url)
   const before = await fetch(`${open.url}/api`).then((reply) => reply.headers.get('Journal-Position'))
   const chunk = `${endless.length.toString(16)}\r\n${endless}\r\n0\r\n\r\n`

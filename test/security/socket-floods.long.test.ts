@@ -65,7 +65,7 @@ async function costOf(t: TestContext, socket: Socket, frames: Buffer, mebibytes 
 const repeated = (times: number, of: (index: number) => Buffer): Buffer =>
   Buffer.concat(Array.from({ length: times }, (_, index) => of(index)))
 
-test('pings whose pongs nobody reads cost no memory, at /ws and under Socket.IO', async (t) => {
+test('pings whose pongs are not read need no memory, at /ws and with Socket.IO', async (t) => {
   const pings = repeated(500, () => frame(9, 'x'.repeat(100)))
   for (const [path, first] of [['/ws'], [ENGINE, '40']] as const) {
     const socket = await deafSocket(t, path, first)
@@ -73,7 +73,7 @@ test('pings whose pongs nobody reads cost no memory, at /ws and under Socket.IO'
   }
 })
 
-test('a ping is answered with a pong, and of those that came meanwhile the last is', async (t) => {
+test('a ping gets a pong, and of those that arrive meanwhile the last one does', async (t) => {
   const socket = await deafSocket(t, '/ws')
   let answered = Buffer.alloc(0)
   socket.resume().on('data', (bytes: Buffer) => {
@@ -91,7 +91,7 @@ for (const [what, message] of [
   ['subscribe', '["subscribe",{"collection":"a"}]'],
   ['subscribe that is refused', '["subscribe",{"collection":7}]'],
 ] as const) {
-  test(`a client that sends ${what} again and again and reads no answer costs no memory`, async (t) => {
+  test(`a client that sends ${what} repeatedly and reads no response needs no memory`, async (t) => {
     const socket = await deafSocket(t, ENGINE, '40')
     const frames = repeated(500, (index) => frame(1, `42${index}${message}`))
     assert.ok((await costOf(t, socket, frames)) < MOST_BYTES)
@@ -102,7 +102,7 @@ for (const [what, message] of [
   })
 }
 
-test('answers of Socket.IO itself that nobody reads cost no memory', async (t) => {
+test('unread responses of Socket.IO itself need no memory', async (t) => {
   const joining = await deafSocket(t, ENGINE, '40')
   const joins = repeated(500, () => frame(1, '40/other,'))
   assert.ok((await costOf(t, joining, joins, FLOOD_MIB / 4)) < MOST_BYTES, 'to join a namespace that there is not')
@@ -113,7 +113,7 @@ test('answers of Socket.IO itself that nobody reads cost no memory', async (t) =
   assert.ok((await costOf(t, upgrading, probes, FLOOD_MIB / 4)) < MOST_BYTES, 'to try a transport out again and again')
 })
 
-test('a client that reads nothing of a long answer, but answers pings, is disconnected; a slow reader is not', async (t) => {
+test('a client that answers pings but does not read a long response is disconnected; a slow reader is not', async (t) => {
   const own = await startProbed(t, {
     data: { a: Array.from({ length: 4000 }, (_, id) => ({ id, text: 'x'.repeat(4000) })) },
     flags: ['--Limits.StallSeconds', '2'],
@@ -146,7 +146,7 @@ test('a client that reads nothing of a long answer, but answers pings, is discon
   deaf.destroy()
 })
 
-test('a client that subscribes and unsubscribes many times at once, and reads, is answered in order', async (t) => {
+test('a client that subscribes and unsubscribes often gets its responses in order', async (t) => {
   const socket = io(probed.url, { transports: ['websocket'], forceNew: true, reconnection: false })
   t.after(() => socket.close())
   for (let round = 0; round < 3; round++) {

@@ -26,7 +26,7 @@ const KINDS: readonly (readonly [string, (n: number) => string])[] = [
   ['the handshake of Socket.IO', () => get('/socket.io/?EIO=4&transport=polling')],
 ]
 
-test('requests that are sent without end, and whose responses are not read, cost little memory', async (t) => {
+test('pipelined requests whose responses are not read need little memory', async (t) => {
   const things = Array.from({ length: 50 }, (_, id) => ({ id, [`name${id}`]: id, text: 'x'.repeat(1000) }))
   const data = Object.fromEntries(Array.from({ length: 5 }, (_, n) => [`c${n}`, things]))
   const { url, memory } = await startProbed(t, { data: { ...data, things } })
@@ -49,7 +49,7 @@ test('requests that are sent without end, and whose responses are not read, cost
   }
 })
 
-test('who reads nothing is dropped; who reads slowly, or waits for events, is not', async (t) => {
+test('a client that reads nothing is disconnected; one that reads slowly, or waits for events, is not', async (t) => {
   const things = Array.from({ length: 48 }, (_, id) => ({ id, text: 'x'.repeat(MIB / 4) }))
   const flags = ['--Limits.StallSeconds', `${STALL_SECONDS}`]
   const { url, memory } = await startProbed(t, { data: { things }, flags })

@@ -80,7 +80,7 @@ class Scene {
   }
 }
 
-test('lists stay right while clients are cut off and the server is killed under load', async (t) => {
+test('live lists stay right while clients are disconnected and the server is killed under load', async (t) => {
   const random = new Random(SEED)
   const data = { a: [{ id: 0, n: 1 }], b: [{ id: 0, n: 2 }], c: [] }
   const scene = new Scene(t, await startServer(t, { data, flags: FLAGS }), random)

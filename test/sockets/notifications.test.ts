@@ -42,7 +42,7 @@ async function toldOf(listeners: readonly Listener[], write: () => Promise<Respo
   return first
 }
 
-test('every write over HTTP is told, alike over Socket.IO and plain WebSocket', options, async (t) => {
+test('every write over HTTP is notified, in the same way over Socket.IO and plain WebSocket', options, async (t) => {
   const listeners = await listened(t)
   const path = `/api/sensors/${MAC}`
   const send = (method: string, target: string, body?: unknown, headers?: Record<string, string>) =>
@@ -63,7 +63,7 @@ test('every write over HTTP is told, alike over Socket.IO and plain WebSocket', 
   ])
 })
 
-test('an id keeps its JSON type: a number is told as one, text that looks like one as text', options, async (t) => {
+test('an id keeps its JSON type in a notification', options, async (t) => {
   const listeners = await listened(t)
   for (const id of [7, '8']) {
     const told = await toldOf(listeners, () => server.fetch(`/api/numbers/${id}`, json('PATCH', { n: 1 })))
@@ -74,7 +74,7 @@ test('an id keeps its JSON type: a number is told as one, text that looks like o
   }
 })
 
-test('a path is told encoded as it is served, whatever the id', options, async (t) => {
+test('the path in a notification is percent-encoded as it is served', options, async (t) => {
   const listeners = await listened(t)
   const ids = ['a/b', '..', '.', '€ %', 'a?b#c', '%2F', '\r\n', '"\'<>\\', "!*'()", 'F4:A5@$,;=&+', '😀', ' ']
   for (const id of ids) {
@@ -88,7 +88,7 @@ test('a path is told encoded as it is served, whatever the id', options, async (
   }
 })
 
-test('a refused write is not told', options, async (t) => {
+test('a rejected write is not notified', options, async (t) => {
   const listeners = await listened(t)
   const refused = [
     await server.fetch('/api/numbers/7', json('PATCH', [])),
@@ -105,37 +105,33 @@ test('a refused write is not told', options, async (t) => {
   assert.equal(told.length, 1)
 })
 
-test(
-  'what a hand edit of the data file changed is told when it is taken in, as for any other write',
-  options,
-  async (t) => {
-    const listeners = await listened(t)
-    await current(server)
-    const file = JSON.parse(readFileSync(server.file, 'utf8')) as Record<string, { id: unknown }[]>
-    file.edited = [{ id: '8', n: 2 } as { id: unknown }, { id: 7 }, { id: 12 }]
-    file.made = [{ id: 'x y' }]
-    delete file.gone
-    writeFileSync(server.file, JSON.stringify(file))
-    const told = await toldOf(listeners, () => server.fetch('/admin/reload', { method: 'POST' }))
-    const said = told.map(({ method, path, itemId }) => [method, path, itemId])
-    assert.deepEqual(said, [
-      ['PUT', '/api/edited/8', '8'],
-      ['POST', '/api/edited/12', 12],
-      ['PUT', '/api/edited', null],
-      ['DELETE', '/api/gone/1', 1],
-      ['DELETE', '/api/gone/x', 'x'],
-      ['DELETE', '/api/gone', null],
-      ['POST', '/api/made', null],
-      ['POST', '/api/made/x%20y', 'x y'],
-    ])
-    assert.deepEqual(
-      told.map(({ position }) => position - (told[0]?.position ?? 0)),
-      [0, 1, 2, 3, 4, 5, 6, 7],
-    )
-  },
-)
+test('changes in an edited data file are notified when it is merged, like any other write', options, async (t) => {
+  const listeners = await listened(t)
+  await current(server)
+  const file = JSON.parse(readFileSync(server.file, 'utf8')) as Record<string, { id: unknown }[]>
+  file.edited = [{ id: '8', n: 2 } as { id: unknown }, { id: 7 }, { id: 12 }]
+  file.made = [{ id: 'x y' }]
+  delete file.gone
+  writeFileSync(server.file, JSON.stringify(file))
+  const told = await toldOf(listeners, () => server.fetch('/admin/reload', { method: 'POST' }))
+  const said = told.map(({ method, path, itemId }) => [method, path, itemId])
+  assert.deepEqual(said, [
+    ['PUT', '/api/edited/8', '8'],
+    ['POST', '/api/edited/12', 12],
+    ['PUT', '/api/edited', null],
+    ['DELETE', '/api/gone/1', 1],
+    ['DELETE', '/api/gone/x', 'x'],
+    ['DELETE', '/api/gone', null],
+    ['POST', '/api/made', null],
+    ['POST', '/api/made/x%20y', 'x y'],
+  ])
+  assert.deepEqual(
+    told.map(({ position }) => position - (told[0]?.position ?? 0)),
+    [0, 1, 2, 3, 4, 5, 6, 7],
+  )
+})
 
-test('with EagerDataReload a hand edit is told without being asked for', {
+test('with EagerDataReload an edit of the data file is notified without a request', {
   ...options,
   skip: ofOneServer('the data file is that of the node that decides'),
 }, async (t) => {
@@ -149,7 +145,7 @@ test('with EagerDataReload a hand edit is told without being asked for', {
   ])
 })
 
-test('a read after a notification shows what it told of, or something later', options, async (t) => {
+test('a read after a notification shows that write or a later one', options, async (t) => {
   const listeners = await listened(t)
   const reads: Promise<void>[] = []
   for (const listener of listeners) {
@@ -182,7 +178,7 @@ test('a read after a notification shows what it told of, or something later', op
 })
 
 test(
-  'the notifications of many writers come in the order of the journal, none missing, none twice',
+  'notifications of many writers arrive in the order of the journal, none missing, none doubled',
   options,
   async (t) => {
     const listeners = await listened(t)
@@ -206,7 +202,7 @@ test(
   },
 )
 
-test('what was told outlives a kill at that moment', {
+test('a notified write survives a kill at that moment', {
   ...options,
   skip: ofOneServer('one of three is killed, and another one goes on: see test/cluster/kills.long.test.ts'),
 }, async (t) => {

@@ -199,7 +199,7 @@ const SECOND = 1000
 const DAY = 24 * 60 * 60 * SECOND
 
 describe('a replay', () => {
-  test('begins with the items as they were, and lets as much time pass as passed, so many times as fast', async () => {
+  test('begins with the items of the past, and advances at a multiple of the original speed', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }], ['a', 2, { n: 1 }])
     await world.write(NOON + 60 * SECOND, ['a', 1, { n: 2 }])
@@ -225,7 +225,7 @@ describe('a replay', () => {
     assert.equal(world.clock.waiting, 0)
   })
 
-  test('from an instant begins at the instant, and not with the event before it', async () => {
+  test('from an instant starts at that instant, not at the event before it', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     await world.write(NOON + 100 * SECOND, ['a', 1, { n: 2 }])
@@ -238,7 +238,7 @@ describe('a replay', () => {
     assert.deepEqual(client.positions, [3])
   })
 
-  test('from before the beginning starts with the first event, at once', async () => {
+  test('from before the journal starts at once with the first event', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     for (const from of [0, '0', '2001-01-01']) {
@@ -250,7 +250,7 @@ describe('a replay', () => {
     }
   })
 
-  test('from the head, of an empty journal too, is live at once', async () => {
+  test('from the head, even of an empty journal, is live at once', async () => {
     const world = new World()
     const first = world.connect()
     await first.subscribe({ collection: 'a', from: 0, speed: 1000 })
@@ -264,7 +264,7 @@ describe('a replay', () => {
     assert.deepEqual([second.positions, second.lives, second.items.size], [[], [2], 1])
   })
 
-  test('waits for weeks and years if nothing happened, longer than any timer can', async () => {
+  test('waits through gaps of weeks and years, longer than the longest timer', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     await world.write(NOON + 1000 * DAY, ['a', 1, { n: 2 }])
@@ -276,7 +276,7 @@ describe('a replay', () => {
     assert.deepEqual(client.positions, [3])
   })
 
-  test('lists that begin together stay together: each is live when all that happened has been played', async () => {
+  test('starts lists together and keeps them so: each becomes live when all events have been replayed', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }], ['b', 1, { n: 1 }])
     await world.write(NOON + 10 * SECOND, ['a', 1, { n: 2 }])
@@ -290,7 +290,7 @@ describe('a replay', () => {
     assert.deepEqual([a.lives, b.positions, b.lives], [[6], [6], [6]])
   })
 
-  test('what is written meanwhile is played in its turn, and what comes after the end is told at once', async () => {
+  test('includes events that are written meanwhile, and reports later ones at once', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     await world.write(NOON + 10 * SECOND, ['a', 1, { n: 2 }])
@@ -306,7 +306,7 @@ describe('a replay', () => {
     assert.deepEqual([client.positions, client.faults], [[3, 4, 5], []])
   })
 
-  test('nothing is held while it waits: no reading of the journal, and after its end no timer', async () => {
+  test('holds no open read while it waits, and no timer after its end', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     await world.write(NOON + DAY, ['a', 1, { n: 2 }])
@@ -325,7 +325,7 @@ describe('a replay', () => {
     assert.equal(world.reading, 0)
   })
 
-  test('a client that leaves before its replay has begun leaves nothing behind', async () => {
+  test('leaves nothing behind when the client disconnects before the start', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     await world.write(NOON + DAY, ['a', 1, { n: 2 }])
@@ -337,7 +337,7 @@ describe('a replay', () => {
     assert.deepEqual([client.positions, client.lives, world.clock.waiting, world.reading], [[], [], 0, 0])
   })
 
-  test('a client that does not keep up is sent everything all the same, later, and nothing is held for it', async () => {
+  test('sends everything to a slow client, later, and buffers nothing for it', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 0 }])
     for (let n = 1; n <= 9; n++) await world.write(NOON + n * SECOND, ['a', 1, { n }])
@@ -354,7 +354,7 @@ describe('a replay', () => {
     assert.deepEqual([client.positions.at(-1), client.lives, client.faults], [11, [11], []])
   })
 
-  test('many that catch up take turns: none waits for those who have more to catch up with', async () => {
+  test('shares time among clients that catch up', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 0 }])
     for (let n = 1; n <= 1000; n++) await world.write(NOON, ['a', 1, { n }])
@@ -378,7 +378,7 @@ describe('a replay', () => {
     assert.equal(world.mostReading, 2, 'for two of them the journal is read at once')
   })
 
-  test('counts among the subscriptions of a client; one that is refused does not', async () => {
+  test('counts as a subscription of the client, unless it is rejected', async () => {
     const world = new World(1)
     await world.write(NOON, ['a', 1, { n: 1 }], ['a', 2, { n: 2 }])
     const client = world.connect()
@@ -391,7 +391,7 @@ describe('a replay', () => {
     assert.deepEqual(answers, ['ok', 'ok', 'ok', 'TooMany', 'TooMany'])
   })
 
-  test('what cannot be played is Invalid, and the message says why', async () => {
+  test('rejects invalid requests as Invalid, with the reason', async () => {
     const world = new World()
     await world.write(NOON, ['a', 1, { n: 1 }])
     const wrong: readonly (readonly [object, RegExp])[] = [
@@ -420,7 +420,7 @@ describe('a replay', () => {
     assert.equal(world.clock.waiting, 0)
   })
 
-  test('any replays of any journal: each change when it is due, none missing, none twice, then live', async () => {
+  test('sends each change of any journal when it is due, none missing, none doubled, and then live ones', async () => {
     const random = new Random(SEED)
     let played = 0
     for (let round = 0; round < 8; round++) {
@@ -486,7 +486,7 @@ function open(t: Scope, url: string): Promise<Socket> {
 }
 
 describe('a replay over Socket.IO', () => {
-  test('plays what the server recorded, says that it is live, and goes on', async (t) => {
+  test('replays the recorded events, reports when it is live, and continues', async (t) => {
     const server = await startServer(t, { data: { a: [{ id: 0, n: 0 }] }, flags: ['--Api.UpsertOnPut', 'true'] })
     for (let n = 1; n <= 20; n++) await server.fetch(`/api/a/${n % 4}`, json('PUT', { n }))
     const socket = await open(t, server.url)
@@ -508,7 +508,7 @@ describe('a replay over Socket.IO', () => {
     assert.deepEqual(last, { subscription: answered.subscription, position: 23, kind: 'leave', id: 0 })
   })
 
-  test('a reader that stops for a while gets everything, and is not dropped', async (t) => {
+  test('sends everything to a reader that pauses, which stays connected', async (t) => {
     const server = await startServer(t, { data: { a: [] }, flags: ['--Api.UpsertOnPut', 'true'] })
     const text = 'x'.repeat(100_000)
     for (let n = 0; n < 160; n++) await server.fetch(`/api/a/${n % 7}`, json('PUT', { n, text }))

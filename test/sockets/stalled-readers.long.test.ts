@@ -75,7 +75,7 @@ async function openStream(t: TestContext, url: string, path: string, accept: str
   return { answer, positions }
 }
 
-test('readers that stop reading cost no memory; they catch up, or are let go', async (t) => {
+test('readers that stop reading need no memory; they catch up, or are disconnected', async (t) => {
   const probed = await startProbed(t, {
     data: { a: [] },
     flags: ['--Api.UpsertOnPut', 'true', '--Limits.StallSeconds', '3600'],

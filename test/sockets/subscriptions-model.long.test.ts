@@ -370,7 +370,7 @@ function edit(random: Random, base: ReadonlyMap<string, readonly JsonObject[]>) 
   return editOf(file, base)
 }
 
-test('a list is the fold of what it was sent, at every position, through lags, resets and lost connections', async (t) => {
+test('a subscription gives the right list at every position, through lags, resets and lost connections', async (t) => {
   let [lags, resets, resumed] = [0, 0, 0]
   for (let index = 0; index < SEEDS; index++) {
     const seed = (SEED + index) >>> 0

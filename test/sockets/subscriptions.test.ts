@@ -58,7 +58,7 @@ describe('subscriptions over Socket.IO', async () => {
     },
   )
 
-  test('begin with the items that match, then say what enters, changes and leaves', async (t) => {
+  test('begin with the matching items, then report items that enter, change and leave', async (t) => {
     const head = Number((await shared.fetch('/api')).headers.get('Journal-Position'))
     const follower = new Follower({ collection: 'begun', query: 'n_gt=10' })
     const answered = await follower.connect(t, shared.url)
@@ -77,7 +77,7 @@ describe('subscriptions over Socket.IO', async () => {
     assert.equal(follower.position, head + 5, 'a change that is none of its business is not sent')
   })
 
-  test('lists stay right through writes, dropped connections and restarts', async (t) => {
+  test('lists stay right through writes, lost connections and restarts', async (t) => {
     const random = new Random(SEED)
     const flags = ['--Api.UpsertOnPut', 'true']
     let server = await startServer(t, { data: { a: [{ id: 0, n: 1 }], b: [] }, flags })
@@ -103,7 +103,7 @@ describe('subscriptions over Socket.IO', async () => {
     }
   })
 
-  test('a client that subscribes in the middle of writes gets no gap and no double', async (t) => {
+  test('a client that subscribes during writes misses none and gets none twice', async (t) => {
     const random = new Random(SEED)
     let left = 300
     const writer = async (): Promise<void> => {
@@ -122,7 +122,7 @@ describe('subscriptions over Socket.IO', async () => {
     for (const follower of followers) await agree(shared, follower, `SEED=${SEED}`)
   })
 
-  test('a client that does not keep up is told so, and ends with the right list', async (t) => {
+  test('a client that is too slow is told to reset, and ends with the right list', async (t) => {
     const follower = new Follower({ collection: 'slow' })
     await follower.connect(t, shared.url)
     follower.raw.pause()
@@ -135,7 +135,7 @@ describe('subscriptions over Socket.IO', async () => {
     assert.deepEqual(follower.items.get('5'), { id: 5, n: 159 - ((159 - 5) % 7), text })
   })
 
-  test('another journal, or a position that is not there, means a reset', async (t) => {
+  test('another journal, or an unknown position, causes a reset', async (t) => {
     const other = '00000000-0000-4000-8000-000000000000'
     for (const stale of [{ after: 1, journal: other }, { after: 1 }, { after: 99_999 }]) {
       const follower = new Follower({ collection: 'stale', ...stale })
@@ -145,7 +145,7 @@ describe('subscriptions over Socket.IO', async () => {
     }
   })
 
-  test('too many items are refused with the position to page through and go on after', async (t) => {
+  test('too many items are rejected with the position from which to read pages and resume', async (t) => {
     const data = { a: Array.from({ length: 20 }, (_, id) => ({ id })) }
     const server = await startServer(t, { data, flags: ['--Limits.SubscriptionItems', '10'] })
     const follower = new Follower({ collection: 'a' })
@@ -164,7 +164,7 @@ describe('subscriptions over Socket.IO', async () => {
     await agree(server, follower, 'after paging')
   })
 
-  test('what is no subscription is refused, and the client stays connected', async (t) => {
+  test('an invalid subscription is rejected, and the client stays connected', async (t) => {
     const follower = new Follower({ collection: 'a' })
     await follower.connect(t, shared.url)
     for (const wrong of [
@@ -191,7 +191,7 @@ describe('subscriptions over Socket.IO', async () => {
     assert.deepEqual(await follower.emit('unsubscribe', null), { ended: false })
   })
 
-  test('after unsubscribe nothing more comes', async (t) => {
+  test('nothing is sent after unsubscribe', async (t) => {
     const [follower, other] = [new Follower({ collection: 'left' }), new Follower({ collection: 'left' })]
     const answered = await follower.connect(t, shared.url)
     await other.connect(t, shared.url)

@@ -13,7 +13,7 @@ const options = { timeout: 60_000 }
 const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
 
 test(
-  'a WebSocket anywhere else than at /ws and /socket.io/ is refused, and its connection ended',
+  'a WebSocket on another path than /ws and /socket.io/ is rejected, and its connection closed',
   options,
   async (t) => {
     const paths = [
@@ -43,7 +43,7 @@ test(
   },
 )
 
-test('a malformed handshake at /ws is refused', options, async () => {
+test('a malformed handshake at /ws is rejected', options, async () => {
   const { hostname, port } = new URL(server.url)
   for (const fields of [
     'Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
@@ -59,7 +59,7 @@ test('a malformed handshake at /ws is refused', options, async () => {
 })
 
 test(
-  'an offer of another protocol is declined: the request is answered, with its body, and the connection goes on',
+  'an upgrade to another protocol is declined: the request gets its response, and the connection stays open',
   options,
   async (t) => {
     const { hostname, port } = new URL(server.url)
@@ -100,7 +100,9 @@ test('a client that resets its connection in the middle of an upgrade does not e
   assert.equal((await server.fetch('/api')).status, 200)
 })
 
-test('a client that never reads is let go, and keeps nobody else from being told', { timeout: 120_000 }, async (t) => {
+test('a client that never reads is disconnected, and delays no notification of others', {
+  timeout: 120_000,
+}, async (t) => {
   const stuck = [
     await rawUpgrade(t, server.url, '/ws'),
     await rawUpgrade(t, server.url, '/socket.io/?EIO=4&transport=websocket'),
@@ -137,7 +139,7 @@ test('a client that never reads is let go, and keeps nobody else from being told
   }
 })
 
-test('an edit of many items reaches those who listen, who had no chance to read in between', options, async (t) => {
+test('an edit of many items reaches all clients, who had no chance to read in between', options, async (t) => {
   const server = await startServer(t, { data: { numbers: [] } })
   const listeners = [
     await socketIo(t, server.url),
@@ -152,7 +154,7 @@ test('an edit of many items reaches those who listen, who had no chance to read 
   for (const listener of listeners) assert.equal((await listener.upTo(position)).length, count)
 })
 
-test('the server ends within moments although clients hold on to their connections', options, async (t) => {
+test('the server stops soon although clients keep their connections open', options, async (t) => {
   await socketIo(t, server.url)
   await socketIo(t, server.url, 'polling')
   const polite = await plainSocket(t, server.url)

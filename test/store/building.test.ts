@@ -36,7 +36,7 @@ async function writeJournal(directory: string): Promise<void> {
   await journal.close()
 }
 
-test('while the store is built, the journal can be read and nothing else; then everything can', async (t) => {
+test('while the store is built only the journal can be read, and afterwards everything', async (t) => {
   const ends: (() => Promise<unknown>)[] = []
   const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
   await writeJournal(join(directory, 'db.journal'))

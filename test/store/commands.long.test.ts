@@ -13,7 +13,7 @@ function run(t: TestContext, directory: string, command: string, ...flags: strin
   return runToEnd(t, directory, [command, '--file', join(directory, 'db.json'), ...flags])
 }
 
-test('compact makes a store smaller that has grown, and a server starts with it; it is refused while one runs', async (t) => {
+test('compact shrinks a store that has grown, a server starts with it, and it is rejected while one runs', async (t) => {
   const directory = await temporaryDirectory(t)
   const a = Array.from({ length: ITEMS }, (_, id) => ({ id, text: 'x'.repeat(400) }))
   let server = await startServer(t, { directory, data: { a, b: [] } })
@@ -48,7 +48,7 @@ test('compact makes a store smaller that has grown, and a server starts with it;
   assert.equal((await server.fetch('/api/b', json('POST', {}))).status, 201)
 })
 
-test('a journal that was set back is refused with exit code 1, and what is accepted of it is served', async (t) => {
+test('a journal that was set back is rejected with exit code 1, and served when accepted', async (t) => {
   const directory = await temporaryDirectory(t)
   let server = await startServer(t, { directory, data: { a: [{ id: 0 }] } })
   await server.fetch('/api/a', json('POST', { n: 1 }))
@@ -84,7 +84,7 @@ test('a journal that was set back is refused with exit code 1, and what is accep
   assert.equal(verified.code, 0, verified.stdout + verified.stderr)
 })
 
-test('a store that was set back to an older copy of itself catches up, and one of another journal is refused', async (t) => {
+test('a store that was set back to an older copy catches up, and one of another journal is rejected', async (t) => {
   const directory = await temporaryDirectory(t)
   let server = await startServer(t, { directory, data: { a: [{ id: 0 }] } })
   assert.equal(await server.stop(), 0)

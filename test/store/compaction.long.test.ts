@@ -107,7 +107,7 @@ async function compact(t: TestContext, directory: string, random: Random): Promi
   return block
 }
 
-test('killed while the store is compacted: it is used as it is, and nothing acknowledged is lost', {
+test('killed during a compaction of the store, it starts with the store as it is, and no acknowledged write is lost', {
   skip,
 }, async (t) => {
   const random = new Random(SEED)

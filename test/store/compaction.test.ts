@@ -80,7 +80,7 @@ async function grown(
   return { directory, store, writer, random }
 }
 
-test('a store that is written to while it is compacted has the same rows in a smaller file, killed at any moment, too', async (t) => {
+test('a store that is written during its compaction has the same rows in a smaller file, even after a kill at any moment', async (t) => {
   const { directory, store, writer, random } = await grown(t, 5000)
   const checkKilled = async (what: string): Promise<void> => {
     const left = storeLeftIn(directory.path)
@@ -112,7 +112,7 @@ test('a store that is written to while it is compacted has the same rows in a sm
   await directory.close(again)
 })
 
-test('a compaction that is given up leaves the store as it was', async (t) => {
+test('an aborted compaction leaves the store unchanged', async (t) => {
   const { directory, store, writer } = await grown(t, 5000)
   const file = join(directory.path, 'store.mdb')
   const { size } = statSync(file)
@@ -132,7 +132,7 @@ test('a compaction that is given up leaves the store as it was', async (t) => {
   await directory.close(store)
 })
 
-test('a store is compacted in the hours for it, when it has grown, and once', async (t) => {
+test('a store is compacted once in the configured hours when it has grown', async (t) => {
   const { directory, store, writer } = await grown(t, KILOBYTES)
   let time = '02:59'
   const log: string[] = []

@@ -116,7 +116,7 @@ async function startUntilRight(
   throw new Error(`${context}: not right after ${MOST_STARTS} starts`)
 }
 
-test('a store that was overwritten, cut or replaced while the server was stopped is built again at once', async (t) => {
+test('a store that was overwritten, cut or replaced during a stop is rebuilt at once', async (t) => {
   const random = new Random(SEED)
   const { directory, expected } = await lived(t)
   for (let run = 0; run < DAMAGES; run++) {
@@ -132,7 +132,7 @@ test('a store that was overwritten, cut or replaced while the server was stopped
   }
 })
 
-test('a store whose medium forgot a page is built again when that is found, at the latest by the third start', async (t) => {
+test('a store with a page lost by the disk is rebuilt when that is found, at the latest at the third start', async (t) => {
   const random = new Random(SEED)
   const { directory, expected } = await lived(t)
   const ends = [0, 0, 0, 0]

@@ -82,7 +82,7 @@ async function allIsWell(server: RunningServer, items: number): Promise<void> {
 }
 
 test(
-  'a start on a full disk with a store that has all, and no mark of the journal, serves reads and refuses writes',
+  'a start on a full disk with a complete store and no mark of the journal serves reads and rejects writes',
   {
     skip,
   },
@@ -103,7 +103,7 @@ test(
 )
 
 test(
-  'a start on a full disk with a store that is behind answers /api with 503, ends when told so, and goes on with room',
+  'a start on a full disk with an outdated store answers /api with 503, can be stopped, and continues when there is space',
   {
     skip,
   },
@@ -128,22 +128,25 @@ test(
     }),
 )
 
-test('a start on a full disk without a store answers /api with 503, and builds one when there is room', { skip }, (t) =>
-  onSmallDisk(t, async ({ store, start, fillDisk, freeDisk }) => {
-    await (await start()).stop()
-    rmSync(store, { recursive: true })
-    await fillDisk()
-    let server = await start()
-    await checkFull(server)
-    assert.equal(await server.stop(), 0, server.stderr())
-    server = await start()
-    await checkFull(server)
-    await freeDisk()
-    await allIsWell(server, ITEMS)
-  }),
+test(
+  'a start on a full disk without a store answers /api with 503, and builds one when there is space',
+  { skip },
+  (t) =>
+    onSmallDisk(t, async ({ store, start, fillDisk, freeDisk }) => {
+      await (await start()).stop()
+      rmSync(store, { recursive: true })
+      await fillDisk()
+      let server = await start()
+      await checkFull(server)
+      assert.equal(await server.stop(), 0, server.stderr())
+      server = await start()
+      await checkFull(server)
+      await freeDisk()
+      await allIsWell(server, ITEMS)
+    }),
 )
 
-test('a store that was set aside is removed when the disk has no room to build another one', { skip }, (t) =>
+test('a damaged store is removed when there is no space to build another one', { skip }, (t) =>
   onSmallDisk(t, async ({ store, start, fillDisk }) => {
     await (await start()).stop()
     const file = join(store, 'store.mdb')
@@ -157,7 +160,7 @@ test('a store that was set aside is removed when the disk has no room to build a
   }),
 )
 
-test('an edit of the data file that a start on a full disk finds is merged when there is room', { skip }, (t) =>
+test('an edit of the data file found by a start on a full disk is merged when there is space', { skip }, (t) =>
   onSmallDisk(t, async ({ file, start, fillDisk, freeDisk }) => {
     await (await start()).stop()
     let server = await start()

@@ -19,7 +19,7 @@ const WRITERS = 8
 const ITEMS = 5000
 const ORIGIN = { actor: 'a', requestId: 'r' }
 
-test('while the disk of the store is full writes wait or are refused, and reads go on; with space again it resumes by itself', async (t) => {
+test('while the disk of the store is full writes wait or fail and reads continue; writes resume when there is space', async (t) => {
   const mounted = await mountSmallDisk(t, KIB)
   if ('missing' in mounted) return t.skip(mounted.missing)
   try {

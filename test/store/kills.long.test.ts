@@ -62,7 +62,7 @@ async function verify(t: TestContext, directory: string, context: string): Promi
   if (!/2 processes ended soon after/.test(stderr)) assert.equal(code, 0, `${context}: ${stdout}${stderr}`)
 }
 
-test('killed while a large edit is put into the store: all or nothing of it is served, and nothing acknowledged is lost', async (t) => {
+test('killed while a large edit is stored, it serves all of the edit or nothing, and no acknowledged write is lost', async (t) => {
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   const states = new Set<string>()
@@ -102,7 +102,7 @@ test('killed while a large edit is put into the store: all or nothing of it is s
   t.diagnostic(`${KILLS} kills, ${whole} edits taken in; the store: ${[...states].join(', ')}`)
 })
 
-test('killed while the store is built: it is built on from there, and what is served is right', async (t) => {
+test('killed while the store is built, it continues the build from there, with the right result', async (t) => {
   const random = new Random(SEED)
   const directory = await temporaryDirectory(t)
   let server = await startServer(t, { directory, flags: FLAGS, data: first() })

@@ -74,7 +74,7 @@ function flip({ store }: Views, table: number, place: number): void {
 }
 
 for (const [what, { damage, exceptFor = [] }] of Object.entries(DAMAGES)) {
-  test(`${what}: nothing that rests on it is answered`, () => {
+  test(`${what}: nothing that depends on it is answered`, () => {
     for (const [read, ask] of Object.entries(READS)) {
       const views = filled()
       const damages: Error[] = []
@@ -87,7 +87,7 @@ for (const [what, { damage, exceptFor = [] }] of Object.entries(DAMAGES)) {
   })
 }
 
-test('a damaged record is not given a new checksum by a write that moves it', () => {
+test('a write that moves a damaged record does not give it a valid checksum', () => {
   const views = filled()
   flip(views, views.find('c')?.facts.table as number, 50)
   const ids = Array.from({ length: 20 }, (_, index) => 40 - 2 * index)

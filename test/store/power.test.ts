@@ -55,7 +55,7 @@ function mixOf(synced: Buffer, later: Buffer, random: Random): Buffer {
   return mixed
 }
 
-test('what a loss of power leaves of a store is never served: it is built again', async (t) => {
+test('a store that was damaged by a power loss is never served, but rebuilt', async (t) => {
   const random = new Random(SEED)
   const store = await temporaryDirectory(t)
   const disk = new SimulatedDisk()
@@ -86,7 +86,7 @@ test('what a loss of power leaves of a store is never served: it is built again'
   }
 })
 
-test('when a store is noted as closed, all of it was synced before', async (t) => {
+test('a store is marked as closed only after all of it was synced', async (t) => {
   const random = new Random(SEED)
   const store = await temporaryDirectory(t)
   let synced: Buffer | undefined

@@ -105,7 +105,7 @@ async function toldAfter(service: Service, seed: number): Promise<{ state: strin
   return { state, journal: segments.map((segment) => String(service.disk.bytes(`${JOURNAL}/${segment}`))).join('') }
 }
 
-test('what is served from a store, and what follows, is that without one', async (t) => {
+test('a server with a store gives the same responses and events as one without', async (t) => {
   const service = await lived(t, new Random(SEED))
   const one = await toldAfter(copyOf(service), SEED)
   const other = await toldAfter(await withoutStore(t, service), SEED)
@@ -114,7 +114,7 @@ test('what is served from a store, and what follows, is that without one', async
   assert.equal(one.journal, other.journal, `SEED=${SEED}`)
 })
 
-test('a start goes on from the store, killed at any moment, and reads what follows', async (t) => {
+test('a start continues from the store, killed at any moment, and reads only later events', async (t) => {
   const random = new Random(SEED)
   const service = await lived(t, random)
   const { engine } = await open(service)
@@ -127,7 +127,7 @@ test('a start goes on from the store, killed at any moment, and reads what follo
   await engine.close()
 })
 
-test('a store that was set back to an earlier state goes on from there', async (t) => {
+test('a store that was set back to an earlier state catches up', async (t) => {
   const random = new Random(SEED)
   const service = await lived(t, random)
   const earlier: string[] = []
@@ -165,7 +165,7 @@ test('a start with a store reads little of the journal before it answers', async
   assert.ok(from < whole, `${from} reads with a store, ${whole} without, ${segments} segments`)
 })
 
-test('keys of requests that were answered are known to the next start', async (t) => {
+test('idempotency keys of earlier requests are known to the next start', async (t) => {
   const service = await lived(t, new Random(1))
   const origin = { actor: 'a', requestId: 'r', key: 'once', request: 'hash' }
   const create = { type: 'CreateItem', collection: 'a', item: { n: 1 } } as const
@@ -178,7 +178,7 @@ test('keys of requests that were answered are known to the next start', async (t
   await again.engine.close()
 })
 
-test('damage before the position of the store is found behind the answers, ends the service, and refuses the next start', async (t) => {
+test('damage before the position of the store is found after the start, ends the service, and fails the next start', async (t) => {
   const random = new Random(SEED)
   const service = await lived(t, random)
   for (let run = 0; run < 10; run++) {
@@ -202,7 +202,7 @@ test('damage before the position of the store is found behind the answers, ends 
   }
 })
 
-test('a store of a journal that lost its end, or of another one, is refused until the journal is accepted', async (t) => {
+test('a store of a journal that lost its end, or of another one, is rejected until the journal is accepted', async (t) => {
   const random = new Random(SEED)
   const service = await lived(t, random)
   const before = service.disk.killed()
@@ -223,7 +223,7 @@ test('a store of a journal that lost its end, or of another one, is refused unti
   assert.equal(await toldBy(copyOf(ahead)), await toldBy(await withoutStore(t, ahead)), `SEED=${SEED}`)
 })
 
-test('a store that is missing, cut, of another format, or was open when the system ended is built again', async (t) => {
+test('a store that is missing, cut, of another format, or was open when the system stopped is rebuilt', async (t) => {
   const service = await lived(t, new Random(SEED))
   const expected = await toldBy(copyOf(service))
   const noted = async (store: string, changes: object): Promise<void> => {
@@ -249,7 +249,7 @@ test('a store that is missing, cut, of another format, or was open when the syst
   }
 })
 
-test('an item that is damaged in the store is never answered; it ends the service, and the next start builds it again', async (t) => {
+test('a damaged item in the store is never returned; it ends the service, and the next start rebuilds it', async (t) => {
   const service = await lived(t, new Random(SEED))
   const { engine } = await open(service)
   const origin = { actor: 'a', requestId: 'r' }

@@ -48,7 +48,7 @@ async function opened(t: { after(end: () => Promise<unknown>): void }) {
   return { engine, disk, bytes, changeAll }
 }
 
-test('what reads at an earlier position is released by each part that does: no version is left after it', async (t) => {
+test('a reader at an earlier position releases it part by part, and leaves no version behind', async (t) => {
   const { engine, disk, changeAll } = await opened(t)
   await changeAll(1)
   await until('the data file to be written', () => engine.dataFile.status.state === 'current')
@@ -74,7 +74,7 @@ test('what reads at an earlier position is released by each part that does: no v
   await checkNothingKept(engine, 'by an edit that changes nothing')
 })
 
-test('while one reader stays at its position, the store keeps one version of each item however often they change', async (t) => {
+test('for one reader at an earlier position the store keeps one version of each item, however often it changes', async (t) => {
   const { engine, bytes, changeAll } = await opened(t)
   await changeAll(1)
   const reader = engine.views.snapshot()

@@ -57,7 +57,7 @@ async function checkIsBuiltAgain(directory: StoreDirectory, context: string): Pr
   await directory.close(store)
 }
 
-test('a file that was cut anywhere is set aside before LMDB opens it, also after a kill', async (t) => {
+test('a truncated file is set aside before LMDB opens it, even after a kill', async (t) => {
   const random = new Random(SEED)
   for (const [how, left] of Object.entries(await lived(t))) {
     const size = statSync(join(left, FILE)).size
@@ -69,7 +69,7 @@ test('a file that was cut anywhere is set aside before LMDB opens it, also after
   }
 })
 
-test('a file whose first pages are damaged is set aside before LMDB opens it', async (t) => {
+test('a file with damaged first pages is set aside before LMDB opens it', async (t) => {
   const random = new Random(SEED)
   const left = await lived(t)
   const rubbish = (bytes: number): Buffer => Buffer.from(Array.from({ length: bytes }, () => random.integer(256)))
@@ -100,7 +100,7 @@ test('a file whose first pages are damaged is set aside before LMDB opens it', a
   }
 })
 
-test('any change of what LMDB notes in its first pages is known when the store was closed', async (t) => {
+test('any change of the meta pages of LMDB since the store was closed is detected', async (t) => {
   const random = new Random(SEED)
   const { ended } = await lived(t)
   for (let run = 0; run < CUTS / 2; run++) {
@@ -117,7 +117,7 @@ test('any change of what LMDB notes in its first pages is known when the store w
   }
 })
 
-test('whatever transactions take and free at the end of the file, it is not taken for one that was cut', async (t) => {
+test('pages that transactions allocate and free at the end of the file do not make it look truncated', async (t) => {
   const random = new Random(SEED)
   const directory = new StoreDirectory(await temporaryDirectory(t))
   const store = directory.open()

@@ -42,7 +42,7 @@ async function changeAll(server: RunningServer, agent: Agent, n: number): Promis
   await Promise.all(Array.from({ length: WRITERS }, writer))
 }
 
-test('clients that read nothing of large answers do not make the store grow while all items change again and again', {
+test('clients that do not read large responses do not make the store grow while all items change repeatedly', {
   skip: ofOneServer('it is about the store of one process'),
 }, async (t) => {
   const a = Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(BYTES) }))

@@ -35,7 +35,7 @@ function versionsIn(store: Store): number {
 }
 
 describe('rows', () => {
-  test('what was written is read, in the order of the keys, also backwards and a few at a time', () => {
+  test('are read in the order of their keys, also backwards and a few at a time', () => {
     const store = Store.temporary()
     put(store, 1, ['b', 'two'], ['a', 'one'], ['c', 'three'])
     assert.equal(textOf(store.newest(keyOf('a'))), 'one')
@@ -53,7 +53,7 @@ describe('rows', () => {
     assert.deepEqual(texts(), ['one', 'three'])
   })
 
-  test('a value of any length is the bytes that were written', () => {
+  test('a value of any length is read back', () => {
     const store = Store.temporary()
     for (const length of [0, 1, 100, 4096, 70_000, 3_000_000]) put(store, 1, [`${length}`, 'ü'.repeat(length)])
     for (const length of [0, 1, 100, 4096, 70_000, 3_000_000]) {
@@ -61,7 +61,7 @@ describe('rows', () => {
     }
   })
 
-  test('a transaction that throws leaves nothing, and the next one is as if it had not been', () => {
+  test('a transaction that throws has no effect', () => {
     const store = Store.temporary()
     put(store, 1, ['a', 'old'])
     const fail = () =>
@@ -78,7 +78,7 @@ describe('rows', () => {
     assert.equal(textOf(store.newest(keyOf('b'))), 'later')
   })
 
-  test('all rows whose keys begin so are removed, and no others', async () => {
+  test('all rows with a key prefix are removed, and no others', async () => {
     const store = Store.temporary()
     const [one, two] = [1, 2].map((table) =>
       Array.from({ length: 1000 }, (_, number) => Buffer.from(numberedKey(TAG.item, table, number))),
@@ -91,7 +91,7 @@ describe('rows', () => {
     assert.deepEqual([left(1), left(2)], [0, 1000])
   })
 
-  test('what was committed is there when the file is opened again', async (t) => {
+  test('committed rows are there after a reopen', async (t) => {
     const path = `${await temporaryDirectory(t)}/store.mdb`
     const store = Store.open(path)
     put(store, 1, ['a', 'one'])
@@ -111,7 +111,7 @@ describe('rows', () => {
 })
 
 describe('versions', () => {
-  test('a row is read as it was at a pinned position, also when it was not there then', () => {
+  test('a row is read as it was at a pinned position, even if it was missing then', () => {
     const store = Store.temporary()
     put(store, 1, ['a', 'one'])
     const pin = store.pin(1)
@@ -126,7 +126,7 @@ describe('versions', () => {
     later.release()
   })
 
-  test('a transaction that throws leaves the versions of before', () => {
+  test('a transaction that throws keeps the former versions', () => {
     const store = Store.temporary()
     put(store, 1, ['a', 'one'])
     const pin = store.pin(1)
@@ -142,7 +142,7 @@ describe('versions', () => {
     pin.release()
   })
 
-  test('without a pin nothing is kept; what was kept is removed when the last pin of it is released', async () => {
+  test('versions are kept only for pins, and removed with the last one', async () => {
     const store = Store.temporary()
     put(store, 1, ['a', 'one'])
     put(store, 2, ['a', 'two'])
@@ -157,7 +157,7 @@ describe('versions', () => {
     await until('the versions to be removed', async () => versionsIn(store) === 0)
   })
 
-  test('a row whose key begins with that of another one has versions of its own', () => {
+  test('a row whose key extends that of another one has versions of its own', () => {
     const store = Store.temporary()
     const keys = ['', 'a', 'ab', 'a\0', 'a\0\0\0\0\0\0\x01', 'a\0\0\0\0\0\x01']
     put(store, 1, ...keys.map((key) => [key, `one of ${key}`] as const))
@@ -167,7 +167,7 @@ describe('versions', () => {
     pin.release()
   })
 
-  test('whatever is written, pinned and released, each pinned position reads as it was', () => {
+  test('each pinned position reads as it was, for random writes, pins and releases', () => {
     for (let run = 0; run < RUNS; run++) {
       const random = new Random(SEED + run)
       const store = Store.temporary()
@@ -194,7 +194,7 @@ describe('versions', () => {
 })
 
 describe('keys', () => {
-  test('positions and numbers have the order of their bytes', () => {
+  test('positions and numbers are ordered by their bytes', () => {
     const numbers = [0, 1, 255, 256, 65_535, 2 ** 32 - 1, 2 ** 32, 2 ** 47, 2 ** 48 - 1]
     const keys = numbers.map((number) => Buffer.from(numberedKey(TAG.item, 1, number)))
     assert.deepEqual([...keys].sort(Buffer.compare), keys)
@@ -202,7 +202,7 @@ describe('keys', () => {
       assert.equal(positionOf(key, key.length - POSITION_BYTES), numbers[index])
   })
 
-  test('ids of any length and any characters have keys of their own, none of which begins another', () => {
+  test('ids of any length and characters have keys of their own, none a prefix of another', () => {
     const megabyte = 'ü'.repeat(2 ** 19)
     const ids = [
       ...['', '0', '00', '7', '007', '-7', '7.0', '1e3', '99999999999999', '999999999999999', '9007199254740993'],
@@ -222,7 +222,7 @@ describe('keys', () => {
     }
   })
 
-  test('the end of a prefix is behind all keys that begin so, and before all others behind them', () => {
+  test('the end of a prefix sorts after all keys with it, and before all later ones', () => {
     assert.deepEqual(prefixEnd(Buffer.from([1, 2])), Buffer.from([1, 3]))
     assert.deepEqual(prefixEnd(Buffer.from([1, 255, 255])), Buffer.from([2]))
     assert.throws(() => prefixEnd(Buffer.from([255, 255])))

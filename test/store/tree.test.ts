@@ -122,7 +122,7 @@ function placeOf(key: string): number {
 }
 
 describe('a tree in the store', () => {
-  test('whatever is put, removed and given up, each key is found by its number and each number by its key, as of any position', () => {
+  test('finds each key by its number and each number by its key, at any position, after random writes and failures', () => {
     for (let run = 0; run < RUNS; run++) {
       const world = new World(SEED + run)
       const { store, random } = world
@@ -142,7 +142,7 @@ describe('a tree in the store', () => {
     }
   })
 
-  test('what was removed leaves its room to what comes', () => {
+  test('reuses the space of removed keys', () => {
     const store = Store.temporary()
     const tree = new StoredTree(store, 1, new NodeCache())
     const nodes = (): number => store.rows(tableKey(TAG.node, 1), prefixEnd(tableKey(TAG.node, 1))).length
