@@ -8,7 +8,7 @@ import { type Descriptors, shareDescriptors } from './descriptors.ts'
 import type { Engine } from './engine.ts'
 import { openGate, warningsOf } from './open-gate.ts'
 
-/** What routes, sockets and the HTTP server share. */
+/** Shared by routes, sockets and the HTTP server. */
 export interface ServiceContext {
   readonly engine: Engine
   readonly settings: Settings
