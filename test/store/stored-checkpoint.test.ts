@@ -16,7 +16,7 @@ function checkpoint(...segments: readonly SegmentSpan[]): Checkpoint {
   return { journal: 'j', next, time: '2026-01-01T00:00:00.000Z', lastOffset: position * 100, segments }
 }
 
-test('a checkpoint is loaded as it was saved, whatever was given up in between', () => {
+test('a checkpoint is loaded as it was saved, after any aborted saves', () => {
   const store = Store.temporary()
   const save = (one: Checkpoint): void => store.transaction(() => new StoredCheckpoint(store).save(one))
   const kept = new StoredCheckpoint(store)
