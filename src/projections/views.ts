@@ -117,7 +117,7 @@ export class Views implements Projection {
       const steps = begun ?? this.#fold.store(batch, true)
       begun = undefined
       await stepwise(steps)
-    })
+    }, begun === undefined)
   }
 
   /** Makes all stored writes visible. */
@@ -136,8 +136,8 @@ export class Views implements Projection {
    * Retries work until there is space on the disk.
    * @throws {Refusal} `OutcomeUnknown` at the end, if there is none.
    */
-  async onceRoom(work: () => void | Promise<void>): Promise<void> {
-    if (await this.#space.run(work)) return
+  async onceRoom(work: () => void | Promise<void>, hasFailed = false): Promise<void> {
+    if (await this.#space.run(work, hasFailed)) return
     throw new Refusal('OutcomeUnknown', 'The server ends while its disk is full; the journal has what was written.')
   }
 

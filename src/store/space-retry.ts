@@ -17,9 +17,17 @@ export class SpaceRetry {
     return this.#isEnded
   }
 
-  /** Runs work until there is space for it; returns false if that was given up by `end`. */
-  async run(work: () => void | Promise<void>): Promise<boolean> {
-    for (;;) {
+  /**
+   * Runs work until there is space for it; returns false if that was given up by `end`.
+   * @param hasFailed The first attempt was made before and has failed.
+   */
+  async run(work: () => void | Promise<void>, hasFailed = false): Promise<boolean> {
+    for (let isAgain = hasFailed; ; isAgain = true) {
+      if (isAgain) {
+        this.#isFull = true
+        await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
+        if (this.#isEnded) return false
+      }
       try {
         await work()
         this.#isFull = false
@@ -27,9 +35,6 @@ export class SpaceRetry {
       } catch (error) {
         if (!isOutOfSpace(error)) throw error
       }
-      this.#isFull = true
-      await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
-      if (this.#isEnded) return false
     }
   }
 
