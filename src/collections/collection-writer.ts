@@ -1,4 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
+import type { Document } from '../json/document.ts'
 import type { JsonObject } from '../json/value.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
@@ -13,10 +14,12 @@ import { Table } from './table.ts'
 /** An item that is parsed once for all observers. */
 export class ObservedItem {
   readonly #item: Item
+  readonly #document: Pick<Document, 'value'>
   #value: JsonObject | undefined
 
-  constructor(item: Item) {
+  constructor(item: Item, document: Pick<Document, 'value'>) {
     this.#item = item
+    this.#document = document
   }
 
   get key(): string {
@@ -28,7 +31,7 @@ export class ObservedItem {
   }
 
   get value(): JsonObject {
-    this.#value ??= this.#item.value
+    this.#value ??= this.#document.value
     return this.#value
   }
 }
@@ -149,12 +152,12 @@ export class CollectionWriter implements FoldTarget {
     return isThere ? idOf(record) : undefined
   }
 
-  put(item: Item, metadata: EventMetadata): void {
+  put(item: Item, metadata: EventMetadata, document: Document): void {
     const { key } = item
     const found = this.#find(key)
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
-    this.#tell(place, found.isThere, item)
+    this.#tell(place, found.isThere, new ObservedItem(item, document))
     if (found.isThere) this.#noteChange(found, place, item.position)
     const record = encodeItem(item, { since, ...metadata })
     if (found.isThere) this.#table.putRecord(place, record)
@@ -238,13 +241,12 @@ export class CollectionWriter implements FoldTarget {
     return found
   }
 
-  #tell(place: number, wasThere: boolean, item: Item | undefined): void {
+  #tell(place: number, wasThere: boolean, after: ObservedItem | undefined): void {
     const { number } = this.#table
     const interested = this.#observers.filter((observer) => observer.isObserved(number, this.name))
     if (interested.length === 0) return
     const found = wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined
-    const before = found && new ObservedItem(found)
-    const after = item && new ObservedItem(item)
+    const before = found && new ObservedItem(found, found)
     for (const observer of interested) observer.changed(number, place, before, after, this.name)
   }
 

@@ -1,4 +1,5 @@
 import { type DomainEvent, existsAfter, type ItemId, isItemEvent, type Position } from '../events/event.ts'
+import type { Document } from '../json/document.ts'
 import { Item, integerOf, keyOf, type Tombstone } from './item.ts'
 import type { EventMetadata } from './item-record.ts'
 
@@ -11,7 +12,8 @@ export interface FoldTarget {
   position: Position
   /** The id of the item with this key, if it exists. */
   idOf(key: string): ItemId | undefined
-  put(item: Item, metadata: EventMetadata): void
+  /** `document` has the text of the item. */
+  put(item: Item, metadata: EventMetadata, document: Document): void
   remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void
 }
 
@@ -30,6 +32,6 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
     }
     if (typeof id === 'string') target.textIds++
     target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
-    target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs })
+    target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs }, event.item)
   }
 }

@@ -220,7 +220,7 @@ function differs(where: string, id: JsonValue, key: string): Refusal {
 
 function* validated(body: JsonObject, id: ItemId, collection: string, rules: Rules): Steps<Document> {
   const item = yield* withId(body, id, rules)
-  const document = new Document(yield* stringifySteps(item))
+  const document = new Document(yield* stringifySteps(item), item)
   const bytes = Buffer.byteLength(document.text)
   // The id that the server adds does not count towards the limit.
   const added = bytes > rules.itemBytes && id !== OBJECT_ID ? idBytes(item, rules) : 0

@@ -74,7 +74,7 @@ function* candidateOf(
   rules: Rules,
 ): Steps<Candidate | undefined> {
   const time = rules.times.get(event.collection)
-  const reading = (yield* parseSteps(event.item.text)) as JsonObject
+  const reading = yield* event.item.steps()
   const id = firstAt(reading, latest.by)
   const instant = time && eventInstant(reading, time)
   if (!instant || id === undefined || faultOfId(id) !== undefined) return undefined

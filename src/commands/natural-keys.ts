@@ -70,7 +70,7 @@ export function* checkKeys(
     const key = keyOf(event.id)
     changed.items.add(key)
     if (!('item' in event)) continue
-    const item = (yield* parseSteps(event.item.text)) as JsonObject
+    const item = yield* event.item.steps()
     const naturalKey = naturalKeyOf(item, fields)
     if (naturalKey === undefined) continue
     const other = changed.holders.get(naturalKey)

@@ -1,15 +1,20 @@
+import type { Steps } from '../runtime/steps.ts'
+import { parseSteps } from './parse-steps.ts'
 import { parseText } from './parse-text.ts'
 import type { JsonObject } from './value.ts'
 
 /**
- * A JSON object, stored as text. The value is parsed on each access and not cached: a million parsed objects take more
- * memory than their texts, and slow down garbage collection.
+ * A JSON object as text. Without a known value the text is parsed on each access, and the result is not cached: a million
+ * parsed objects take more memory than their texts, and slow down garbage collection.
  */
 export class Document {
   readonly text: string
+  readonly #value: JsonObject | undefined
 
-  constructor(text: string) {
+  /** `value` saves the parsing of events that are processed soon after they were decided. It must not change. */
+  constructor(text: string, value?: JsonObject) {
     this.text = text
+    this.#value = value
   }
 
   static of(value: JsonObject): Document {
@@ -17,7 +22,12 @@ export class Document {
   }
 
   get value(): JsonObject {
-    return parseText(this.text) as JsonObject
+    return this.#value ?? (parseText(this.text) as JsonObject)
+  }
+
+  /** The value, parsed in steps if necessary. */
+  *steps(): Steps<JsonObject> {
+    return this.#value ?? ((yield* parseSteps(this.text)) as JsonObject)
   }
 
   toJSON(): JsonObject {
