@@ -98,8 +98,8 @@ async function serve({ settings, replay }: Extract<Invocation, { type: 'serve' }
       process.exit(1)
     },
   })
-  const { start, startReplay } = await import('./server/service.ts')
-  const service = await (replay ? startReplay(settings, replay, dependencies) : start(settings, dependencies))
+  const { start } = await import('./server/service.ts')
+  const service = await start(settings, dependencies, replay)
   let ending = false
   const end = (): void => {
     if (ending) process.exit(1)

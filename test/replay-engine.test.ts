@@ -6,8 +6,8 @@ import { lastPosition, positioned, type Recorded, slice } from '../src/events/jo
 import { Document } from '../src/json/document.ts'
 import { Views } from '../src/projections/views.ts'
 import { Corruption, Refusal } from '../src/runtime/errors.ts'
-import { type Engine, openEngine } from '../src/server/engine.ts'
-import { openReplayHost, type Replay } from '../src/server/replay-host.ts'
+import type { Engine } from '../src/server/engine.ts'
+import { type Replay, ReplayEngine } from '../src/server/replay-engine.ts'
 import { SimulatedClock } from './support/clock.ts'
 import { project } from './support/collections.ts'
 import { JOURNAL, SETTINGS } from './support/engine.ts'
@@ -63,7 +63,7 @@ async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
     return undefined
   })
   const failed = (error: unknown): void => void failures.push(error)
-  const host = await openReplayHost(SETTINGS, replay, {
+  const engine = await ReplayEngine.open(SETTINGS, replay, {
     files,
     now: () => new Date(LATER),
     newId: () => '',
@@ -72,7 +72,7 @@ async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
     sampleFile: '',
     failed,
   })
-  const engine = await openEngine(host, failed)
+  await engine.start(failed)
   const told: (readonly [number, Recorded])[] = []
   engine.bus.add({ apply: (one) => told.push([clock.elapsedMs(), one]) })
   return { engine, clock, failures, operations, told }

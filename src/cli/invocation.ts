@@ -1,5 +1,5 @@
 import { mostSimilar } from '../json/similar.ts'
-import type { Replay } from '../server/replay-host.ts'
+import type { Replay } from '../server/replay-engine.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
 import { KEYS } from '../settings/keys.ts'
 import {

@@ -1,22 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
-import { connect } from '../cluster/connection.ts'
+import { type ClusterSettings, connect } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
 import { type MigrationProgress, type MigrationResult, moveToDirectory, moveToStream } from '../cluster/migration.ts'
 import { retrying } from '../cluster/retry.ts'
 import type { Files } from '../files/files.ts'
 
-export interface StreamPlace {
-  readonly servers: readonly string[]
-  readonly stream: string
-  readonly replicas: number
-  readonly credentials: string | undefined
-}
-
 /** From a journal on disk to a stream, or back. */
 export type Migration =
-  | { readonly from: string; readonly to: StreamPlace }
-  | { readonly from: StreamPlace; readonly to: string }
+  | { readonly from: string; readonly to: ClusterSettings }
+  | { readonly from: ClusterSettings; readonly to: string }
 
 const SEGMENT_BYTES = 64 * 1024 * 1024
 
@@ -27,7 +20,7 @@ export async function migrate(
   progress: MigrationProgress,
 ): Promise<MigrationResult> {
   const { from, to } = migration
-  const place = typeof from === 'string' ? (to as StreamPlace) : from
+  const place = typeof from === 'string' ? (to as ClusterSettings) : from
   const log = pino({ level: 'silent' })
   const nc = await retrying(log, () => connect(place, 'recollect migrate', files))
   try {

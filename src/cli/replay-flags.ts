@@ -1,6 +1,6 @@
 import { parseInstant } from '../json/instant.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
-import type { Replay } from '../server/replay-host.ts'
+import type { Replay } from '../server/replay-engine.ts'
 import type { ParsedFlags } from '../settings/flags.ts'
 import { BadSettings, type Settings } from '../settings/settings.ts'
 

@@ -8,9 +8,13 @@ import {
 import type { Files } from '../files/files.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 
-export interface ConnectionSettings {
+export interface ClusterSettings {
   /** `nats://` or `tls://` URLs, with user and password if needed. */
   readonly servers: readonly string[]
+  /** The name of the stream. */
+  readonly stream: string
+  /** Copies of the stream. */
+  readonly replicas: number
   /** Path of a credentials file. */
   readonly credentials: string | undefined
 }
@@ -23,7 +27,7 @@ const PINGS = 3
 
 /** Connects to NATS. The connection reconnects by itself for as long as the process lives. */
 export async function connect(
-  { servers, credentials }: ConnectionSettings,
+  { servers, credentials }: Pick<ClusterSettings, 'servers' | 'credentials'>,
   name: string,
   files: Pick<Files, 'read'>,
 ): Promise<NatsConnection> {

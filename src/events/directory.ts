@@ -18,6 +18,8 @@ export interface DirectoryOptions {
   readonly resume?: (whyNot: (checkpoint: Checkpoint) => Promise<string | undefined>) => Promise<Checkpoint | undefined>
   /** Gets every complete write of the journal, in order, while it is opened. */
   readonly replay: (recorded: Recorded) => void
+  /** Called before each segment is read while it is opened. */
+  readonly progress?: (segments: number, of: number) => void
 }
 
 /** The torn tail that opening cut off; `kept` is the file with its bytes. */
@@ -66,11 +68,11 @@ export async function lockDirectory(files: Files, directory: string): Promise<Jo
 
 /** Locks, verifies and replays a directory; starts a journal if it is empty. */
 export async function openDirectory(options: DirectoryOptions): Promise<Opened> {
-  const { files, directory, newId, resume, replay } = options
+  const { files, directory, newId, resume, replay, progress } = options
   const lock = options.lock ?? (await lockDirectory(files, directory))
   try {
     const checkpoint = await resume?.((one) => checkpointMismatch(files, directory, one))
-    const walked = await walk(files, directory, replay, { from: checkpoint })
+    const walked = await walk(files, directory, replay, { from: checkpoint, progress })
     const id = walked.id ?? newId()
     const { segments, next, time, lastOffset, torn } = walked
     // A compressed segment is never appended to.

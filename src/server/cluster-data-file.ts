@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { DataFileStatus } from '../data-file/account.ts'
-import type { Connection, Merging, TakenInEdit } from '../data-file/connection.ts'
+import type { Connection, TakenInEdit } from '../data-file/connection.ts'
 import type { DataFile } from '../data-file/data-file.ts'
-import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
 import { readState } from '../data-file/state.ts'
 import type { Position } from '../events/event.ts'
-import type { Origin } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
 import { directoryOf, type Files, replace } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -18,10 +16,6 @@ export interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly dependencies: EngineDependencies
   readonly projections: Pick<Projections, 'views' | 'takenIn'>
-  readonly check: Connection['check']
-  readonly merge: (edit: Parameters<Connection['merge']>[0], origin: Origin) => Merging
-  /** Past states, from this node's copy of the journal. */
-  readonly past: () => Connection['past']
 }
 
 /** The id by which the imports of this node's data file differ from those of other nodes. It is created when there is none. */
@@ -66,8 +60,9 @@ export class ClusterDataFile implements Projection {
   }
 
   /** Imports edits, and keeps the file up to date from now on. */
-  async open(journal: Connection['journal']): Promise<void> {
-    const { settings, dependencies, projections, check, merge, past } = this.#options
+  async open(connection: Connection): Promise<void> {
+    const { settings, dependencies, projections } = this.#options
+    const { journal } = connection
     const { takenIn } = projections
     const { files, log, sampleFile } = dependencies
     this.#trouble = undefined
@@ -85,13 +80,7 @@ export class ClusterDataFile implements Projection {
       if (sample) await replace(files, this.#path, sample)
       const file = configuredDataFile(this.#path, settings, dependencies, projections)
       await file.prepare()
-      await file.start({
-        journal,
-        past: past(),
-        check,
-        merge: (edit, hash) =>
-          merge(edit, { actor: DATA_FILE_ACTOR, requestId: takenIn.dataFileId as string, key: hash }),
-      })
+      await file.start(connection)
       this.#open = file
     } catch (error) {
       const { message } = error as Error

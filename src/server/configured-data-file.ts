@@ -1,5 +1,10 @@
+import { checkEdited } from '../commands/edited-items.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { Rules } from '../commands/rules.ts'
+import type { Connection } from '../data-file/connection.ts'
 import { DataFile } from '../data-file/data-file.ts'
 import type { Read } from '../data-file/edits.ts'
+import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import type { Projections } from './projections.ts'
@@ -29,4 +34,21 @@ export function configuredDataFile(
     takenIn,
     checked,
   })
+}
+
+export interface ConnectionOptions extends Pick<Connection, 'journal' | 'past'> {
+  readonly handler: Pick<CommandHandler, 'merge'>
+  readonly rules: Rules
+  /** The request id of the next import. */
+  readonly requestId: () => string
+}
+
+/** Connects the data file to an open journal. */
+export function connectionOf({ journal, past, handler, rules, requestId }: ConnectionOptions): Connection {
+  return {
+    journal,
+    past,
+    check: (file) => checkEdited(file, rules),
+    merge: (edit, hash) => handler.merge(edit, { actor: DATA_FILE_ACTOR, requestId: requestId(), key: hash }),
+  }
 }

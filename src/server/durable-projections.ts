@@ -2,35 +2,35 @@ import type { KeyFields } from '../collections/natural-key.ts'
 import type { DeleteItems, Selection } from '../commands/bulk.ts'
 import { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
-import { type Checkpoint, checkpointMismatch } from '../events/checkpoint.ts'
+import type { Checkpoint } from '../events/checkpoint.ts'
 import type { DirectoryOptions } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
-import { checkUpTo, type Walk, walk } from '../events/walk.ts'
 import { isOutOfSpace } from '../files/files.ts'
+import { checkIdField } from '../projections/id-field.ts'
 import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { Views } from '../projections/views.ts'
 import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
 import { tookTooLong } from '../query/too-long.ts'
-import { Corruption, Ended, JournalMismatch } from '../runtime/errors.ts'
+import { Ended, JournalMismatch } from '../runtime/errors.ts'
+import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { Settings } from '../settings/settings.ts'
-import { IdleCompaction } from '../store/idle-compaction.ts'
 import { TAG, tableKey } from '../store/keys.ts'
-import type { Store } from '../store/store.ts'
-import { StoreDirectory } from '../store/store-directory.ts'
 import type { EngineDependencies } from './dependencies.ts'
+import { type JournalStore, openJournalStore } from './journal-store.ts'
 import { Projections } from './projections.ts'
+import { StoreMaintenance } from './store-maintenance.ts'
 
 export interface DurableProjectionsOptions {
   readonly settings: Pick<Settings, 'journal' | 'store' | 'compactAt' | 'acceptJournal' | 'limits' | 'collections'>
-  readonly dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
+  readonly dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'elapsedMs' | 'log' | 'failed'>
   /** Identifies the imports of this node's data file in a cluster. */
   readonly dataFileId?: string
 }
 
 /** The parts of an open journal that the store needs. */
-export interface MarkedJournal {
+export interface CheckpointedJournal {
   readonly head: Position
   checkpoint(): Checkpoint | undefined
 }
@@ -43,9 +43,6 @@ export interface StoreStatus {
   readonly detail?: string
 }
 
-/** How often to log the progress of building the store. */
-const TOLD_MS = 5000
-
 /** Approximate maximum of rows of an event besides its item. */
 const ROWS_AN_EVENT = 8
 const ROW_BYTES = 1024
@@ -53,43 +50,32 @@ const ROW_BYTES = 1024
 const EVENTS_AT_ONCE = 256
 const BYTES_AT_ONCE = 1024 * 1024
 
-/** A crash after this time is not attributed to a damaged store. */
-const SETTLED_MS = 60_000
-
-/** Delay before retrying to open the store while the disk is full. */
-const FULL_MS = 500
-
-/** How often to sync the store. */
-const SYNC_MS = 5000
-
 /**
  * The projections of a journal, kept in a store on this disk. Call order: `opening` to open the journal, `decide`,
  * `catchUp`, `begin`.
  */
 export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
-  readonly #directory: StoreDirectory
-  readonly #store: Store
+  readonly #opened: JournalStore
+  readonly #maintenance: StoreMaintenance
   readonly #checkpoint: StoredCheckpoint
   /** The store's checkpoint when it was opened. */
-  readonly #opened: Checkpoint | undefined
+  readonly #openedAt: Checkpoint | undefined
+  readonly #logProgress: ProgressLog
   #queries: Queries | undefined
-  #journal: MarkedJournal | undefined
-  readonly #settling: { cancel(): void }
-  #syncTimer: { cancel(): void } | undefined
-  #syncing: Promise<void> | undefined
-  #compaction: IdleCompaction | undefined
+  #journal: CheckpointedJournal | undefined
   #isClosed = false
   #isBuilt = false
 
-  private constructor(options: DurableProjectionsOptions, directory: StoreDirectory, store: Store) {
-    super(new Views(store, undefined, keyFieldsOf(options.settings.collections)), options.dataFileId)
+  private constructor(options: DurableProjectionsOptions, opened: JournalStore) {
+    const { settings, dependencies, dataFileId } = options
+    super(new Views(opened.store, undefined, keyFieldsOf(settings.collections)), dataFileId)
     this.#options = options
-    this.#directory = directory
-    this.#store = store
-    this.#checkpoint = new StoredCheckpoint(store)
-    this.#opened = this.#checkpoint.load()
-    this.#settling = options.dependencies.schedule(() => directory.settle(), SETTLED_MS)
+    this.#opened = opened
+    this.#maintenance = new StoreMaintenance(opened, settings, dependencies)
+    this.#checkpoint = new StoredCheckpoint(opened.store)
+    this.#openedAt = this.#checkpoint.load()
+    this.#logProgress = progressLog(dependencies.log, dependencies.elapsedMs)
     this.views.saveWith(({ visible }) => {
       const checkpoint = this.#journal?.checkpoint()
       if (checkpoint?.next.position === visible + 1) this.#checkpoint.save(checkpoint)
@@ -97,38 +83,16 @@ export class DurableProjections extends Projections {
   }
 
   /**
-   * Opens the store of a journal that this process has locked. An unreliable store is set aside and rebuilt from the
-   * journal.
+   * Opens the store of a journal that this process has locked.
    * @throws {JournalMismatch} when the journal lost its end or continued differently.
    */
   static async open(options: DurableProjectionsOptions): Promise<DurableProjections> {
-    const { settings, dependencies } = options
-    const directory = new StoreDirectory(settings.store)
-    let store = await openStore(directory, dependencies)
-    const { whyNot } = directory
-    if (whyNot !== undefined) dependencies.log.warn(`The store ${settings.store} is built again: ${whyNot}.`)
-    const checkpoint = new StoredCheckpoint(store).load()
-    const why = checkpoint && (await checkpointMismatch(dependencies.files, settings.journal, checkpoint))
-    if (checkpoint && why !== undefined) {
-      await directory.close(store)
-      // If the journal is damaged, that error takes precedence.
-      const found = await walk(dependencies.files, settings.journal)
-      const mismatch = otherJournal(settings, checkpoint, { ...found, why })
-      if (!settings.acceptJournal) throw mismatch
-      dependencies.log.warn(`${mismatch.message} It is accepted.`)
-      directory.setAside()
-      store = await openStore(directory, dependencies)
-    }
-    store.damaged = (error) => {
-      directory.doubt(`it is damaged: ${error.message}`)
-      dependencies.failed(error)
-    }
-    return new DurableProjections(options, directory, store)
+    return new DurableProjections(options, await openJournalStore(options.settings, options.dependencies))
   }
 
   get status(): StoreStatus {
     const position = this.views.applied
-    const bytes = this.#directory.bytes
+    const bytes = this.#opened.directory.bytes
     if (this.views.isFull) return { state: 'full', position, bytes, detail: 'The disk is full.' }
     return { state: this.#isBuilt ? 'current' : 'building', position, bytes }
   }
@@ -140,29 +104,31 @@ export class DurableProjections extends Projections {
     return this.#queries
   }
 
-  /** Options to continue from the store. */
-  get opening(): Required<Pick<DirectoryOptions, 'resume' | 'replay'>> & {
+  /** Whether the disk has room for a write. */
+  get hasRoom(): boolean {
+    return this.#hasRoom(1, 0)
+  }
+
+  /** Options for opening the journal, to continue from the store. */
+  get opening(): Required<Pick<DirectoryOptions, 'resume' | 'replay' | 'progress'>> & {
     readonly hasRoom: (events: number, bytes: number) => boolean
     readonly project: (batch: readonly Recorded[]) => void | Promise<void>
   } {
     return {
-      resume: async () => this.#opened,
+      resume: async () => this.#openedAt,
       replay: () => {},
-      hasRoom: (events, bytes) => {
-        // A large write takes many transactions, and waits for space in between.
-        const rows = ROWS_AN_EVENT * (1 + Math.min(events, EVENTS_AT_ONCE))
-        return !this.views.isFull && this.#store.hasRoom(rows, ROW_BYTES * rows + Math.min(bytes, BYTES_AT_ONCE))
-      },
+      progress: (segments, of) => this.#logProgress({ segments, of }, 'the journal is being read and checked'),
+      hasRoom: (events, bytes) => this.#hasRoom(events, bytes),
       project: (batch) => {
         const put = this.views.put(batch)
-        this.#syncSoon()
+        this.#maintenance.syncSoon()
         return put
       },
     }
   }
 
   /** Creates the command handler of an open journal. */
-  decide(journal: Journal & MarkedJournal, rules: Rules, now: () => Date): CommandHandler {
+  decide(journal: Journal & CheckpointedJournal, rules: Rules, now: () => Date): CommandHandler {
     this.#journal = journal
     return new CommandHandler({
       journal,
@@ -175,37 +141,21 @@ export class DurableProjections extends Projections {
   }
 
   /**
-   * Stores what the journal has beyond the store; what is stored remains after an interruption. Waits while the disk is
-   * full.
+   * Stores what the journal has beyond the store, and builds the natural keys that the settings want. What is stored
+   * remains after an interruption. Waits while the disk is full.
+   * @throws {JournalMismatch} when the items have their ids in another field.
+   * @throws {Refusal} `Conflict` when two items have the same natural key.
    */
-  async catchUp(journal: Journal & MarkedJournal): Promise<void> {
-    try {
-      await this.#catchUp(journal)
-    } catch (error) {
-      throw this.#isClosed ? new Ended() : error
-    }
-  }
-
-  async #catchUp(journal: Journal & MarkedJournal): Promise<void> {
-    const { log } = this.#options.dependencies
+  async catchUp(journal: Journal & CheckpointedJournal, idField: string): Promise<void> {
     await this.#checkJournal(journal)
-    let toldMs = performance.now()
     await this.views.build(journal.read(this.views.position + 1), 'wait', () => {
       if (this.#isClosed) throw new Ended()
-      if (performance.now() - toldMs < TOLD_MS) return
-      toldMs = performance.now()
-      log.info({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
+      this.#logProgress({ position: this.views.applied, of: journal.head }, 'the store is being built from the journal')
     })
     const checkpoint = journal.checkpoint()
-    if (checkpoint && checkpoint.next.position !== this.#opened?.next.position) this.#saveCheckpoint(checkpoint)
+    if (checkpoint && checkpoint.next.position !== this.#openedAt?.next.position) this.#saveCheckpoint(checkpoint)
     this.#isBuilt = true
-  }
-
-  /**
-   * Builds the natural keys that the settings want, before anything is written.
-   * @throws {Refusal} `Conflict` when two items have the same one.
-   */
-  async buildNaturalKeys(): Promise<void> {
+    checkIdField(this.views, idField)
     if (this.views.hasNaturalKeys) return
     this.#options.dependencies.log.info('the natural keys that the settings want are being built')
     await this.views.buildNaturalKeys()
@@ -214,7 +164,7 @@ export class DurableProjections extends Projections {
   /** Without space, the next write saves the checkpoint, or the next start reads from an earlier one. */
   #saveCheckpoint(checkpoint: Checkpoint): void {
     try {
-      this.#store.transaction(() => this.#checkpoint.save(checkpoint))
+      this.#opened.store.transaction(() => this.#checkpoint.save(checkpoint))
     } catch (error) {
       if (!isOutOfSpace(error)) throw error
     }
@@ -223,7 +173,7 @@ export class DurableProjections extends Projections {
   /** Throws if the store belongs to another journal. */
   async #checkJournal({ id, head }: Journal): Promise<void> {
     const key = tableKey(TAG.state, 1)
-    const known = this.#store.newest(key)?.toString()
+    const known = this.#opened.store.newest(key)?.toString()
     const { settings } = this.#options
     if (known !== undefined && (known !== id || head < this.views.applied)) {
       throw new JournalMismatch(
@@ -232,7 +182,7 @@ export class DurableProjections extends Projections {
       )
     }
     if (known !== undefined) return
-    await this.views.onceRoom(() => this.#store.transaction(() => this.#store.set(key, Buffer.from(id))))
+    await this.views.onceRoom(() => this.#opened.store.transaction(() => this.#opened.store.set(key, Buffer.from(id))))
   }
 
   async #select({ collection: name, filters, seconds }: DeleteItems): Promise<Selection | undefined> {
@@ -245,98 +195,34 @@ export class DurableProjections extends Projections {
     return this.queries.select(collection, query, limit)
   }
 
-  /**
-   * Verifies the part of the journal that the start did not read, in the background, for at most a quarter of the time.
-   */
+  #hasRoom(events: number, bytes: number): boolean {
+    // A large write takes many transactions, and waits for space in between.
+    const rows = ROWS_AN_EVENT * (1 + Math.min(events, EVENTS_AT_ONCE))
+    const most = ROW_BYTES * rows + Math.min(bytes, BYTES_AT_ONCE)
+    return !this.views.isFull && this.#opened.store.hasRoom(rows, most)
+  }
+
+  /** Begins background work. */
   begin(): void {
-    const { settings, dependencies } = this.#options
-    this.#check().catch(dependencies.failed)
-    const { compactAt: hours } = settings
-    if (!hours || this.#isClosed) return
-    const compacted = (): void => this.#syncSoon()
-    const [directory, store] = [this.#directory, this.#store]
-    this.#compaction = new IdleCompaction({ ...dependencies, directory, store, hours, compacted })
-    this.#compaction.begin()
+    this.#maintenance.begin(this.#openedAt)
   }
 
   /** Ends background work soon. */
   end(): void {
     this.#isClosed = true
+    this.#maintenance.end()
     this.views.end()
   }
 
   async close(): Promise<void> {
     this.end()
-    this.#settling.cancel()
-    await this.#compaction?.end()
-    this.#syncTimer?.cancel()
-    await this.#syncing
-    await this.#directory.close(this.#store)
-  }
-
-  async #check(): Promise<void> {
-    const { files, schedule, log } = this.#options.dependencies
-    const checkpoint = this.#opened
-    if (!checkpoint) return
-    let began = performance.now()
-    try {
-      await checkUpTo(files, this.#options.settings.journal, checkpoint, async () => {
-        const restMs = 3 * (performance.now() - began)
-        await new Promise<void>((resolve) => schedule(resolve, restMs))
-        if (this.#isClosed) throw new Ended()
-        began = performance.now()
-      })
-      log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
-    } catch (error) {
-      if (error instanceof Ended) return
-      if (error instanceof Corruption) this.#directory.doubt('the journal was found damaged')
-      throw error
-    }
-  }
-
-  #syncSoon(): void {
-    if (this.#syncTimer || this.#isClosed) return
-    this.#syncTimer = this.#options.dependencies.schedule(() => {
-      this.#syncTimer = undefined
-      this.#syncing = this.#directory.sync(this.#store)
-    }, SYNC_MS)
+    await this.#maintenance.close()
+    const { directory, store } = this.#opened
+    await directory.close(store)
   }
 }
 
 /** The fields of the natural keys that the settings name. */
 export function keyFieldsOf(collections: Settings['collections']): KeyFields {
   return new Map(Object.entries(collections).flatMap(([name, { key }]) => (key ? [[name, key]] : [])))
-}
-
-/** A start needs a store, so it waits for space on the disk. */
-async function openStore(
-  directory: StoreDirectory,
-  { log }: DurableProjectionsOptions['dependencies'],
-): Promise<Store> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return directory.open()
-    } catch (error) {
-      if (!isOutOfSpace(error)) throw error
-      if (attempt === 0) log.error(`The start waits: the disk has no room to open the store ${directory.path}.`)
-      await new Promise<void>((resolve) => setTimeout(resolve, FULL_MS))
-    }
-  }
-}
-
-function otherJournal(
-  { store }: DurableProjectionsOptions['settings'],
-  { journal, next }: Checkpoint,
-  { id, next: end, why }: Pick<Walk, 'id' | 'next'> & { readonly why: string },
-): JournalMismatch {
-  const [last, head] = [next.position - 1, end.position - 1]
-  const what =
-    id !== journal
-      ? `was built from the journal ${journal}, and this one is ${id ?? 'empty'}`
-      : head < last
-        ? `has position ${last}, and the journal ends at ${head}: it has lost the events ${head + 1} to ${last}`
-        : `was built up to position ${last} of a journal that went on differently: ${why}`
-  return new JournalMismatch(
-    `The store ${store} ${what}. Put the right journal back, or start with --accept-journal to go on with this one.`,
-  )
 }

@@ -6,7 +6,7 @@ import type { RequestTimes } from '../http/request-times.ts'
 import type { IndexStatus, Queries } from '../query/queries.ts'
 import type { Histogram } from '../runtime/histogram.ts'
 import type { SocketFigures } from '../sockets/sockets.ts'
-import type { Engine, HostFigures } from './engine.ts'
+import type { Engine, EngineFigures } from './engine.ts'
 
 export interface MetricsSources {
   readonly engine: Engine
@@ -197,7 +197,7 @@ function tellOfConnections(
 }
 
 /** The metrics of a journal in local files. */
-function tellOfFiles({ figures, segments }: HostFigures & { readonly kind: 'journal' }, tell: Tell): void {
+function tellOfFiles({ figures, segments }: EngineFigures & { readonly kind: 'journal' }, tell: Tell): void {
   const { counter } = singles(tell, 'journal_')
 
   tell('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { Access } from '../access/access.ts'
 import { TrustedProxies } from '../access/addresses.ts'
@@ -8,34 +7,13 @@ import { Gate } from '../access/gate.ts'
 import { Hosts } from '../access/hosts.ts'
 import { Origins } from '../access/origins.ts'
 import { isPasswordHash } from '../access/passwords.ts'
-import type { Revocation, RevocationStore, Tokens } from '../access/tokens.ts'
-import { type Files, isOutOfSpace, replace } from '../files/files.ts'
-import { Corruption, Refusal } from '../runtime/errors.ts'
+import type { Tokens } from '../access/tokens.ts'
 import type { Settings } from '../settings/settings.ts'
 import { type Address, isPublic } from '../settings/urls.ts'
+import type { TokenStorage } from './token-storage.ts'
 
-const SECRET_BYTES = 32
 /** Minimum length of an API key that cannot be guessed. */
 const KEY_BYTES = 16
-
-/** Persistent data of tokens. */
-export interface TokenStorage {
-  /** Created if missing. */
-  readonly secret: () => Promise<Uint8Array>
-  readonly revocations: RevocationStore
-}
-
-/**
- * Stores the tokens' secret and revocations in the journal's directory. A guest (a replay) reads them, but keeps its
- * own in memory only.
- */
-export function tokensInDirectory(files: Files, directory: string, isGuest: boolean): TokenStorage {
-  const store = revocations(files, `${directory}/revoked.json`)
-  return {
-    secret: () => keptSecret(files, `${directory}/token.secret`, isGuest),
-    revocations: isGuest ? { ...store, write: async () => {} } : store,
-  }
-}
 
 export interface GateDependencies {
   /** For the expiry of tokens. */
@@ -48,15 +26,15 @@ export interface GateDependencies {
 /** Creates the gate from the settings. */
 export async function openGate(
   settings: Settings,
-  keeping: TokenStorage,
+  storage: TokenStorage,
   { now, elapsedMs, log }: GateDependencies,
 ): Promise<Gate> {
   const { authentication, cors, limits } = settings
   const { enabled, schemes, users, apiKeys, token } = authentication
   const tokens = async (): Promise<Tokens> => {
-    const secret = token.secret === undefined ? await keeping.secret() : Buffer.from(token.secret)
+    const secret = token.secret === undefined ? await storage.secret() : Buffer.from(token.secret)
     const { Tokens } = await import('../access/tokens.ts')
-    return Tokens.open(secret, token.expiresInSeconds, now, keeping.revocations)
+    return Tokens.open(secret, token.expiresInSeconds, now, storage.revocations)
   }
   const failureLog = new FailureLog(log, elapsedMs)
   return new Gate({
@@ -104,53 +82,4 @@ export function warningsOf({ authentication, urls }: Settings, isReadOnly = fals
     )
   }
   return warnings
-}
-
-async function keptSecret(files: Files, path: string, isGuest: boolean): Promise<Uint8Array> {
-  const kept = await files.read(path)
-  if (kept && kept.length >= SECRET_BYTES) return kept
-  if (kept)
-    throw new Corruption(`${path} is too short for a secret. Remove it to have a new one made; all tokens end then.`)
-  const secret = Buffer.from(randomBytes(SECRET_BYTES).toString('base64url'))
-  if (!isGuest) await replace(files, path, secret)
-  return secret
-}
-
-/** Undefined unless the list is complete: losing an entry would make a token valid again. */
-function parseRevocations(text: string): readonly Revocation[] | undefined {
-  try {
-    const list = JSON.parse(text) as unknown
-    const isRight = (one: unknown): boolean => {
-      const { id, expiresAt } = Object(one) as Partial<Revocation>
-      return typeof id === 'string' && typeof expiresAt === 'number'
-    }
-    return Array.isArray(list) && list.every(isRight) ? list : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function revocations(files: Files, path: string): RevocationStore {
-  return {
-    async read() {
-      const bytes = await files.read(path)
-      if (!bytes) return []
-      const list = parseRevocations(bytes.toString())
-      if (list) return list
-      throw new Corruption(
-        `${path} is damaged: it is not known any more which tokens were revoked. Remove it and ${path.replace(/revoked\.json$/, 'token.secret')} to end all tokens.`,
-      )
-    },
-    async write(list) {
-      try {
-        await replace(files, path, Buffer.from(`${JSON.stringify(list)}\n`))
-      } catch (error) {
-        if (!isOutOfSpace(error)) throw error
-        throw new Refusal(
-          'DiskFull',
-          'The disk is full: the token has ended, but could not be noted to stay so after a restart.',
-        )
-      }
-    },
-  }
 }

@@ -9,11 +9,11 @@ import { destroyStalled } from '../http/stalls.ts'
 import type { Settings } from '../settings/settings.ts'
 import { Sockets } from '../sockets/sockets.ts'
 import type { ServiceDependencies } from './dependencies.ts'
-import { type Engine, openEngine } from './engine.ts'
-import { openFileHost } from './file-host.ts'
+import type { Engine } from './engine.ts'
+import { FileEngine } from './file-engine.ts'
 import { checkAddresses, listen } from './listener.ts'
 import { metricsOf } from './metrics.ts'
-import { openReplayHost, type Replay } from './replay-host.ts'
+import { type Replay, ReplayEngine } from './replay-engine.ts'
 import { routesOf } from './routes.ts'
 import { openContext, type ServiceContext } from './service-context.ts'
 
@@ -27,23 +27,20 @@ export interface Service {
 /** How often to check for slow requests. */
 const TIMEOUT_CHECK_MS = 1000
 
-/** Creates and starts a server. If it throws, nothing important was changed. */
-export async function start(settings: Settings, dependencies: ServiceDependencies): Promise<Service> {
+/** Creates and starts a server; with `replay`, a read-only one of the past. If it throws, nothing important was changed. */
+export async function start(settings: Settings, dependencies: ServiceDependencies, replay?: Replay): Promise<Service> {
   await checkAddresses(settings.urls)
-  const host = settings.cluster
-    ? await (await import('./cluster-host.ts')).openClusterHost(settings, settings.cluster, dependencies)
-    : await openFileHost(settings, dependencies)
-  return serve(await openEngine(host, dependencies.failed), settings, dependencies)
+  const engine = await openEngine(settings, dependencies, replay)
+  await engine.start(dependencies.failed)
+  return serve(engine, settings, dependencies)
 }
 
-/** Starts a replay server, which is read-only. */
-export async function startReplay(
-  settings: Settings,
-  replay: Replay,
-  dependencies: ServiceDependencies,
-): Promise<Service> {
-  const host = await openReplayHost(settings, replay, dependencies)
-  return serve(await openEngine(host, dependencies.failed), settings, dependencies)
+async function openEngine(settings: Settings, dependencies: ServiceDependencies, replay?: Replay): Promise<Engine> {
+  const { cluster } = settings
+  if (replay) return ReplayEngine.open(settings, replay, dependencies)
+  if (!cluster) return FileEngine.open(settings, dependencies)
+  const { ClusterEngine } = await import('./cluster-engine.ts')
+  return ClusterEngine.open(settings, cluster, dependencies)
 }
 
 /** Serves an engine, which is closed with the service, or if it cannot be served. */

@@ -1,4 +1,5 @@
 import { TrustedProxies } from '../access/addresses.ts'
+import type { ClusterSettings } from '../cluster/connection.ts'
 import type { WriteSettings } from '../data-file/write-budget.ts'
 import { isOwnPath, parseBasePath } from '../http/base-path.ts'
 import type { SimulationSettings } from '../http/simulation.ts'
@@ -54,14 +55,6 @@ export interface Settings {
   readonly log: Section<'Log'>
   /** The settings that differ from their defaults, without secrets, for the log. */
   readonly nonDefaults: Readonly<Record<string, unknown>>
-}
-
-export interface ClusterSettings {
-  readonly servers: readonly string[]
-  readonly stream: string
-  readonly replicas: number
-  /** The path of a credentials file. */
-  readonly credentials: string | undefined
 }
 
 /** All mistakes in the flags, the environment and the configuration file. */

@@ -53,12 +53,14 @@ test('an edit that was merged before a crash is not merged again by a node with 
       failed: (error) => assert.fail(String(error)),
     },
     projections,
-    check: () => assert.fail('it was read again'),
-    merge: () => assert.fail('it was merged again'),
-    past: () => ({ names: () => assert.fail('nothing is asked of the past'), collection: () => assert.fail() }),
   })
   await projections.views.build(journal.read(1), 'fail')
-  await dataFile.open(journal)
+  await dataFile.open({
+    journal,
+    past: { names: () => assert.fail('nothing is asked of the past'), collection: () => assert.fail() },
+    check: () => assert.fail('it was read again'),
+    merge: () => assert.fail('it was merged again'),
+  })
   t.after(() => dataFile.close())
   await until('the data file to show the later write', () => String(disk.bytes(DATA_FILE)).includes('"n": 3'))
   assert.equal(dataFile.status?.state, 'current')

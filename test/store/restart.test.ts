@@ -3,7 +3,7 @@ import { readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promise
 import { type TestContext, test } from 'node:test'
 import { segmentName } from '../../src/events/segment.ts'
 import { Corruption, JournalMismatch } from '../../src/runtime/errors.ts'
-import type { FileEngine } from '../../src/server/file-host.ts'
+import type { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { newRun, work } from '../faults/workload.ts'
 import { temporaryDirectory } from '../support/directory.ts'

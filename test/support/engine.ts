@@ -2,8 +2,7 @@ import { cpSync } from 'node:fs'
 import { pino } from 'pino'
 import type { Files } from '../../src/files/files.ts'
 import type { Schedule } from '../../src/runtime/schedule.ts'
-import { openEngine } from '../../src/server/engine.ts'
-import { type FileEngine, openFileHost } from '../../src/server/file-host.ts'
+import { FileEngine } from '../../src/server/file-engine.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { type Directory, directoryUntilExit } from './directory.ts'
 
@@ -109,7 +108,7 @@ export async function openTestEngine(
   })
   let isOpening = true
   const failed = (error: unknown): void => void failures.push(error)
-  const open = openFileHost(
+  const open = FileEngine.open(
     { ...SETTINGS, store: temporary?.path ?? '', ...settings },
     {
       files,
@@ -121,19 +120,23 @@ export async function openTestEngine(
       sampleFile: '/nowhere',
       failed,
     },
-  ).then((host) => openEngine(host, failed))
+  ).then(async (opened) => {
+    await opened.start(failed)
+    return opened
+  })
   const engine = await open.finally(() => {
     isOpening = false
   })
   while (engine.building() && failures.length === 0 && !isStopped) await new Promise((resolve) => setImmediate(resolve))
-  const close = async (): Promise<void> => {
+  const close = engine.close.bind(engine)
+  engine.close = async () => {
     try {
-      await engine.close()
+      await close()
     } finally {
       await temporary?.remove()
     }
   }
-  return { engine: { ...engine, close }, failures }
+  return { engine, failures }
 }
 
 /** What a process leaves of its store when it is killed, for another start. */

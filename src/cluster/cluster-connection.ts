@@ -1,0 +1,42 @@
+import type { Logger } from 'pino'
+import type { Files } from '../files/files.ts'
+import { Bucket } from './bucket.ts'
+import { type ClusterSettings, connect } from './connection.ts'
+import { durabilityWarnings, factsOf } from './durability.ts'
+import { ClusterFigures } from './figures.ts'
+import { JetStream } from './jetstream.ts'
+import { Messenger } from './messenger.ts'
+import { retrying } from './retry.ts'
+
+/** The NATS connection of a node, with everything in NATS that the cluster shares. */
+export interface ClusterConnection {
+  readonly stream: JetStream
+  readonly bucket: Bucket
+  readonly messenger: Messenger
+  readonly figures: ClusterFigures
+  /** Guarantees that these NATS servers cannot give. */
+  readonly warnings: readonly string[]
+  close(): Promise<void>
+}
+
+/** Connects a node; waits while the NATS servers are starting. */
+export async function openConnection(
+  settings: ClusterSettings,
+  node: string,
+  files: Files,
+  log: Logger,
+): Promise<ClusterConnection> {
+  const { stream: name, replicas } = settings
+  const figures = new ClusterFigures()
+  const nc = await retrying(log, () => connect(settings, `recollect ${node}`, files))
+  try {
+    const stream = await retrying(log, () => JetStream.open(nc, name, replicas, log))
+    const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
+    const bucket = await retrying(log, () => Bucket.open(nc, name, replicas))
+    const messenger = new Messenger(nc, name, stream.messageBytes, log, figures)
+    return { stream, bucket, messenger, figures, warnings, close: () => nc.close() }
+  } catch (error) {
+    await nc.close()
+    throw error
+  }
+}

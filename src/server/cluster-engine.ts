@@ -1,0 +1,222 @@
+import { type ClusterConnection, openConnection } from '../cluster/cluster-connection.ts'
+import { ClusterHandler } from '../cluster/cluster-handler.ts'
+import { ClusterJournal } from '../cluster/cluster-journal.ts'
+import type { ClusterSettings } from '../cluster/connection.ts'
+import { Election } from '../cluster/election.ts'
+import { Node } from '../cluster/node.ts'
+import { RecentWrites } from '../cluster/recent-writes.ts'
+import type { Rules } from '../commands/rules.ts'
+import type { TakenInEdit } from '../data-file/connection.ts'
+import { lockDirectory } from '../events/directory.ts'
+import type { Position } from '../events/event.ts'
+import type { Past } from '../projections/past.ts'
+import type { Queries } from '../query/queries.ts'
+import type { Settings } from '../settings/settings.ts'
+import { textOf } from '../settings/urls.ts'
+import { Closing } from './closing.ts'
+import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
+import { connectionOf } from './configured-data-file.ts'
+import type { EngineDependencies } from './dependencies.ts'
+import { DurableProjections } from './durable-projections.ts'
+import { Engine, type EngineFigures, type EngineHealth } from './engine.ts'
+import { compressing, rulesOf } from './engine-options.ts'
+import { type TokenStorage, tokensInBucket } from './token-storage.ts'
+
+/** How often a start checks whether it waits for space on the disk. */
+const LOOK_MS = 5000
+
+interface ClusterEngineParts {
+  /** The id of the node. */
+  readonly id: string
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  readonly rules: Rules
+  readonly connection: ClusterConnection
+  readonly projections: DurableProjections
+  readonly dataFile: ClusterDataFile
+  readonly journal: ClusterJournal
+  readonly closing: Closing
+}
+
+/** A cluster node: the journal is in a stream, of which the node has a copy. */
+export class ClusterEngine extends Engine {
+  readonly journal: ClusterJournal
+  readonly projections: DurableProjections
+  readonly past: Past
+  readonly handler: ClusterHandler
+  readonly tokens: TokenStorage
+  readonly figures: readonly EngineFigures[]
+  override readonly warnings: readonly string[]
+  readonly #parts: ClusterEngineParts
+  readonly #node: Node
+
+  private constructor(parts: ClusterEngineParts) {
+    super()
+    const { id, settings, dependencies, rules, connection, projections, dataFile, journal, closing } = parts
+    const { now, elapsedMs, log, failed } = dependencies
+    const { stream, bucket, messenger, figures, warnings } = connection
+    this.#parts = parts
+    this.journal = journal
+    this.projections = projections
+    this.past = projections.past(journal)
+    this.tokens = tokensInBucket(bucket, now)
+    this.figures = [{ kind: 'cluster', figures }]
+    this.warnings = warnings
+    const local = projections.decide(journal, rules, now)
+    const recent = new RecentWrites(journal)
+    projections.follow(journal, local, dataFile, recent)
+    const requestId = (): string => projections.takenIn.dataFileId as string
+    const node = new Node({
+      id,
+      urls: settings.urls.map(textOf),
+      journal,
+      stream,
+      election: new Election({ register: bucket.register('decider'), node: id, elapsedMs }),
+      messenger,
+      elapsedMs,
+      canDecide: () => projections.hasRoom,
+      log,
+      elected: () => dataFile.open(connectionOf({ journal, past: this.past, handler: local, rules, requestId })),
+      resigned: () => dataFile.close(),
+      failed,
+    })
+    this.#node = node
+    this.handler = new ClusterHandler({
+      idField: rules.idField,
+      local,
+      reload: () => dataFile.reload(),
+      snapshot: () => dataFile.snapshot(),
+      node,
+      messenger,
+      recent,
+      journal,
+      position: () => this.views.position,
+      find: (name, key) => this.views.find(name)?.item(key),
+      hasRoom: () => projections.hasRoom,
+    })
+    closing.add(async () => messenger.close())
+    closing.add(() => node.close())
+  }
+
+  static async open(
+    settings: Settings,
+    cluster: ClusterSettings,
+    dependencies: EngineDependencies,
+  ): Promise<ClusterEngine> {
+    const { files, now, newId, log, failed } = dependencies
+    const id = newId()
+    const rules = await rulesOf(settings)
+    const closing = new Closing()
+    try {
+      const connection = await openConnection(cluster, id, files, log)
+      closing.add(() => connection.close())
+      const lock = await lockDirectory(files, settings.journal)
+      closing.add(() => lock.release())
+      const dataFileId = await dataFileIdOf(files, settings.journal)
+      const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
+      closing.add(() => projections.close())
+      const dataFile = await ClusterDataFile.prepare({ settings, dependencies, projections })
+      const journal = await ClusterJournal.open({
+        stream: connection.stream,
+        files,
+        directory: settings.journal,
+        segmentBytes: settings.segmentBytes,
+        ...compressing(settings, dependencies),
+        node: id,
+        now,
+        newId,
+        figures: connection.figures,
+        lock,
+        ...projections.opening,
+        lost: () => engine.#node.lost(),
+        failed: (error) => {
+          if (!engine.isClosing) failed(error)
+        },
+      })
+      closing.add(() => journal.close())
+      const { cut } = journal.replica
+      if (cut) log.warn(cut, 'a crash left the end of the copy torn; it was cut off and kept')
+      const parts = { id, settings, dependencies, rules, connection, projections, dataFile, journal, closing }
+      const engine: ClusterEngine = new ClusterEngine(parts)
+      return engine
+    } catch (error) {
+      await closing.close().catch(() => {})
+      throw error
+    }
+  }
+
+  get queries(): Queries {
+    return this.projections.queries
+  }
+
+  now(): Date {
+    return this.#parts.dependencies.now()
+  }
+
+  verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    return this.journal.replica.verify(rest)
+  }
+
+  reload(): Promise<TakenInEdit> {
+    return this.handler.reload()
+  }
+
+  snapshot(): Promise<Position> {
+    return this.handler.snapshot()
+  }
+
+  health(): EngineHealth {
+    const { id, dataFile, connection } = this.#parts
+    const { journal, projections } = this
+    const { leader, isLeader, hasLeader, lag, peers } = this.#node
+    const { isConnected } = connection.messenger
+    const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
+    const isWhole = isKept && projections.status.state === 'current'
+    const writable = this.isStarted && isConnected && hasLeader
+    return {
+      status: !writable ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+      journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
+      cluster: {
+        role: isLeader ? 'leader' : 'follower',
+        node: id,
+        ...(leader !== undefined && { leader }),
+        isConnected,
+        lag,
+        peers,
+      },
+      ...(dataFile.status && { dataFile: dataFile.status }),
+      store: projections.status,
+    }
+  }
+
+  protected async begin(): Promise<void> {
+    const { id, rules, connection } = this.#parts
+    const { journal, projections } = this
+    await projections.catchUp(journal, rules.idField)
+    projections.begin()
+    await journal.begin()
+    await journal.caughtUp()
+    connection.messenger.serve(id, (request) => this.handler.answer(request))
+    await this.#node.start()
+  }
+
+  /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
+  protected async patience(starting: Promise<void>): Promise<void> {
+    let looking: NodeJS.Timeout | undefined
+    const full = new Promise<void>((resolve) => {
+      looking = setInterval(() => {
+        if (!this.projections.hasRoom) resolve()
+      }, LOOK_MS)
+    })
+    try {
+      await Promise.race([starting, full])
+    } finally {
+      clearInterval(looking)
+    }
+  }
+
+  protected end(): Promise<void> {
+    this.projections.end()
+    return this.#parts.closing.close()
+  }
+}

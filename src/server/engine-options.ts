@@ -1,0 +1,38 @@
+import { randomBytes } from 'node:crypto'
+import type { Rules } from '../commands/rules.ts'
+import type { CompressionOptions } from '../events/compression.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { EngineDependencies } from './dependencies.ts'
+import { keyFieldsOf } from './durable-projections.ts'
+
+/** The random bytes of an id like those of json-server 1.0. */
+const ID_BYTES = 8
+
+/** Without schemas, ajv is not loaded. */
+export async function rulesOf({ api, dataStore, limits, collections }: Settings): Promise<Rules> {
+  const { schemas } = api
+  const hasSchemas = Object.keys(schemas).length > 0
+  const all = Object.entries(collections)
+  return {
+    idField: dataStore.idField,
+    upsertOnPut: api.upsertOnPut,
+    clientIdsOnPost: api.clientIdsOnPost,
+    ...(api.compatibility === 'json-server' && { newId: () => randomBytes(ID_BYTES).toString('base64url') }),
+    itemBytes: limits.bodyBytes,
+    patchOperations: limits.patchOperations,
+    keyFields: keyFieldsOf(collections),
+    replacing: new Set(all.filter(([, { isReplacing }]) => isReplacing).map(([name]) => name)),
+    times: new Map(all.flatMap(([name, { time }]) => (time ? [[name, time]] : []))),
+    latest: new Map(all.flatMap(([name, { latest }]) => (latest ? [[name, latest]] : []))),
+    hasSchema: (collection) => Object.hasOwn(schemas, collection),
+    faultsOf: hasSchemas ? (await import('../commands/schemas.ts')).compileSchemas(schemas) : () => [],
+  }
+}
+
+/** Options for compressing full segments. */
+export function compressing(
+  { compressAfter }: Pick<Settings, 'compressAfter'>,
+  { schedule, log }: Pick<EngineDependencies, 'schedule' | 'log'>,
+): { readonly compress?: Omit<CompressionOptions, 'files'> } {
+  return compressAfter === 'off' ? {} : { compress: { afterMs: 1000 * compressAfter, schedule, log } }
+}

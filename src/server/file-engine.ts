@@ -1,0 +1,174 @@
+import { checkEdited } from '../commands/edited-items.ts'
+import type { CommandHandler } from '../commands/handler.ts'
+import type { Rules } from '../commands/rules.ts'
+import { noFile } from '../data-file/adapter.ts'
+import type { TakenInEdit } from '../data-file/connection.ts'
+import type { DataFile } from '../data-file/data-file.ts'
+import type { Read } from '../data-file/edits.ts'
+import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/first-items.ts'
+import { journalExists, lockDirectory } from '../events/directory.ts'
+import type { Position } from '../events/event.ts'
+import { FileJournal } from '../events/file-journal.ts'
+import { directoryOf, replace } from '../files/files.ts'
+import type { Past } from '../projections/past.ts'
+import type { Queries } from '../query/queries.ts'
+import type { Settings } from '../settings/settings.ts'
+import { Closing } from './closing.ts'
+import { configuredDataFile, connectionOf } from './configured-data-file.ts'
+import type { EngineDependencies } from './dependencies.ts'
+import { DurableProjections } from './durable-projections.ts'
+import { Engine, type EngineFigures, type EngineHealth } from './engine.ts'
+import { compressing, rulesOf } from './engine-options.ts'
+import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
+
+/** How long a start waits for its store before it serves what does not need it. */
+const PATIENCE_MS = 5000
+
+interface FileEngineParts {
+  readonly settings: Settings
+  readonly dependencies: EngineDependencies
+  readonly rules: Rules
+  readonly projections: DurableProjections
+  readonly dataFile: DataFile
+  readonly journal: FileJournal
+  readonly closing: Closing
+}
+
+/** A journal in a local directory, with the data file beside it. */
+export class FileEngine extends Engine {
+  readonly journal: FileJournal
+  readonly projections: DurableProjections
+  readonly past: Past
+  readonly handler: CommandHandler
+  readonly dataFile: DataFile
+  readonly tokens: TokenStorage
+  readonly figures: readonly EngineFigures[]
+  readonly #parts: FileEngineParts
+
+  private constructor(parts: FileEngineParts) {
+    super()
+    const { settings, dependencies, rules, projections, dataFile, journal } = parts
+    this.#parts = parts
+    this.journal = journal
+    this.projections = projections
+    this.dataFile = dataFile
+    this.handler = projections.decide(journal, rules, dependencies.now)
+    projections.follow(journal, this.handler, dataFile)
+    this.past = projections.past(journal)
+    this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
+    this.figures = [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }]
+  }
+
+  static async open(settings: Settings, dependencies: EngineDependencies): Promise<FileEngine> {
+    const { files, now, newId, log, failed } = dependencies
+    const rules = await rulesOf(settings)
+    const path = await prepareFile(settings, dependencies)
+    const checked = await checkedFirstItems(path, settings, dependencies, rules)
+    const closing = new Closing()
+    try {
+      const lock = await lockDirectory(files, settings.journal)
+      closing.add(() => lock.release())
+      const projections = await DurableProjections.open({ settings, dependencies })
+      closing.add(() => projections.close())
+      const dataFile = configuredDataFile(path, settings, dependencies, projections, checked)
+      await dataFile.prepare()
+      const journal = await FileJournal.open({
+        files,
+        directory: settings.journal,
+        now,
+        newId,
+        segmentBytes: settings.segmentBytes,
+        ...compressing(settings, dependencies),
+        lock,
+        ...projections.opening,
+        failed,
+      })
+      closing.add(() => journal.close())
+      if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
+      return new FileEngine({ settings, dependencies, rules, projections, dataFile, journal, closing })
+    } catch (error) {
+      await closing.close().catch(() => {})
+      throw error
+    }
+  }
+
+  get queries(): Queries {
+    return this.projections.queries
+  }
+
+  now(): Date {
+    return this.#parts.dependencies.now()
+  }
+
+  verify(rest: (checked: Position) => Promise<void>): Promise<void> {
+    return this.journal.verify(rest)
+  }
+
+  reload(): Promise<TakenInEdit> {
+    return this.dataFile.reload()
+  }
+
+  snapshot(): Promise<Position> {
+    return this.dataFile.snapshot()
+  }
+
+  health(): EngineHealth {
+    const { journal, dataFile, projections } = this
+    const { id, writable, cut } = journal
+    const isKept = ['current', 'behind', 'merging'].includes(dataFile.status.state)
+    const isWhole = isKept && projections.status.state === 'current'
+    return {
+      status: !writable || !this.isStarted ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+      journal: { id, writable, segments: journal.segments(), ...(cut && { cut }) },
+      dataFile: dataFile.status,
+      store: projections.status,
+    }
+  }
+
+  protected async begin(): Promise<void> {
+    const { journal, past, handler, dataFile, projections } = this
+    const { rules, dependencies, closing } = this.#parts
+    await projections.catchUp(journal, rules.idField)
+    await dataFile.start(connectionOf({ journal, past, handler, rules, requestId: dependencies.newId }))
+    closing.add(() => dataFile.close())
+    projections.begin()
+  }
+
+  protected patience(): Promise<void> {
+    return new Promise((resolve) => void this.#parts.dependencies.schedule(resolve, PATIENCE_MS))
+  }
+
+  protected async end(starting: Promise<void>): Promise<void> {
+    this.dataFile.end()
+    this.projections.end()
+    await starting
+    await this.#parts.closing.close()
+  }
+}
+
+/** Checks the data file that a new journal begins with; undefined if there is a journal or no file. */
+async function checkedFirstItems(
+  path: string,
+  { journal, acceptJournal, dataStore }: Settings,
+  { files, log }: EngineDependencies,
+  rules: Rules,
+): Promise<Read | undefined> {
+  if (await journalExists(files, journal)) return undefined
+  if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
+  const checked = await checkFirstItems(files, path, dataStore.idField, log, (file) => checkEdited(file, rules))
+  if (!acceptJournal) await checkNotRenamed(files, path, journal, log, checked?.content.hash)
+  return checked
+}
+
+/** The real path of the data file; creates its directory, and copies the sample if no file was named. */
+async function prepareFile(settings: Settings, { files, sampleFile, log }: EngineDependencies): Promise<string> {
+  const path = await files.resolve(settings.file)
+  const there = await files.stat(path)
+  if (there?.isFile === false) throw noFile(path)
+  await files.makeDirectory(directoryOf(path))
+  const isNew = !there && !(await journalExists(files, settings.journal))
+  const sample = settings.isSample && isNew ? await files.read(sampleFile) : undefined
+  if (sample) await replace(files, path, sample)
+  else if (isNew) log.info(`${path} does not exist and begins empty. recollect init writes a sample.`)
+  return path
+}

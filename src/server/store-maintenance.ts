@@ -1,0 +1,87 @@
+import type { Checkpoint } from '../events/checkpoint.ts'
+import { checkUpTo } from '../events/walk.ts'
+import { Corruption, Ended } from '../runtime/errors.ts'
+import type { Settings } from '../settings/settings.ts'
+import { IdleCompaction } from '../store/idle-compaction.ts'
+import type { EngineDependencies } from './dependencies.ts'
+import type { JournalStore } from './journal-store.ts'
+
+/** A crash after this time is not attributed to a damaged store. */
+const SETTLED_MS = 60_000
+/** How often to sync the store. */
+const SYNC_MS = 5000
+/** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
+const REST_FACTOR = 3
+
+/** Background work on an open store: syncs and compacts it, and verifies the journal before its checkpoint. */
+export class StoreMaintenance {
+  readonly #opened: JournalStore
+  readonly #settings: Pick<Settings, 'journal' | 'compactAt'>
+  readonly #dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>
+  readonly #settling: { cancel(): void }
+  #syncTimer: { cancel(): void } | undefined
+  #syncing: Promise<void> | undefined
+  #compaction: IdleCompaction | undefined
+  #isEnding = false
+
+  constructor(
+    opened: JournalStore,
+    settings: Pick<Settings, 'journal' | 'compactAt'>,
+    dependencies: Pick<EngineDependencies, 'files' | 'now' | 'schedule' | 'log' | 'failed'>,
+  ) {
+    this.#opened = opened
+    this.#settings = settings
+    this.#dependencies = dependencies
+    this.#settling = dependencies.schedule(() => opened.directory.settle(), SETTLED_MS)
+  }
+
+  /** Verifies the part of the journal before `checkpoint`, which the start did not read, and compacts in its hours. */
+  begin(checkpoint: Checkpoint | undefined): void {
+    if (checkpoint) this.#verify(checkpoint).catch(this.#dependencies.failed)
+    const { compactAt: hours } = this.#settings
+    if (!hours || this.#isEnding) return
+    const compacted = (): void => this.syncSoon()
+    this.#compaction = new IdleCompaction({ ...this.#dependencies, ...this.#opened, hours, compacted })
+    this.#compaction.begin()
+  }
+
+  /** Syncs the store within some seconds. */
+  syncSoon(): void {
+    if (this.#syncTimer || this.#isEnding) return
+    this.#syncTimer = this.#dependencies.schedule(() => {
+      this.#syncTimer = undefined
+      this.#syncing = this.#opened.directory.sync(this.#opened.store)
+    }, SYNC_MS)
+  }
+
+  /** Ends the work soon; `close` waits for that. */
+  end(): void {
+    this.#isEnding = true
+  }
+
+  async close(): Promise<void> {
+    this.end()
+    this.#settling.cancel()
+    await this.#compaction?.end()
+    this.#syncTimer?.cancel()
+    await this.#syncing
+  }
+
+  async #verify(checkpoint: Checkpoint): Promise<void> {
+    const { files, schedule, log } = this.#dependencies
+    let began = performance.now()
+    try {
+      await checkUpTo(files, this.#settings.journal, checkpoint, async () => {
+        const restMs = REST_FACTOR * (performance.now() - began)
+        await new Promise<void>((resolve) => schedule(resolve, restMs))
+        if (this.#isEnding) throw new Ended()
+        began = performance.now()
+      })
+      log.debug({ position: checkpoint.next.position - 1 }, 'what lies before the position of the store was checked')
+    } catch (error) {
+      if (error instanceof Ended) return
+      if (error instanceof Corruption) this.#opened.directory.doubt('the journal was found damaged')
+      throw error
+    }
+  }
+}
