@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { io } from 'socket.io-client'
+import { startProcess } from './support/process.ts'
 import { json, type RunningServer, startServer } from './support/server.ts'
 
 /** How long the fleet sends in the long test. */
@@ -179,7 +180,7 @@ test('the fleet exits with 1 when no server answers, and names the error', async
 test('an interrupted fleet completes its pending readings and exits with 0', async (t) => {
   const server = await startServer(t, { data: EMPTY, flags: UPSERT })
   const fleet = startFleet(t, server, ['--sensors', 10, '--seconds', 3600])
-  await once(fleet.process.stdout, 'data')
+  await fleet.printed(/./)
   fleet.process.kill('SIGINT')
   const { code, output } = await fleet.ended
   assert.equal(code, 0, output)
@@ -234,21 +235,12 @@ function checkReading({ mac, data, timestamp }: Reading): void {
 
 function startFleet(t: TestContext, server: RunningServer, flags: readonly (string | number)[]) {
   const script = fileURLToPath(new URL('../examples/fleet.js', import.meta.url))
-  const child = spawn(process.execPath, [script, '--url', server.url, ...flags.map(String)], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (bytes) => {
-      output += bytes
-    })
+  const run = startProcess(t, [process.execPath, script, '--url', server.url, ...flags.map(String)])
+  return {
+    process: run.process,
+    printed: run.printed,
+    ended: run.ended.then(({ code }) => ({ code, output: run.output() })),
   }
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, output }))
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
-    await ended
-  })
-  return { process: child, ended }
 }
 
 function runFleet(t: TestContext, server: RunningServer, flags: readonly (string | number)[]) {

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from './support/directory.ts'
+import { startProcess } from './support/process.ts'
 import { ofOneServer, type RunningServer, startServer } from './support/server.ts'
 import { until } from './support/until.ts'
 
@@ -36,12 +35,12 @@ async function home(t: TestContext) {
 }
 
 function runSensors(t: TestContext, directory: string, flags: readonly string[]) {
-  const child: ChildProcess = spawn(process.execPath, ['sensors.mjs', '--send', '0.02', ...flags], { cwd: directory })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (bytes) => (output += bytes))
-  const ended = once(child, 'close').then(([code]) => code as number | null)
-  t.after(() => child.kill('SIGKILL'))
-  return { child, ended, output: () => output }
+  const {
+    process: child,
+    ended,
+    output,
+  } = startProcess(t, [process.execPath, 'sensors.mjs', '--send', '0.02', ...flags], { cwd: directory })
+  return { child, ended: ended.then(({ code }) => code), output }
 }
 
 async function stored(server: RunningServer): Promise<readonly Reading[]> {

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { realpath, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +10,8 @@ import koaBody from 'koa-body'
 import { connect } from '../src/client/index.ts'
 import { segmentName } from '../src/events/segment.ts'
 import { type KoaContext, type RunningServer, type StartOptions, start } from '../src/library.ts'
-import { temporaryDirectory } from './support/directory.ts'
+import { type Scope, temporaryDirectory } from './support/directory.ts'
+import { startProcess } from './support/process.ts'
 import { json } from './support/server.ts'
 
 const LIBRARY = fileURLToPath(new URL('../dist/library.js', import.meta.url))
@@ -34,19 +33,18 @@ async function read(url: string, init?: RequestInit): Promise<unknown> {
 }
 
 /** A program in a directory, as its author runs it. */
-async function run(directory: string, source: string, under: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
+async function run(
+  t: Scope,
+  directory: string,
+  source: string,
+  under: readonly string[] = [],
+  env: NodeJS.ProcessEnv = {},
+) {
   const file = join(directory, 'program.mjs')
   await writeFile(file, source.replaceAll("'recollect'", JSON.stringify(LIBRARY)))
-  const [command, ...rest] = [...under, process.execPath, file]
-  const child = spawn(command as string, rest, { cwd: directory, env: { ...process.env, ...env } })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (bytes) => {
-      output += bytes
-    })
-  }
-  const [code] = (await once(child, 'close')) as [number | null]
-  return { code, output }
+  const program = startProcess(t, [...under, process.execPath, file], { cwd: directory, env })
+  const { code } = await program.ended
+  return { code, output: program.output() }
 }
 
 function temporaryNames(): readonly string[] {
@@ -204,6 +202,7 @@ test('a body that was consumed by middleware is rejected where the server needs 
 
 test('a program exits when its servers are closed, and keeps its own signal handlers', async (t) => {
   const { code, output } = await run(
+    t,
     await temporaryDirectory(t),
     `import { start } from 'recollect'
     const count = () => ['SIGTERM', 'SIGINT', 'uncaughtException', 'unhandledRejection', 'exit'].map((name) => process.listenerCount(name))
@@ -232,6 +231,7 @@ test('when the journal can no longer be written the server stops and close rejec
   await (await start({ file })).close()
   const segment = await realpath(join(directory, 'db.journal', segmentName(1)))
   const { code, output } = await run(
+    t,
     directory,
     `import { start } from 'recollect'
     const server = await start({ file: ${JSON.stringify(file)} })

@@ -1,23 +1,16 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { temporaryDirectory } from './support/directory.ts'
+import { type Scope, temporaryDirectory } from './support/directory.ts'
+import { startProcess } from './support/process.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 
 /** Left out of the copy that is packed: built anew, linked, or made by running the program. */
 const NOT_COPIED = ['.git', 'dist', 'node_modules']
-
-interface Ended {
-  readonly code: number | null
-  readonly stdout: string
-  readonly stderr: string
-}
 
 /** A program of somebody who has installed the package. */
 const USE = `
@@ -69,22 +62,10 @@ const answers = async (server: RunningServer, path: string): Promise<string> =>
 export const wrong = () => start({ port: '80' })
 `
 
-function npm(directory: string, command: 'npm' | 'npx', ...flags: readonly string[]): Promise<Ended> {
-  return run(directory, command, flags)
-}
-
-async function run(directory: string, command: string, flags: readonly string[]): Promise<Ended> {
-  const child = spawn(command, flags, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
-  let stdout = ''
-  let stderr = ''
-  child.stdout.on('data', (bytes) => {
-    stdout += bytes
-  })
-  child.stderr.on('data', (bytes) => {
-    stderr += bytes
-  })
-  const [code] = (await once(child, 'close')) as [number | null]
-  return { code, stdout, stderr }
+async function run(t: Scope, directory: string, ...command: readonly string[]) {
+  const { ended, stdout, stderr } = startProcess(t, command, { cwd: directory })
+  const { code } = await ended
+  return { code, stdout: stdout(), stderr: stderr() }
 }
 
 /** Packs a copy of the project, so that the build that packing runs replaces nothing that other tests are using. */
@@ -95,7 +76,7 @@ async function pack(t: TestContext): Promise<{ readonly tarball: string; readonl
   }
   writeFileSync(join(copy, 'data', 'datastore.json'), '{"private": []}')
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
-  const { code, stdout, stderr } = await npm(copy, 'npm', 'pack', '--json')
+  const { code, stdout, stderr } = await run(t, copy, 'npm', 'pack', '--json')
   assert.equal(code, 0, stderr)
   const [packed] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [{ filename: string; files: { path: string }[] }]
   return { tarball: join(copy, packed.filename), files: packed.files.map(({ path }) => path) }
@@ -165,7 +146,8 @@ test('the package contains the program and its documents, and installs', async (
 
   const place = await temporaryDirectory(t)
   writeFileSync(join(place, 'package.json'), '{"private": true}')
-  const installed = await npm(
+  const installed = await run(
+    t,
     place,
     'npm',
     'install',
@@ -194,7 +176,7 @@ test('the package contains the program and its documents, and installs', async (
   })
 
   await t.test('npx recollect --version prints the version', async () => {
-    const { code, stdout, stderr } = await npm(place, 'npx', '--no-install', 'recollect', '--version')
+    const { code, stdout, stderr } = await run(t, place, 'npx', '--no-install', 'recollect', '--version')
     assert.deepEqual({ code, stdout }, { code: 0, stdout: `${version}\n` }, stderr)
   })
 
@@ -221,9 +203,9 @@ test('the package contains the program and its documents, and installs', async (
     writeFileSync(join(place, 'server.mts'), OWN_SERVER)
     const compiler = join(root, 'node_modules/typescript/bin/tsc')
     const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
-    const compiled = await run(place, process.execPath, [compiler, ...flags, 'server.mts'])
+    const compiled = await run(t, place, process.execPath, compiler, ...flags, 'server.mts')
     assert.deepEqual(compiled, { code: 0, stdout: '', stderr: '' })
-    const used = await run(place, process.execPath, ['server.mjs'])
+    const used = await run(t, place, process.execPath, 'server.mjs')
     assert.deepEqual(used, { code: 0, stdout: '{"hello":"Ada"}\n[{"id":1}]\n', stderr: '' })
   })
 
@@ -232,9 +214,9 @@ test('the package contains the program and its documents, and installs', async (
     writeFileSync(join(place, 'use.mts'), USE.replace('SERVER', url))
     const compiler = join(root, 'node_modules/typescript/bin/tsc')
     const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', '']
-    const compiled = await run(place, process.execPath, [compiler, ...flags, 'use.mts'])
+    const compiled = await run(t, place, process.execPath, compiler, ...flags, 'use.mts')
     assert.deepEqual(compiled, { code: 0, stdout: '', stderr: '' })
-    const used = await run(place, process.execPath, ['use.mjs'])
+    const used = await run(t, place, process.execPath, 'use.mjs')
     assert.deepEqual(used, { code: 0, stdout: 'A 2\n', stderr: '' })
   })
 })
@@ -268,24 +250,11 @@ test('the lock file lists every optional dependency for every platform, as npm c
   )
 })
 
-/** Serves as a user does; npx runs the program as a child, so they end together, as a group. */
+/** Serves as a user does. npx runs the program as a child, so the signal goes to the group. */
 async function serve(t: TestContext, directory: string): Promise<string> {
-  const flags = ['--no-install', 'recollect', '--file', 'x.json', '--urls', 'http://127.0.0.1:0']
-  const child = spawn('npx', flags, { cwd: directory, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
-  const ended = once(child, 'close')
-  t.after(async () => {
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGTERM')
-    await ended
-  })
-  return new Promise((resolve, reject) => {
-    let output = ''
-    const listen = (bytes: Buffer) => {
-      output += bytes
-      const [, url] = /listens on (\S+)\n/.exec(output) ?? []
-      if (url) resolve(url)
-    }
-    child.stdout.on('data', listen)
-    child.stderr.on('data', listen)
-    child.on('close', () => reject(new Error(`it ended:\n${output}`)))
-  })
+  const command = ['npx', '--no-install', 'recollect', '--file', 'x.json', '--urls', 'http://127.0.0.1:0']
+  const started = startProcess(t, command, { cwd: directory, isGroup: true })
+  const [, url] = (await started.printed(/listens on (\S+)\n/)) ?? []
+  if (url === undefined) throw new Error(`it ended:\n${started.output()}`)
+  return url
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -8,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { KEY_NAMES, KEYS, SCHEMAS, SCHEMAS_TEXT, shownDefault } from '../src/settings/keys.ts'
-import { temporaryDirectory } from './support/directory.ts'
+import { type Scope, temporaryDirectory } from './support/directory.ts'
+import { type RunningProcess, startProcess } from './support/process.ts'
 import { startServer } from './support/server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -57,14 +57,14 @@ const CHECKOUT = [
 /** One who follows README from top to bottom, in a copy of the project, with a free port for the documented one. */
 class Session {
   readonly directory: string
-  #server: ChildProcess | undefined
-  #past: ChildProcess | undefined
-  /** What each wrote. */
-  readonly #said = new WeakMap<ChildProcess, () => string>()
+  readonly #t: Scope
+  #server: RunningProcess | undefined
+  #past: RunningProcess | undefined
   #address = ''
   #pastAddress = ''
 
-  constructor(directory: string) {
+  constructor(t: Scope, directory: string) {
+    this.#t = t
     this.directory = directory
     for (const path of CHECKOUT) {
       cpSync(join(root, path), join(directory, path), { recursive: true, preserveTimestamps: true })
@@ -89,25 +89,12 @@ class Session {
     this.#pastAddress = address
   }
 
-  async #serve(script: readonly string[]): Promise<{ readonly server: ChildProcess; readonly address: string }> {
-    const server = spawn(process.execPath, [...script, '--urls', 'http://127.0.0.1:0'], {
+  async #serve(script: readonly string[]): Promise<{ readonly server: RunningProcess; readonly address: string }> {
+    const server = startProcess(this.#t, [process.execPath, ...script, '--urls', 'http://127.0.0.1:0'], {
       cwd: this.directory,
-      stdio: ['ignore', 'pipe', 'pipe'],
     })
-    let output = ''
-    this.#said.set(server, () => output)
-    const said = new Promise<string | undefined>((resolve) => {
-      const listen = (bytes: Buffer) => {
-        output += bytes
-        const [, address] = /listens on http:\/\/(\S+)\n/.exec(output) ?? []
-        if (address) resolve(address)
-      }
-      server.stdout.on('data', listen)
-      server.stderr.on('data', listen)
-      server.on('close', () => resolve(undefined))
-    })
-    const address = await said
-    assert.ok(address, `${script.join(' ')} ended:\n${output}`)
+    const [, address] = (await server.printed(/listens on http:\/\/(\S+)\n/)) ?? []
+    assert.ok(address, `${script.join(' ')} ended:\n${server.output()}`)
     return { server, address }
   }
 
@@ -117,9 +104,8 @@ class Session {
     this.#past = undefined
     for (const server of servers) {
       if (!server) continue
-      const ended = once(server, 'close')
-      server.kill('SIGINT')
-      assert.deepEqual(await ended, [0, null], this.#said.get(server)?.())
+      server.process.kill('SIGINT')
+      assert.deepEqual(await server.ended, { code: 0, signal: null }, server.output())
     }
   }
 
@@ -131,23 +117,14 @@ class Session {
   /** A command's standard output, as it would be on the documented port. */
   async run(command: string): Promise<string> {
     const here = command.replaceAll(DOCUMENTED, this.#address).replaceAll(DOCUMENTED_PAST, this.#pastAddress)
-    const shell = spawn('sh', ['-c', here], {
+    const shell = startProcess(this.#t, ['sh', '-c', here], {
       cwd: this.directory,
-      env: { ...process.env, PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: [dirname(process.env.JQ ?? '/'), process.env.PATH].join(delimiter) },
     })
-    let output = ''
-    let errors = ''
-    shell.stdout.on('data', (bytes) => {
-      output += bytes
-    })
-    shell.stderr.on('data', (bytes) => {
-      errors += bytes
-    })
-    const [code] = (await once(shell, 'close')) as [number | null]
-    assert.equal(code, 0, `$ ${command}\n${output}${errors}`)
+    const { code } = await shell.ended
+    assert.equal(code, 0, `$ ${command}\n${shell.output()}`)
     await this.#settled()
-    return output.replaceAll(this.#address, DOCUMENTED)
+    return shell.stdout().replaceAll(this.#address, DOCUMENTED)
   }
 
   /** Whoever types is slower than the data file. */
@@ -223,7 +200,7 @@ const missing = ['curl', 'perl'].find((tool) => spawnSync(tool, ['--version']).e
 const without = missing && process.env.CI !== 'true' ? `${missing} is missing` : false
 
 test('README runs: every block, from top to bottom', { skip: without }, async (t) => {
-  const session = new Session(await temporaryDirectory(t))
+  const session = new Session(t, await temporaryDirectory(t))
   t.after(() => session.stop())
   const blocks = blocksOf(readme)
   assert.ok(blocks.length > 8)

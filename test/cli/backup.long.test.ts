@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { History } from '../faults/history.ts'
 import { Load } from '../faults/load.ts'
-import { picture } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { stateOf } from '../support/directory-state.ts'
 import { Random, SEED } from '../support/random.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { readJson, recollect, startWritten } from './recollect.ts'
@@ -62,12 +62,12 @@ test('a backup of a stopped server leaves it unchanged and omits a torn tail', a
   const segments = (await readdir(join(server.directory, 'db.journal'))).filter((name) => name.endsWith('.ndjson'))
   const last = join(server.directory, 'db.journal', segments.sort().at(-1) as string)
   await writeFile(last, `${await readFile(last, 'utf8')}{"frame":"0123`)
-  const before = await picture(server.directory)
+  const before = await stateOf(server.directory)
   const out = join(await temporaryDirectory(t), 'made', 'on', 'the', 'way')
   const { code } = await recollect(t, server.directory, 'backup', '--out', out)
   assert.equal(code, 0)
   // A hard link of a segment changes nothing of it but the number of its names.
-  assert.deepEqual(await picture(server.directory), before)
+  assert.deepEqual(await stateOf(server.directory), before)
   const verified = await recollect(t, out, 'verify', '--json')
   assert.equal((JSON.parse(verified.stdout) as { unfinishedBytes: number }).unfinishedBytes, 0)
   const copy = await startServer(t, { directory: out })
@@ -123,14 +123,14 @@ test('an older journal below a newer data file is rejected; --accept-journal los
 
   // A lock is made where there is none, and says nothing.
   await writeFile(join(journal, 'lock'), '')
-  const before = await picture(server.directory)
+  const before = await stateOf(server.directory)
   const serve = ['--file', server.file, '--urls', 'http://127.0.0.1:0']
   const refused = await runToEnd(t, server.directory, serve)
   assert.equal(refused.code, 1)
   assert.match(refused.stderr, /it has lost the events \d+ to \d+/)
   assert.match(refused.stderr, /--accept-journal/)
   assert.equal((await recollect(t, server.directory, 'verify')).code, 1)
-  assert.deepEqual(await picture(server.directory), before)
+  assert.deepEqual(await stateOf(server.directory), before)
 
   const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal(await accepted.stop(), 0)

@@ -10,9 +10,9 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { Document } from '../../src/json/document.ts'
 import { BadSettings } from '../../src/settings/settings.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
-import { picture } from '../faults/program.ts'
 import { authentication, keyOf, login, passwordOf } from '../support/authentication.ts'
 import { type Scope, temporaryDirectory } from '../support/directory.ts'
+import { stateOf } from '../support/directory-state.ts'
 import { openJournal } from '../support/journal.ts'
 import { json, type RunningServer, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
@@ -228,7 +228,7 @@ describe('a server of the past', () => {
   test('writes nothing: no file, no lock, no secret', async (t) => {
     const directory = ended.directory
     await rm(join(directory, 'db.journal', 'lock'))
-    const before = await picture(directory)
+    const before = await stateOf(directory)
     const scheme = authentication(['token', 'basic', 'apikey']).filter(
       (_, index, all) =>
         all[index] !== '--Authentication.Token.Secret' && all[index - 1] !== '--Authentication.Token.Secret',
@@ -246,7 +246,7 @@ describe('a server of the past', () => {
     assert.equal((await guarded.fetch('/logout', { method: 'POST', ...bearer })).status, 204)
     assert.equal((await guarded.fetch('/api/a', bearer)).status, 401, 'a token that has ended has ended')
     assert.equal(await guarded.stop(), 0)
-    assert.deepEqual(await picture(directory), before)
+    assert.deepEqual(await stateOf(directory), before)
   })
 })
 
@@ -336,20 +336,20 @@ describe('errors of replay', () => {
     const { code, stderr } = await runToEnd(t, directory, ['replay', '--from', '0'])
     assert.equal(code, 1)
     assert.match(stderr, /There is no journal in/)
-    assert.deepEqual(await picture(directory), {})
+    assert.deepEqual(await stateOf(directory), {})
   })
 
   test('a damaged journal exits with 1, names the place, and is left unchanged', async (t) => {
     const damaged = await startWritten(t, 8)
     await damaged.stop()
     await edit(segmentOf(damaged.directory), (bytes) => bytes.fill(0x20, 700, 720))
-    const before = await picture(damaged.directory)
+    const before = await stateOf(damaged.directory)
     const { code, stderr } = await runToEnd(t, damaged.directory, [
       'replay',
       ...['--file', damaged.file, '--from', '0', '--urls', 'http://127.0.0.1:0'],
     ])
     assert.equal(code, 1)
     assert.match(stderr, /offset \d+, position \d+/)
-    assert.deepEqual(await picture(damaged.directory), before)
+    assert.deepEqual(await stateOf(damaged.directory), before)
   })
 })

@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { picture } from '../faults/program.ts'
+import { stateOf } from '../support/directory-state.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 import { FIRST, readJson, recollect, startWritten, write } from './recollect.ts'
 
@@ -108,7 +108,7 @@ test('a missing argument exits with 2 and names it; a missing journal exits with
   assert.equal(without.code, 2)
   assert.match(without.stderr, /needs --to/)
   assert.match(without.stderr, /needs --out/)
-  const before = await picture(server.directory)
+  const before = await stateOf(server.directory)
   const nowhere = join(server.directory, 'nowhere')
   const { code, stderr } = await recollect(
     t,
@@ -123,7 +123,7 @@ test('a missing argument exits with 2 and names it; a missing journal exits with
   )
   assert.equal(code, 1)
   assert.match(stderr, /There is no journal in/)
-  assert.deepEqual(await picture(server.directory), before)
+  assert.deepEqual(await stateOf(server.directory), before)
 })
 
 test('a server imports a replayed file as its initial items', async (t) => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { cp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { picture } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { stateOf } from '../support/directory-state.ts'
 import { json, startServer } from '../support/server.ts'
 import { edit, recollect, segmentOf, startWritten } from './recollect.ts'
 
@@ -30,10 +30,10 @@ async function stopped(t: TestContext): Promise<() => Promise<string>> {
 
 /** Verifies, and holds it to changing nothing. */
 async function verify(t: TestContext, directory: string): Promise<Verified & { readonly code: number | null }> {
-  const before = await picture(directory)
+  const before = await stateOf(directory)
   const { code, stdout, stderr } = await recollect(t, directory, 'verify', '--json')
   assert.equal(stderr, '')
-  assert.deepEqual(await picture(directory), before)
+  assert.deepEqual(await stateOf(directory), before)
   return { ...(JSON.parse(stdout) as Verified), code }
 }
 

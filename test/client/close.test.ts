@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { test } from 'node:test'
 import { connect } from '../../src/client/index.ts'
 import { lineTo } from '../support/line.ts'
+import { startProcess } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -28,16 +27,9 @@ test('a program exits when it has closed its client, whatever was open', async (
       await iterating
       await following.catch(({ name }) => console.log(name, list.items.length, client.state))
     }, 100)`
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.after(async () => void child.kill('SIGKILL'))
-  let output = ''
-  child.stdout.on('data', (bytes) => {
-    output += bytes
-  })
-  const [code] = await once(child, 'close')
-  assert.deepEqual([code, output], [0, 'AbortError 1 closed\n'])
+  const run = startProcess(t, [process.execPath, '--input-type=module', '-e', program])
+  const { code } = await run.ended
+  assert.deepEqual([code, run.output()], [0, 'AbortError 1 closed\n'])
 })
 
 test('a client that only sends requests opens no socket and need not be closed', async (t) => {
@@ -47,16 +39,9 @@ test('a client that only sends requests opens no socket and need not be closed',
     const client = connect(${JSON.stringify(server.url)})
     const { items } = await client.collection('a').get()
     console.log(items.length, (await client.health()).status, client.state)`
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.after(async () => void child.kill('SIGKILL'))
-  let output = ''
-  child.stdout.on('data', (bytes) => {
-    output += bytes
-  })
-  const [code] = await once(child, 'close')
-  assert.deepEqual([code, output], [0, '1 ok idle\n'])
+  const run = startProcess(t, [process.execPath, '--input-type=module', '-e', program])
+  const { code } = await run.ended
+  assert.deepEqual([code, run.output()], [0, '1 ok idle\n'])
 })
 
 test('a closed client sends nothing and calls no listener', async (t) => {

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -8,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import * as client from '../../src/client/index.ts'
 import { openPage, withoutBrowser } from '../support/browser.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { startProcess } from '../support/process.ts'
 import { json, startServer } from '../support/server.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -22,16 +21,9 @@ test('the program in docs/client.md runs from top to bottom, and exits', async (
   symlinkSync(root, join(directory, 'node_modules', 'recollect'))
   const program = `${blocks.join('\n').replaceAll('http://localhost:57602', server.url)}\nclient.close()\n`
   writeFileSync(join(directory, 'program.mjs'), program)
-  const child = spawn(process.execPath, ['program.mjs'], { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
-  t.after(async () => void child.kill('SIGKILL'))
-  let output = ''
-  child.stdout.on('data', (bytes) => {
-    output += bytes
-  })
-  child.stderr.on('data', (bytes) => {
-    output += bytes
-  })
-  const [code] = await once(child, 'close')
+  const run = startProcess(t, [process.execPath, 'program.mjs'], { cwd: directory })
+  const { code } = await run.ended
+  const output = run.output()
   assert.equal(code, 0, output)
   assert.match(output, /^somebody else was faster$/m)
   assert.ok(blocks.length > 7)

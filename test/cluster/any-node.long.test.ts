@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { startNats, withoutNats } from '../support/nats.ts'
+import { startProcess } from '../support/process.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Tests of test/http by their names, others by their paths. */
@@ -16,19 +15,12 @@ test('three nodes keep the promises of one server when they take requests in tur
   skip: withoutNats,
 }, async (t) => {
   const [server] = await startNats(t, { servers: 1, maxPayload: 8 * 1024 * 1024 })
-  const child = spawn(process.execPath, ['--import', 'tsx', '--test', '--test-reporter=tap', ...FILES], {
+  const run = startProcess(t, [process.execPath, '--import', 'tsx', '--test', '--test-reporter=tap', ...FILES], {
     cwd: ROOT,
-    env: { ...process.env, MODEL_REQUESTS, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { MODEL_REQUESTS, TEST_CLUSTER: server?.url, NODE_TEST_CONTEXT: undefined },
   })
-  t.after(() => child.kill('SIGKILL'))
-  let out = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (bytes) => {
-      out += bytes
-    })
-  }
-  const [code] = await once(child, 'close')
+  const { code } = await run.ended
+  const out = run.output()
   const passed = Number(/^# pass (\d+)$/m.exec(out)?.[1] ?? 0)
   assert.equal(code, 0, out.slice(Math.max(0, out.search(/^ *not ok/m))))
   assert.ok(passed > 0, out)

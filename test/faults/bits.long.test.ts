@@ -12,12 +12,12 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { Corruption } from '../../src/runtime/errors.ts'
 import { created, draft } from '../contract/journal.ts'
 import { temporaryDirectory } from '../support/directory.ts'
+import { stateOf } from '../support/directory-state.ts'
 import { openJournal } from '../support/journal.ts'
 import { Random, SEED } from '../support/random.ts'
-import { startServer } from '../support/server.ts'
+import { spawnServer, startServer } from '../support/server.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { Load } from './load.ts'
-import { picture, spawnServer } from './program.ts'
 
 const RECORDS = Number(process.env.RECORDS ?? 40)
 /** How many of the flips are also read by the walk as a whole. */
@@ -224,13 +224,13 @@ test('a damaged journal fails the start of the program: the place is named, exit
     await writeFile(segment, damaged)
     // With it, what lies before its position would be looked at behind the answers.
     await rm(join(directory, 'db.journal', 'store'), { recursive: true, force: true })
-    const before = await picture(directory)
+    const before = await stateOf(directory)
     const program = spawnServer(t, directory)
     const context = `SEED=${SEED}, start ${start}, ${kind}`
     assert.equal(await program.listening, undefined, context)
     assert.equal((await program.ended).code, 1, context)
     assert.ok(program.stderr().includes(placeOf(line, segment)), `${context}: ${program.stderr()}`)
-    assert.deepEqual(await picture(directory), before, context)
+    assert.deepEqual(await stateOf(directory), before, context)
   }
 
   await writeFile(segment, bytes)
@@ -296,7 +296,7 @@ test('a journal whose end was cut off cleanly is rejected by the data file, and 
   const last = lines.at(-5) as Line
   await rm(segment)
   await writeFile(segment, bytes.subarray(0, last.offset))
-  const before = await picture(server.directory)
+  const before = await stateOf(server.directory)
   const refused = spawnServer(t, server.directory)
   assert.equal(await refused.listening, undefined)
   assert.equal((await refused.ended).code, 1)
@@ -304,7 +304,7 @@ test('a journal whose end was cut off cleanly is rejected by the data file, and 
     refused.stderr(),
     new RegExp(`the journal ends at ${last.expected.position - 1}: it has lost the events`),
   )
-  assert.deepEqual(await picture(server.directory), before)
+  assert.deepEqual(await stateOf(server.directory), before)
   const state = await readFile(server.file, 'utf8')
   const accepted = await startServer(t, { directory: server.directory, flags: ['--accept-journal'] })
   assert.equal(await accepted.stop(), 0)

@@ -7,9 +7,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { temporaryDirectory } from '../support/directory.ts'
-import { runToEnd } from '../support/server.ts'
+import { runToEnd, type SpawnedServer, spawnServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
-import { type Program, spawnServer } from './program.ts'
 
 const LIMIT = Number(process.env.DESCRIPTORS ?? 128)
 const IDLE = Math.ceil(LIMIT * 1.6)
@@ -17,7 +16,7 @@ const SMALL_SEGMENTS = ['--Journal.SegmentBytes', '1024']
 const skip = process.platform === 'linux' ? false : 'limits of open files are set with the shell of Linux'
 
 interface Limited {
-  readonly program: Program
+  readonly program: SpawnedServer
   readonly url: string
   readonly directory: string
   /** Sends a request over one connection, which was opened first. */

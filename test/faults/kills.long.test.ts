@@ -6,11 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { JsonObject } from '../../src/json/value.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { startServer } from '../support/server.ts'
+import { spawnServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { History } from './history.ts'
 import { Load } from './load.ts'
-import { spawnServer } from './program.ts'
 
 const KILLS = Number(process.env.KILLS ?? 3)
 /** After so many kills another journal is begun: starting takes as long as the journal is. */

@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { temporaryDirectory } from '../support/directory.ts'
-import { json, startServer } from '../support/server.ts'
+import { stateOf } from '../support/directory-state.ts'
+import { json, spawnServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
-import { picture, spawnServer } from './program.ts'
 
 const RACES = Number(process.env.RACES ?? 3)
 const RESTARTS = Number(process.env.RESTARTS ?? 2)
@@ -45,11 +45,11 @@ test('a second process leaves the files of the first unchanged', async (t) => {
     return dataFile.state === 'current'
   }
   await until('the data file is written', isWritten)
-  const before = await picture(owner.directory)
+  const before = await stateOf(owner.directory)
   const other = spawnServer(t, owner.directory)
   assert.equal(await other.listening, undefined)
   assert.equal((await other.ended).code, 1)
-  assert.deepEqual(await picture(owner.directory), before)
+  assert.deepEqual(await stateOf(owner.directory), before)
   assert.equal((await owner.fetch('/api/a', json('POST', {}))).status, 201)
 })
 

@@ -9,10 +9,9 @@ import { readLines } from '../../src/events/segment-reader.ts'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Random, SEED } from '../support/random.ts'
-import { startServer } from '../support/server.ts'
+import { spawnServer, startServer } from '../support/server.ts'
 import { History } from './history.ts'
 import { Load } from './load.ts'
-import { spawnServer } from './program.ts'
 
 const SYNCS = Number(process.env.SYNCS ?? 1)
 const FLAGS = ['--Api.UpsertOnPut', 'true']

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -8,6 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from '../support/directory.ts'
+import { startProcess } from '../support/process.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -51,13 +51,7 @@ async function startJsonServer(t: TestContext, version: Version): Promise<string
   const port = await freePort()
   const program = join(ROOT, 'node_modules', PROGRAMS[version])
   const flags = ['db.json', '--port', String(port), '--host', '127.0.0.1']
-  const child: ChildProcess = spawn(process.execPath, [program, ...flags], { cwd: directory, stdio: 'ignore' })
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    }
-  })
+  startProcess(t, [process.execPath, program, ...flags], { cwd: directory })
   const url = `http://127.0.0.1:${port}`
   await until(`json-server ${version}`, async () => (await fetch(`${url}/posts`).catch(() => undefined))?.ok)
   return url

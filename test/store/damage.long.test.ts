@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { closeSync, cpSync, openSync, readSync, statSync, truncateSync, utimesSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { spawnServer } from '../faults/program.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
-import { json, startServer } from '../support/server.ts'
+import { json, spawnServer, startServer } from '../support/server.ts'
 import { checkServed, type Items } from './service.ts'
 
 const DAMAGES = Number(process.env.STORE_DAMAGES ?? 8)

@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -8,6 +7,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import type { Namespace } from './namespace.ts'
+import { type RunningProcess, startProcess } from './process.ts'
 import { until } from './until.ts'
 
 const PATHS = [process.env.NATS_SERVER, '/usr/sbin/nats-server', '/usr/local/bin/nats-server']
@@ -23,10 +23,11 @@ export class NatsServer {
   readonly port: number
   readonly #config: string
   readonly #within: readonly string[]
-  #process: ChildProcess | undefined
-  #log = ''
+  readonly #t: Scope
+  readonly #runs: RunningProcess[] = []
 
-  constructor(port: number, config: string, address = '127.0.0.1', within: readonly string[] = []) {
+  constructor(t: Scope, port: number, config: string, address = '127.0.0.1', within: readonly string[] = []) {
+    this.#t = t
     this.port = port
     this.url = `nats://${address}:${port}`
     this.#config = config
@@ -34,29 +35,22 @@ export class NatsServer {
   }
 
   get log(): string {
-    return this.#log
+    return this.#runs.map(({ stderr }) => stderr()).join('')
   }
 
   start(): void {
-    const [command, ...args] = [...this.#within, BINARY as string, '-c', this.#config]
-    const started = spawn(command as string, args, { stdio: ['ignore', 'ignore', 'pipe'] })
-    started.stderr.on('data', (bytes) => {
-      this.#log += bytes
-    })
-    this.#process = started
+    this.#runs.push(startProcess(this.#t, [...this.#within, BINARY as string, '-c', this.#config]))
   }
 
   signal(signal: NodeJS.Signals): void {
-    this.#process?.kill(signal)
+    this.#runs.at(-1)?.process.kill(signal)
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    const stopped = this.#process
-    if (!stopped || stopped.exitCode !== null || stopped.signalCode !== null) return
-    const ended = once(stopped, 'exit')
-    stopped.kill(signal)
-    if (signal !== 'SIGKILL') stopped.kill('SIGCONT')
-    await ended
+    const run = this.#runs.at(-1)
+    run?.process.kill(signal)
+    if (signal !== 'SIGKILL') run?.process.kill('SIGCONT')
+    await run?.ended
   }
 }
 
@@ -76,8 +70,7 @@ export async function startNats(
   t: Scope,
   { servers = 1, maxPayload, config: more = [], namespace }: NatsOptions = {},
 ): Promise<readonly NatsServer[]> {
-  const ends: (() => Promise<unknown>)[] = []
-  const directory = await temporaryDirectory({ after: (end) => void ends.push(end) })
+  const directory = await temporaryDirectory(t)
   const ports = await freePorts(servers * 2)
   const routes = ports.slice(servers).map((port) => `nats-route://127.0.0.1:${port}`)
   const started: NatsServer[] = []
@@ -100,14 +93,10 @@ export async function startNats(
     ]
     await writeFile(config, `${lines.join('\n')}\n`)
     const address = namespace?.cables[index]?.address
-    const server = new NatsServer(ports[index] as number, config, address, namespace?.within)
+    const server = new NatsServer(t, ports[index] as number, config, address, namespace?.within)
     server.start()
     started.push(server)
   }
-  t.after(async () => {
-    await Promise.all(started.map((server) => server.stop('SIGKILL')))
-    for (const end of ends) await end()
-  })
   await until('JetStream is ready', async () => {
     // Who may ask them is for the test to know.
     if (more.length > 0) return started.every(({ log }) => log.includes('Server is ready'))

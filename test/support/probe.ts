@@ -2,8 +2,8 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { spawnServer } from '../faults/program.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
+import { spawnServer } from './server.ts'
 
 /** Loaded into the server before its own code: measures from within what a client sees only in part. */
 const PROBE = `data:text/javascript,${encodeURIComponent(`

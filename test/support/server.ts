@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startClusterServer } from './cluster-server.ts'
 import { type Scope, temporaryDirectory } from './directory.ts'
+import { type RunningProcess, startProcess } from './process.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
@@ -55,63 +55,56 @@ async function startOne(t: Scope, options: ServerOptions): Promise<RunningServer
   await mkdir(directory, { recursive: true })
   const file = join(directory, 'db.json')
   if (options.data !== undefined && !existsSync(file)) await writeFile(file, JSON.stringify(options.data))
-  const own = options.isBare ? [] : ['--file', file, '--urls', 'http://127.0.0.1:0']
-  const started = run(t, directory, [...own, ...(options.flags ?? [])], options.env)
-  const address = await Promise.race([started.listening, started.ended])
-  if (typeof address !== 'string') {
-    throw new Error(`the server ended with ${address.code} before it listened:\n${started.stderr()}`)
-  }
+  const { process, stdout, stderr, listening, ended } = spawnServer(t, directory, options)
+  const url = await listening
+  if (url === undefined) throw new Error(`the server ended with ${(await ended).code} before it listened:\n${stderr()}`)
   return {
-    url: address,
+    url,
     directory,
     file,
-    process: started.process,
-    stdout: started.stdout,
-    stderr: started.stderr,
-    fetch: (path, init) => fetch(address + path, init),
+    process,
+    stdout,
+    stderr,
+    fetch: (path, init) => fetch(url + path, init),
     async stop(signal = 'SIGTERM') {
-      started.process.kill(signal)
-      return (await started.ended).code
+      process.kill(signal)
+      return (await ended).code
     },
   }
 }
 
-/** Runs the program until it ends: for starts that are refused. */
+/** A server that may end at any moment, even before it listens. */
+export interface SpawnedServer extends RunningProcess {
+  /** Its address; undefined when it ends before it listens. */
+  readonly listening: Promise<string | undefined>
+}
+
+export interface SpawnOptions extends Pick<ServerOptions, 'flags' | 'isBare' | 'env'> {
+  /** A command that runs Node, such as strace with its flags. */
+  readonly under?: readonly string[]
+  /** Flags of Node itself; with any, the server exchanges messages with the test. */
+  readonly node?: readonly string[]
+}
+
+/** Serves `db.json` of a directory on a free port, until the end of the test. */
+export function spawnServer(t: Scope, directory: string, options: SpawnOptions = {}): SpawnedServer {
+  const { flags = [], isBare = false, env = {}, under = [], node = [] } = options
+  const own = isBare ? [] : ['--file', join(directory, 'db.json'), '--urls', 'http://127.0.0.1:0']
+  const command = [...under, process.execPath, ...node, MAIN, ...own, ...flags]
+  const started = startProcess(t, command, { cwd: directory, env, ipc: node.length > 0 })
+  return { ...started, listening: started.printed(/(http:\/\/\S+).*\n/).then((found) => found?.[1]) }
+}
+
+/** Runs the program until it ends. */
 export async function runToEnd(
   t: Scope,
   directory: string,
   flags: readonly string[],
   env?: NodeJS.ProcessEnv,
 ): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
-  const { ended, stdout, stderr } = run(t, directory, flags, env)
+  const { ended, stdout, stderr } = spawnServer(t, directory, { isBare: true, flags, ...(env && { env }) })
   const { code } = await ended
   return { code, stdout: stdout(), stderr: stderr() }
-}
-
-function run(t: Scope, directory: string, flags: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [MAIN, ...flags], {
-    cwd: directory,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let out = ''
-  let err = ''
-  child.stderr.on('data', (bytes) => {
-    err += bytes
-  })
-  const listening = new Promise<string>((resolve) => {
-    child.stdout.on('data', (bytes) => {
-      out += bytes
-      const [url] = /http:\/\/\S+/.exec(out) ?? []
-      if (url && out.includes('\n')) resolve(url)
-    })
-  })
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null }))
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
-    await ended
-  })
-  return { process: child, listening, ended, stdout: () => out, stderr: () => err }
 }
 
 /** The init of a request that sends JSON. */

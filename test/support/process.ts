@@ -1,0 +1,72 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { Scope } from './directory.ts'
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** A child process of a test, and what it has printed so far. */
+export interface RunningProcess {
+  readonly process: ChildProcess
+  readonly stdout: () => string
+  readonly stderr: () => string
+  /** Standard output and standard error as they came. */
+  readonly output: () => string
+  readonly ended: Promise<Exit>
+  /** Resolves with the first match on standard output; with undefined when the process ends without one. */
+  printed(pattern: RegExp): Promise<RegExpExecArray | undefined>
+}
+
+export interface ProcessOptions {
+  readonly cwd?: string
+  readonly env?: NodeJS.ProcessEnv
+  /** Whether it exchanges messages with the test. */
+  readonly ipc?: boolean
+  /** Whether signals at the end of the test go to the children of the process, too. */
+  readonly isGroup?: boolean
+}
+
+/** Starts a command, which is killed at the end of the test unless it has ended before. */
+export function startProcess(t: Scope, command: readonly string[], options: ProcessOptions = {}): RunningProcess {
+  const { cwd, env, ipc = false, isGroup = false } = options
+  const child = spawn(command[0] as string, command.slice(1), {
+    ...(cwd !== undefined && { cwd }),
+    env: { ...process.env, ...env },
+    detached: isGroup,
+    stdio: ['ignore', 'pipe', 'pipe', ...(ipc ? ['ipc' as const] : [])],
+  })
+  const printed = { stdout: '', stderr: '', all: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.setEncoding('utf8').on('data', (text: string) => {
+      printed[name] += text
+      printed.all += text
+    })
+  }
+  const ended = once(child, 'close').then(([code, signal]): Exit => ({ code, signal }))
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      if (isGroup && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+      else child.kill('SIGKILL')
+    }
+    await ended
+  })
+  return {
+    process: child,
+    stdout: () => printed.stdout,
+    stderr: () => printed.stderr,
+    output: () => printed.all,
+    ended,
+    printed: (pattern) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          const found = pattern.exec(printed.stdout)
+          if (found) resolve(found)
+        }
+        child.stdout?.on('data', look)
+        ended.then(() => resolve(undefined))
+        look()
+      }),
+  }
+}
