@@ -1,16 +1,10 @@
 import { mostSimilar } from '../json/similar.ts'
 import type { Replay } from '../server/replay-engine.ts'
+import { readCluster } from '../settings/cluster.ts'
 import { type ParsedFlags, parseFlags } from '../settings/flags.ts'
 import { KEYS } from '../settings/keys.ts'
-import {
-  BadSettings,
-  clusterOf,
-  DEFAULT_FILE,
-  journalOf,
-  readSettings,
-  type Settings,
-  type SettingsContext,
-} from '../settings/settings.ts'
+import { BadSettings, DEFAULT_FILE, journalOf, readSettings, type Settings } from '../settings/settings.ts'
+import type { SettingsContext } from '../settings/sources.ts'
 import { COMMANDS, type CommandName, isCommand } from './commands.ts'
 import type { Migration } from './migrate.ts'
 import { checkReplay, parseReplay } from './replay-flags.ts'
@@ -140,8 +134,14 @@ function migrationOf(flags: ParsedFlags, absolute: (path: string) => string, mis
   if (!/^\d$/.test(replicas)) mistakes.push('The flag --replicas must be a number, such as 3.')
   throwAny(mistakes)
   const servers = (isStream(from) ? from : to).split(',').map((server) => server.trim())
-  const [stream, credentials] = [flags.text('stream') ?? 'recollect', flags.text('credentials') ?? '']
-  const place = clusterOf(servers, stream, Number(replicas), credentials, absolute, mistakes)
+  const credentials = flags.text('credentials')
+  const given = {
+    servers,
+    stream: flags.text('stream') ?? 'recollect',
+    replicas: Number(replicas),
+    credentials: credentials === undefined ? undefined : absolute(credentials),
+  }
+  const place = readCluster(given, mistakes)
   throwAny(mistakes)
   return isStream(from) ? { from: place, to: absolute(to) } : { from: absolute(from), to: place }
 }

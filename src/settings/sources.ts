@@ -3,7 +3,7 @@ import { mostSimilar } from '../json/similar.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { atOnce } from '../runtime/time-slices.ts'
-import { hintFor, isGroup, isKey, KEY_NAMES, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
+import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
 /** A source of settings. */
 export interface SettingsSource {
@@ -16,14 +16,62 @@ export interface SettingsSource {
   readonly schemas: ReadonlyMap<string, JsonValue>
 }
 
+export interface SettingsContext {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Resolves a path relative to the working directory. */
+  readonly absolute: (path: string) => string
+  /** The packaged appsettings.json. */
+  readonly packagedSettings: string
+  /** The text of a file; undefined if it does not exist. */
+  readonly readText: (path: string) => string | undefined
+}
+
+/** Reads all sources; later ones take precedence: configuration file, environment, flags. */
+export function readSources(
+  flags: SettingsSource & { text(name: string): string | undefined },
+  context: SettingsContext,
+  mistakes: string[],
+): { readonly values: ReadonlyMap<KeyName, unknown>; readonly schemas: Map<string, JsonValue> } {
+  const values = new Map<KeyName, unknown>()
+  const schemas = new Map<string, JsonValue>()
+  for (const source of [
+    configuration(context, flags.text('settings'), mistakes),
+    environmentSource(context.env, mistakes),
+    flags,
+  ]) {
+    for (const [name, value] of source.entries) {
+      const read = KEYS[name].read(value, source.isText)
+      if (read !== undefined) values.set(name, read)
+      else mistakes.push(wrongValue(name, value, source))
+    }
+    for (const [collection, schema] of source.schemas) {
+      const read = readSchema(`${SCHEMAS}.${collection}`, schema, source.where, context, mistakes)
+      if (read !== undefined) schemas.set(collection, read)
+    }
+  }
+  return { values, schemas }
+}
+
+/** The named configuration file, or the one in the working directory, or the packaged one. */
+function configuration(context: SettingsContext, named: string | undefined, mistakes: string[]): SettingsSource {
+  const { absolute, readText, packagedSettings } = context
+  const own = absolute(named ?? 'appsettings.json')
+  const text = readText(own)
+  if (text !== undefined) return fileSource(own, text, mistakes)
+  if (named !== undefined) mistakes.push(`The settings file ${own} does not exist.`)
+  return fileSource(packagedSettings, readText(packagedSettings) ?? '{}', mistakes)
+}
+
+function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource): string {
+  const { expects, isSecret } = KEYS[name] as (typeof KEYS)[KeyName] & { readonly isSecret?: true }
+  return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
+}
+
 /**
  * Reads variables of the form `Section__Key`. Variables of other sections are ignored unless they resemble the name of
  * a setting.
  */
-export function environmentSource(
-  env: Readonly<Record<string, string | undefined>>,
-  mistakes: string[],
-): SettingsSource {
+function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
   for (const [variable, value] of Object.entries(env)) {
@@ -44,7 +92,7 @@ function variableOf(hint: string): string {
   return hint.replace(/(?<=\w)\.(?=\w)/g, '__')
 }
 
-export function fileSource(path: string, text: string, mistakes: string[]): SettingsSource {
+function fileSource(path: string, text: string, mistakes: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
   const read = (name: string, value: JsonValue): void => {
@@ -68,7 +116,7 @@ export function fileSource(path: string, text: string, mistakes: string[]): Sett
   return { isText: false, where: `${path}: `, entries, schemas }
 }
 
-export function parseObject(path: string, text: string, mistakes: string[]): JsonObject | undefined {
+function parseObject(path: string, text: string, mistakes: string[]): JsonObject | undefined {
   try {
     const root = parseText(text)
     if (isObject(root)) return root
@@ -76,5 +124,25 @@ export function parseObject(path: string, text: string, mistakes: string[]): Jso
   } catch {
     mistakes.push(`${path}: not well-formed JSON: ${atOnce(whereMalformed([text]))}.`)
   }
+  return undefined
+}
+
+/** A schema, or the path of one. */
+export function readSchema(
+  setting: string,
+  schema: JsonValue,
+  where: string,
+  { absolute, readText }: SettingsContext,
+  mistakes: string[],
+): JsonValue | undefined {
+  if (typeof schema !== 'string') {
+    if (isObject(schema) || typeof schema === 'boolean') return schema
+    mistakes.push(`The ${where}${setting} must be a JSON Schema or the path of one.`)
+    return undefined
+  }
+  const path = absolute(schema)
+  const text = readText(path)
+  if (text !== undefined) return parseObject(path, text, mistakes)
+  mistakes.push(`The ${where}${setting} names ${path}, which does not exist.`)
   return undefined
 }

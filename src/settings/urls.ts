@@ -1,3 +1,5 @@
+import type { ParsedFlags } from './flags.ts'
+
 /** An address to listen on; without a host, on every interface. */
 export interface Address {
   readonly host: string | undefined
@@ -8,7 +10,15 @@ const DEFAULT_HOST = 'localhost'
 const DEFAULT_PORT = '57602'
 export const DEFAULT_URL = `http://${DEFAULT_HOST}:${DEFAULT_PORT}`
 
-export function parseUrls(list: string, mistakes: string[]): readonly Address[] {
+/** The addresses of --urls, or the one of --host and --port. */
+export function addressesOf(flags: Pick<ParsedFlags, 'text'>, mistakes: string[]): readonly Address[] {
+  const [urls, host, port] = [flags.text('urls'), flags.text('host'), flags.text('port')]
+  if (host === undefined && port === undefined) return parseUrls(urls ?? DEFAULT_URL, mistakes)
+  if (urls !== undefined) mistakes.push('Give either --urls, or --host and --port.')
+  return parseHostAndPort(host, port, mistakes)
+}
+
+function parseUrls(list: string, mistakes: string[]): readonly Address[] {
   const addresses: Address[] = []
   for (const text of list.split(';').filter((piece) => piece.trim() !== '')) {
     const isEvery = /^http:\/\/[*+](?=[:/]|$)/i.test(text.trim())
@@ -25,7 +35,7 @@ export function parseUrls(list: string, mistakes: string[]): readonly Address[] 
   return addresses
 }
 
-export function parseHostAndPort(host = DEFAULT_HOST, port = DEFAULT_PORT, mistakes: string[]): readonly Address[] {
+function parseHostAndPort(host = DEFAULT_HOST, port = DEFAULT_PORT, mistakes: string[]): readonly Address[] {
   if (!/^\d{1,5}$/.test(port) || Number(port) > 65535) {
     mistakes.push(`The flag --port must be a number from 0 to 65535, not ${JSON.stringify(port)}.`)
     return []

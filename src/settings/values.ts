@@ -1,0 +1,46 @@
+import type { JsonValue } from '../json/value.ts'
+import { KEY_NAMES, KEYS, type KeyName, SCHEMAS, type Section, type ValueOf } from './keys.ts'
+import type { Key } from './kinds.ts'
+
+/** The values of all settings: those that a source gives, and defaults. */
+export class SettingValues {
+  readonly #given: ReadonlyMap<KeyName, unknown>
+
+  constructor(given: ReadonlyMap<KeyName, unknown>) {
+    this.#given = given
+  }
+
+  get<Name extends KeyName>(name: Name): ValueOf<Name> {
+    return (this.#given.get(name) ?? KEYS[name].default) as ValueOf<Name>
+  }
+
+  section<Name extends string>(section: Name): Section<Name> {
+    const names = KEY_NAMES.filter((name) => name.startsWith(`${section}.`))
+    return Object.fromEntries(names.map((name) => [memberOf(name), this.get(name)])) as Section<Name>
+  }
+
+  /** The settings that differ from their defaults, without secrets, for the log. */
+  nonDefaults(schemas: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
+    const shown: Record<string, unknown> = {}
+    for (const name of KEY_NAMES) {
+      const { default: initial, isSecret } = KEYS[name] as Key<unknown>
+      const value = this.#given.get(name)
+      if (value === undefined || JSON.stringify(value) === JSON.stringify(initial)) continue
+      shown[name] = isSecret ? '***' : withoutPasswords(value)
+    }
+    if (schemas.size > 0) shown[SCHEMAS] = [...schemas.keys()]
+    return shown
+  }
+}
+
+/** Turns `Limits.PageSize` into `pageSize`, and `Simulate.Delay.MinMs` into `minMs`. */
+function memberOf(name: KeyName): string {
+  const member = name.slice(name.lastIndexOf('.') + 1)
+  return member.charAt(0).toLowerCase() + member.slice(1)
+}
+
+/** Masks credentials in URLs, such as those of NATS servers. */
+function withoutPasswords(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutPasswords)
+  return typeof value === 'string' ? value.replace(/(^|\/\/)[^/\s]+@/g, '$1***@') : value
+}
