@@ -183,7 +183,7 @@ export const RUNS = {
   },
   former: {
     about: 'random queries as of random positions of a collection that is written to, by indexes: as it was then',
-    file: 'test/projections/former.test.ts',
+    file: 'test/projections/past-snapshot.test.ts',
     all: { FORMER_TIMES: 20 },
     full: { FORMER_TIMES: 1000 },
   },

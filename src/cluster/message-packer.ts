@@ -1,5 +1,5 @@
 import { type Draft, lastPosition, type Recorded } from '../events/journal.ts'
-import { type Expected, RECORD_BYTES } from '../events/record-format.ts'
+import { type ChainState, RECORD_BYTES } from '../events/record-format.ts'
 import { type EncodedRecord, encodeWrite } from '../events/record-writer.ts'
 import type { Message } from './message.ts'
 
@@ -21,7 +21,7 @@ export interface MessageBatch {
 }
 
 /** The position of the first event of a batch, and the crc32 of the record before it. */
-export type BatchStart = Pick<Expected, 'position' | 'previous'>
+export type BatchStart = Pick<ChainState, 'position' | 'previous'>
 
 /** Upper bound for the bytes of a record besides its events, origin and frame. */
 const RECORD_OVERHEAD_BYTES = 512

@@ -1,5 +1,5 @@
 import { lastPosition } from '../events/journal.ts'
-import type { Expected } from '../events/record-format.ts'
+import type { ChainState } from '../events/record-format.ts'
 import type { RecordLine } from '../events/record-reader.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
 import { decodeContent, type Sequence } from './message.ts'
@@ -16,7 +16,7 @@ export interface ResumePoint {
  * Finds where in the stream a copy ends.
  * @throws {JournalMismatch} when the stream does not continue the copy.
  */
-export async function findResumePoint(stream: RecordStream, next: Expected, directory: string): Promise<ResumePoint> {
+export async function findResumePoint(stream: RecordStream, next: ChainState, directory: string): Promise<ResumePoint> {
   if (next.position === 1) return { sequence: 1, rest: [] }
   const head = next.position - 1
   let low = 1

@@ -1,6 +1,6 @@
 import { Chain, writeOf } from '../events/chain.ts'
 import type { Recorded } from '../events/journal.ts'
-import type { Expected } from '../events/record-format.ts'
+import type { ChainState } from '../events/record-format.ts'
 import type { RecordLine } from '../events/record-reader.ts'
 
 /** Complete writes and the lines they consist of. */
@@ -8,7 +8,7 @@ export interface CompleteWrites {
   readonly writes: readonly Recorded[]
   readonly lines: readonly RecordLine[]
   /** The position, chain value and flush that the next record must have. */
-  readonly next: Expected
+  readonly next: ChainState
 }
 
 /** Assembles records into complete writes. A write may span messages, and is void if its last record never comes. */
@@ -17,7 +17,7 @@ export class WriteAssembler {
   #unfinished: RecordLine[] = []
 
   /** `next` is what the first record must carry. */
-  constructor(next: Expected) {
+  constructor(next: ChainState) {
     this.#chain = new Chain(next)
   }
 

@@ -1,6 +1,6 @@
 import type { DomainEvent, Position } from './event.ts'
 import { type Draft, type Recorded, recordedOf } from './journal.ts'
-import type { Expected } from './record-format.ts'
+import type { ChainState } from './record-format.ts'
 import { type EncodedLine, type EncodedRecord, encodeEvent, encodeWrite, encodingWrite } from './record-writer.ts'
 
 /** A write to be made durable. */
@@ -27,7 +27,7 @@ export class Batch {
   #end: number
 
   /** `end` is the current end of the segment. */
-  constructor(writes: readonly Write[], { position, previous }: Expected, time: string, end: number) {
+  constructor(writes: readonly Write[], { position, previous }: ChainState, time: string, end: number) {
     this.#writes = writes
     this.time = time
     this.#next = { position, previous, flush: position }
@@ -35,7 +35,7 @@ export class Batch {
   }
 
   /** The chain values of the next record. */
-  get next(): Expected {
+  get next(): ChainState {
     return this.#next
   }
 

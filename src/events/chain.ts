@@ -1,24 +1,24 @@
 import { lastPosition, type Recorded } from './journal.ts'
-import { BEGINNING, type Expected, type JournalRecord } from './record-format.ts'
+import { BEGINNING, type ChainState, type JournalRecord } from './record-format.ts'
 
 /** Verifies that each record follows the one before (docs/journal.md, J14). */
 export class Chain {
-  #next: Expected
-  #whole: Expected
+  #next: ChainState
+  #whole: ChainState
 
   /** @param next the chain values of the first record */
-  constructor(next: Expected = BEGINNING) {
+  constructor(next: ChainState = BEGINNING) {
     this.#next = next
     this.#whole = next
   }
 
   /** The chain values of the next record. */
-  get next(): Expected {
+  get next(): ChainState {
     return this.#next
   }
 
   /** The chain values of the next write. */
-  get whole(): Expected {
+  get whole(): ChainState {
     return this.#whole
   }
 
@@ -37,7 +37,7 @@ export class Chain {
   }
 }
 
-function misplaced(record: JournalRecord, expected: Expected): string | undefined {
+function misplaced(record: JournalRecord, expected: ChainState): string | undefined {
   if (record.position !== expected.position) {
     return `a record of position ${record.position} stands where position ${expected.position} belongs`
   }
@@ -50,7 +50,7 @@ function misplaced(record: JournalRecord, expected: Expected): string | undefine
   return undefined
 }
 
-function after(record: JournalRecord, crc: string): Expected {
+function after(record: JournalRecord, crc: string): ChainState {
   return { position: lastPosition(record) + 1, previous: crc, flush: record.flush }
 }
 

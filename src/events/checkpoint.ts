@@ -1,7 +1,7 @@
 import type { Files } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
-import type { Expected } from './record-format.ts'
+import type { ChainState } from './record-format.ts'
 import { parseHeader, readFrame } from './record-reader.ts'
 import { type SegmentSpan, segmentName } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
@@ -14,7 +14,7 @@ export interface Checkpoint {
   /** The journal's UUID. */
   readonly journal: string
   /** The chain values of the next record. */
-  readonly next: Expected
+  readonly next: ChainState
   /** Time of the last event. */
   readonly time: string
   /** Offset of the last record in the last segment. */

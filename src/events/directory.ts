@@ -2,7 +2,7 @@ import { directoryOf, type Files, type OpenFile, writeNew } from '../files/files
 import { Locked } from '../runtime/errors.ts'
 import { type Checkpoint, checkpointMismatch } from './checkpoint.ts'
 import type { Recorded } from './journal.ts'
-import { type Expected, FORMAT, NO_PREVIOUS } from './record-format.ts'
+import { type ChainState, FORMAT, NO_PREVIOUS } from './record-format.ts'
 import { encodeHeader } from './record-writer.ts'
 import { isSegment, type Segment, segmentName } from './segment.ts'
 import { type Torn, walk } from './walk.ts'
@@ -37,12 +37,12 @@ export async function journalExists(files: Files, directory: string): Promise<bo
 }
 
 /** A locked directory of segments, read to its end. */
-export interface Opened {
+export interface OpenDirectory {
   readonly id: string
   readonly lock: JournalLock
   readonly segments: Segment[]
   readonly file: OpenFile
-  readonly next: Expected
+  readonly next: ChainState
   readonly time: string
   readonly lastOffset: number | undefined
   readonly cut: Cut | undefined
@@ -67,7 +67,7 @@ export async function lockDirectory(files: Files, directory: string): Promise<Jo
 }
 
 /** Locks, verifies and replays a directory; starts a journal if it is empty. */
-export async function openDirectory(options: DirectoryOptions): Promise<Opened> {
+export async function openDirectory(options: DirectoryOptions): Promise<OpenDirectory> {
   const { files, directory, newId, resume, replay, progress } = options
   const lock = options.lock ?? (await lockDirectory(files, directory))
   try {
@@ -101,7 +101,12 @@ async function cutOff(files: Files, torn: Torn): Promise<Cut> {
 }
 
 /** temporary name → header → fsync → rename → fsync of the directory: a segment without header does not exist. */
-export async function beginSegment(files: Files, directory: string, journal: string, next: Expected): Promise<Segment> {
+export async function beginSegment(
+  files: Files,
+  directory: string,
+  journal: string,
+  next: ChainState,
+): Promise<Segment> {
   const path = `${directory}/${segmentName(next.position)}`
   const previous = next.position === 1 ? NO_PREVIOUS : next.previous
   const header = encodeHeader({ format: FORMAT, journal, first: next.position, previous })

@@ -1,12 +1,13 @@
-import { isOutOfSpace, type OpenFile } from '../files/files.ts'
+import { isOutOfSpace } from '../files/files.ts'
 import { isOutOfDescriptors, Refusal } from '../runtime/errors.ts'
 import { Batch, type Write } from './batch.ts'
 import type { Sized } from './bytes-after.ts'
-import { type Opened, openDirectory } from './directory.ts'
+import { type OpenDirectory, openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import { type Draft, isLarge, type Journal, lastPosition, nextTime, type Recorded } from './journal.ts'
 import { JournalFigures } from './journal-figures.ts'
-import { type EncodedLine, encodeEvents } from './record-writer.ts'
+import { writeLines } from './line-writer.ts'
+import { encodeEvents } from './record-writer.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
 export interface FileJournalOptions extends SegmentLogOptions {
@@ -19,14 +20,14 @@ export interface FileJournalOptions extends SegmentLogOptions {
   readonly project?: (batch: readonly Recorded[]) => void | Promise<void>
 }
 
-interface Waiting extends Write {
+interface QueuedWrite extends Write {
   readonly resolve: (recorded: Recorded) => void
   readonly reject: (error: unknown) => void
 }
 
 /** Writes that are durable and not published yet. */
 interface Flushed {
-  readonly writes: readonly Waiting[]
+  readonly writes: readonly QueuedWrite[]
   readonly batch: Batch
 }
 
@@ -48,16 +49,16 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   readonly #options: FileJournalOptions
   #head: Position
   #accepted: Position
-  #queue: Waiting[] = []
+  #queue: QueuedWrite[] = []
   /** The writes of the current or last flush. */
-  #taken: readonly Waiting[] = []
+  #taken: readonly QueuedWrite[] = []
   #flushing: Promise<void> | undefined
   /** When a full disk or missing descriptors are no longer reported. Writes are attempted in any case. */
   #fullUntil = 0
   #unusable: Refusal | undefined
   readonly #followers: ((recorded: Recorded) => void)[] = []
 
-  private constructor(options: FileJournalOptions, opened: Opened) {
+  private constructor(options: FileJournalOptions, opened: OpenDirectory) {
     super(options, opened)
     this.#options = options
     this.#head = this.next.position - 1
@@ -119,13 +120,13 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   /** The writes of the next flush; a large write is flushed alone. */
-  #take(): readonly Waiting[] {
+  #take(): readonly QueuedWrite[] {
     const large = this.#queue.findIndex(({ texts }) => !texts)
     return this.#queue.splice(0, large < 0 ? this.#queue.length : Math.max(1, large))
   }
 
   /** Undefined if they failed. */
-  async #flush(writes: readonly Waiting[]): Promise<Flushed | undefined> {
+  async #flush(writes: readonly QueuedWrite[]): Promise<Flushed | undefined> {
     try {
       this.#checkRoom(writes)
       if (this.isFull) await this.beginSegment('log')
@@ -134,7 +135,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
       const batch = new Batch(writes, this.next, time, size)
       const lines = batch.lines()
       const began = performance.now()
-      await writeLines(this.file, lines, size, batch.isLarge ? LARGE_WRITE_BYTES : WRITE_BYTES)
+      await writeLines(this.file, lines, size, batch.isLarge)
       const { figures } = this
       figures.flushSeconds.note((performance.now() - began) / 1000)
       figures.flushWrites.note(writes.length)
@@ -151,7 +152,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
    * Waits until readers see a batch. If the disk is too full for that, its writes fail with 504 and later ones with
    * 507.
    */
-  async #withRoom(writes: readonly Waiting[], projected: Promise<void>): Promise<void> {
+  async #withRoom(writes: readonly QueuedWrite[], projected: Promise<void>): Promise<void> {
     const looking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return
       this.#fullUntil = performance.now() + FULL_MS
@@ -174,7 +175,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   /** Durable events must be readable as well. */
-  #checkRoom(writes: readonly Waiting[]): void {
+  #checkRoom(writes: readonly QueuedWrite[]): void {
     let events = 0
     let bytes = 0
     for (const { draft, texts } of writes) {
@@ -214,7 +215,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   }
 
   /** Rejects a batch and everything decided on top of it. */
-  async #refuse(batch: readonly Waiting[], error: unknown): Promise<void> {
+  async #refuse(batch: readonly QueuedWrite[], error: unknown): Promise<void> {
     // Without a descriptor no file of a new segment was opened, so nothing of the batch was written.
     const isShortOfFiles = isOutOfDescriptors(error)
     if (!isShortOfFiles && !isOutOfSpace(error)) {
@@ -234,10 +235,10 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     this.#queue = []
     this.#accepted = this.next.position - 1
     if (!isShortOfFiles) this.figures.refusedForSpace += refused.length
-    for (const waiting of refused) waiting.reject(refusal)
+    for (const write of refused) write.reject(refusal)
   }
 
-  #fail(batch: readonly Waiting[], error: unknown): void {
+  #fail(batch: readonly QueuedWrite[], error: unknown): void {
     this.#options.failed(error)
     this.#refuseAll(
       batch,
@@ -245,11 +246,11 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     )
   }
 
-  #refuseAll(batch: readonly Waiting[], why: Refusal): void {
+  #refuseAll(batch: readonly QueuedWrite[], why: Refusal): void {
     this.#unusable = why
     const refused = [...batch, ...this.#queue]
     this.#queue = []
-    for (const waiting of refused) waiting.reject(why)
+    for (const write of refused) write.reject(why)
   }
 
   override read(from: Position, to: Position = this.#head): AsyncGenerator<Recorded> {
@@ -261,48 +262,4 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     this.#unusable ??= new Refusal('Unavailable', 'The journal is closed.')
     await super.close()
   }
-}
-
-const WRITE_BYTES = 1024 * 1024
-/** Smaller than most lines of a large write, so that it yields after each of them. */
-const LARGE_WRITE_BYTES = 256 * 1024
-
-/** Writes lines durably, several at once, without copying all lines of a large write. */
-async function writeLines(
-  file: OpenFile,
-  lines: Iterable<EncodedLine>,
-  offset: number,
-  together: number,
-): Promise<void> {
-  let at = offset
-  let gathered: Buffer[] = []
-  let size = 0
-  const write = async (): Promise<void> => {
-    await writeWhole(file, gathered.length === 1 ? (gathered[0] as Buffer) : Buffer.concat(gathered, size), at)
-    at += size
-    gathered = []
-    size = 0
-  }
-  for (const { bytes } of lines) {
-    gathered.push(bytes)
-    size += bytes.length
-    if (size >= together) await write()
-  }
-  if (size > 0) await write()
-}
-
-/** After this many partial writes the disk counts as full. */
-const MOST_ATTEMPTS = 10
-
-/**
- * Writes complete records durably. Cuts back partial writes first: otherwise a power loss during the rest could leave
- * zeros in the middle of a record, which is not a torn tail.
- */
-async function writeWhole(file: OpenFile, bytes: Buffer, offset: number): Promise<void> {
-  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    if ((await file.write(bytes, offset)) === bytes.length) return
-    await file.truncate(offset)
-    await file.sync()
-  }
-  throw Object.assign(new Error(`There is no room for ${bytes.length} bytes.`), { code: 'ENOSPC' })
 }

@@ -24,14 +24,14 @@ export interface JournalRecord extends Recorded {
 }
 
 /** The chain values of a record. */
-export interface Expected {
+export interface ChainState {
   readonly position: Position
   readonly previous: string
   readonly flush: Position
 }
 
 /** Before the first record of a journal. */
-export const BEGINNING: Expected = { position: 1, previous: NO_PREVIOUS, flush: 0 }
+export const BEGINNING: ChainState = { position: 1, previous: NO_PREVIOUS, flush: 0 }
 
 export interface SegmentHeader {
   readonly format: number

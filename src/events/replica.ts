@@ -1,7 +1,7 @@
 import { writeAll } from '../files/files.ts'
 import { openDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import type { Expected } from './record-format.ts'
+import type { ChainState } from './record-format.ts'
 import { SegmentLog, type SegmentLogOptions } from './segment-log.ts'
 
 export interface ReplicaOptions extends Omit<SegmentLogOptions, 'newId'> {
@@ -12,7 +12,7 @@ export interface ReplicaOptions extends Omit<SegmentLogOptions, 'newId'> {
 /** Lines of the journal, and the chain values that follow. */
 export interface Copied {
   readonly lines: readonly { readonly bytes: Uint8Array; readonly position: Position }[]
-  readonly next: Expected
+  readonly next: ChainState
   /** Time of the last event. */
   readonly time: string
 }

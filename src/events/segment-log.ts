@@ -2,11 +2,11 @@ import type { OpenFile } from '../files/files.ts'
 import { bytesAfter } from './bytes-after.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
-import { beginSegment, type Cut, type DirectoryOptions, type Opened } from './directory.ts'
+import { beginSegment, type Cut, type DirectoryOptions, type OpenDirectory } from './directory.ts'
 import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
 import type { Recorded } from './journal.ts'
-import type { Expected } from './record-format.ts'
+import type { ChainState } from './record-format.ts'
 import { note, type Segment } from './segment.ts'
 import { readSegments } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
@@ -37,12 +37,15 @@ export class SegmentLog {
   readonly #compression: Compression | undefined
   readonly #inflated = new InflatedMembers()
   #file: OpenFile
-  #next: Expected
+  #next: ChainState
   #time: string
   /** Offset of the last record in the last segment; undefined while that has none. */
   #lastOffset: number | undefined
 
-  protected constructor(options: SegmentLogOptions, { id, cut, lock, segments, file, next, time, lastOffset }: Opened) {
+  protected constructor(
+    options: SegmentLogOptions,
+    { id, cut, lock, segments, file, next, time, lastOffset }: OpenDirectory,
+  ) {
     const { files, compress } = options
     this.id = id
     this.cut = cut
@@ -72,7 +75,7 @@ export class SegmentLog {
   }
 
   /** The chain values of the next record. */
-  get next(): Expected {
+  get next(): ChainState {
     return this.#next
   }
 
@@ -89,7 +92,7 @@ export class SegmentLog {
   }
 
   /** Called when complete writes were written. */
-  protected goOn(next: Expected, time: string): void {
+  protected goOn(next: ChainState, time: string): void {
     this.#next = next
     this.#time = time
   }

@@ -4,7 +4,7 @@ import { Chain, writeOf } from './chain.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import type { Position } from './event.ts'
 import type { Recorded } from './journal.ts'
-import type { Expected, JournalRecord } from './record-format.ts'
+import type { ChainState, JournalRecord } from './record-format.ts'
 import { DAMAGED_HEADER, LineReader, parseHeader, type ScannedLine } from './record-reader.ts'
 import { forget, note, type Segment, segmentAt, segmentsIn } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
@@ -15,7 +15,7 @@ export interface Walk {
   readonly id: string | undefined
   readonly segments: Segment[]
   /** The chain values of the next record. */
-  readonly next: Expected
+  readonly next: ChainState
   /** Time of the last event, '' if there is none. */
   readonly time: string
   /** Offset of the last record in the last segment; undefined if unknown. */

@@ -11,7 +11,7 @@ import { isObject, type JsonValue } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
-import { itemsOf, type Reading } from '../query/index/reading.ts'
+import { type CollectionSnapshot, itemsOf } from '../query/collection-snapshot.ts'
 import { type Fault, Refusal } from '../runtime/errors.ts'
 import { Slices } from '../runtime/time-slices.ts'
 import { NDJSON_TYPE, sendJson } from './answers.ts'
@@ -117,7 +117,7 @@ export function adminRoutes(options: AdminOptions): Router {
   return router
 
   async function restore(request: RestoreRequest, author: Origin) {
-    const former: Reading[] = []
+    const former: CollectionSnapshot[] = []
     try {
       return await handler.restore(await restorationOf(request, former), author, request.dryRun)
     } finally {
@@ -126,7 +126,10 @@ export function adminRoutes(options: AdminOptions): Router {
   }
 
   /** Readings that must be released after use are added to `former`. */
-  async function restorationOf({ to, collection, key }: RestoreRequest, former: Reading[]): Promise<Restoration> {
+  async function restorationOf(
+    { to, collection, key }: RestoreRequest,
+    former: CollectionSnapshot[],
+  ): Promise<Restoration> {
     if (collection !== undefined && !views.any(collection)) {
       throw new Refusal('Unprocessable', `There never was a collection ${JSON.stringify(collection)}.`, [
         { pointer: '/collection', message: 'must name a collection' },

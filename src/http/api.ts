@@ -5,7 +5,7 @@ import type { Principal } from '../access/access.ts'
 import type { Tags } from '../commands/command.ts'
 import { matches } from '../commands/conditions.ts'
 import type { Position } from '../events/event.ts'
-import type { LongText } from '../query/answer.ts'
+import type { LongText } from '../query/page-text.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 

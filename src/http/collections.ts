@@ -130,8 +130,8 @@ export function parseDryRun(parameters: readonly Parameter[]): boolean {
 
 /** Compared as text, nearly all times are less than `now-30d`: DELETE would delete far more than intended. */
 function checkFilters({ filters }: Query): void {
-  for (const { path, operator, wanted } of filters) {
-    if (!RANGES.includes(operator) || !mayBeRelative(wanted.map(({ text }) => ({ value: text })))) continue
+  for (const { path, operator, operands } of filters) {
+    if (!RANGES.includes(operator) || !mayBeRelative(operands.map(({ text }) => ({ value: text })))) continue
     throw new Refusal(
       'Invalid',
       `The field ${formatPath(path)} is compared with a time relative to now, but is not the event time of the collection, which the setting Collections.<name>.Time names.`,

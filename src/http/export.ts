@@ -5,13 +5,13 @@ import { formatPath, type Path, type Selection } from '../json/paths.ts'
 import type { JsonValue } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import { collectionPath } from '../projections/address.ts'
-import type { Answer } from '../query/answer.ts'
-import type { RelatedReading } from '../query/embedding.ts'
-import type { Reading } from '../query/index/reading.ts'
+import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
+import type { RelatedSnapshot } from '../query/embedding.ts'
+import type { PageText } from '../query/page-text.ts'
 import type { Queries } from '../query/queries.ts'
 import { ALL, PAGING, type Parameter, type Query } from '../query/query.ts'
-import { RECEIVED, withReceived } from '../query/received.ts'
 import { ResultCursor } from '../query/result-cursor.ts'
+import { RECEIVED, withReceived } from '../query/virtual-field.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Asker, Slices, type Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
@@ -54,7 +54,7 @@ interface Asked extends Wanted, TaggedQuery {
   readonly name: string
   readonly parameters: readonly Parameter[]
   /** The embedded items, read at the same position. */
-  readonly related: readonly RelatedReading[]
+  readonly related: readonly RelatedSnapshot[]
 }
 
 /** Undefined for a JSON page without embedded items. Rejects unsupported forms. */
@@ -100,10 +100,10 @@ export class Exports {
   }
 
   /** Responds with the items of a reading, and releases it. */
-  async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: Reading): Promise<void> {
+  async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: CollectionSnapshot): Promise<void> {
     const { tagAt } = this.#options
     const { form, isWhole, query, isTagged, related } = asked
-    const readings = [reading, ...related.map((one) => one.reading)]
+    const readings = [reading, ...related.map((one) => one.snapshot)]
     const release = once(() => {
       for (const one of readings) one.release()
     })
@@ -127,7 +127,7 @@ export class Exports {
     request: ApiRequest,
     reply: Reply,
     asked: Asked,
-    reading: Reading,
+    reading: CollectionSnapshot,
     release: () => void,
   ): Promise<void> {
     const { linkOf, wrapperOf } = this.#options
@@ -155,7 +155,7 @@ export class Exports {
   async #page(
     request: ApiRequest,
     { form, query, related }: Asked,
-    reading: Reading,
+    reading: CollectionSnapshot,
   ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
     const { queries, askerOf } = this.#options
     const asker = askerOf(request)
@@ -173,7 +173,7 @@ export class Exports {
     reply: Reply,
     form: Form,
     query: Query,
-    reading: Reading,
+    reading: CollectionSnapshot,
     release: () => void,
   ): Promise<void> {
     if (request.method === 'HEAD') return release()
@@ -263,7 +263,7 @@ function plainName(path: Path): string {
 }
 
 /** The rows of a grouped query, or its newest items. In CSV a distinct value is a row with one column. */
-function* rowsOf(text: Answer['text'], form: Form, { grouping }: Query): Steps<readonly ItemText[]> {
+function* rowsOf(text: PageText['text'], form: Form, { grouping }: Query): Steps<readonly ItemText[]> {
   const rows = (yield* parseSteps(typeof text === 'string' ? text : text.pieces.join(''))) as readonly JsonValue[]
   const column = form === 'csv' && grouping?.kind === 'distinct' ? formatPath(grouping.path) : undefined
   const items: ItemText[] = []
@@ -296,7 +296,7 @@ function shownOf(item: Timed, { fields }: Query): ItemText {
   return fields?.has(RECEIVED) ? { text: withReceived(item.text, item.timeMs) } : item
 }
 
-function found(reading: Reading, query: Query): Source {
+function found(reading: CollectionSnapshot, query: Query): Source {
   const { items } = reading
   const cursor = new ResultCursor(reading, query)
   let places: readonly number[] = []

@@ -5,7 +5,7 @@ import type { FieldList } from '../query/field-list.ts'
 import { insteadOf } from '../query/json-server.ts'
 import type { PresentCollection } from '../query/queries.ts'
 import type { Query } from '../query/query.ts'
-import { RECEIVED } from '../query/received.ts'
+import { RECEIVED } from '../query/virtual-field.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Reply } from './api.ts'
 

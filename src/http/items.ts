@@ -6,12 +6,12 @@ import { tagOf } from '../json/tag.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
-import { AnswerCache } from '../query/answer-cache.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import { dependentsOf, relationsOf } from '../query/json-server.ts'
-import type { AnsweredAt, PresentCollection, Queries, QuerySource } from '../query/queries.ts'
+import type { PageTextAt, PresentCollection, Queries, QuerySource } from '../query/queries.ts'
 import { mayBeRelative, type Parameter, parseQuery } from '../query/query.ts'
-import { tookTooLong } from '../query/too-long.ts'
+import { ResponseCache } from '../query/response-cache.ts'
+import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type Asker, Slices } from '../runtime/time-slices.ts'
 import type { ApiRequest, ApiResource, Method, Reply } from './api.ts'
@@ -76,7 +76,7 @@ export function apiResources({
   useResultObject,
   idField,
 }: ItemsOptions): readonly ApiResource[] {
-  const answers = new AnswerCache(CACHED_BYTES)
+  const answers = new ResponseCache(CACHED_BYTES)
   const slices = new Slices()
   const batches = new Batches({ handler, slices, ...bodies })
   const wrapperOf = wrapping({ isJsonServer, useResultObject })
@@ -299,7 +299,7 @@ export function apiResources({
     { query, isTagged, isCached }: TaggedQuery & { readonly isCached: boolean },
   ): void | Promise<void> {
     if (isTagged && reply.isNotModified(request, tagAt(source.position))) return
-    const answered = ({ text, total, at, position, exists }: AnsweredAt): void => {
+    const answered = ({ text, total, at, position, exists }: PageTextAt): void => {
       reply.position = at
       if (!exists) {
         // The collection was removed during the query.
@@ -322,7 +322,7 @@ export function apiResources({
   function askerOf(request: ApiRequest): Asker {
     if (request.principal.role === 'admin') return request
     const seconds = limits.scanSeconds
-    return { isGone: () => request.isGone(), limit: { seconds, refusal: () => tookTooLong(seconds) } }
+    return { isGone: () => request.isGone(), limit: { seconds, refusal: () => scanTimeout(seconds) } }
   }
 
   /** Every change of a page is an event of its collection; the journal's id distinguishes histories. */

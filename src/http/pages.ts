@@ -1,13 +1,13 @@
 import { collectionPath } from '../projections/address.ts'
-import { type Answer, LongText } from '../query/answer.ts'
-import type { CachedAnswer } from '../query/answer-cache.ts'
+import { LongText, type PageText } from '../query/page-text.ts'
 import { type PageLink, type Parameter, pageLinks, type Query } from '../query/query.ts'
+import type { CachedResponse } from '../query/response-cache.ts'
 import type { Reply } from './api.ts'
 
 /** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024
 
-export type Page = Omit<CachedAnswer, 'text'> & Pick<Answer, 'text'>
+export type Page = Omit<CachedResponse, 'text'> & Pick<PageText, 'text'>
 
 export function replyPage(reply: Reply, { text, total, link }: Page): void {
   reply.set('X-Total-Count', String(total))
@@ -40,7 +40,7 @@ export interface Wrapper {
   readonly after: string
 }
 
-export function wrapped(text: Answer['text'], wrapper: Wrapper | undefined): string | LongText {
+export function wrapped(text: PageText['text'], wrapper: Wrapper | undefined): string | LongText {
   if (!wrapper) return text
   const { before, after } = wrapper
   if (typeof text === 'string') return before + text + after

@@ -1,7 +1,7 @@
 import type { Position } from '../events/event.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
-import { type Item, type ItemText, type RelatedReading, relatedOf } from '../query/embedding.ts'
+import { type Item, type ItemText, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
 import type { Relation } from '../query/json-server.ts'
 import type { PresentCollection, Queries } from '../query/queries.ts'
 import type { Asker } from '../runtime/time-slices.ts'
@@ -29,12 +29,12 @@ export class RelatedCollections {
   }
 
   /** As they are now. */
-  now(collection: string, relations: readonly Relation[]): readonly RelatedReading[] {
+  now(collection: string, relations: readonly Relation[]): readonly RelatedSnapshot[] {
     const { views, queries } = this.#options
     const isList = (name: string): boolean => views.find(name)?.isObject === false
     return relatedOf(collection, relations, isList).map((related) => ({
       ...related,
-      reading: queries.hold(views.find(related.collection) as PresentCollection),
+      snapshot: queries.hold(views.find(related.collection) as PresentCollection),
     }))
   }
 
@@ -44,13 +44,13 @@ export class RelatedCollections {
     relations: readonly Relation[],
     at: Position,
     asker: Asker,
-  ): Promise<readonly RelatedReading[]> {
+  ): Promise<readonly RelatedSnapshot[]> {
     const { views, past } = this.#options
     const isList = (name: string): boolean => past.existed(name, at) && views.any(name)?.isObject === false
-    const readings: RelatedReading[] = []
+    const readings: RelatedSnapshot[] = []
     try {
       for (const related of relatedOf(collection, relations, isList)) {
-        readings.push({ ...related, reading: await past.collection(related.collection, at, asker) })
+        readings.push({ ...related, snapshot: await past.collection(related.collection, at, asker) })
       }
     } catch (error) {
       release(readings)
@@ -72,6 +72,6 @@ export class RelatedCollections {
   }
 }
 
-export function release(related: readonly RelatedReading[]): void {
-  for (const { reading } of related) reading.release()
+export function release(related: readonly RelatedSnapshot[]): void {
+  for (const { snapshot } of related) snapshot.release()
 }

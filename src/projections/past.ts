@@ -5,12 +5,12 @@ import type { Journal } from '../events/journal.ts'
 import { isOutOfSpace } from '../files/files.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
-import { HeldReading, type Reading } from '../query/index/reading.ts'
+import { type CollectionSnapshot, PresentSnapshot } from '../query/collection-snapshot.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { type Asker, abandoned, Slices, type Steps } from '../runtime/time-slices.ts'
-import { FormerCollection } from './former.ts'
 import type { History } from './history.ts'
+import { PastSnapshot } from './past-snapshot.ts'
 import { Views } from './views.ts'
 
 /** Highest total size on disk of cached folded states. */
@@ -45,7 +45,7 @@ interface Kept {
 }
 
 interface Made {
-  readonly reading: Reading
+  readonly snapshot: CollectionSnapshot
   readonly share: number
 }
 
@@ -100,7 +100,7 @@ export class Past {
    * The state of a collection, which must have existed, right after an event. The caller must release it. Throws when
    * all clients that wait for it have disconnected.
    */
-  async collection(name: string, at: Position, asker = STAYING): Promise<Reading> {
+  async collection(name: string, at: Position, asker = STAYING): Promise<CollectionSnapshot> {
     const now = this.#views.any(name) as Collection
     // After its last event, its state is the same at any position.
     const position = Math.min(at, now.position)
@@ -114,11 +114,11 @@ export class Past {
     this.#kept.set(key, kept)
     if (found && !known) this.#letGo(found)
     try {
-      const { reading, share } = await kept.made
+      const { snapshot, share } = await kept.made
       kept.askers.length = 0
       kept.share = share
       this.#forget()
-      return releasing(reading, at, () => this.#released(kept))
+      return releasing(snapshot, at, () => this.#released(kept))
     } catch (error) {
       if (this.#kept.get(key) === kept) this.#kept.delete(key)
       throw error
@@ -170,7 +170,7 @@ export class Past {
 
   /** `checkAsked` throws when the computation must stop. */
   async #made(now: Collection, at: Position, checkAsked: () => void): Promise<Made> {
-    const former = await FormerCollection.at(now, at, {
+    const former = await PastSnapshot.at(now, at, {
       store: this.#views.store,
       journal: this.#journal,
       history: this.#history,
@@ -180,7 +180,7 @@ export class Past {
         await new Promise((resolve) => setImmediate(resolve))
       },
     })
-    if (former) return { reading: former, share: former.characters / KEPT_CHARACTERS }
+    if (former) return { snapshot: former, share: former.characters / KEPT_CHARACTERS }
     try {
       return await this.#folded(now.name, at, checkAsked)
     } catch (error) {
@@ -207,7 +207,7 @@ export class Past {
       }
     }
     await past.build(asked(), 'fail')
-    return { reading: new HeldReading(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
+    return { snapshot: new PresentSnapshot(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
   }
 
   #released(kept: Kept): void {
@@ -219,7 +219,7 @@ export class Past {
 
   /** Releases a state that is no longer cached when its last reader ends. */
   #letGo({ readers, made }: Kept): void {
-    if (readers === 0) void made.then(({ reading }) => reading.release())
+    if (readers === 0) void made.then(({ snapshot }) => snapshot.release())
   }
 
   /** Drops unused states that are too many or too old. */
@@ -245,8 +245,8 @@ export class Past {
   }
 }
 
-/** The reading with the requested position and another release. */
-function releasing(reading: Reading, at: Position, released: () => void): Reading {
-  const { items, position, exists, indexes } = reading
-  return { items, at, position, exists, indexes, keysOf: (index) => reading.keysOf(index), release: released }
+/** The snapshot with the requested position and another release. */
+function releasing(snapshot: CollectionSnapshot, at: Position, released: () => void): CollectionSnapshot {
+  const { items, position, exists, indexes } = snapshot
+  return { items, at, position, exists, indexes, keysOf: (index) => snapshot.keysOf(index), release: released }
 }

@@ -6,10 +6,10 @@ import { isArray, isObject, type JsonObject, type JsonValue, own } from '../json
 import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
+import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { filterOf } from './filter.ts'
-import type { Reading } from './index/reading.ts'
 import type { Relation } from './json-server.ts'
-import type { Wanted } from './result-cursor.ts'
+import type { UnpagedQuery } from './result-cursor.ts'
 
 /** How items of one collection are shown inside those of another. */
 export interface Related {
@@ -23,14 +23,14 @@ export interface Related {
 }
 
 /** A related collection, read at the position of the page. */
-export interface RelatedReading extends Related {
-  readonly reading: Reading
+export interface RelatedSnapshot extends Related {
+  readonly snapshot: CollectionSnapshot
 }
 
 export type Each = (item: JsonObject, place: number) => void
 
 /** Tells of each item that is wanted, in any order. */
-export type Match = (related: RelatedReading, wanted: Wanted, each: Each) => Steps<void>
+export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each) => Steps<void>
 
 export type { Item }
 
@@ -73,7 +73,7 @@ export function relatedOf(
 export function* embedding(
   items: readonly Item[],
   fields: Selection | undefined,
-  related: readonly RelatedReading[],
+  related: readonly RelatedSnapshot[],
   most: number,
   match: Match,
 ): Steps<readonly ItemText[]> {
@@ -126,17 +126,17 @@ function tooMuch(what: string): Refusal {
   return new Refusal('Invalid', `A page with ${what} embedded is not sent; ask for a smaller page.`)
 }
 
-function* embedMany(items: readonly Item[], related: RelatedReading, embedded: Embedded, match: Match): Steps<void> {
-  const { reading, field, member } = related
+function* embedMany(items: readonly Item[], related: RelatedSnapshot, embedded: Embedded, match: Match): Steps<void> {
+  const { snapshot, field, member } = related
   const path: Path = [field]
-  const isIndexed = reading.indexes.some(({ paths }) => paths[0]?.length === 1 && paths[0][0] === field)
+  const isIndexed = snapshot.indexes.some(({ paths }) => paths[0]?.length === 1 && paths[0][0] === field)
   const together = isIndexed ? FOUND_TOGETHER : Math.max(1, items.length)
   for (let from = 0; from < items.length; from += together) {
     const children = new Map<string, { readonly place: number; readonly text: string }[]>()
     for (const { key } of items.slice(from, from + together)) children.set(key, [])
     const filters = [filterOf(path, 'eq', [...children.keys()])]
     yield* match(related, { filters, mentioned: [], sort: [] }, (item, place) => {
-      const { text } = reading.items.uncachedAt(place) as Item
+      const { text } = snapshot.items.uncachedAt(place) as Item
       for (const key of keysIn(item, path)) {
         const found = children.get(key)
         if (!found || found.at(-1)?.place === place) continue
@@ -155,13 +155,13 @@ function* embedMany(items: readonly Item[], related: RelatedReading, embedded: E
 
 function* embedOne(
   items: readonly Item[],
-  { reading, field, member }: RelatedReading,
+  { snapshot, field, member }: RelatedSnapshot,
   embedded: Embedded,
 ): Steps<void> {
   for (const [index, { text }] of items.entries()) {
     yield
     const key = scalarText(own((yield* parseSteps(text)) as JsonObject, field))
-    const found = key === undefined || key === '' ? undefined : reading.items.item(key)
+    const found = key === undefined || key === '' ? undefined : snapshot.items.item(key)
     if (!found) continue
     embedded.add(found.text.length)
     embedded.set(index, member, found.text)

@@ -7,10 +7,10 @@ import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { type Asker, atOnce, Slices, type Steps } from '../runtime/time-slices.ts'
+import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { type Conditions, filterOf, passing } from './filter.ts'
-import type { Reading } from './index/reading.ts'
 import type { PresentCollection, Queries } from './queries.ts'
-import { tookTooLong } from './too-long.ts'
+import { scanTimeout } from './scan-limit.ts'
 
 /** Fields that are remembered, of all collections together. */
 const MOST_FIELDS = 1000
@@ -99,12 +99,12 @@ export class FieldList implements Projection {
   }
 
   #sample(collection: PresentCollection): readonly string[] {
-    const reading = this.#queries.hold(collection)
+    const snapshot = this.#queries.hold(collection)
     try {
       const names = new Set<string>()
       let items = 0
       let characters = 0
-      for (const { text } of itemsOf(reading)) {
+      for (const { text } of itemsOf(snapshot)) {
         characters += text.length
         if (characters > LONG_TEXT) break
         addFields(JSON.parse(text) as JsonObject, [], names)
@@ -112,23 +112,23 @@ export class FieldList implements Projection {
       }
       return [...names]
     } finally {
-      reading.release()
+      snapshot.release()
     }
   }
 
   #search(collection: PresentCollection, field: Field): boolean | undefined | Promise<boolean | undefined> {
-    const reading = this.#queries.hold(collection)
+    const snapshot = this.#queries.hold(collection)
     const known = (isPresent: boolean): boolean => {
-      reading.release()
+      snapshot.release()
       field.isPresent ||= isPresent
       if (!field.isPresent) this.#limitAbsent(collection.name)
       return field.isPresent
     }
     const failed = (): undefined => {
-      reading.release()
+      snapshot.release()
       this.#remove(collection.name, formatPath(field.path))
     }
-    const found = this.#slices.run(() => searching(reading, field), SEARCHER)
+    const found = this.#slices.run(() => searching(snapshot, field), SEARCHER)
     return found instanceof Promise ? found.then(known, failed) : known(found)
   }
 
@@ -183,13 +183,13 @@ export class FieldList implements Projection {
 
 const SEARCHER: Asker = {
   isGone: () => false,
-  limit: { seconds: SEARCH_SECONDS, refusal: () => tookTooLong(SEARCH_SECONDS) },
+  limit: { seconds: SEARCH_SECONDS, refusal: () => scanTimeout(SEARCH_SECONDS) },
 }
 
-function* searching(reading: Reading, { quoted, conditions }: Field): Steps<boolean> {
+function* searching(snapshot: CollectionSnapshot, { quoted, conditions }: Field): Steps<boolean> {
   let looked = 0
   let characters = 0
-  for (const { text } of itemsOf(reading)) {
+  for (const { text } of itemsOf(snapshot)) {
     characters += text.length
     if (++looked % STEP === 0 || characters > LONG_TEXT) {
       characters = 0
@@ -201,7 +201,7 @@ function* searching(reading: Reading, { quoted, conditions }: Field): Steps<bool
   return false
 }
 
-function* itemsOf({ items }: Reading): Generator<Item> {
+function* itemsOf({ items }: CollectionSnapshot): Generator<Item> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
     yield items.uncachedAt(place) as Item
   }

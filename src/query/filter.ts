@@ -3,7 +3,7 @@ import { MANY, type Path, plainAt, valuesAt } from '../json/paths.ts'
 import { contains, containsFolded, fold } from '../json/text-search.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import { readings } from './readings.ts'
+import { interpretations } from './literal.ts'
 
 /** The suffixes of filters; `in` is `eq` with several values. `like`, `istartswith` and `iendswith` ignore case. */
 export const OPERATORS = [
@@ -27,24 +27,24 @@ export type Operator = (typeof OPERATORS)[number]
 /** The operators that compare in order. */
 export const RANGES: readonly Operator[] = ['gt', 'gte', 'lt', 'lte']
 
-/** One parameter: any of the wanted values may match; with `ne`, none may be equal. */
+/** One parameter: any of the operands may match; with `ne`, none may be equal. */
 export interface Filter {
   readonly path: Path
   readonly operator: Exclude<Operator, 'in'>
-  readonly wanted: readonly Wanted[]
-  readonly keys: WantedKeys
+  readonly operands: readonly Operand[]
+  readonly keys: OperandKeys
   /** Matches the JSON text of each matching item; undefined if there is no such expression. */
   readonly trace: RegExp | undefined
 }
 
 /** The text of a parameter, read as a value of each type; the type of the item's value decides which one counts. */
-interface Wanted {
+interface Operand {
   readonly text: string
-  readonly readings: ReturnType<typeof readings>
+  readonly interpretations: ReturnType<typeof interpretations>
 }
 
-/** The order keys of all readings, so that many wanted values cost no more than a few. */
-interface WantedKeys {
+/** The order keys of all interpretations, so that many operands cost no more than a few. */
+interface OperandKeys {
   readonly all: ReadonlySet<string>
   /** By rank; undefined if no text is a value of that type. */
   readonly lowest: readonly (string | undefined)[]
@@ -58,19 +58,19 @@ const FOLDED: ReadonlySet<Operator> = new Set(['like', 'istartswith', 'iendswith
 export function filterOf(path: Path, operator: Operator, values: readonly string[]): Filter {
   const isFolded = FOLDED.has(operator)
   const texts = operator === 'in' ? values.flatMap((value) => value.split(',')) : isFolded ? values.map(fold) : values
-  const wanted = texts.map((text) => ({ text, readings: readings(text) }))
-  let keys: WantedKeys | undefined
+  const operands = texts.map((text) => ({ text, interpretations: interpretations(text) }))
+  let keys: OperandKeys | undefined
   let trace: RegExp | undefined | null = null
   return {
     path,
     operator: operator === 'in' ? 'eq' : operator,
-    wanted,
+    operands,
     get trace() {
-      if (trace === null) trace = traceOf(path, operator, wanted)
+      if (trace === null) trace = traceOf(path, operator, operands)
       return trace
     },
     get keys() {
-      keys ??= keysOf(wanted)
+      keys ??= keysOf(operands)
       return keys
     },
   }
@@ -85,14 +85,14 @@ const MOST_SEARCHED = 4096
  * An expression that matches the text of each matching item, as written by `JSON.stringify`; undefined if there is
  * none.
  */
-function traceOf(path: Path, operator: Operator, wanted: readonly Wanted[]): RegExp | undefined {
-  if (wanted.length > MOST_TRACED) return undefined
+function traceOf(path: Path, operator: Operator, operands: readonly Operand[]): RegExp | undefined {
+  if (operands.length > MOST_TRACED) return undefined
   const values: string[] = []
-  for (const { text, readings } of wanted) {
+  for (const { text, interpretations } of operands) {
     // Instants and containers can equal differently written values.
-    if (readings[3] || readings[5] || readings[6]) return undefined
+    if (interpretations[3] || interpretations[5] || interpretations[6]) return undefined
     const quoted = JSON.stringify(text)
-    if (operator === 'eq' || operator === 'in') values.push(quoted, readings[2] ? String(Number(text)) : text)
+    if (operator === 'eq' || operator === 'in') values.push(quoted, interpretations[2] ? String(Number(text)) : text)
     else if (operator === 'startswith') values.push(quoted.slice(0, -1))
     else if (operator === 'contains' || operator === 'endswith') values.push(quoted.slice(1, -1))
     else return undefined
@@ -117,15 +117,15 @@ export function isWithoutTrace(text: string, { filters }: Pick<Conditions, 'filt
   return false
 }
 
-function keysOf(wanted: readonly Wanted[]): WantedKeys {
+function keysOf(operands: readonly Operand[]): OperandKeys {
   const all = new Set<string>()
   const lowest: string[] = []
   const highest: string[] = []
   let most = 0
-  for (const reading of wanted.flatMap((one) => one.readings)) {
-    if (!reading) continue
-    const { rank } = reading
-    const key = keyOfRanked(reading)
+  for (const interpretation of operands.flatMap((one) => one.interpretations)) {
+    if (!interpretation) continue
+    const { rank } = interpretation
+    const key = keyOfRanked(interpretation)
     all.add(key)
     most = Math.max(most, key.length)
     const low = lowest[rank]
@@ -168,7 +168,7 @@ function matchesAtOnce(item: JsonValue, filter: Filter): boolean | undefined {
 
 /** Whether an item without a value at the filter's path matches it. */
 function lacking(filter: Filter): boolean {
-  return filter.operator === 'exists' && isWanted(false, filter)
+  return filter.operator === 'exists' && isOperand(false, filter)
 }
 
 /** Whether any value at the filter's path matches. */
@@ -177,7 +177,7 @@ function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
   let looked = 0
   for (const value of valuesAt(item, path)) {
     if (value === undefined) yield
-    else if (operator === 'exists') return isWanted(true, filter)
+    else if (operator === 'exists') return isOperand(true, filter)
     else {
       if (++looked % STEP === 0) yield
       if (meetsAtOnce(value, filter) ?? (yield* meeting(value, filter))) return true
@@ -186,33 +186,35 @@ function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
   return lacking(filter)
 }
 
-function isWanted(exists: boolean, { wanted }: Filter): boolean {
-  return wanted.some(({ text }) => text === String(exists))
+function isOperand(exists: boolean, { operands }: Filter): boolean {
+  return operands.some(({ text }) => text === String(exists))
 }
 
 /** Whether a value matches a filter; undefined if the check must be time-sliced: for long text, arrays and objects. */
 function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
-  const { operator, wanted, keys } = filter
+  const { operator, operands, keys } = filter
   switch (operator) {
     case 'exists':
-      return isWanted(true, filter)
+      return isOperand(true, filter)
     case 'startswith':
-      return typeof value === 'string' && wanted.some(({ text }) => value.startsWith(text))
+      return typeof value === 'string' && operands.some(({ text }) => value.startsWith(text))
     case 'endswith':
-      return typeof value === 'string' && wanted.some(({ text }) => value.endsWith(text))
+      return typeof value === 'string' && operands.some(({ text }) => value.endsWith(text))
     case 'contains':
       if (typeof value !== 'string') return false
-      return value.length <= LONG_TEXT ? wanted.some(({ text }) => value.includes(text)) : undefined
+      return value.length <= LONG_TEXT ? operands.some(({ text }) => value.includes(text)) : undefined
     case 'like': {
       if (typeof value === 'string' && value.length > LONG_TEXT) return undefined
       if (value === null || isArray(value) || isObject(value)) return false
       const folded = fold(String(value))
-      return wanted.some(({ text }) => folded.includes(text))
+      return operands.some(({ text }) => folded.includes(text))
     }
     case 'istartswith':
-      return typeof value === 'string' && wanted.some(({ text }) => fold(value.slice(0, text.length)).startsWith(text))
+      return (
+        typeof value === 'string' && operands.some(({ text }) => fold(value.slice(0, text.length)).startsWith(text))
+      )
     case 'iendswith':
-      return typeof value === 'string' && wanted.some(({ text }) => fold(value.slice(-text.length)).endsWith(text))
+      return typeof value === 'string' && operands.some(({ text }) => fold(value.slice(-text.length)).endsWith(text))
     default:
       if (isArray(value) || isObject(value)) return undefined
       if (typeof value === 'number' && keys.lowest[2] === undefined) return false
@@ -221,14 +223,14 @@ function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
 }
 
 /** Time-sliced: whether long text, an array or an object matches a filter. */
-function* meeting(value: JsonValue, { operator, wanted, keys }: Filter): Steps<boolean> {
+function* meeting(value: JsonValue, { operator, operands, keys }: Filter): Steps<boolean> {
   if (typeof value === 'string') {
     if (operator === 'like')
       return yield* containsFolded(
         value,
-        wanted.map(({ text }) => text),
+        operands.map(({ text }) => text),
       )
-    for (const { text } of wanted) {
+    for (const { text } of operands) {
       if (yield* contains(value, text)) return true
       yield
     }
@@ -240,18 +242,18 @@ function* meeting(value: JsonValue, { operator, wanted, keys }: Filter): Steps<b
 
 type Comparison = keyof typeof says
 
-function compares(operator: Comparison, key: string, keys: WantedKeys): boolean {
+function compares(operator: Comparison, key: string, keys: OperandKeys): boolean {
   const rank = rankOfKey(key)
   const lowest = keys.lowest[rank]
   const highest = keys.highest[rank]
-  // No wanted value has this type.
+  // No operand has this type.
   if (lowest === undefined || highest === undefined) return false
   return says[operator](key, { lowest, highest, all: keys.all })
 }
 
 const says = {
-  eq: (key: string, { all }: Pick<WantedKeys, 'all'>) => all.has(key),
-  ne: (key: string, { all }: Pick<WantedKeys, 'all'>) => !all.has(key),
+  eq: (key: string, { all }: Pick<OperandKeys, 'all'>) => all.has(key),
+  ne: (key: string, { all }: Pick<OperandKeys, 'all'>) => !all.has(key),
   gt: (key: string, { lowest }: { readonly lowest: string }) => key > lowest,
   gte: (key: string, { lowest }: { readonly lowest: string }) => key >= lowest,
   lt: (key: string, { highest }: { readonly highest: string }) => key < highest,
@@ -282,6 +284,6 @@ function* mentioning(item: JsonObject, folded: readonly string[]): Steps<boolean
   return false
 }
 
-function isAnyIn(wanted: readonly string[], text: string): boolean {
-  return wanted.some((one) => text.includes(one))
+function isAnyIn(operands: readonly string[], text: string): boolean {
+  return operands.some((one) => text.includes(one))
 }

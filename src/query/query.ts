@@ -12,9 +12,9 @@ import {
   type Relation,
   relationsOf,
 } from './json-server.ts'
+import { interpretations } from './literal.ts'
 import type { Family, Parameter } from './parameter.ts'
-import { readings } from './readings.ts'
-import { isReceived, RECEIVED } from './received.ts'
+import { isReceived, RECEIVED } from './virtual-field.ts'
 
 export type { Parameter } from './parameter.ts'
 
@@ -91,7 +91,7 @@ export function mayBeRelative(parameters: readonly Pick<Parameter, 'value'>[]): 
 function absolute(text: string, now: number, isRange: boolean): string {
   const [match, sign, count = '0', unit = 's'] = RELATIVE.exec(text) ?? []
   if (match === undefined) {
-    const [, , number, instant] = readings(text)
+    const [, , number, instant] = interpretations(text)
     if (!LIKE_RELATIVE.test(text) && (!isRange || number || instant)) return text
     throw new Refusal(
       'Invalid',

@@ -1,11 +1,11 @@
 import type { Steps } from '../runtime/time-slices.ts'
+import type { CollectionSnapshot } from './collection-snapshot.ts'
 import { AccessPaths } from './index/access.ts'
 import { all, candidatesOf, following, PlaceSet } from './index/finder.ts'
 import { Matching } from './index/matcher.ts'
 import { inOrder } from './index/ordered-scan.ts'
-import { type Lead, leadOf } from './index/plan.ts'
-import type { Reading } from './index/reading.ts'
-import type { Ranked } from './index/sort-keys.ts'
+import { type IndexPlan, planOf } from './index/plan.ts'
+import type { SortEntry } from './index/sort-keys.ts'
 import { parseQuery, type Query } from './query.ts'
 
 /** Places read at a time from an index. */
@@ -18,7 +18,7 @@ const SORTED_PLACES = 100_000
 const STEP = 256
 
 /** The conditions and order of a query. */
-export type Wanted = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'namesReceived'>
+export type UnpagedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'namesReceived'>
 
 export const NO_PAGE: Pick<Query, 'page' | 'fields'> = parseQuery([], { parameters: 0, pageSize: 1 })
 
@@ -29,12 +29,12 @@ type Part = readonly number[]
  * for one bit per item if an index returns items in another order.
  */
 export class ResultCursor {
-  readonly #reading: Reading
+  readonly #snapshot: CollectionSnapshot
   readonly #query: Query
   #next: (() => Steps<Part | undefined>) | undefined
 
-  constructor(reading: Reading, query: Wanted) {
-    this.#reading = reading
+  constructor(snapshot: CollectionSnapshot, query: UnpagedQuery) {
+    this.#snapshot = snapshot
     const { page, fields } = NO_PAGE
     this.#query = { ...query, page, fields }
   }
@@ -51,14 +51,14 @@ export class ResultCursor {
   *#begin(): Steps<() => Steps<Part | undefined>> {
     const { filters, mentioned, sort } = this.#query
     if (filters.length + mentioned.length + sort.length === 0) return this.#asTheyStand()
-    const lead = yield* leadOf(this.#reading, yield* AccessPaths.of(this.#query))
-    if (lead?.isInOrder) return this.#byIndex(lead)
-    if (sort.length > 0) return this.#sorted(lead)
-    return this.#scanned(lead && (yield* this.#placesOf(lead)))
+    const plan = yield* planOf(this.#snapshot, yield* AccessPaths.of(this.#query))
+    if (plan?.isInOrder) return this.#byIndex(plan)
+    if (sort.length > 0) return this.#sorted(plan)
+    return this.#scanned(plan && (yield* this.#placesOf(plan)))
   }
 
   #asTheyStand(): () => Steps<Part | undefined> {
-    const { items } = this.#reading
+    const { items } = this.#snapshot
     let from = 0
     return function* () {
       const part: number[] = []
@@ -72,24 +72,24 @@ export class ResultCursor {
     }
   }
 
-  #byIndex(lead: Lead): () => Steps<Part | undefined> {
-    const { items } = this.#reading
+  #byIndex(plan: IndexPlan): () => Steps<Part | undefined> {
+    const { items } = this.#snapshot
     const query = this.#query
     let offset = 0
     return function* () {
-      const { places } = yield* inOrder(items, { ...query, page: { ...query.page, offset, size: INDEX_PLACES } }, lead)
+      const { places } = yield* inOrder(items, { ...query, page: { ...query.page, offset, size: INDEX_PLACES } }, plan)
       offset += places.length
       return places.length > 0 ? places : undefined
     }
   }
 
   /** Each part scans all items that may match. */
-  #sorted(lead: Lead | undefined): () => Steps<Part | undefined> {
-    const { items } = this.#reading
+  #sorted(plan: IndexPlan | undefined): () => Steps<Part | undefined> {
+    const { items } = this.#snapshot
     const query = this.#query
-    let last: Ranked | undefined
+    let last: SortEntry | undefined
     return function* () {
-      const candidates = lead ? candidatesOf(items, lead) : all(items)
+      const candidates = plan ? candidatesOf(items, plan) : all(items)
       const { found } = yield* following(candidates, items, query, SORTED_PLACES, last)
       last = found.at(-1) ?? last
       return found.length > 0 ? found.map(({ place }) => place) : undefined
@@ -98,7 +98,7 @@ export class ResultCursor {
 
   /** The matching items of a set of places, or of all. */
   #scanned(places: PlaceSet | undefined): () => Steps<Part | undefined> {
-    const { items } = this.#reading
+    const { items } = this.#snapshot
     const query = this.#query
     const seek = (place: number): number => (places ? (places.from(place) ?? items.places) : items.seek(place))
     let from = 0
@@ -116,11 +116,11 @@ export class ResultCursor {
     }
   }
 
-  *#placesOf(lead: Lead): Steps<PlaceSet> {
-    const { items } = this.#reading
+  *#placesOf(plan: IndexPlan): Steps<PlaceSet> {
+    const { items } = this.#snapshot
     const places = new PlaceSet(items.places)
     let steps = 0
-    for (const candidate of candidatesOf(items, lead)) {
+    for (const candidate of candidatesOf(items, plan)) {
       if (++steps % STEP === 0) yield
       if (candidate) places.add(candidate.place)
     }

@@ -12,7 +12,7 @@ import { StoredCheckpoint } from '../projections/stored-checkpoint.ts'
 import { Views } from '../projections/views.ts'
 import { Queries } from '../query/queries.ts'
 import { parseParameters, parseQuery } from '../query/query.ts'
-import { tookTooLong } from '../query/too-long.ts'
+import { scanTimeout } from '../query/scan-limit.ts'
 import { Ended, JournalMismatch } from '../runtime/errors.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -191,7 +191,7 @@ export class DurableProjections extends Projections {
     const { queryParameters: parameters, pageSize } = this.#options.settings.limits
     const context = { time: this.queries.timeOf(name), now: this.#options.dependencies.now().getTime() }
     const query = parseQuery(parseParameters(filters, parameters), { parameters, pageSize }, context)
-    const limit = seconds === undefined ? undefined : { seconds, refusal: () => tookTooLong(seconds) }
+    const limit = seconds === undefined ? undefined : { seconds, refusal: () => scanTimeout(seconds) }
     return this.queries.select(collection, query, limit)
   }
 

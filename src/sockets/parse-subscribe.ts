@@ -2,7 +2,7 @@ import type { Position } from '../events/event.ts'
 import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { Refusal } from '../runtime/errors.ts'
 
-/** A parsed `subscribe`; parseWatch reads its query. */
+/** A parsed `subscribe`; parseSubscriptionFilter reads its query. */
 export interface Wanted {
   readonly collection: string
   readonly query: unknown

@@ -2,7 +2,7 @@ import { orderKey } from '../json/order-key.ts'
 import { formatPath, type Path, valuesAt } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Filter } from '../query/filter.ts'
-import type { Watch } from '../query/watch.ts'
+import type { SubscriptionFilter } from '../query/subscription-filter.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 
 interface OfPath<Subscriber> {
@@ -28,7 +28,7 @@ export class SubscriptionIndex<Subscriber> {
     return this.#others.size === 0 && this.#byPath.size === 0
   }
 
-  add(subscriber: Subscriber, watch: Watch): void {
+  add(subscriber: Subscriber, watch: SubscriptionFilter): void {
     const filter = mostTelling(watch)
     if (!filter) {
       this.#others.add(subscriber)
@@ -45,7 +45,7 @@ export class SubscriptionIndex<Subscriber> {
     }
   }
 
-  remove(subscriber: Subscriber, watch: Watch): void {
+  remove(subscriber: Subscriber, watch: SubscriptionFilter): void {
     this.#others.delete(subscriber)
     const filter = mostTelling(watch)
     const name = filter ? formatPath(filter.path) : ''
@@ -75,7 +75,7 @@ export class SubscriptionIndex<Subscriber> {
 }
 
 /** The equality filter with the fewest values; undefined if there is none. */
-function mostTelling({ filters }: Watch): Filter | undefined {
+function mostTelling({ filters }: SubscriptionFilter): Filter | undefined {
   let found: Filter | undefined
   for (const filter of filters) {
     if (filter.operator === 'eq' && filter.keys.all.size < (found?.keys.all.size ?? Number.POSITIVE_INFINITY))

@@ -2,8 +2,8 @@ import type { ItemEvent, ItemId, Position } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Pace } from '../projections/pace.ts'
-import type { Found } from '../query/index/finder.ts'
-import type { Watch } from '../query/watch.ts'
+import type { PageItems } from '../query/index/finder.ts'
+import type { SubscriptionFilter } from '../query/subscription-filter.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Change, Subscribed } from './protocol.ts'
 import type { SubscriptionIndex } from './subscription-index.ts'
@@ -23,7 +23,7 @@ export interface Subscription {
   readonly id: string
   readonly client: Subscriber
   readonly collection: string
-  readonly watch: Watch
+  readonly watch: SubscriptionFilter
   /** Ids of the items that the client has, by key. */
   readonly has: Map<string, ItemId>
   /** Until the subscription is live: all events up to this position were processed. */
@@ -63,7 +63,7 @@ export interface TextChange extends Omit<Change, 'item'> {
 }
 
 /** Records that the client has these items. */
-export function give({ has }: Subscription, items: Found['items']): void {
+export function give({ has }: Subscription, items: PageItems['items']): void {
   for (const { id, key } of items) has.set(key, id)
 }
 
@@ -117,7 +117,7 @@ const MOST_CHARACTERS = 2 ** 24
 /** The response to `subscribe`, with items as text. */
 export type Answered =
   | Exclude<Subscribed, { readonly subscription: string }>
-  | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: Found['items'] })
+  | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: PageItems['items'] })
 
 /** Undefined after a deletion. */
 export function textOf(event: ItemEvent): string | undefined {
@@ -133,7 +133,7 @@ export function tooMany(total: number, most: number, advice: string) {
 }
 
 /** An error if the items are too long together. */
-export function tooLong(items: Found['items'], advice: string) {
+export function tooLong(items: PageItems['items'], advice: string) {
   let characters = 0
   for (const { text } of items) characters += text.length
   if (characters <= MOST_CHARACTERS) return undefined

@@ -5,9 +5,9 @@ import { momentOf } from '../projections/moment.ts'
 import { type Clock, Pace } from '../projections/pace.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
-import type { Found } from '../query/index/finder.ts'
-import type { FoundAt, Queries } from '../query/queries.ts'
-import { parseWatch, queryOf } from '../query/watch.ts'
+import type { PageItems } from '../query/index/finder.ts'
+import type { PageItemsAt, Queries } from '../query/queries.ts'
+import { parseSubscriptionFilter, queryOf } from '../query/subscription-filter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
@@ -155,7 +155,7 @@ export class Subscriptions {
   /** Undefined if it has called `answer` itself. */
   async #subscribe(client: Subscriber, wanted: Wanted, answer: Answer): Promise<Answered | undefined> {
     const { views, journal, perClient } = this.#options
-    const watch = parseWatch(wanted.query)
+    const watch = parseSubscriptionFilter(wanted.query)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
     if (own.size >= perClient) {
       return { error: 'TooMany', message: `A client may have ${perClient} subscriptions.` }
@@ -193,7 +193,7 @@ export class Subscriptions {
     const collection = views.find(subscription.collection)
     const nothing = { items: [], total: 0, at: views.position }
     // Synchronous if the result is, so that no event comes in between.
-    const begin = ({ items, total, at: position }: Pick<FoundAt, 'items' | 'total' | 'at'>): Answered => {
+    const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): Answered => {
       const advice = `page through asOf=${position}, then subscribe after it`
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
       if (refused) return { ...refused, position, journal: journal.id }
@@ -256,7 +256,7 @@ export class Subscriptions {
     }
   }
 
-  async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<Found['items']> {
+  async #matchingAt({ collection, watch }: Subscription, at: Position): Promise<PageItems['items']> {
     const { past, queries, items: most } = this.#options
     if (!past.existed(collection, at)) return []
     const then = await past.collection(collection, at)

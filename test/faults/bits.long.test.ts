@@ -3,7 +3,7 @@ import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Chain } from '../../src/events/chain.ts'
-import { type Expected, NO_PREVIOUS } from '../../src/events/record-format.ts'
+import { type ChainState, NO_PREVIOUS } from '../../src/events/record-format.ts'
 import { parseHeader, parseRecord, readFrame, linesOf as scanned } from '../../src/events/record-reader.ts'
 import { segmentName } from '../../src/events/segment.ts'
 import { whyNotTorn } from '../../src/events/torn.ts'
@@ -31,7 +31,7 @@ interface Line {
   readonly offset: number
   readonly end: number
   /** What the record that begins here must carry; of the header, what the first record must. */
-  readonly expected: Expected
+  readonly expected: ChainState
   /** The write batch that it was synced with. */
   readonly flush: number
 }

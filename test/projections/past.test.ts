@@ -5,7 +5,7 @@ import type { Recorded } from '../../src/events/journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
-import { itemsOf, type Reading } from '../../src/query/index/reading.ts'
+import { type CollectionSnapshot, itemsOf } from '../../src/query/collection-snapshot.ts'
 import { project } from '../support/collections.ts'
 import { storedHistory } from '../support/history.ts'
 
@@ -42,7 +42,7 @@ async function settled(): Promise<void> {
 }
 
 /** What the one item has. */
-function numberIn(reading: Reading): unknown {
+function numberIn(reading: CollectionSnapshot): unknown {
   const [item] = itemsOf(reading)
   return item?.value.n
 }
@@ -87,7 +87,7 @@ test('building a past state is aborted with its last request, and started again 
   const { past, reading } = recorded(10)
   let isGone = false
   const leaving = { isGone: () => isGone }
-  let later: Promise<Reading> | undefined
+  let later: Promise<CollectionSnapshot> | undefined
   const askedAtOnce = () => {
     later ??= past.collection('things', 5)
   }
@@ -110,5 +110,5 @@ test('building a past state is aborted with its last request, and started again 
   await settled()
   assert.equal(reading.length, 1, 'it is read again')
   reading.shift()?.()
-  assert.equal(numberIn((await later) as Reading), 3)
+  assert.equal(numberIn((await later) as CollectionSnapshot), 3)
 })

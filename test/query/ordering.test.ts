@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compareRanked, keyOf, ranked } from '../../src/json/order.ts'
 import type { JsonValue } from '../../src/json/value.ts'
-import { readings } from '../../src/query/readings.ts'
+import { interpretations } from '../../src/query/literal.ts'
 import { ORDER } from './order.ts'
 
 function compare(a: JsonValue, b: JsonValue): number {
@@ -31,9 +31,9 @@ test('two values have the same key exactly when they are equal', () => {
 
 test('a text is read as an array or object only if it is valid JSON', () => {
   const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
-  assert.equal(readings(nested(100))[5]?.rank, 5)
+  assert.equal(interpretations(nested(100))[5]?.rank, 5)
   for (const text of [nested(101), nested(4000), '[1e999]', '{"__proto__":1}', '[1', '{a:1}']) {
-    assert.deepEqual([readings(text)[5], readings(text)[6]], [undefined, undefined], text.slice(0, 20))
+    assert.deepEqual([interpretations(text)[5], interpretations(text)[6]], [undefined, undefined], text.slice(0, 20))
   }
 })
 

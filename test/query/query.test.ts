@@ -44,7 +44,7 @@ test('only operator names are suffixes', () => {
 
 test('a repeated parameter is one filter, with any escaping; two spellings of an operator are two', () => {
   assert.deepEqual(
-    query('a=1&%61=2&a_eq=3').filters.map(({ wanted }) => wanted.map(({ text }) => text)),
+    query('a=1&%61=2&a_eq=3').filters.map(({ operands }) => operands.map(({ text }) => text)),
     [['1', '2'], ['3']],
   )
 })
@@ -53,7 +53,7 @@ test('in matches any of the listed values', () => {
   const [filter] = query('a_in=1,2,,x&a_in=3').filters
   assert.equal(filter?.operator, 'eq')
   assert.deepEqual(
-    filter?.wanted.map(({ text }) => text),
+    filter?.operands.map(({ text }) => text),
     ['1', '2', '', 'x', '3'],
   )
 })
@@ -151,7 +151,7 @@ test('malformed percent-encoding in a name or value is rejected', () => {
 test('empty parameters are ignored, and a name without a value has the empty value', () => {
   assert.deepEqual(query('&&').filters, [])
   assert.deepEqual(
-    query('a').filters.map(({ wanted }) => wanted.map(({ text }) => text)),
+    query('a').filters.map(({ operands }) => operands.map(({ text }) => text)),
     [['']],
   )
   assert.equal(query('fields=').fields, undefined)

@@ -34,9 +34,9 @@ function sorted(items: readonly Item[], sort: readonly Sort[]): readonly Item[] 
   return keyed.map(({ item }) => item)
 }
 
-function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
+function matches(item: JsonValue, { path, operator, operands }: Filter): boolean {
   const found = naiveValuesAt(item, path)
-  const texts = wanted.map(({ text }) => text)
+  const texts = operands.map(({ text }) => text)
   switch (operator) {
     case 'exists':
       return texts.includes(String(found.length > 0))
@@ -54,8 +54,8 @@ function matches(item: JsonValue, { path, operator, wanted }: Filter): boolean {
       return found.some((value) => typeof value === 'string' && texts.some((text) => folded(value).endsWith(text)))
     default:
       return found.map(ranked).some((value) => {
-        const readings = wanted.flatMap((one) => one.readings[value.rank] ?? [])
-        const orders = readings.map((reading) => compareRanked(value, reading))
+        const interpretations = operands.flatMap((one) => one.interpretations[value.rank] ?? [])
+        const orders = interpretations.map((one) => compareRanked(value, one))
         if (operator === 'ne') return orders.length > 0 && orders.every((order) => order !== 0)
         return orders.some((order) => HOLDS[operator](order))
       })

@@ -6,7 +6,7 @@ import type { RestoredCollection } from '../../src/commands/restore.ts'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition, type Recorded } from '../../src/events/journal.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
-import type { Reading } from '../../src/query/index/reading.ts'
+import type { CollectionSnapshot } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
@@ -289,7 +289,7 @@ async function run(
     else if (kind === 18) {
       const to = random.integer(states.last + 1)
       const collections = new Map<string, RestoredCollection | undefined>()
-      const former: Reading[] = []
+      const former: CollectionSnapshot[] = []
       for (const name of ['a', 'b']) {
         const then = past.existed(name, to) ? await past.collection(name, to) : undefined
         collections.set(name, then && { items: () => itemsIn(then.items) })

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { LongText } from '../../src/query/answer.ts'
+import { LongText } from '../../src/query/page-text.ts'
 
 /** A text in one piece. */
 export function whole(text: string | LongText | Readable | undefined): string {

@@ -4,7 +4,7 @@ import type { Steps } from '../../runtime/time-slices.ts'
 import { type Needs, needsOf } from '../aggregate/aggregation.ts'
 import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
-import { isReceived } from '../received.ts'
+import { isReceived } from '../virtual-field.ts'
 import { common, END, type Range, rangesOf } from './ranges.ts'
 import { KIND, MISSING, MOST_PATHS, mostPart } from './tuples.ts'
 

@@ -2,15 +2,15 @@ import type { Item } from '../../collections/item.ts'
 import type { CollectionItems } from '../../collections/stored-items.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
+import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Query } from '../query.ts'
 import { Matching, type Places } from './matcher.ts'
 import { inOrder } from './ordered-scan.ts'
-import { bytesOf, type Lead } from './plan.ts'
-import type { Reading } from './reading.ts'
-import { comparing, Firsts, type Ranked, rankedOf } from './sort-keys.ts'
+import { bytesOf, type IndexPlan } from './plan.ts'
+import { comparing, Firsts, type SortEntry, sortEntryOf } from './sort-keys.ts'
 
 /** The result of a query: its page, and the number of matches on all pages. */
-export interface Found {
+export interface PageItems {
   readonly items: readonly Item[]
   readonly total: number
 }
@@ -21,21 +21,21 @@ const STEP = 256
 const READ = 16
 
 /** Executes a query, with an index if one helps. */
-export function* finding(reading: Reading, query: Query, lead: Lead | undefined): Steps<Found> {
-  const { places, total } = yield* placesOf(reading, query, lead)
+export function* finding(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<PageItems> {
+  const { places, total } = yield* placesOf(snapshot, query, plan)
   const items: Item[] = []
   for (const place of places) {
     if (items.length % READ === READ - 1) yield
-    items.push(reading.items.itemAt(place) as Item)
+    items.push(snapshot.items.itemAt(place) as Item)
   }
   return { items, total }
 }
 
-function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): Steps<Places> {
+function* placesOf({ items }: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<Places> {
   const { filters, mentioned, sort, page } = query
   if (filters.length + mentioned.length + sort.length === 0) return yield* asTheyStand(items, page)
-  if (lead?.isInOrder) return yield* inOrder(items, query, lead)
-  if (lead) return yield* first(() => candidatesOf(items, lead), items, query)
+  if (plan?.isInOrder) return yield* inOrder(items, query, plan)
+  if (plan) return yield* first(() => candidatesOf(items, plan), items, query)
   if (sort.length > 0) return yield* first(() => all(items), items, query)
   const places: number[] = []
   const matching = new Matching(items, query)
@@ -50,14 +50,14 @@ function* placesOf({ items }: Reading, query: Query, lead: Lead | undefined): St
 
 /** Visits each item that meets the conditions, in any order. */
 export function* matches(
-  { items }: Reading,
+  { items }: CollectionSnapshot,
   query: Query,
-  lead: Lead | undefined,
+  plan: IndexPlan | undefined,
   each: (item: JsonObject, place: number) => Steps<void> | void,
 ): Steps<void> {
   const matching = new Matching(items, query)
   let steps = 0
-  for (const candidate of lead ? candidatesOf(items, lead) : all(items)) {
+  for (const candidate of plan ? candidatesOf(items, plan) : all(items)) {
     if (++steps % STEP === 0) yield
     if (!candidate) continue
     const value = yield* matching.valueAt(candidate.place, candidate.matches)
@@ -92,17 +92,20 @@ export function* all(items: CollectionItems): Generator<Candidate> {
 }
 
 /** Each item once, however many keys it has. */
-export function* candidatesOf(items: CollectionItems, lead: Lead): Generator<Candidate | undefined> {
-  const { tree, access, single } = lead
+export function* candidatesOf(items: CollectionItems, plan: IndexPlan): Generator<Candidate | undefined> {
+  const { tree, access, single } = plan
   for (const { range, size } of single) {
     const cursor = yield* tree.from(bytesOf(range.from))
     for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
   }
-  yield* othersOf(items, lead)
+  yield* othersOf(items, plan)
 }
 
 /** The items whose values the index does not know completely. */
-export function* othersOf(items: CollectionItems, { tree, access, others }: Lead): Generator<Candidate | undefined> {
+export function* othersOf(
+  items: CollectionItems,
+  { tree, access, others }: IndexPlan,
+): Generator<Candidate | undefined> {
   if (others === 0) return
   const seen = new PlaceSet(items.places)
   for (const { from, to } of access.others) {
@@ -125,7 +128,7 @@ function* first(
   const { page } = query
   const places: number[] = []
   let passed = 0
-  let last: Ranked | undefined
+  let last: SortEntry | undefined
   for (;;) {
     const most = page.offset + page.size - passed
     const { found, total }: Following = yield* following(candidates(), items, query, most, last)
@@ -137,7 +140,7 @@ function* first(
 }
 
 interface Following {
-  readonly found: readonly Ranked[]
+  readonly found: readonly SortEntry[]
   /** Number of matches in total. */
   readonly total: number
 }
@@ -148,7 +151,7 @@ export function* following(
   items: CollectionItems,
   query: Query,
   most: number,
-  last: Ranked | undefined,
+  last: SortEntry | undefined,
 ): Steps<Following> {
   const { sort } = query
   const compare = comparing(sort)
@@ -169,7 +172,7 @@ export function* following(
     const value = yield* matching.valueAt(place, matches)
     if (!value) continue
     total++
-    const ranked = yield* rankedOf(value, place, sort)
+    const ranked = yield* sortEntryOf(value, place, sort)
     if (!last || compare(ranked, last) > 0) firsts.add(ranked)
   }
   return { found: yield* firsts.take(), total }

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { type Conditions, isWithoutTrace, passing } from '../filter.ts'
 import type { Query } from '../query.ts'
-import { withReceived } from '../received.ts'
+import { withReceived } from '../virtual-field.ts'
 
 /** The places of a page's items, in order. */
 export interface Places {
@@ -15,7 +15,7 @@ export interface Places {
 
 /** How many characters are parsed between two yields. */
 const STEP_CHARACTERS = 4096
-/** The overhead of reading one item, expressed in characters. */
+/** The overhead of snapshot one item, expressed in characters. */
 const ITEM_CHARACTERS = 100
 
 /** Reads items and checks them against conditions, time-sliced. */

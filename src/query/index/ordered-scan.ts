@@ -4,9 +4,9 @@ import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
 import { dividedAtMissing, type Order } from './access.ts'
 import { Matching, type Places } from './matcher.ts'
-import { bytesOf, type Counted, type Lead } from './plan.ts'
+import { bytesOf, type Counted, type IndexPlan } from './plan.ts'
 import { END } from './ranges.ts'
-import { comparing, type Ranked, rankedOf } from './sort-keys.ts'
+import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, MISSING, placeKey } from './tuples.ts'
 
 /** Keys of one tuple visited backwards to find its first key; for longer runs its rank is looked up. */
@@ -15,11 +15,11 @@ const MANY = 64
 /**
  * The page of a query whose order is that of the index keys; the few items that the index does not order are merged.
  */
-export function* inOrder(items: CollectionItems, query: Query, lead: Lead): Steps<Places> {
+export function* inOrder(items: CollectionItems, query: Query, plan: IndexPlan): Steps<Places> {
   const { offset, size } = query.page
-  const order = lead.access.order as Order
-  const runs = yield* runsOf(lead, order)
-  const others = lead.others > 0 ? yield* placedOthers(items, query, lead, runs) : []
+  const order = plan.access.order as Order
+  const runs = yield* runsOf(plan, order)
+  const others = plan.others > 0 ? yield* placedOthers(items, query, plan, runs) : []
   const listed = runs.reduce((sum, run) => sum + run.size, 0)
   const total = listed + others.length
   const places: number[] = []
@@ -33,7 +33,7 @@ export function* inOrder(items: CollectionItems, query: Query, lead: Lead): Step
     const left = end - offset - places.length
     const wanted = other ? Math.min(left, other.before - at) : left
     if (wanted > 0) {
-      yield* placesIn(lead.tree, runs, at, wanted, places)
+      yield* placesIn(plan.tree, runs, at, wanted, places)
       at += wanted
     } else {
       places.push((other as Placed).place)
@@ -48,8 +48,8 @@ interface Run extends Pick<Counted, 'before' | 'size'> {
   readonly descending: boolean
 }
 
-/** The runs in reading order: items without a value come last, in the collection's order. */
-function* runsOf({ tree, single }: Lead, { descending }: Order): Steps<Run[]> {
+/** The runs in snapshot order: items without a value come last, in the collection's order. */
+function* runsOf({ tree, single }: IndexPlan, { descending }: Order): Steps<Run[]> {
   if (!descending) return single.map(({ before, size }) => ({ before, size, descending }))
   const values: Run[] = []
   const missing: Run[] = []
@@ -147,8 +147,8 @@ interface Placed {
 }
 
 /** Those of the items to be read individually that match, in the query's order. */
-function* placedOthers(items: CollectionItems, query: Query, lead: Lead, runs: readonly Run[]): Steps<Placed[]> {
-  const { tree, access } = lead
+function* placedOthers(items: CollectionItems, query: Query, plan: IndexPlan, runs: readonly Run[]): Steps<Placed[]> {
+  const { tree, access } = plan
   const seen = new Set<number>()
   for (const { from, to } of access.others) {
     const cursor = yield* tree.from(bytesOf(from))
@@ -158,24 +158,24 @@ function* placedOthers(items: CollectionItems, query: Query, lead: Lead, runs: r
       cursor.next()
     }
   }
-  const matches: Ranked[] = []
+  const matches: SortEntry[] = []
   const order = access.order as Order
   const matching = new Matching(items, query)
   for (const place of seen) {
     const value = yield* matching.valueAt(place)
-    if (value) matches.push(yield* rankedOf(value, place, order.sort))
+    if (value) matches.push(yield* sortEntryOf(value, place, order.sort))
   }
   matches.sort(comparing(order.sort))
   const placed: Placed[] = []
   for (const match of matches) {
-    placed.push({ place: match.place, before: yield* keysBefore(match, lead, runs) })
+    placed.push({ place: match.place, before: yield* keysBefore(match, plan, runs) })
     yield
   }
   return placed
 }
 
 /** The number of keys of the runs before an item. */
-function* keysBefore({ keys, place }: Ranked, { tree, single }: Lead, runs: readonly Run[]): Steps<number> {
+function* keysBefore({ keys, place }: SortEntry, { tree, single }: IndexPlan, runs: readonly Run[]): Steps<number> {
   const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
   const lower = yield* tree.rank(bytesOf(tuple))
   const own = yield* tree.rank(bytesOf(tuple + placeKey(place)))

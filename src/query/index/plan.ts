@@ -1,7 +1,7 @@
 import type { Steps } from '../../runtime/time-slices.ts'
 import type { OrderedKeys } from '../../store/tree.ts'
+import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import type { Access, AccessPaths, KeyRange } from './access.ts'
-import type { Reading } from './reading.ts'
 import type { StoredIndex } from './stored-index.ts'
 import { KIND } from './tuples.ts'
 
@@ -10,14 +10,14 @@ export const FEW = 200
 /** This many items that the index does not order are read individually and merged. */
 const FEW_OTHERS = 1000
 
-/** How many keys can be read in the time that reading one item takes, roughly. */
+/** How many keys can be read in the time that snapshot one item takes, roughly. */
 const KEYS_PER_ITEM = 16
 
 /** The prefix of keys of items that the index orders. */
 const SINGLE = Buffer.from([KIND.single])
 
 /** The result of planning: an index and its relevant keys. */
-export interface Lead {
+export interface IndexPlan {
   readonly index: StoredIndex
   readonly tree: OrderedKeys
   readonly access: Access
@@ -27,7 +27,7 @@ export interface Lead {
   readonly others: number
   /** Total number of keys. */
   readonly size: number
-  /** The cost of reading the index, as a number of items to read. */
+  /** The cost of snapshot the index, as a number of items to read. */
   readonly cost: number
   /** Whether the page consists of consecutive keys, apart from a few items to be merged. */
   readonly isInOrder: boolean
@@ -42,19 +42,19 @@ export interface Counted {
 }
 
 /** The index with the fewest items to read; undefined if scanning all items is as good. */
-export function* leadOf(reading: Reading, accessPaths: AccessPaths): Steps<Lead | undefined> {
-  let best: Lead | undefined
-  for (const index of reading.indexes) {
+export function* planOf(snapshot: CollectionSnapshot, accessPaths: AccessPaths): Steps<IndexPlan | undefined> {
+  let best: IndexPlan | undefined
+  for (const index of snapshot.indexes) {
     const access = accessPaths.by(index.paths)
     if (!access) continue
-    const lead = yield* counted(index, yield* reading.keysOf(index), access)
-    if (lead.isInOrder) return lead
-    if (lead.cost < (best?.cost ?? reading.items.size)) best = lead
+    const plan = yield* counted(index, yield* snapshot.keysOf(index), access)
+    if (plan.isInOrder) return plan
+    if (plan.cost < (best?.cost ?? snapshot.items.size)) best = plan
   }
   return best
 }
 
-function* counted(index: StoredIndex, tree: OrderedKeys, access: Access): Steps<Lead> {
+function* counted(index: StoredIndex, tree: OrderedKeys, access: Access): Steps<IndexPlan> {
   const single: Counted[] = []
   let size = 0
   for (const [at, range] of access.single.entries()) {

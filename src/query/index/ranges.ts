@@ -39,19 +39,19 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'startswith':
       return beginning(filter)
     case 'exists': {
-      const texts = filter.wanted.map(({ text }) => text)
+      const texts = filter.operands.map(({ text }) => text)
       return exact([
         ...(texts.includes('true') ? [{ from: '', to: MISSING, isPoint: false }] : []),
         ...(texts.includes('false') ? [point(MISSING)] : []),
       ])
     }
     case 'eq':
-      return exact(readingsOf(filter).map(({ key }) => point(key)))
+      return exact(keysOfOperands(filter).map(({ key }) => point(key)))
     case 'ne':
-      return exact(differing(readingsOf(filter)))
+      return exact(differing(keysOfOperands(filter)))
     default: {
       const { operator } = filter
-      return exact(readingsOf(filter).map(({ rank, key }) => beside(rank, key, operator)))
+      return exact(keysOfOperands(filter).map(({ rank, key }) => beside(rank, key, operator)))
     }
   }
 }
@@ -65,15 +65,15 @@ function above(key: string): string {
   return key + END
 }
 
-/** The order key of a wanted value. */
+/** The order key of an operand. */
 interface RankedKey {
   readonly rank: number
   readonly key: string
 }
 
-function readingsOf({ wanted }: Filter): readonly RankedKey[] {
-  return wanted.flatMap(({ readings }) =>
-    readings.flatMap((reading) => (reading ? [{ rank: reading.rank, key: keyOfRanked(reading) }] : [])),
+function keysOfOperands({ operands }: Filter): readonly RankedKey[] {
+  return operands.flatMap(({ interpretations }) =>
+    interpretations.flatMap((value) => (value ? [{ rank: value.rank, key: keyOfRanked(value) }] : [])),
   )
 }
 
@@ -95,10 +95,10 @@ function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'
   }
 }
 
-/** The ranges of all values other than the wanted ones, within their ranks. */
-function differing(wanted: readonly RankedKey[]): readonly Range[] {
+/** The ranges of all values other than the operands, within their ranks. */
+function differing(operands: readonly RankedKey[]): readonly Range[] {
   const keys: string[][] = []
-  for (const { rank, key } of wanted) {
+  for (const { rank, key } of operands) {
     keys[rank] ??= []
     keys[rank].push(key)
   }
@@ -115,9 +115,9 @@ function differing(wanted: readonly RankedKey[]): readonly Range[] {
  * Undefined for text that may be an instant, whose spelling the index does not hold, and for half of a surrogate pair,
  * which is no prefix in key order.
  */
-function beginning({ wanted }: Filter): Ranges | undefined {
-  if (!wanted.every(({ text }) => isWellFormed(text))) return undefined
-  const texts = wanted.map(({ text }) => {
+function beginning({ operands }: Filter): Ranges | undefined {
+  if (!operands.every(({ text }) => isWellFormed(text))) return undefined
+  const texts = operands.map(({ text }) => {
     // The key without its terminator, as a prefix.
     const from = keyOfRanked({ rank: TEXT, value: text }).slice(0, -1)
     return { from, to: from + END, isPoint: false }

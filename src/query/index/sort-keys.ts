@@ -9,13 +9,13 @@ import { MISSING } from './tuples.ts'
 const MOST_UNITS = 65_536
 
 /** The sort keys and the place of an item. */
-export interface Ranked {
+export interface SortEntry {
   readonly place: number
   /** For each sort, the order key of the first value at its path. */
   readonly keys: readonly string[]
 }
 
-export function* rankedOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<Ranked> {
+export function* sortEntryOf(item: JsonObject, place: number, sort: readonly Sort[]): Steps<SortEntry> {
   const keys: string[] = []
   for (const { path } of sort) keys.push(yield* firstKey(item, path))
   return { place, keys }
@@ -30,7 +30,7 @@ function* firstKey(item: JsonObject, path: Path): Steps<string> {
 }
 
 /** The order of results: by the sorts, items without a value last, then by place. */
-export function comparing(sort: readonly Sort[]): (a: Ranked, b: Ranked) => number {
+export function comparing(sort: readonly Sort[]): (a: SortEntry, b: SortEntry) => number {
   return (a, b) => {
     for (let index = 0; index < sort.length; index++) {
       const left = a.keys[index] as string
@@ -52,21 +52,21 @@ const STEP = 256
 
 /** Keeps the first items in an order, limited by number and memory: a heap with the last of them as its root. */
 export class Firsts {
-  readonly #compare: (a: Ranked, b: Ranked) => number
+  readonly #compare: (a: SortEntry, b: SortEntry) => number
   readonly #most: number
-  readonly #heap: Ranked[] = []
+  readonly #heap: SortEntry[] = []
   #units = 0
   /** Whether some items did not fit. */
   #isCut = false
 
-  constructor(most: number, compare: (a: Ranked, b: Ranked) => number) {
+  constructor(most: number, compare: (a: SortEntry, b: SortEntry) => number) {
     this.#most = most
     this.#compare = compare
   }
 
-  add(one: Ranked): void {
+  add(one: SortEntry): void {
     const heap = this.#heap
-    if (this.#isCut && this.#compare(one, heap[0] as Ranked) > 0) return
+    if (this.#isCut && this.#compare(one, heap[0] as SortEntry) > 0) return
     heap.push(one)
     this.#units += unitsOf(one)
     this.#up(heap.length - 1)
@@ -77,8 +77,8 @@ export class Firsts {
   }
 
   /** Removes and returns all, in order. */
-  *take(): Steps<Ranked[]> {
-    const found = new Array<Ranked>(this.#heap.length)
+  *take(): Steps<SortEntry[]> {
+    const found = new Array<SortEntry>(this.#heap.length)
     for (let index = found.length - 1; index >= 0; index--) {
       found[index] = this.#pop()
       if (index % STEP === 0) yield
@@ -86,10 +86,10 @@ export class Firsts {
     return found
   }
 
-  #pop(): Ranked {
+  #pop(): SortEntry {
     const heap = this.#heap
-    const top = heap[0] as Ranked
-    const last = heap.pop() as Ranked
+    const top = heap[0] as SortEntry
+    const last = heap.pop() as SortEntry
     this.#units -= unitsOf(top)
     if (heap.length > 0) {
       heap[0] = last
@@ -102,7 +102,7 @@ export class Firsts {
     const heap = this.#heap
     for (let at = index; at > 0; ) {
       const parent = (at - 1) >> 1
-      if (this.#compare(heap[at] as Ranked, heap[parent] as Ranked) <= 0) return
+      if (this.#compare(heap[at] as SortEntry, heap[parent] as SortEntry) <= 0) return
       this.#swap(at, parent)
       at = parent
     }
@@ -113,7 +113,8 @@ export class Firsts {
     for (let at = 0; ; ) {
       let highest = at
       for (const child of [2 * at + 1, 2 * at + 2]) {
-        if (child < heap.length && this.#compare(heap[child] as Ranked, heap[highest] as Ranked) > 0) highest = child
+        if (child < heap.length && this.#compare(heap[child] as SortEntry, heap[highest] as SortEntry) > 0)
+          highest = child
       }
       if (highest === at) return
       this.#swap(at, highest)
@@ -123,13 +124,13 @@ export class Firsts {
 
   #swap(a: number, b: number): void {
     const heap = this.#heap
-    const one = heap[a] as Ranked
-    heap[a] = heap[b] as Ranked
+    const one = heap[a] as SortEntry
+    heap[a] = heap[b] as SortEntry
     heap[b] = one
   }
 }
 
-function unitsOf({ keys }: Ranked): number {
+function unitsOf({ keys }: SortEntry): number {
   let units = OVERHEAD
   for (const key of keys) units += key.length
   return units

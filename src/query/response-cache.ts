@@ -1,7 +1,7 @@
 import type { Position } from '../events/event.ts'
 
 /** A cached response to a query. */
-export interface CachedAnswer {
+export interface CachedResponse {
   readonly text: string
   readonly total: number
   /** The `Link` header; undefined if it would be too long. */
@@ -12,7 +12,7 @@ interface Entry {
   /** Position of the collection. */
   readonly position: Position
   /** Undefined after the first request at this position. */
-  readonly answer: CachedAnswer | undefined
+  readonly answer: CachedResponse | undefined
   readonly bytes: number
 }
 
@@ -21,7 +21,7 @@ interface Entry {
  * is cached when its query comes a second time at the same position, so that queries that never come again cost only
  * the room of their address.
  */
-export class AnswerCache {
+export class ResponseCache {
   readonly #mostBytes: number
   /** By address (collection and query), the least recently used first. */
   readonly #entries = new Map<string, Entry>()
@@ -32,7 +32,7 @@ export class AnswerCache {
   }
 
   /** The response of a collection that has not changed since. */
-  find(address: string, position: Position): CachedAnswer | undefined {
+  find(address: string, position: Position): CachedResponse | undefined {
     const entry = this.#entries.get(address)
     if (!entry?.answer || entry.position !== position) return undefined
     this.#entries.delete(address)
@@ -41,7 +41,7 @@ export class AnswerCache {
   }
 
   /** Called with each response that was not found. */
-  note(address: string, position: Position, answer: CachedAnswer): void {
+  note(address: string, position: Position, answer: CachedResponse): void {
     const before = this.#entries.get(address)
     const isRepeated = before?.position === position
     const cached = isRepeated && sizeOf(address, answer) <= this.#mostBytes ? answer : undefined
@@ -62,6 +62,6 @@ export class AnswerCache {
 }
 
 /** Upper limit: as if every character took two bytes. */
-function sizeOf(address: string, answer?: CachedAnswer): number {
+function sizeOf(address: string, answer?: CachedResponse): number {
   return 2 * (address.length + (answer?.text.length ?? 0) + (answer?.link?.length ?? 0)) + 200
 }

@@ -5,7 +5,7 @@ import type { JsonObject } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import { RECEIVED, withReceived } from './received.ts'
+import { RECEIVED, withReceived } from './virtual-field.ts'
 
 /** Text in pieces, too long to be created or sent at once. */
 export class LongText {
@@ -20,7 +20,7 @@ export class LongText {
   }
 }
 
-export interface Answer {
+export interface PageText {
   /** A JSON array. */
   readonly text: string | LongText
   /** Number of matching items on all pages. */

@@ -3,7 +3,7 @@ import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
-import type { Reading } from '../query/index/reading.ts'
+import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { sorted } from '../query/index/sort.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { Corruption } from '../runtime/errors.ts'
@@ -34,7 +34,7 @@ export interface FormerOptions {
  * An earlier state of a collection: the present one without later items, and with the earlier versions of changed ones.
  * Later events do not change it until it is released.
  */
-export class FormerCollection implements Reading, CollectionItems {
+export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   readonly at: Position
   readonly position: Position
   readonly exists = true
@@ -75,14 +75,14 @@ export class FormerCollection implements Reading, CollectionItems {
   }
 
   /** The collection right after an event; undefined if too much has changed since, or its order has. */
-  static async at(collection: Collection, at: Position, options: FormerOptions): Promise<FormerCollection | undefined> {
+  static async at(collection: Collection, at: Position, options: FormerOptions): Promise<PastSnapshot | undefined> {
     if (at < collection.facts.ordered) return undefined
     const now = collection.held()
     try {
       const places = placesAt(now, at)
       const since = await changedSince(now, at, places, options)
       if (since)
-        return new FormerCollection(at, now, places, lastOf(now, at, places, since, options), since, options.indexes)
+        return new PastSnapshot(at, now, places, lastOf(now, at, places, since, options), since, options.indexes)
     } catch (error) {
       now.release()
       throw error

@@ -1,6 +1,6 @@
 import { Refusal } from '../runtime/errors.ts'
 
-export function tookTooLong(seconds: number): Refusal {
+export function scanTimeout(seconds: number): Refusal {
   return new Refusal(
     'Unavailable',
     `The query was aborted after ${seconds} s (Limits.ScanSeconds), because it has to scan too many items. Fields that are ` +

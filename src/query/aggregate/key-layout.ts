@@ -1,7 +1,7 @@
 import { RANK } from '../../json/order-key.ts'
 import { type KeyPart, partEnd, readPart } from '../../json/order-key-parts.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
-import type { Lead } from '../index/plan.ts'
+import type { IndexPlan } from '../index/plan.ts'
 import type { Range } from '../index/ranges.ts'
 import { MISSING } from '../index/tuples.ts'
 import { type Grouping, isByTime, needsOf } from './aggregation.ts'
@@ -38,7 +38,7 @@ export interface Layout {
   readonly ranges: readonly (readonly Range[] | undefined)[]
 }
 
-export function layoutOf({ index, access }: Lead, grouping: Grouping): Layout {
+export function layoutOf({ index, access }: IndexPlan, grouping: Grouping): Layout {
   const names = index.paths.map(formatPath)
   const partOf = (path: Path | undefined): number => (path ? names.indexOf(formatPath(path)) : NONE)
   const needs = needsOf(grouping)

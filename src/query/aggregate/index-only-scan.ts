@@ -1,17 +1,17 @@
 import { keyOfRanked, RANK } from '../../json/order-key.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
+import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { othersOf } from '../index/finder.ts'
 import { KeyScan } from '../index/key-scan.ts'
 import { Matching } from '../index/matcher.ts'
-import { bytesOf, type Lead } from '../index/plan.ts'
+import { bytesOf, type IndexPlan } from '../index/plan.ts'
 import { END } from '../index/ranges.ts'
-import type { Reading } from '../index/reading.ts'
 import type { Query } from '../query.ts'
 import type { Accumulator, Count } from './accumulator.ts'
 import type { Aggregation, Grouping } from './aggregation.ts'
-import { COUNT, type Layout, layoutOf, Parts, READ, UNKNOWN } from './covered-parts.ts'
 import { LEAST_MILLISECONDS } from './event-time.ts'
+import { COUNT, type Layout, layoutOf, Parts, READ, UNKNOWN } from './key-layout.ts'
 import type { NewestItems } from './newest.ts'
 import type { Group, Rows } from './rows.ts'
 import type { Scalar } from './scalars.ts'
@@ -30,19 +30,19 @@ type AddItem = (item: JsonObject, place: number) => Steps<void> | void
  * Answers a question about groups from the keys of an index that covers it. Items are read only if their keys lack a
  * value.
  */
-export class CoveredItems {
-  readonly #lead: Lead
-  readonly #reading: Reading
+export class IndexOnlyScan {
+  readonly #plan: IndexPlan
+  readonly #snapshot: CollectionSnapshot
   readonly #matching: Matching
   readonly #layout: Layout
   readonly #parts: Parts
   #steps = 0
 
-  constructor(reading: Reading, query: Query, lead: Lead, grouping: Grouping) {
-    this.#lead = lead
-    this.#reading = reading
-    this.#matching = new Matching(reading.items, query)
-    this.#layout = layoutOf(lead, grouping)
+  constructor(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan, grouping: Grouping) {
+    this.#plan = plan
+    this.#snapshot = snapshot
+    this.#matching = new Matching(snapshot.items, query)
+    this.#layout = layoutOf(plan, grouping)
     this.#parts = new Parts(this.#layout)
   }
 
@@ -195,7 +195,7 @@ export class CoveredItems {
   }
 
   #scan(): Steps<KeyScan> {
-    const { tree, access } = this.#lead
+    const { tree, access } = this.#plan
     const { shared, checked } = this.#layout
     return KeyScan.of({ tree, ranges: access.covered ?? [], shared, checked })
   }
@@ -208,7 +208,7 @@ export class CoveredItems {
   }
 
   *#countTo(bound: Buffer, scan: KeyScan): Steps<number> {
-    const { tree } = this.#lead
+    const { tree } = this.#plan
     const from = yield* tree.rank(scan.cursor.key as Buffer)
     const to = yield* tree.rank(bound)
     scan.cursor = yield* tree.nth(to)
@@ -225,7 +225,7 @@ export class CoveredItems {
   }
 
   *#others(add: AddItem): Steps<void> {
-    for (const candidate of othersOf(this.#reading.items, this.#lead)) {
+    for (const candidate of othersOf(this.#snapshot.items, this.#plan)) {
       if (this.#isStep(STEP)) yield
       const item = candidate && (yield* this.#matching.valueAt(candidate.place))
       const more = item && add(item, candidate.place)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Item } from '../../src/collections/item.ts'
 import { Document } from '../../src/json/document.ts'
 import { selectionOf } from '../../src/json/paths.ts'
-import { LongText, textOf } from '../../src/query/answer.ts'
+import { LongText, textOf } from '../../src/query/page-text.ts'
 import { Slices } from '../../src/runtime/time-slices.ts'
 import { whole } from '../support/whole.ts'
 

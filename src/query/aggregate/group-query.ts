@@ -5,13 +5,13 @@ import { formatPath, type Path } from '../../json/paths.ts'
 import type { JsonObject, JsonValue } from '../../json/value.ts'
 import { Refusal } from '../../runtime/errors.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
-import { type Answer, textOf } from '../answer.ts'
+import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { matches } from '../index/finder.ts'
-import type { Lead } from '../index/plan.ts'
-import type { Reading } from '../index/reading.ts'
+import type { IndexPlan } from '../index/plan.ts'
+import { type PageText, textOf } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import type { Aggregation, Grouping } from './aggregation.ts'
-import { CoveredItems } from './covered.ts'
+import { IndexOnlyScan } from './index-only-scan.ts'
 import { NewestItems } from './newest.ts'
 import { Rows } from './rows.ts'
 
@@ -19,23 +19,23 @@ import { Rows } from './rows.ts'
 const STEP = 16
 
 /** Answers a query for groups, which must have at most as many rows in total as a page may have. */
-export function* groupedAnswer(
-  reading: Reading,
+export function* groupText(
+  snapshot: CollectionSnapshot,
   query: Query,
   grouping: Grouping,
-  lead: Lead | undefined,
-): Steps<Answer> {
+  plan: IndexPlan | undefined,
+): Steps<PageText> {
   const most = query.page.largest
   if (grouping.kind === 'newest') {
     const newest = new NewestItems(grouping.path, grouping.time, most)
-    if (lead?.access.covered) yield* new CoveredItems(reading, query, lead, grouping).addNewestTo(newest)
-    else yield* matches(reading, query, lead, (item, place) => newest.add(item, place))
-    return yield* itemsAnswer(reading, query, newest.places())
+    if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest)
+    else yield* matches(snapshot, query, plan, (item, place) => newest.add(item, place))
+    return yield* itemsAnswer(snapshot, query, newest.places())
   }
   const aggregation = grouping.kind === 'rows' ? grouping : ofValues(grouping.path)
-  const rows = new Rows({ aggregation, mostRows: most, itemAt: (place) => reading.items.uncachedAt(place) })
-  if (lead?.access.covered) yield* new CoveredItems(reading, query, lead, grouping).addTo(rows, aggregation)
-  else yield* matches(reading, query, lead, (item, place) => rows.add(item, place))
+  const rows = new Rows({ aggregation, mostRows: most, itemAt: (place) => snapshot.items.uncachedAt(place) })
+  if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation)
+  else yield* matches(snapshot, query, plan, (item, place) => rows.add(item, place))
   const found = yield* sortedRows(yield* rows.rows(), query.sort)
   const page = found.slice(query.page.offset, query.page.offset + query.page.size)
   const texts: { readonly text: string }[] = []
@@ -51,7 +51,11 @@ function ofValues(path: Path): Aggregation {
   return { kind: 'rows', time: undefined, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
-function* itemsAnswer({ items }: Reading, { page, fields, sort }: Query, places: readonly number[]): Steps<Answer> {
+function* itemsAnswer(
+  { items }: CollectionSnapshot,
+  { page, fields, sort }: Query,
+  places: readonly number[],
+): Steps<PageText> {
   if (sort.length > 0)
     throw new Refusal('Invalid', 'The parameter newestBy sorts by its groups, and cannot be combined with sort.')
   const found: Item[] = []

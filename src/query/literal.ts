@@ -7,7 +7,7 @@ import type { JsonValue } from '../json/value.ts'
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
 /** A filter's text as a value of each type, by rank; undefined where it is not one. */
-export function readings(text: string): readonly (Ranked | undefined)[] {
+export function interpretations(text: string): readonly (Ranked | undefined)[] {
   const instant = readInstant(text)
   const container = /^\s*[[{]/.test(text) ? readContainer(text) : undefined
   return [

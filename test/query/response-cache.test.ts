@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AnswerCache } from '../../src/query/answer-cache.ts'
+import { ResponseCache } from '../../src/query/response-cache.ts'
 
 const answer = (text: string) => ({ text, total: 1, link: undefined })
 
-function ask(answers: AnswerCache, address: string, position: number, text: string, times = 2): void {
+function ask(answers: ResponseCache, address: string, position: number, text: string, times = 2): void {
   for (let time = 0; time < times; time++) answers.note(address, position, answer(text))
 }
 
 test('a response is cached at the second request at one position, until the collection changes', () => {
-  const answers = new AnswerCache(100_000)
+  const answers = new ResponseCache(100_000)
   ask(answers, 'q', 5, 'a', 1)
   assert.equal(answers.find('q', 5), undefined)
   ask(answers, 'q', 5, 'a', 1)
@@ -24,7 +24,7 @@ test('a response is cached at the second request at one position, until the coll
 })
 
 test('the least recently used response is evicted', () => {
-  const answers = new AnswerCache(10_000)
+  const answers = new ResponseCache(10_000)
   const text = 'x'.repeat(1000)
   for (const address of ['a', 'b', 'c', 'd']) ask(answers, address, 1, text)
   assert.equal(answers.find('a', 1)?.text, text)
@@ -34,7 +34,7 @@ test('the least recently used response is evicted', () => {
 })
 
 test('one-time queries evict a cached response only when there is no room for all', () => {
-  const answers = new AnswerCache(100_000)
+  const answers = new ResponseCache(100_000)
   ask(answers, 'q', 1, 'a')
   for (let n = 0; n < 100; n++) ask(answers, `once ${n}`, 1, 'x'.repeat(10_000), 1)
   assert.equal(answers.find('q', 1)?.text, 'a')
@@ -44,7 +44,7 @@ test('one-time queries evict a cached response only when there is no room for al
 
 test('the cache has a size limit, and a response beyond it is never cached', () => {
   const bytes = 100_000
-  const answers = new AnswerCache(bytes)
+  const answers = new ResponseCache(bytes)
   const text = 'x'.repeat(1000)
   for (let n = 0; n < 300; n++) ask(answers, `q${n}`, 1, text)
   const cached = Array.from({ length: 300 }, (_, n) => `q${n}`).filter((address) => answers.find(address, 1))

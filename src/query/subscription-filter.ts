@@ -3,17 +3,17 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { type Conditions, passing } from './filter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
-import { isReceived, RECEIVED } from './received.ts'
+import { isReceived, RECEIVED } from './virtual-field.ts'
 
 /** The part of a query that selects items: filters without sort, page and fields. */
-export interface Watch extends Conditions {
+export interface SubscriptionFilter extends Conditions {
   readonly concerns: (item: JsonObject) => Steps<boolean>
 }
 
 const LIMITS = { parameters: 100, pageSize: 1 }
 
 /** Parses the filters of a subscription: a query string, or an object of parameters. */
-export function parseWatch(query: unknown): Watch {
+export function parseSubscriptionFilter(query: unknown): SubscriptionFilter {
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
   const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
@@ -31,7 +31,7 @@ export function parseWatch(query: unknown): Watch {
 }
 
 /** A query for the first `size` matching items. */
-export function queryOf({ filters, mentioned }: Watch, size: number): Query {
+export function queryOf({ filters, mentioned }: SubscriptionFilter, size: number): Query {
   const { page } = parseQuery([], LIMITS)
   return { filters, mentioned, sort: [], page: { ...page, offset: 0, size }, fields: undefined }
 }

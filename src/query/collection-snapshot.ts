@@ -1,13 +1,13 @@
-import type { Collection } from '../../collections/collection.ts'
-import type { Item } from '../../collections/item.ts'
-import { type CollectionItems, itemsIn, type PinnedCollection } from '../../collections/stored-items.ts'
-import type { Position } from '../../events/event.ts'
-import type { Steps } from '../../runtime/time-slices.ts'
-import type { OrderedKeys } from '../../store/tree.ts'
-import type { StoredIndex } from './stored-index.ts'
+import type { Collection } from '../collections/collection.ts'
+import type { Item } from '../collections/item.ts'
+import { type CollectionItems, itemsIn, type PinnedCollection } from '../collections/stored-items.ts'
+import type { Position } from '../events/event.ts'
+import type { Steps } from '../runtime/time-slices.ts'
+import type { OrderedKeys } from '../store/tree.ts'
+import type { StoredIndex } from './index/stored-index.ts'
 
 /** A collection at one position, with usable indexes, until released. */
-export interface Reading {
+export interface CollectionSnapshot {
   readonly items: CollectionItems
   /** A position at which the collection had this state. */
   readonly at: Position
@@ -20,13 +20,13 @@ export interface Reading {
   release(): void
 }
 
-/** All items of a reading in order. */
-export function itemsOf({ items }: Reading): Generator<Item> {
+/** All items of a snapshot in order. */
+export function itemsOf({ items }: CollectionSnapshot): Generator<Item> {
   return itemsIn(items)
 }
 
 /** The present state of a collection. Later events do not change it. */
-export class HeldReading implements Reading {
+export class PresentSnapshot implements CollectionSnapshot {
   readonly items: PinnedCollection
   readonly indexes: readonly StoredIndex[]
 

@@ -1,0 +1,150 @@
+import type { Collection } from '../../collections/collection.ts'
+import type { Path } from '../../json/paths.ts'
+import type { AccessPaths } from './access.ts'
+import { FEW, type IndexPlan } from './plan.ts'
+import { indexedOf, keysAt, nameOf, type StoredIndex } from './stored-index.ts'
+import type { StoredIndexes } from './stored-indexes.ts'
+import { KIND } from './tuples.ts'
+
+/** Highest number of indexes of a collection. */
+const MOST_INDEXES = 16
+/** Highest number of remembered combinations of paths. */
+const REMEMBERED = 100
+/** An index is built when its combination of paths is queried this often. */
+const OFTEN = 2
+/** Bytes of an entry besides its key. */
+const KEY_BYTES = 2
+/** Estimated fill factor of nodes. */
+const FILLED = 0.8
+/** Bytes of an item in the store besides its text. */
+const ITEM_BYTES = 130
+/** Items read to estimate the size of an index. */
+const SAMPLE = 16
+/** The indexes of a collection may always take this size, however small its items are. */
+const LEAST_BYTES = 64 * 1024 * 1024
+/** After this number of queries, earlier counts are halved. */
+const HALF_LIFE = 10_000
+
+export interface IndexAdvisorOptions {
+  readonly indexes: StoredIndexes
+  /** Highest size of all indexes; 0: half of the size of each collection's items. */
+  readonly bytes: number
+  /** The paths of each index from the settings, by name of the collection. */
+  readonly collections: Readonly<Record<string, { readonly indexes: readonly (readonly Path[])[] }>>
+}
+
+/** The demand for an index. */
+interface Demand {
+  readonly paths: readonly Path[]
+  times: number
+  /** The count at which the building of the index is considered next. */
+  next: number
+}
+
+/** Decides which indexes are built and dropped: those from the settings, and those that queries need often. */
+export class IndexAdvisor {
+  readonly #options: IndexAdvisorOptions
+  /** By collection and paths, the least recently used first. */
+  readonly #demands = new Map<string, Demand>()
+  #queries = 0
+  /** Tables of collections whose configured indexes exist or are being built. */
+  readonly #configured = new Map<string, number>()
+
+  constructor(options: IndexAdvisorOptions) {
+    this.#options = options
+  }
+
+  /** Builds the configured indexes of a collection, one after the other. */
+  buildConfigured({ name, facts }: Collection): void {
+    const { collections, indexes } = this.#options
+    const options = Object.hasOwn(collections, name) ? collections[name] : undefined
+    if (!options || this.#configured.get(name) === facts.table) return
+    this.#configured.set(name, facts.table)
+    const build = async (): Promise<void> => {
+      for (const paths of options.indexes) {
+        const built = indexes.build(facts.table, name, paths)
+        for (const index of indexes.of(facts.table)) if (index.name === nameOf(paths)) index.isFixed = true
+        await built
+      }
+    }
+    void build()
+  }
+
+  /** Counts the use of an index by a query, and the demand for a better one. */
+  note(collection: Collection, accessPaths: AccessPaths, plan: IndexPlan | undefined): void {
+    this.#count()
+    if (plan) plan.index.uses++
+    if (plan?.isInOrder || (plan?.size ?? collection.size) <= FEW) return
+    if (plan?.access.covered && accessPaths.isCoveredWellBy(plan.index.paths)) return
+    const paths = accessPaths.ideal
+    if (paths.length === 0 || plan?.index.name === nameOf(paths)) return
+    const key = JSON.stringify([collection.name, nameOf(paths)])
+    const demand = this.#demands.get(key) ?? { paths, times: 0, next: OFTEN }
+    this.#demands.delete(key)
+    demand.times++
+    this.#demands.set(key, demand)
+    if (this.#demands.size > REMEMBERED) this.#demands.delete(this.#demands.keys().next().value as string)
+    if (demand.times >= demand.next) this.#build(collection, demand)
+  }
+
+  #build(collection: Collection, demand: Demand): void {
+    const { indexes } = this.#options
+    const { paths, times } = demand
+    const { name, facts } = collection
+    const existing = indexes.of(facts.table)
+    // Only one index of a collection is built at a time.
+    if (existing.some((index) => !index.isBuilt || index.name === nameOf(paths))) return
+    const dropped = this.#roomFor(collection, paths, times)
+    demand.next = dropped ? OFTEN : 2 * times
+    if (!dropped) return
+    for (const index of dropped) void indexes.drop(index)
+    void indexes.build(facts.table, name, paths)
+  }
+
+  /** The indexes to drop for a new one; undefined if there is no room for it, or it would be useless. */
+  #roomFor(collection: Collection, paths: readonly Path[], times: number): readonly StoredIndex[] | undefined {
+    const { keyBytes, itemBytes, isOfUse } = estimate(collection, paths)
+    if (!isOfUse) return undefined
+    const { bytes, indexes } = this.#options
+    const existing = indexes.of(collection.facts.table)
+    const most = bytes > 0 ? bytes : Math.max(LEAST_BYTES, (itemBytes * collection.size) / 2)
+    let left = most - keyBytes * collection.size
+    for (const index of bytes > 0 ? indexes.all : existing) left -= index.bytes
+    const dropped: StoredIndex[] = []
+    const leastUsed = existing.filter(({ isFixed }) => !isFixed).sort((a, b) => a.uses - b.uses)
+    while (left < 0 || existing.length - dropped.length >= MOST_INDEXES) {
+      const index = leastUsed.shift()
+      // A more frequently used index would soon be built again.
+      if (!index || index.uses >= times) return undefined
+      dropped.push(index)
+      left += index.bytes
+    }
+    return dropped
+  }
+
+  #count(): void {
+    if (++this.#queries % HALF_LIFE > 0) return
+    for (const index of this.#options.indexes.all) index.uses /= 2
+    for (const demand of this.#demands.values()) {
+      demand.times /= 2
+      demand.next = Math.max(OFTEN, demand.next / 2)
+    }
+  }
+}
+
+/** Estimates the size of an index and of the items, per item, from a sample. */
+function estimate(collection: Collection, paths: readonly Path[]) {
+  let keyBytes = 0
+  let itemBytes = 0
+  let useful = 0
+  const places = collection.places / SAMPLE
+  for (let at = 0; at < SAMPLE; at++) {
+    const place = collection.seek(Math.floor(at * places))
+    const item = collection.itemAt(place)
+    const keys = keysAt(indexedOf(item), paths, place)
+    itemBytes += ITEM_BYTES + (item?.text.length ?? 0)
+    for (const key of keys) keyBytes += (KEY_BYTES + key.length) / FILLED
+    if (keys[0]?.charCodeAt(0) !== KIND.unknown) useful++
+  }
+  return { keyBytes: keyBytes / SAMPLE, itemBytes: itemBytes / SAMPLE, isOfUse: useful > SAMPLE / 2 }
+}
