@@ -1,5 +1,5 @@
 import { writeSnapshot } from '../data-file/adapter.ts'
-import { writeState } from '../data-file/state.ts'
+import { writeStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import { openSegment } from '../events/segment-text.ts'
 import { walk } from '../events/walk.ts'
@@ -52,10 +52,10 @@ export async function backup(
   await files.syncDirectory(copy.journal)
 
   const confirmed = { position: views.position, hash: await writeSnapshot(files, copy.file, views.snapshot()) }
-  await writeState(
+  await writeStateFile(
     files,
     { dataFile: copy.file, journal: copy.journal },
-    { journal: id, confirmed, pending: undefined, shown: [] },
+    { journal: id, confirmed, pending: undefined, versions: [] },
   )
   await files.syncDirectory(out)
 

@@ -1,8 +1,9 @@
 import type { FileContents } from '../collections/file-items.ts'
 import { contentOf } from '../data-file/adapter.ts'
-import { readDataFile } from '../data-file/edits.ts'
-import { type Base, FileChanged } from '../data-file/reader.ts'
-import { readState } from '../data-file/state.ts'
+import type { Base } from '../data-file/base.ts'
+import { readDataFile } from '../data-file/edit-merger.ts'
+import { FileChanged } from '../data-file/file-parser.ts'
+import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import { fold, type Progress } from '../projections/journal-fold.ts'
@@ -117,7 +118,7 @@ interface Known {
 /** Retries, since a running server may replace the file between two reads. */
 async function knownContent(files: Files, file: string, journal: string): Promise<Known> {
   for (let attempt = 1; ; attempt++) {
-    const state = (await readState(files, { dataFile: file, journal }))?.state
+    const state = (await readStateFile(files, { dataFile: file, journal }))?.state
     const found = await contentOf(files, file)
     const marks = [state?.confirmed, state?.pending]
     const position = marks.find((mark) => mark !== undefined && mark.hash === found?.hash)?.position

@@ -2,7 +2,13 @@ import type { FileItem } from '../collections/file-items.ts'
 import { Item, keyOf } from '../collections/item.ts'
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { CommandHandler } from '../commands/handler.ts'
-import { type BulkOutcome, type Outcome, outcomeOf, type RestoreOutcome } from '../commands/outcome.ts'
+import {
+  type BulkOutcome,
+  type ImportOutcome,
+  type Outcome,
+  outcomeOf,
+  type RestoreOutcome,
+} from '../commands/outcome.ts'
 import type { Restoration, RestoredCollection } from '../commands/restore.ts'
 import { type DomainEvent, type ItemId, OBJECT_ID, type Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
@@ -17,21 +23,13 @@ import type { Node } from './node.ts'
 import type { FormerText, LeaderRequest, LeaderResponse, RestorationText } from './protocol.ts'
 import type { RecentWrites } from './recent-writes.ts'
 
-/** The result of importing an edited data file. */
-export interface TakenIn {
-  readonly basis: number
-  readonly events: number
-  readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
-  readonly basedOn: Position
-}
-
 export interface ClusterHandlerOptions {
   /** The member of an item that is its id. */
   readonly idField: string
   /** Decides commands while this node is the leader. */
   readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
   /** Imports this node's data file. */
-  readonly reload: () => Promise<TakenIn>
+  readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>
   readonly messenger: Pick<Messenger, 'ask'>
@@ -87,7 +85,7 @@ export class ClusterHandler {
     return { position, events: await this.#stored(position, events) }
   }
 
-  async reload(): Promise<TakenIn> {
+  async reload(): Promise<ImportOutcome> {
     const { node, reload, recent } = this.#options
     this.#checkRoom()
     if (node.isLeader) return this.#decide(reload)

@@ -29,7 +29,7 @@ export interface BulkOutcome extends RestoreOutcome {
 
 /** An edit of the data file that is merged in parts. */
 export interface EditMerge {
-  /** Writes the edited items found so far. More will follow. */
+  /** Writes the edited items found so far, which are removed from the contents. More will follow. */
   part(): Promise<void>
   /** Writes everything else. Most edits need only this write. */
   rest(): Promise<MergeOutcome>
@@ -42,6 +42,12 @@ export interface MergeOutcome {
   /** The first and the last position of what each write has from the file. */
   readonly writes: readonly (readonly [Position, Position])[]
   readonly conflicts: readonly MergeConflict[]
+}
+
+/** The outcome of importing an edited data file. */
+export interface ImportOutcome extends Omit<MergeOutcome, 'writes'> {
+  /** Position of the state from which the edit was made. */
+  readonly basedOn: Position
 }
 
 /** The outcome of a write by one command on an item. */

@@ -5,9 +5,9 @@ import { holdsObject } from '../collections/stored-items.ts'
 import { directoryOf, type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
 import { indented } from '../json/indented.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { temporaryPath } from './state.ts'
+import { temporaryPath } from './state-file.ts'
 
-export interface Content {
+export interface FileContent {
   /** SHA-256. */
   readonly hash: string
   /** The signature of the file while it had this content. */
@@ -16,9 +16,9 @@ export interface Content {
 }
 
 /** A content with its bytes, in pieces. */
-export interface ReadContent {
+export interface FileBytes {
   readonly pieces: readonly Buffer[]
-  readonly content: Content
+  readonly content: FileContent
 }
 
 export interface AdapterOptions {
@@ -32,9 +32,9 @@ export interface AdapterOptions {
   /** Called before the file is written in place; throwing keeps the old content. */
   readonly beforeOverwrite: () => Promise<void>
   /** Called as soon as the new content is in place. */
-  readonly replaced: (content: Content, isInPlace: boolean) => void
+  readonly replaced: (content: FileContent, isInPlace: boolean) => void
   /** Called when a write in place failed and left a beginning of the new content. */
-  readonly torn: (content: Content) => void
+  readonly torn: (content: FileContent) => void
   /** Whether such a beginning is on disk. */
   readonly isTorn: () => boolean
 }
@@ -157,7 +157,7 @@ export async function writeSnapshot(
 const MOST_READINGS = 20
 
 /** Consumes a file's bytes. */
-export interface Taker {
+export interface ByteSink {
   /** Returns space for the next bytes; `left` bytes are left. */
   room(left: number): Buffer | Promise<Buffer>
   /** Reports the number of bytes put there; 0 at the end of the file. */
@@ -171,8 +171,8 @@ export interface Taker {
 export async function contentOf(
   files: Files,
   path: string,
-  taking: () => Taker = hashedOnly,
-): Promise<Content | undefined> {
+  taking: () => ByteSink = hashedOnly,
+): Promise<FileContent | undefined> {
   for (let readings = 0; readings < MOST_READINGS; readings++) {
     const stat = await files.stat(path)
     if (!stat) return undefined
@@ -189,7 +189,7 @@ export function alwaysWritten(path: string): Refusal {
 }
 
 /** `contentOf` with all bytes, in pieces. */
-export async function readContent(files: Files, path: string): Promise<ReadContent | undefined> {
+export async function readBytes(files: Files, path: string): Promise<FileBytes | undefined> {
   let pieces: Buffer[] = []
   const content = await contentOf(files, path, () => {
     pieces = []
@@ -198,7 +198,7 @@ export async function readContent(files: Files, path: string): Promise<ReadConte
   return content && { pieces, content }
 }
 
-function gathering(pieces: Buffer[]): Taker {
+function gathering(pieces: Buffer[]): ByteSink {
   let room: Buffer
   return {
     room(left) {
@@ -211,7 +211,7 @@ function gathering(pieces: Buffer[]): Taker {
   }
 }
 
-function hashedOnly(): Taker {
+function hashedOnly(): ByteSink {
   const room = Buffer.allocUnsafeSlow(READ_BYTES)
   return { room: () => room, fed: () => {} }
 }
@@ -228,7 +228,7 @@ function unreadable(path: string, error: unknown): Refusal {
 }
 
 /** Undefined if the file has disappeared. */
-async function hashOf(files: Files, path: string, taker: Taker): Promise<string | undefined> {
+async function hashOf(files: Files, path: string, taker: ByteSink): Promise<string | undefined> {
   const hash = createHash('sha256')
   const file = await files.open(path, 'read').catch(async (error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unreadable(path, error)

@@ -1,36 +1,45 @@
+import type { Item } from '../collections/item.ts'
 import { type CollectionItems, itemsIn } from '../collections/stored-items.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Recorded } from '../events/journal.ts'
 import type { Past } from '../projections/past.ts'
 import type { Snapshot } from '../projections/snapshot.ts'
 import { Views } from '../projections/views.ts'
-import type { Base, BaseCollection } from './reader.ts'
-import { lastOf, type Shown } from './shown.ts'
+import { type FileVersion, lastEventOf } from './file-version.ts'
 
-/** A state that the store keeps until it is closed. */
-export type HeldBase = Base & { close(): void }
+/** The items of a collection in the base of an edit. */
+export interface BaseCollection
+  extends Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'> {
+  items(): Iterable<Item>
+}
 
-export interface BaseOptions {
+/** The state from which a file was edited. */
+export type Base = ReadonlyMap<string, BaseCollection>
+
+/** A base that the store keeps until it is closed. */
+export type OpenBase = Base & { close(): void }
+
+export interface BaseSources {
   readonly views: Views
   readonly journal: Pick<Journal, 'read'>
   readonly past: Pick<Past, 'names' | 'collection'>
 }
 
 /**
- * The state that a content of the data file shows. It is folded from the journal only if other writes lie between
+ * The state that a version of the data file shows. It is folded from the journal only if other writes lie between
  * merged edits.
  */
-export async function baseAt(options: BaseOptions, shown: Shown): Promise<HeldBase> {
+export async function openBase(options: BaseSources, version: FileVersion): Promise<OpenBase> {
   const { views, journal, past } = options
-  const position = lastOf(shown)
-  if (!isWhole(shown)) {
-    return foldedFrom(views.store.directory, journal, [[1, shown.position], ...shown.edits])
+  const position = lastEventOf(version)
+  if (!isWhole(version)) {
+    return foldedFrom(views.store.directory, journal, [[1, version.position], ...version.edits])
   }
   return position === views.position ? views.snapshot() : FormerBase.at(past, position)
 }
 
-/** Whether a content shows all events up to its last one. */
-function isWhole({ position, edits }: Shown): boolean {
+/** Whether a version shows all events up to its last one. */
+function isWhole({ position, edits }: FileVersion): boolean {
   let end = position
   for (const [first, last] of edits) {
     if (first > end + 1) return false
@@ -42,7 +51,7 @@ function isWhole({ position, edits }: Shown): boolean {
 class FormerBase extends Map<string, BaseCollection> {
   readonly #release: (() => void)[] = []
 
-  static async at(past: BaseOptions['past'], position: Position): Promise<FormerBase> {
+  static async at(past: BaseSources['past'], position: Position): Promise<FormerBase> {
     const base = new FormerBase()
     try {
       for (const name of past.names(position)) {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
 import { directoryOf, type Files, isOutOfSpace } from '../files/files.ts'
@@ -7,16 +8,16 @@ import { Ended, Refusal } from '../runtime/errors.ts'
 import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { Schedule } from '../runtime/schedule.ts'
 import { Slices } from '../runtime/time-slices.ts'
-import { Account, type DataFileStatus } from './account.ts'
 import { contentOf, isBeginningOf } from './adapter.ts'
-import { baseAt } from './base.ts'
-import type { Doubtful } from './base-search.ts'
-import type { Connection, Merged, TakenInEdit } from './connection.ts'
-import { Edits, type MergedEdit, type Read } from './edits.ts'
-import type { TakenIn } from './merged-edits.ts'
-import { mismatchOf } from './state.ts'
+import { openBase } from './base.ts'
+import type { DoubtfulItem } from './base-search.ts'
+import { DataFileWriter } from './data-file-writer.ts'
+import { EditMerger, type MergedEdit, type ReadResult } from './edit-merger.ts'
+import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
+import type { JournalConnection } from './journal-connection.ts'
+import type { MergedEdits } from './merged-edits.ts'
+import { mismatchOf } from './state-file.ts'
 import { SMALL_BYTES, type WriteSettings } from './write-budget.ts'
-import { Writing } from './writer.ts'
 
 export interface DataFileOptions {
   readonly files: Files
@@ -41,9 +42,9 @@ export interface DataFileOptions {
   readonly settings: WriteSettings
   /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean
-  readonly takenIn: TakenIn
+  readonly mergedEdits: MergedEdits
   /** The file as read when the first items were checked. */
-  readonly checked?: Read | undefined
+  readonly checked?: ReadResult | undefined
 }
 
 const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
@@ -54,11 +55,11 @@ const FULL_MS = 1000
 /** The data file: the source of the first items, then a projection of the journal that people may edit. */
 export class DataFile implements Projection {
   readonly #options: DataFileOptions
-  readonly #account: Account
-  readonly #writing: Writing
-  readonly #edits: Edits
+  readonly #onDisk: FileOnDisk
+  readonly #writer: DataFileWriter
+  readonly #edits: EditMerger
   readonly #slices = new Slices()
-  #connection: Connection | undefined
+  #connection: JournalConnection | undefined
   #reloadTimer: ReturnType<Schedule> | undefined
   #beginTimer: ReturnType<Schedule> | undefined
   #turn: Promise<unknown> = Promise.resolve()
@@ -68,27 +69,27 @@ export class DataFile implements Projection {
   /** Progress of merging a large file. */
   #progress: { readonly bytes: number; readonly of: number } | undefined
   readonly #logProgress: ProgressLog
-  #checked: Read | undefined
+  #checked: ReadResult | undefined
 
   constructor(options: DataFileOptions) {
     this.#options = options
-    const { files, path, idField, journal, views, log, schedule, elapsedMs, now, settings, takenIn } = options
+    const { files, path, idField, journal, views, log, schedule, elapsedMs, now, settings, mergedEdits } = options
     const eager = options.eager && !options.readOnly
-    this.#account = new Account(files, { dataFile: path, journal }, takenIn)
-    this.#edits = new Edits({
+    this.#onDisk = new FileOnDisk(files, { dataFile: path, journal }, mergedEdits)
+    this.#edits = new EditMerger({
       files,
       path,
       idField,
       views,
-      account: this.#account,
+      onDisk: this.#onDisk,
       slices: this.#slices,
       connection: () => this.#connected,
-      takenIn,
+      mergedEdits,
       progress: (bytes, of) => this.#tell(bytes, of),
     })
     this.#checked = options.checked
     this.#logProgress = progressLog(log)
-    this.#writing = new Writing({
+    this.#writer = new DataFileWriter({
       files,
       path,
       views,
@@ -97,7 +98,7 @@ export class DataFile implements Projection {
       elapsedMs,
       now,
       settings,
-      account: this.#account,
+      onDisk: this.#onDisk,
       journal: () => this.#connected.journal,
       inTurn: (work) => this.#inTurn(work),
       edited: () => {
@@ -110,8 +111,8 @@ export class DataFile implements Projection {
   get status(): DataFileStatus {
     const { position } = this.#options.views
     // Nothing is known about the journal until the start.
-    const lag = this.#connection ? this.#writing.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
-    const state = this.#account.stateAt(position)
+    const lag = this.#connection ? this.#writer.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
+    const state = this.#onDisk.stateAt(position)
     if (!this.#progress) return { ...state, ...lag }
     const { bytes, of } = this.#progress
     return { ...state, state: 'merging', detail: `${bytes} of ${of} bytes were merged.`, ...lag }
@@ -126,17 +127,17 @@ export class DataFile implements Projection {
 
   /** Reads the state file. Call it before the journal is replayed. */
   prepare(): Promise<void> {
-    return this.#account.prepare()
+    return this.#onDisk.prepare()
   }
 
   /** Imports edits made while no server ran, and from now on keeps the file up to date. */
-  start(connection: Connection): Promise<void> {
+  start(connection: JournalConnection): Promise<void> {
     this.#connection = connection
     return this.#inTurn(() => this.#begin(connection.journal))
   }
 
   /** While the disk is full, leaves the file alone and retries later. */
-  async #begin(journal: Connection['journal']): Promise<void> {
+  async #begin(journal: JournalConnection['journal']): Promise<void> {
     const { log, schedule, path } = this.#options
     try {
       await this.#settle(journal)
@@ -145,49 +146,49 @@ export class DataFile implements Projection {
       if (!isFull || journal.head === 0) throw error
       const { message: detail } = error as Error
       if (!this.#beginTimer) log.error(`The data file ${path} is left alone until the disk has room: ${detail}`)
-      this.#account.trouble = { state: 'failing', detail }
+      this.#onDisk.trouble = { state: 'failing', detail }
       this.#beginTimer = schedule(() => {
         this.#beginAgain(journal).catch((error) => log.error({ err: error }, 'the data file could not be read'))
       }, FULL_MS)
     }
   }
 
-  #beginAgain(journal: Connection['journal']): Promise<void> {
+  #beginAgain(journal: JournalConnection['journal']): Promise<void> {
     return this.#inTurn(async () => {
       if (!this.#closed) await this.#begin(journal)
     })
   }
 
   /** Identifies the file's content, merges an edit of it, and keeps the file up to date from now on. */
-  async #settle(journal: Connection['journal']): Promise<void> {
+  async #settle(journal: JournalConnection['journal']): Promise<void> {
     const { files, path, eager, readOnly, log, acceptJournal, views } = this.#options
-    const account = this.#account
-    const mismatch = account.state && mismatchOf(path, account.state, journal)
+    const onDisk = this.#onDisk
+    const mismatch = onDisk.state && mismatchOf(path, onDisk.state, journal)
     if (mismatch) {
       if (!acceptJournal) throw mismatch
       log.warn(`${mismatch.message} It is accepted.`)
-      account.state = undefined
-      account.base = views.snapshot()
-      account.shown = []
+      onDisk.state = undefined
+      onDisk.base = views.snapshot()
+      onDisk.versions = []
     }
     const { signature } = (await files.stat(path)) ?? {}
     const checked = this.#checked?.content
     const isChecked = checked !== undefined && checked.signature === signature
-    const content = isChecked ? checked : ((await account.untouched()) ?? (await contentOf(files, path)))
-    await account.recognise(content?.hash)
-    const { known, state } = account
+    const content = isChecked ? checked : ((await onDisk.untouched()) ?? (await contentOf(files, path)))
+    await onDisk.recognise(content?.hash)
+    const { known, state } = onDisk
     if (content && known) {
-      account.content = content
+      onDisk.content = content
       const isPending = known === state?.pending
-      if (!isPending) account.isMerged = known !== state?.confirmed
+      if (!isPending) onDisk.isMerged = known !== state?.confirmed
       // With its signature the file need not be read at the next start.
-      const isToBeSigned = !readOnly && !account.isMerged && known.signature !== content.signature
-      if (isToBeSigned) account.known = { ...known, signature: content.signature }
-      if (isPending || isToBeSigned) await this.#writing.confirm(account.known ?? known)
-    } else if (content && (await this.#isTorn())) account.tear(content)
+      const isToBeSigned = !readOnly && !onDisk.isMerged && known.signature !== content.signature
+      if (isToBeSigned) onDisk.known = { ...known, signature: content.signature }
+      if (isPending || isToBeSigned) await this.#writer.confirm(onDisk.known ?? known)
+    } else if (content && (await this.#isTorn())) onDisk.tear(content)
     else if (content) {
       try {
-        await this.#takeIn()
+        await this.#import()
       } catch (error) {
         if (journal.head === 0 || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
         log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
@@ -195,8 +196,8 @@ export class DataFile implements Projection {
     }
     // A large file is written in the background.
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
-    if ((!content || account.isOff) && isSmall) await this.#writing.write()
-    else this.#writing.soon(0)
+    if ((!content || onDisk.isOff) && isSmall) await this.#writer.write()
+    else this.#writer.soon(0)
     if (eager || readOnly) this.#watch()
     if (eager && !readOnly) this.#reloadSoon()
   }
@@ -204,10 +205,10 @@ export class DataFile implements Projection {
   /** Whether a crash interrupted a write in place. */
   async #isTorn(): Promise<boolean> {
     const { files, path, views } = this.#options
-    const pending = this.#account.state?.pending
+    const pending = this.#onDisk.state?.pending
     if (!pending?.inPlace) return false
     const { position } = pending
-    const then = await baseAt({ views, ...this.#connected }, { position, edits: [] })
+    const then = await openBase({ views, ...this.#connected }, { position, edits: [] })
     try {
       return await isBeginningOf(files, path, then)
     } finally {
@@ -216,21 +217,21 @@ export class DataFile implements Projection {
   }
 
   apply(): void {
-    this.#writing.changed()
+    this.#writer.changed()
   }
 
   /**
    * Imports edits of the file.
    * @throws {Refusal} `Unprocessable` when the file is invalid.
    */
-  reload(): Promise<TakenInEdit> {
+  reload(): Promise<ImportOutcome> {
     return this.#inTurn(async () => {
       const { files, path, views } = this.#options
       try {
         const found = await contentOf(files, path)
-        if (found && !this.#account.isAccountedFor(found)) return await this.#takeIn()
-        this.#account.trouble = undefined
-        return { basis: views.position, events: 0, conflicts: [], basedOn: this.#account.shown.at(-1)?.position ?? 0 }
+        if (found && !this.#onDisk.isAccountedFor(found)) return await this.#import()
+        this.#onDisk.trouble = undefined
+        return { basis: views.position, events: 0, conflicts: [], basedOn: this.#onDisk.versions.at(-1)?.position ?? 0 }
       } catch (error) {
         if (error instanceof Ended)
           throw new Refusal('Unavailable', 'The server is stopping. The next start merges the edit.')
@@ -239,7 +240,7 @@ export class DataFile implements Projection {
         }
         throw error
       } finally {
-        this.#writing.soon(0)
+        this.#writer.soon(0)
       }
     })
   }
@@ -247,9 +248,9 @@ export class DataFile implements Projection {
   /** Writes the file now, regardless of the settings; resolves with the position that it shows. */
   snapshot(): Promise<Position> {
     return this.#inTurn(async () => {
-      await this.#writing.write(true)
-      const { trouble, known } = this.#account
-      const { failure, isLeftBehind } = this.#writing
+      await this.#writer.write(true)
+      const { trouble, known } = this.#onDisk
+      const { failure, isLeftBehind } = this.#writer
       if (isLeftBehind)
         throw new Refusal('Unavailable', 'The server is stopping. The data file stays behind the journal.')
       if (!trouble) return known?.position ?? 0
@@ -272,10 +273,10 @@ export class DataFile implements Projection {
     this.#watcher?.close()
     this.#reloadTimer?.cancel()
     this.#beginTimer?.cancel()
-    this.#writing.end()
-    await this.#inTurn(() => this.#writing.finish())
+    this.#writer.end()
+    await this.#inTurn(() => this.#writer.finish())
     this.#closed = true
-    const { failure } = this.#writing
+    const { failure } = this.#writer
     // The directory was removed on purpose, so the file is not written.
     const isGone = (failure as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
     if (!failure || isGone || isOutOfSpace(failure)) return
@@ -284,23 +285,23 @@ export class DataFile implements Projection {
     )
   }
 
-  async #takeIn(): Promise<TakenInEdit> {
+  async #import(): Promise<ImportOutcome> {
     const { views, log, path, readOnly } = this.#options
-    const account = this.#account
+    const onDisk = this.#onDisk
     if (readOnly && this.#connected.journal.head > 0) {
-      account.trouble = { state: 'edited', detail: READ_ONLY }
+      onDisk.trouble = { state: 'edited', detail: READ_ONLY }
       throw new Refusal('Conflict', READ_ONLY)
     }
-    const { takenIn } = this.#options
-    const { until } = takenIn
+    const { mergedEdits } = this.#options
+    const { until } = mergedEdits
     let edit: MergedEdit
     try {
       edit = await this.#edits.merge(await this.#checkedBefore())
-      account.merged()
+      onDisk.merged()
     } catch (cause) {
-      const error = cause instanceof Refusal && takenIn.until > until ? afterParts(cause) : cause
+      const error = cause instanceof Refusal && mergedEdits.until > until ? afterParts(cause) : cause
       if (error instanceof Refusal) {
-        account.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
+        onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
       }
       throw error
     } finally {
@@ -308,17 +309,17 @@ export class DataFile implements Projection {
     }
     const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
     // If others wrote meanwhile, or items had no id, the written file differs from the edited one.
-    const isUnmixed = basis === (account.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
-    const isExact = !account.isOff && isLast && hasAllIds && isUnmixed
-    account.content = content
-    account.trouble = undefined
+    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
+    const isExact = !onDisk.isOff && isLast && hasAllIds && isUnmixed
+    onDisk.content = content
+    onDisk.trouble = undefined
     const { hash, signature } = content
-    account.known = { position: isExact ? basis + events : views.position, hash, signature }
-    if (isExact) await this.#writing.confirm(account.known)
+    onDisk.known = { position: isExact ? basis + events : views.position, hash, signature }
+    if (isExact) await this.#writer.confirm(onDisk.known)
     else {
-      account.settle()
-      account.isMerged = true
-      if (events > 0) account.show(origin.position, [...origin.edits, ...writes])
+      onDisk.settle()
+      onDisk.isMerged = true
+      if (events > 0) onDisk.addVersion(origin.position, [...origin.edits, ...writes])
     }
     const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
     for (const { collection, id } of conflicts) {
@@ -330,14 +331,14 @@ export class DataFile implements Projection {
   }
 
   /** The result of reading the first items, if the file has not changed. */
-  async #checkedBefore(): Promise<Read | undefined> {
+  async #checkedBefore(): Promise<ReadResult | undefined> {
     const checked = this.#checked
     this.#checked = undefined
     const stat = checked && (await this.#options.files.stat(this.#options.path))
     return stat?.signature === checked?.content.signature ? checked : undefined
   }
 
-  get #connected(): Connection {
+  get #connected(): JournalConnection {
     if (!this.#connection) throw new Error('the data file has no journal yet')
     return this.#connection
   }
@@ -363,7 +364,7 @@ export class DataFile implements Projection {
     this.#reloadTimer = schedule(async () => {
       this.#reloadTimer = undefined
       try {
-        const isToBeRead = (await this.#account.isTouched()) || this.#account.trouble
+        const isToBeRead = (await this.#onDisk.isTouched()) || this.#onDisk.trouble
         if (isToBeRead && !this.#closed) await this.reload()
       } catch (error) {
         if (error instanceof Refusal) log.error(`The data file is not imported: ${error.message}`)
@@ -379,7 +380,10 @@ function afterParts({ code, message, faults }: Refusal): Refusal {
 }
 
 /** The conflicts and the doubtful items, each once. */
-function withDoubtful(conflicts: Merged['conflicts'], doubtful: readonly Doubtful[]): Merged['conflicts'] {
+function withDoubtful(
+  conflicts: MergeOutcome['conflicts'],
+  doubtful: readonly DoubtfulItem[],
+): MergeOutcome['conflicts'] {
   const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
   return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]
 }

@@ -3,7 +3,7 @@ import { isPartKey, lastPosition, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
 import { TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import type { Mark } from './state.ts'
+import type { ContentMark } from './state-file.ts'
 
 /**
  * The actor of events from edits of the data file. Their `key` is the SHA-256 of the merged file, or a `partKey` of it
@@ -14,7 +14,7 @@ export const DATA_FILE_ACTOR = 'data-file'
 const TAKEN_IN = tableKey(TAG.takenIn, 0)
 
 /** The edit of the data file that was merged last. Stored, so it must be registered before the store is built. */
-export class TakenIn implements StoredProjection {
+export class MergedEdits implements StoredProjection {
   /** In a cluster every node has its own data file, whose edits have this as their request id. */
   readonly dataFileId: string | undefined
   readonly #store: Store
@@ -25,13 +25,13 @@ export class TakenIn implements StoredProjection {
   }
 
   store(_: DomainEvent, until: Position, recorded: Recorded): void {
-    if (until !== lastPosition(recorded) || !isTakenIn(recorded, this.dataFileId)) return
+    if (until !== lastPosition(recorded) || !isDataFileEdit(recorded, this.dataFileId)) return
     const taken = isPartKey(recorded.key) ? this.#stored?.taken : { position: until, hash: recorded.key }
     this.#store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
   }
 
   /** The edit that was completely merged last. */
-  get last(): Mark | undefined {
+  get last(): ContentMark | undefined {
     return this.#stored?.taken
   }
 
@@ -48,11 +48,14 @@ export class TakenIn implements StoredProjection {
 
 interface Stored {
   readonly until: Position
-  readonly taken?: Mark
+  readonly taken?: ContentMark
 }
 
 /** Whether a write is an edit of this data file. */
-export function isTakenIn(recorded: Recorded, dataFileId?: string): recorded is Recorded & { readonly key: string } {
+export function isDataFileEdit(
+  recorded: Recorded,
+  dataFileId?: string,
+): recorded is Recorded & { readonly key: string } {
   if (recorded.actor !== DATA_FILE_ACTOR || recorded.key === undefined) return false
   return dataFileId === undefined || recorded.requestId === dataFileId
 }

@@ -2,8 +2,8 @@ import { Readable } from 'node:stream'
 import Router from '@koa/router'
 import type { Context } from 'koa'
 import type { CommandHandler } from '../commands/handler.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Restoration, RestoredCollection } from '../commands/restore.ts'
-import type { TakenInEdit } from '../data-file/connection.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal, Origin } from '../events/journal.ts'
 import { pointer } from '../json/pointer.ts'
@@ -37,7 +37,7 @@ export interface AdminOptions {
   /** Warnings about settings, shown to admins only. */
   readonly warnings: readonly string[]
   readonly building: () => Building
-  readonly reload: () => Promise<TakenInEdit>
+  readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   /** Undefined if the server does not own the journal. */
   readonly verify: Verify

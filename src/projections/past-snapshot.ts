@@ -7,6 +7,7 @@ import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import { sorted } from '../query/index/sort.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { Corruption } from '../runtime/errors.ts'
+import { lowerBound } from '../runtime/lower-bound.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { HIGHEST, POSITION_BYTES, positionOf } from '../store/bytes.ts'
 import { numberedKey, TAG } from '../store/keys.ts'
@@ -245,15 +246,4 @@ function lastOf(
 
 function* bytesOf(keys: readonly string[]): Steps<readonly Buffer[]> {
   return Array.from(yield* sorted(keys), (key) => Buffer.from(key, 'latin1'))
-}
-
-function lowerBound(numbers: readonly number[], number: number): number {
-  let low = 0
-  let high = numbers.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((numbers[middle] as number) < number) low = middle + 1
-    else high = middle
-  }
-  return low
 }

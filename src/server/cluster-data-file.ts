@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import type { DataFileStatus } from '../data-file/account.ts'
-import type { Connection, TakenInEdit } from '../data-file/connection.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
 import type { DataFile } from '../data-file/data-file.ts'
-import { readState } from '../data-file/state.ts'
+import type { DataFileStatus } from '../data-file/file-on-disk.ts'
+import type { JournalConnection } from '../data-file/journal-connection.ts'
+import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
 import { directoryOf, type Files, replace } from '../files/files.ts'
@@ -15,7 +16,7 @@ import type { Projections } from './projections.ts'
 export interface ClusterDataFileOptions {
   readonly settings: Settings
   readonly dependencies: EngineDependencies
-  readonly projections: Pick<Projections, 'views' | 'takenIn'>
+  readonly projections: Pick<Projections, 'views' | 'mergedEdits'>
 }
 
 /** The id by which the imports of this node's data file differ from those of other nodes. It is created when there is none. */
@@ -60,17 +61,17 @@ export class ClusterDataFile implements Projection {
   }
 
   /** Imports edits, and keeps the file up to date from now on. */
-  async open(connection: Connection): Promise<void> {
+  async open(connection: JournalConnection): Promise<void> {
     const { settings, dependencies, projections } = this.#options
     const { journal } = connection
-    const { takenIn } = projections
+    const { mergedEdits } = projections
     const { files, log, sampleFile } = dependencies
     this.#trouble = undefined
     try {
       const isThere = (await files.stat(this.#path)) !== undefined
-      const state = await readState(files, { dataFile: this.#path, journal: settings.journal })
+      const state = await readStateFile(files, { dataFile: this.#path, journal: settings.journal })
       // A state is recorded once the first items are completely merged.
-      if (isThere && !state && journal.head > 0 && takenIn.until === 0) {
+      if (isThere && !state && journal.head > 0 && mergedEdits.until === 0) {
         throw new Refusal(
           'Conflict',
           `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither taken in nor written. Remove it, or name another one.`,
@@ -102,7 +103,7 @@ export class ClusterDataFile implements Projection {
     }
   }
 
-  async reload(): Promise<TakenInEdit> {
+  async reload(): Promise<ImportOutcome> {
     return this.#opened.reload()
   }
 

@@ -5,8 +5,8 @@ import type { ClusterSettings } from '../cluster/connection.ts'
 import { Election } from '../cluster/election.ts'
 import { Node } from '../cluster/node.ts'
 import { RecentWrites } from '../cluster/recent-writes.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
-import type { TakenInEdit } from '../data-file/connection.ts'
 import { lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import type { Past } from '../projections/past.ts'
@@ -65,7 +65,7 @@ export class ClusterEngine extends Engine {
     const local = projections.decide(journal, rules, now)
     const recent = new RecentWrites(journal)
     projections.follow(journal, local, dataFile, recent)
-    const requestId = (): string => projections.takenIn.dataFileId as string
+    const requestId = (): string => projections.mergedEdits.dataFileId as string
     const node = new Node({
       id,
       urls: settings.urls.map(textOf),
@@ -157,7 +157,7 @@ export class ClusterEngine extends Engine {
     return this.journal.replica.verify(rest)
   }
 
-  reload(): Promise<TakenInEdit> {
+  reload(): Promise<ImportOutcome> {
     return this.handler.reload()
   }
 

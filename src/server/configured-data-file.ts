@@ -1,9 +1,9 @@
 import { checkEdited } from '../commands/edited-items.ts'
 import type { CommandHandler } from '../commands/handler.ts'
 import type { Rules } from '../commands/rules.ts'
-import type { Connection } from '../data-file/connection.ts'
 import { DataFile } from '../data-file/data-file.ts'
-import type { Read } from '../data-file/edits.ts'
+import type { ReadResult } from '../data-file/edit-merger.ts'
+import type { JournalConnection } from '../data-file/journal-connection.ts'
 import { DATA_FILE_ACTOR } from '../data-file/merged-edits.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
@@ -14,8 +14,8 @@ export function configuredDataFile(
   path: string,
   settings: Settings,
   { files, log, schedule, elapsedMs, now }: EngineDependencies,
-  { views, takenIn }: Pick<Projections, 'views' | 'takenIn'>,
-  checked?: Read,
+  { views, mergedEdits }: Pick<Projections, 'views' | 'mergedEdits'>,
+  checked?: ReadResult,
 ): DataFile {
   return new DataFile({
     files,
@@ -31,12 +31,12 @@ export function configuredDataFile(
     eager: settings.common.eagerDataReload,
     readOnly: settings.api.readOnly,
     acceptJournal: settings.acceptJournal,
-    takenIn,
+    mergedEdits,
     checked,
   })
 }
 
-export interface ConnectionOptions extends Pick<Connection, 'journal' | 'past'> {
+export interface ConnectionOptions extends Pick<JournalConnection, 'journal' | 'past'> {
   readonly handler: Pick<CommandHandler, 'merge'>
   readonly rules: Rules
   /** The request id of the next import. */
@@ -44,7 +44,7 @@ export interface ConnectionOptions extends Pick<Connection, 'journal' | 'past'> 
 }
 
 /** Connects the data file to an open journal. */
-export function connectionOf({ journal, past, handler, rules, requestId }: ConnectionOptions): Connection {
+export function connectionOf({ journal, past, handler, rules, requestId }: ConnectionOptions): JournalConnection {
   return {
     journal,
     past,

@@ -1,8 +1,8 @@
 import type { ClusterFigures } from '../cluster/figures.ts'
 import type { Peer } from '../cluster/node.ts'
 import type { CommandHandler } from '../commands/handler.ts'
-import type { DataFileStatus } from '../data-file/account.ts'
-import type { TakenInEdit } from '../data-file/connection.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
+import type { DataFileStatus } from '../data-file/file-on-disk.ts'
 import type { EventBus } from '../events/bus.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
@@ -86,7 +86,7 @@ export abstract class Engine {
   /** Checks the journal's files. Calls and awaits `rest` between batches. */
   abstract verify(rest: (checked: Position) => Promise<void>): Promise<void>
   /** Imports edits of the data file. */
-  abstract reload(): Promise<TakenInEdit>
+  abstract reload(): Promise<ImportOutcome>
   /** Writes the data file now; resolves with the position that it shows. */
   abstract snapshot(): Promise<Position>
   abstract health(): EngineHealth

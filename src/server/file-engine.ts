@@ -1,11 +1,11 @@
 import { checkEdited } from '../commands/edited-items.ts'
 import type { CommandHandler } from '../commands/handler.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Rules } from '../commands/rules.ts'
 import { noFile } from '../data-file/adapter.ts'
-import type { TakenInEdit } from '../data-file/connection.ts'
 import type { DataFile } from '../data-file/data-file.ts'
-import type { Read } from '../data-file/edits.ts'
-import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/first-items.ts'
+import type { ReadResult } from '../data-file/edit-merger.ts'
+import { checkFirstItems, checkNoJournalIsMissing, checkNotRenamed } from '../data-file/start-checks.ts'
 import { journalExists, lockDirectory } from '../events/directory.ts'
 import type { Position } from '../events/event.ts'
 import { FileJournal } from '../events/file-journal.ts'
@@ -104,7 +104,7 @@ export class FileEngine extends Engine {
     return this.journal.verify(rest)
   }
 
-  reload(): Promise<TakenInEdit> {
+  reload(): Promise<ImportOutcome> {
     return this.dataFile.reload()
   }
 
@@ -152,7 +152,7 @@ async function checkedFirstItems(
   { journal, acceptJournal, dataStore }: Settings,
   { files, log }: EngineDependencies,
   rules: Rules,
-): Promise<Read | undefined> {
+): Promise<ReadResult | undefined> {
   if (await journalExists(files, journal)) return undefined
   if (!acceptJournal) await checkNoJournalIsMissing(files, path, journal)
   const checked = await checkFirstItems(files, path, dataStore.idField, log, (file) => checkEdited(file, rules))

@@ -1,5 +1,5 @@
 import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
-import { TakenIn } from '../data-file/merged-edits.ts'
+import { MergedEdits } from '../data-file/merged-edits.ts'
 import { EventBus } from '../events/bus.ts'
 import type { Journal } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
@@ -18,7 +18,7 @@ export class Projections {
   readonly views: Views
   readonly history: History
   readonly idempotencyKeys: IdempotencyKeys
-  readonly takenIn: TakenIn
+  readonly mergedEdits: MergedEdits
   readonly bus = new EventBus()
 
   /** @param dataFileId identifies the imports of this node's data file in a cluster */
@@ -26,8 +26,8 @@ export class Projections {
     this.views = views
     this.history = new History(views)
     this.idempotencyKeys = new IdempotencyKeys(views.store)
-    this.takenIn = new TakenIn(views.store, dataFileId)
-    views.storeWith(this.history, this.idempotencyKeys, this.takenIn)
+    this.mergedEdits = new MergedEdits(views.store, dataFileId)
+    views.storeWith(this.history, this.idempotencyKeys, this.mergedEdits)
     this.bus.add(views)
   }
 

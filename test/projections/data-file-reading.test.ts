@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FileContents } from '../../src/collections/file-items.ts'
-import { readDataFile } from '../../src/data-file/edits.ts'
-import { type Base, FileReading } from '../../src/data-file/reader.ts'
+import type { Base } from '../../src/data-file/base.ts'
+import { readDataFile } from '../../src/data-file/edit-merger.ts'
+import { FileParser } from '../../src/data-file/file-parser.ts'
 import { parseText } from '../../src/json/parse-text.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import { whereMalformed } from '../../src/json/where-malformed.ts'
@@ -117,7 +118,7 @@ function cutUp(bytes: Buffer, random: Random, most: number): Buffer[] {
 
 /** What is read of pieces that come one after the other. */
 async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<FileContents> {
-  const reading = new FileReading({ base, idField: 'id', slices: SLICES, full: keepAll })
+  const reading = new FileParser({ base, idField: 'id', slices: SLICES, full: keepAll })
   let left = pieces.reduce((sum, { length }) => sum + length, 0)
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {

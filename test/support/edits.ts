@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type FileContents, FileItems } from '../../src/collections/file-items.ts'
 import { Item, keyOf } from '../../src/collections/item.ts'
-import type { Base, BaseCollection } from '../../src/data-file/reader.ts'
+import type { Base, BaseCollection } from '../../src/data-file/base.ts'
 import { type ItemId, OBJECT_ID } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import { isArray, type JsonObject } from '../../src/json/value.ts'

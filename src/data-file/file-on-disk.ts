@@ -1,21 +1,21 @@
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
-import { type Content, contentOf } from './adapter.ts'
-import type { HeldBase } from './base.ts'
-import type { TakenIn } from './merged-edits.ts'
-import { remembered, type Shown } from './shown.ts'
+import { contentOf, type FileContent } from './adapter.ts'
+import type { OpenBase } from './base.ts'
+import { type FileVersion, withVersion } from './file-version.ts'
+import type { MergedEdits } from './merged-edits.ts'
 import {
-  type DataFileState,
-  forgetInPlace,
-  type Mark,
-  readState,
-  type StatePlace,
+  type ContentMark,
+  readStateFile,
+  removeInPlaceState,
+  type StateFile,
+  type StateFilePaths,
   temporaryPath,
-  writeState,
-} from './state.ts'
+  writeStateFile,
+} from './state-file.ts'
 
 /** The state of the file on disk. */
-export interface FileState {
+export interface FileStatus {
   readonly state: 'current' | 'behind' | 'merging' | 'edited' | 'invalid' | 'failing'
   /** The position whose state the file shows. */
   readonly position: Position
@@ -23,51 +23,51 @@ export interface FileState {
 }
 
 /** How far the file is behind the journal, and when it will be written. */
-export interface Lag {
+export interface WriteLag {
   readonly behind: { readonly events: number; readonly bytes: number }
   /** An ISO 8601 time, a number of further bytes of the journal, or null: only on request. */
   readonly nextWrite: { readonly at: string } | { readonly afterJournalBytes: number } | null
 }
 
-export type DataFileStatus = FileState & Lag
+export type DataFileStatus = FileStatus & WriteLag
 
 /**
  * Tracks the file on disk: which contents are known, from which state an edit was made, and what prevents writing it.
  */
-export class Account {
+export class FileOnDisk {
   readonly #files: Files
   readonly #path: string
-  readonly #place: StatePlace
+  readonly #place: StateFilePaths
   /** The content last read or written; undefined while there is no file. */
-  content: Content | undefined
+  content: FileContent | undefined
   /** The content of the state file. */
-  state: DataFileState | undefined
+  state: StateFile | undefined
   /** The known content on disk: written from the journal, or imported. */
-  known: Mark | undefined
+  known: ContentMark | undefined
   /** The last content on disk that was a state of the journal, from which an edit was made. */
-  origin: Mark | undefined
-  /** The contents that the file had, in order; an edit may have been made from any of them. */
-  shown: readonly Shown[] = []
-  trouble: Pick<FileState, 'state' | 'detail'> | undefined
+  origin: ContentMark | undefined
+  /** The versions that the file had, in order; an edit may have been made from any of them. */
+  versions: readonly FileVersion[] = []
+  trouble: Pick<FileStatus, 'state' | 'detail'> | undefined
   /**
    * Whether the file is written in place, as it cannot be replaced; the state file is in the journal's directory then.
    */
   isInPlace = false
   isTorn = false
-  #isKeptInPlace = false
+  #isStateInJournal = false
   /** The state with which --accept-journal compares the file; takes precedence over `origin`. */
-  base: HeldBase | undefined
+  base: OpenBase | undefined
   /** The file contains a merged edit, and is not a state of the journal. */
   isMerged = false
-  readonly #takenIn: TakenIn
+  readonly #mergedEdits: MergedEdits
   /** The last event of the edit that was completely merged last. */
   #mergedUntil: Position = 0
 
-  constructor(files: Files, place: StatePlace, takenIn: TakenIn) {
+  constructor(files: Files, place: StateFilePaths, mergedEdits: MergedEdits) {
     this.#files = files
     this.#path = place.dataFile
     this.#place = place
-    this.#takenIn = takenIn
+    this.#mergedEdits = mergedEdits
   }
 
   /** The file shows no state of the journal. */
@@ -79,13 +79,13 @@ export class Account {
    * Whether an edit was merged partly. Then no content is known: restoring the previous file reverts the merged parts.
    */
   get hasUnfinished(): boolean {
-    const { last, until } = this.#takenIn
+    const { last, until } = this.#mergedEdits
     return until > Math.max(last?.position ?? 0, this.state?.confirmed?.position ?? 0, this.#mergedUntil)
   }
 
   /** An edit was completely merged. */
   merged(): void {
-    this.#mergedUntil = this.#takenIn.until
+    this.#mergedUntil = this.#mergedEdits.until
   }
 
   /** The file was written, or an exact edit produced the current state. */
@@ -100,7 +100,7 @@ export class Account {
     return (this.isOff ? this.origin : this.known)?.position ?? 0
   }
 
-  stateAt(position: Position): FileState {
+  stateAt(position: Position): FileStatus {
     const shown = this.known?.position ?? 0
     if (this.trouble) return { ...this.trouble, position: shown }
     return { state: shown < position || this.isOff ? 'behind' : 'current', position: shown }
@@ -108,21 +108,21 @@ export class Account {
 
   /** Reads the state file. Call it before the journal is replayed. */
   async prepare(): Promise<void> {
-    const kept = await readState(this.#files, this.#place)
-    this.state = kept?.state
-    this.shown = kept?.state.shown ?? []
-    this.isInPlace = this.#isKeptInPlace = kept?.isInPlace ?? false
+    const stored = await readStateFile(this.#files, this.#place)
+    this.state = stored?.state
+    this.versions = stored?.state.versions ?? []
+    this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
   }
 
-  /** Remembers a content that the file has or had. */
-  show(position: Position, edits: Shown['edits'] = []): void {
-    this.shown = remembered(this.shown, { position, edits })
+  /** Remembers a version that the file has or had. */
+  addVersion(position: Position, edits: FileVersion['edits'] = []): void {
+    this.versions = withVersion(this.versions, { position, edits })
   }
 
   /**
    * The content of the file on disk if it is unchanged since it was written and confirmed; otherwise it must be read.
    */
-  async untouched(): Promise<Content | undefined> {
+  async untouched(): Promise<FileContent | undefined> {
     const { hash, signature } = this.state?.confirmed ?? {}
     if (hash === undefined || signature === undefined) return undefined
     const stat = await this.#files.stat(this.#path)
@@ -131,30 +131,30 @@ export class Account {
 
   /** Identifies the file found at the start by its hash; undefined if there is none. */
   async recognise(hash: string | undefined): Promise<void> {
-    const taken = this.#takenIn.last
+    const taken = this.#mergedEdits.last
     const known = this.#written(hash, taken)
     this.origin = known && known !== taken ? known : await this.#editedFrom()
-    if (this.origin) this.show(this.origin.position)
+    if (this.origin) this.addVersion(this.origin.position)
     // With --accept-journal the file is compared in any case.
     this.known = this.base || this.hasUnfinished ? undefined : known
   }
 
   /** Whether it is the known content, or the pending one after an interrupted replacement. */
-  isAccountedFor(content: Content): boolean {
+  isAccountedFor(content: FileContent): boolean {
     const pending = this.state?.pending
     if (this.hasUnfinished) return false
     if (content.hash !== this.known?.hash && content.hash !== pending?.hash) return false
     if (content.hash !== this.known?.hash) {
       this.known = this.origin = pending
       this.settle()
-      if (pending) this.show(pending.position)
+      if (pending) this.addVersion(pending.position)
     }
     this.content = content
     return true
   }
 
   /** The file holds the beginning of a content, because a write in place was interrupted; it must be written again. */
-  tear(content: Content): void {
+  tear(content: FileContent): void {
     this.content = content
     this.known = { position: 0, hash: content.hash }
     this.settle()
@@ -167,11 +167,11 @@ export class Account {
     return stat?.signature !== this.content?.signature
   }
 
-  async note(journal: string, marks: Pick<DataFileState, 'confirmed' | 'pending'>): Promise<void> {
-    const state = { journal, ...marks, shown: this.shown }
-    await writeState(this.#files, this.#place, state, this.isInPlace)
-    if (!this.isInPlace && this.#isKeptInPlace) await forgetInPlace(this.#files, this.#place)
-    this.#isKeptInPlace = this.isInPlace
+  async note(journal: string, marks: Pick<StateFile, 'confirmed' | 'pending'>): Promise<void> {
+    const state = { journal, ...marks, versions: this.versions }
+    await writeStateFile(this.#files, this.#place, state, this.isInPlace)
+    if (!this.isInPlace && this.#isStateInJournal) await removeInPlaceState(this.#files, this.#place)
+    this.#isStateInJournal = this.isInPlace
     this.state = state
   }
 
@@ -179,7 +179,7 @@ export class Account {
    * The mark of a content. If a crash lost an imported edit from the state file, that edit is newer than the contents
    * in the state file: a file with one of these was edited again.
    */
-  #written(hash: string | undefined, taken: Mark | undefined): Mark | undefined {
+  #written(hash: string | undefined, taken: ContentMark | undefined): ContentMark | undefined {
     const { confirmed, pending } = this.state ?? {}
     if (!taken || taken.position <= (confirmed?.position ?? 0)) {
       return [confirmed, pending].find((mark) => mark?.hash === hash)
@@ -188,7 +188,7 @@ export class Account {
   }
 
   /** A pending content was put in place unless its temporary file still exists. */
-  async #editedFrom(): Promise<Mark | undefined> {
+  async #editedFrom(): Promise<ContentMark | undefined> {
     const { confirmed, pending } = this.state ?? {}
     if (!pending) return confirmed
     const waiting = await contentOf(this.#files, temporaryPath(this.#path))

@@ -1,4 +1,5 @@
 import type { FileContents } from '../collections/file-items.ts'
+import type { MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import type { Files } from '../files/files.ts'
@@ -6,62 +7,64 @@ import { Malformed } from '../json/parse-steps.ts'
 import type { Views } from '../projections/views.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices } from '../runtime/time-slices.ts'
-import type { Account } from './account.ts'
-import { alwaysWritten, type Content, contentOf, readContent } from './adapter.ts'
-import { baseAt, type HeldBase } from './base.ts'
-import { type Doubtful, EditedItems, findOrigin } from './base-search.ts'
-import type { Connection, Merged } from './connection.ts'
-import { isTakenIn, type TakenIn } from './merged-edits.ts'
-import { type Base, FileChanged, FileReading, whyInvalid } from './reader.ts'
-import { recent, type Shown } from './shown.ts'
+import { alwaysWritten, contentOf, type FileContent, readBytes } from './adapter.ts'
+import type { Base } from './base.ts'
+import { type OpenBase, openBase } from './base.ts'
+import { type DoubtfulItem, findOrigin } from './base-search.ts'
+import { EditSummary } from './edit-summary.ts'
+import type { FileOnDisk } from './file-on-disk.ts'
+import { FileChanged, FileParser, whyInvalid } from './file-parser.ts'
+import { type FileVersion, recentVersions } from './file-version.ts'
+import type { JournalConnection } from './journal-connection.ts'
+import { isDataFileEdit, type MergedEdits } from './merged-edits.ts'
 
-export interface EditsOptions {
+export interface EditMergerOptions {
   readonly files: Files
   /** Symbolic links are resolved. */
   readonly path: string
   readonly idField: string
   readonly views: Views
-  readonly account: Account
+  readonly onDisk: FileOnDisk
   readonly slices: Slices
-  readonly connection: () => Connection
-  readonly takenIn: TakenIn
+  readonly connection: () => JournalConnection
+  readonly mergedEdits: MergedEdits
   /** Reports how many bytes of the file were read and compared, or merged. */
   readonly progress: (bytes: number, of: number) => void
 }
 
 /** How often to read a file that changes while it is read. */
 export const MOST_ATTEMPTS = 5
-const NOTHING_SHOWN: Shown = { position: 0, edits: [] }
+const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
-export interface MergedEdit extends Merged {
-  readonly content: Content
+export interface MergedEdit extends MergeOutcome {
+  readonly content: FileContent
   /** The content of the file when the editor opened it. */
-  readonly origin: Shown
+  readonly origin: FileVersion
   /** Whether that is the last content before the edit. */
   readonly isLast: boolean
   /** Whether all items had ids, so that the file shows exactly the base with the edit. */
   readonly hasAllIds: boolean
-  readonly doubtful: readonly Doubtful[]
+  readonly doubtful: readonly DoubtfulItem[]
 }
 
 /** A file that was read once. */
-export interface Read {
+export interface ReadResult {
   /** The contents; with edited items only if all of them fit in memory. */
   readonly file: FileContents
-  readonly content: Content
+  readonly content: FileContent
   readonly hasAllEdited: boolean
 }
 
 /** Finds the base of an edited data file, and merges the edit. */
-export class Edits {
-  readonly #options: EditsOptions
+export class EditMerger {
+  readonly #options: EditMergerOptions
 
-  constructor(options: EditsOptions) {
+  constructor(options: EditMergerOptions) {
     this.#options = options
   }
 
   /** Merges the current file. `read` is an earlier reading with an empty base. */
-  async merge(read?: Read): Promise<MergedEdit> {
+  async merge(read?: ReadResult): Promise<MergedEdit> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       try {
         return await this.#merge(attempt === 0 ? read : undefined)
@@ -72,49 +75,49 @@ export class Edits {
     throw alwaysWritten(this.#options.path)
   }
 
-  async #merge(known?: Read): Promise<MergedEdit> {
-    const { account, views, slices, connection } = this.#options
+  async #merge(known?: ReadResult): Promise<MergedEdit> {
+    const { onDisk, views, slices, connection } = this.#options
     const { journal } = connection()
     const last = await this.#last()
-    const shown = recent(account.shown)
-    let earlier: HeldBase | undefined
+    const versions = recentVersions(onDisk.versions)
+    let earlier: OpenBase | undefined
     try {
       const lastChange = (collection: string, key: string): Position => views.any(collection)?.get(key)?.position ?? 0
-      const edited = new EditedItems(shown, lastChange)
-      const read = (last.size === 0 && known) || (await this.#read(last, shown.length < 2 ? undefined : edited))
+      const edited = new EditSummary(versions, lastChange)
+      const read = (last.size === 0 && known) || (await this.#read(last, versions.length < 2 ? undefined : edited))
       const { file, content } = read
-      const { origin, doubtful } = await findOrigin({ journal, slices, file, edited, base: last, shown })
-      if (origin) earlier = await this.#baseAt(origin)
+      const { origin, doubtful } = await findOrigin({ journal, slices, file, edited, base: last, versions })
+      if (origin) earlier = await this.#openBase(origin)
       const base = earlier ?? last
       const merging = connection().merge({ file, base }, content.hash)
       if (earlier || !read.hasAllEdited) await this.#readAgain(read, base, () => merging.part())
       const merged = await merging.rest()
       const hasAllIds = ![...file.values()].some(({ wasNamed }) => wasNamed)
       const isLast = origin === undefined
-      return { ...merged, content, origin: origin ?? shown.at(-1) ?? NOTHING_SHOWN, isLast, hasAllIds, doubtful }
+      return { ...merged, content, origin: origin ?? versions.at(-1) ?? EMPTY_VERSION, isLast, hasAllIds, doubtful }
     } finally {
       earlier?.close()
-      if (last !== account.base) last.close()
+      if (last !== onDisk.base) last.close()
     }
   }
 
   /** The last content before the edit: a state of the journal, plus any edit merged since. */
-  async #last(): Promise<HeldBase> {
-    const { account, takenIn } = this.#options
-    if (account.base) return account.base
-    const position = account.origin?.position ?? 0
-    const edits = takenIn.until > position ? await this.#editsSince(position) : []
-    if (edits.length > 0) account.show(position, edits)
-    return this.#baseAt({ position, edits })
+  async #last(): Promise<OpenBase> {
+    const { onDisk, mergedEdits } = this.#options
+    if (onDisk.base) return onDisk.base
+    const position = onDisk.origin?.position ?? 0
+    const edits = mergedEdits.until > position ? await this.#editsSince(position) : []
+    if (edits.length > 0) onDisk.addVersion(position, edits)
+    return this.#openBase({ position, edits })
   }
 
   /** The edits that were merged after a position. */
   async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {
-    const { takenIn, connection } = this.#options
+    const { mergedEdits, connection } = this.#options
     const { journal } = connection()
     const edits: [Position, Position][] = []
     for await (const recorded of journal.read(position + 1, journal.head)) {
-      if (!isTakenIn(recorded, takenIn.dataFileId)) continue
+      if (!isDataFileEdit(recorded, mergedEdits.dataFileId)) continue
       const [first, last] = [recorded.position, lastPosition(recorded)]
       const before = edits.at(-1)
       // A write may be read in several records.
@@ -124,16 +127,16 @@ export class Edits {
     return edits
   }
 
-  #baseAt(shown: Shown): Promise<HeldBase> {
+  #openBase(version: FileVersion): Promise<OpenBase> {
     const { views, connection } = this.#options
-    return baseAt({ views, ...connection() }, shown)
+    return openBase({ views, ...connection() }, version)
   }
 
   /**
    * Reads the current file; `edited` collects what identifies its base. An edit that is merged in parts is validated
    * before the first part; others are validated when they are merged.
    */
-  async #read(base: Base, edited: EditedItems | undefined): Promise<Read> {
+  async #read(base: Base, edited: EditSummary | undefined): Promise<ReadResult> {
     const { slices, connection } = this.#options
     const { check } = connection()
     let hasAllEdited = true
@@ -149,7 +152,7 @@ export class Edits {
   }
 
   /** Compares the items with a base; `part` merges those found so far. */
-  async #readAgain({ file, content }: Read, base: Base, part: () => Promise<void>): Promise<void> {
+  async #readAgain({ file, content }: ReadResult, base: Base, part: () => Promise<void>): Promise<void> {
     for (const items of file.values()) items.takeEdited()
     // Reading continues while a part is being written.
     let merging = Promise.resolve()
@@ -167,7 +170,7 @@ export class Edits {
     base: Base,
     full: (contents: FileContents) => Promise<void>,
     known?: FileContents,
-  ): Promise<Pick<Read, 'file' | 'content'>> {
+  ): Promise<Pick<ReadResult, 'file' | 'content'>> {
     const { files, path, idField, slices, progress } = this.#options
     const size = (await files.stat(path))?.size ?? 0
     return readDataFile(files, path, {
@@ -191,14 +194,14 @@ const MOST_SEARCHED_BYTES = 256 * 1024 * 1024
 export async function readDataFile(
   files: Files,
   path: string,
-  options: ConstructorParameters<typeof FileReading>[0],
-): Promise<Pick<Read, 'file' | 'content'>> {
-  let reading: FileReading | undefined
+  options: ConstructorParameters<typeof FileParser>[0],
+): Promise<Pick<ReadResult, 'file' | 'content'>> {
+  let reading: FileParser | undefined
   try {
     const content = await contentOf(files, path, () => {
       // Nothing may be merged or counted twice.
       if (reading && (options.known || reading.wasFull)) throw new FileChanged()
-      reading = new FileReading(options)
+      reading = new FileParser(options)
       return reading
     })
     if (content && reading) return { file: await reading.contents(), content }
@@ -214,7 +217,7 @@ export async function readDataFile(
 /** The syntax error of a file; undefined if there is none, or the file is too large to search. */
 async function whyMalformed(files: Files, path: string, slices: Slices, place: string): Promise<Refusal | undefined> {
   const size = (await files.stat(path))?.size ?? 0
-  const found = size <= MOST_SEARCHED_BYTES ? await readContent(files, path) : undefined
+  const found = size <= MOST_SEARCHED_BYTES ? await readBytes(files, path) : undefined
   return found && slices.run(() => whyInvalid(found.pieces, place))
 }
 

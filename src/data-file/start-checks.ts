@@ -4,14 +4,14 @@ import type { Files } from '../files/files.ts'
 import { progressLog } from '../runtime/progress-log.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
 import { alwaysWritten } from './adapter.ts'
-import { MOST_ATTEMPTS, type Read, readDataFile } from './edits.ts'
-import { FileChanged } from './reader.ts'
-import { adviceFor, findOrphan, renamedFile } from './renamed.ts'
-import { missingJournal, readState } from './state.ts'
+import { MOST_ATTEMPTS, type ReadResult, readDataFile } from './edit-merger.ts'
+import { FileChanged } from './file-parser.ts'
+import { adviceFor, findOrphan, renamedFile } from './orphan-journal.ts'
+import { missingJournal, readStateFile } from './state-file.ts'
 
 /** Throws if the journal is missing although a data file was written from it. Changes nothing. */
 export async function checkNoJournalIsMissing(files: Files, path: string, journal: string): Promise<void> {
-  const kept = await readState(files, { dataFile: path, journal })
+  const kept = await readStateFile(files, { dataFile: path, journal })
   if (kept) throw missingJournal(path, kept.state)
 }
 
@@ -37,7 +37,7 @@ export async function checkFirstItems(
   idField: string,
   log: Pick<Logger, 'info'>,
   check: (file: FileContents) => Steps<void>,
-): Promise<Read | undefined> {
+): Promise<ReadResult | undefined> {
   const stat = await files.stat(path)
   if (!stat?.isFile) return undefined
   const slices = new Slices()

@@ -1,10 +1,10 @@
 import type { Position } from '../events/event.ts'
 import { directoryOf, type Files, replace } from '../files/files.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
-import { numbersOf, type Shown, shownOf } from './shown.ts'
+import { type FileVersion, numbersOf, versionOf } from './file-version.ts'
 
 /** A content of the data file: the position whose state it shows, and its SHA-256. */
-export interface Mark {
+export interface ContentMark {
   readonly position: Position
   readonly hash: string
   /** The signature of the file with this content: a file that still has it need not be read. */
@@ -19,25 +19,25 @@ export interface Mark {
  * The known contents of the data file, stored in a small file beside it. The pending content is recorded before the
  * rename, so that at any moment the file is either of the two, or edited.
  */
-export interface DataFileState {
+export interface StateFile {
   /** The UUID of the journal of which the file is a projection. */
   readonly journal: string
-  readonly confirmed: Mark | undefined
-  readonly pending: Mark | undefined
-  /** The contents that the file had, in order. */
-  readonly shown: readonly Shown[]
+  readonly confirmed: ContentMark | undefined
+  readonly pending: ContentMark | undefined
+  /** The versions that the file had, in order. */
+  readonly versions: readonly FileVersion[]
 }
 
 /**
  * Where the state is stored: beside the data file, or in the journal's directory while the data file cannot be
  * replaced.
  */
-export interface StatePlace {
+export interface StateFilePaths {
   readonly dataFile: string
   readonly journal: string
 }
 
-function statePathOf({ dataFile, journal }: StatePlace, isInPlace: boolean): string {
+function statePathOf({ dataFile, journal }: StateFilePaths, isInPlace: boolean): string {
   return isInPlace ? `${journal}/data-file.recollect` : statePath(dataFile)
 }
 
@@ -55,12 +55,12 @@ export function temporaryPath(dataFile: string): string {
 /**
  * `isInPlace`: the state was stored in the journal's directory, which takes precedence over one beside the data file.
  */
-export interface KeptState {
-  readonly state: DataFileState
+export interface StoredStateFile {
+  readonly state: StateFile
   readonly isInPlace: boolean
 }
 
-export async function readState(files: Files, place: StatePlace): Promise<KeptState | undefined> {
+export async function readStateFile(files: Files, place: StateFilePaths): Promise<StoredStateFile | undefined> {
   for (const isInPlace of [true, false]) {
     const path = statePathOf(place, isInPlace)
     const bytes = await files.read(path)
@@ -69,10 +69,10 @@ export async function readState(files: Files, place: StatePlace): Promise<KeptSt
   return undefined
 }
 
-function parseState(path: string, bytes: Buffer): DataFileState {
+function parseState(path: string, bytes: Buffer): StateFile {
   try {
     const { journal, confirmed, pending, shown } = JSON.parse(bytes.toString()) as StateText
-    return { journal, confirmed, pending, shown: (shown ?? []).map(shownOf) }
+    return { journal, confirmed, pending, versions: (shown ?? []).map(versionOf) }
   } catch {
     throw new Corruption(
       `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
@@ -80,29 +80,30 @@ function parseState(path: string, bytes: Buffer): DataFileState {
   }
 }
 
-export async function writeState(
+export async function writeStateFile(
   files: Files,
-  place: StatePlace,
-  state: DataFileState,
+  place: StateFilePaths,
+  state: StateFile,
   isInPlace = false,
 ): Promise<void> {
-  const text: StateText = { ...state, shown: state.shown.map(numbersOf) }
+  const { versions, ...rest } = state
+  const text: StateText = { ...rest, shown: versions.map(numbersOf) }
   await replace(files, statePathOf(place, isInPlace), Buffer.from(`${JSON.stringify(text)}\n`))
 }
 
 /** Removes the state from the journal's directory once it is beside the data file again. */
-export async function forgetInPlace(files: Files, place: StatePlace): Promise<void> {
+export async function removeInPlaceState(files: Files, place: StateFilePaths): Promise<void> {
   await files.remove(statePathOf(place, true))
   await files.syncDirectory(place.journal)
 }
 
-interface StateText extends Pick<DataFileState, 'journal' | 'confirmed' | 'pending'> {
+interface StateText extends Pick<StateFile, 'journal' | 'confirmed' | 'pending'> {
   /** Not written by earlier versions. */
   readonly shown?: readonly (readonly number[])[]
 }
 
 /** The error for a journal that is missing although the data file was written from it. */
-export function missingJournal(dataFile: string, state: DataFileState): JournalMismatch {
+export function missingJournal(dataFile: string, state: StateFile): JournalMismatch {
   return new JournalMismatch(
     `${dataFile} was written from the journal ${state.journal}, up to position ${lastOf(state)}, and there is no journal. ` +
       'Put it back, or start with --accept-journal to begin a new one from the data file.',
@@ -112,7 +113,7 @@ export function missingJournal(dataFile: string, state: DataFileState): JournalM
 /** The error for a journal that is not the data file's, or has lost its end; undefined if it matches. */
 export function mismatchOf(
   dataFile: string,
-  state: DataFileState,
+  state: StateFile,
   journal: { readonly id: string; readonly head: Position },
 ): JournalMismatch | undefined {
   const isAnother = state.journal !== journal.id
@@ -126,6 +127,6 @@ export function mismatchOf(
   )
 }
 
-function lastOf({ confirmed, pending }: DataFileState): Position {
+function lastOf({ confirmed, pending }: StateFile): Position {
   return Math.max(confirmed?.position ?? 0, pending?.position ?? 0)
 }

@@ -5,13 +5,13 @@ import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
 import type { Schedule } from '../runtime/schedule.ts'
-import type { Account, Lag } from './account.ts'
 import { contentOf, DataFileAdapter } from './adapter.ts'
-import type { Connection } from './connection.ts'
-import { type Mark, temporaryPath } from './state.ts'
+import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
+import type { JournalConnection } from './journal-connection.ts'
+import { type ContentMark, temporaryPath } from './state-file.ts'
 import { SMALL_BYTES, WriteBudget, type WriteSettings } from './write-budget.ts'
 
-export interface WritingOptions {
+export interface DataFileWriterOptions {
   readonly files: Files
   /** Symbolic links are resolved. */
   readonly path: string
@@ -22,9 +22,9 @@ export interface WritingOptions {
   readonly elapsedMs: () => number
   readonly now: () => Date
   readonly settings: WriteSettings
-  readonly account: Account
+  readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
-  readonly journal: () => Connection['journal']
+  readonly journal: () => JournalConnection['journal']
   /** Runs work while no other work uses the file. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>
   /** Called when an edit is found; returns whether it will be imported automatically. */
@@ -42,9 +42,9 @@ const STOP_MS = 5000
  * Keeps the file up to date, with writes in proportion to what changed. Never overwrites an edit that is not merged
  * yet.
  */
-export class Writing {
-  readonly #options: WritingOptions
-  readonly #account: Account
+export class DataFileWriter {
+  readonly #options: DataFileWriterOptions
+  readonly #onDisk: FileOnDisk
   readonly #low: Low<CollectionTexts>
   readonly #budget = new WriteBudget()
   #timer: ReturnType<Schedule> | undefined
@@ -69,10 +69,10 @@ export class Writing {
   /** Delay in milliseconds of the next write, if requested during a write. */
   #again: number | undefined
 
-  constructor(options: WritingOptions) {
+  constructor(options: DataFileWriterOptions) {
     this.#options = options
-    const { files, path, account, log } = options
-    this.#account = account
+    const { files, path, onDisk, log } = options
+    this.#onDisk = onDisk
     const adapter = new DataFileAdapter({
       files,
       path,
@@ -81,23 +81,23 @@ export class Writing {
       beforeOverwrite: () => {
         // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
         this.#checkTime(options.elapsedMs() - this.#beganMs)
-        if (!account.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
-        account.isInPlace = true
+        if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
+        onDisk.isInPlace = true
         return this.#beforeReplace({ position: this.#position, hash: '', inPlace: true })
       },
       replaced: (content, isInPlace) => {
-        account.content = content
-        account.isInPlace = isInPlace
-        account.isTorn = false
+        onDisk.content = content
+        onDisk.isInPlace = isInPlace
+        onDisk.isTorn = false
       },
-      torn: (content) => account.tear(content),
-      isTorn: () => account.isTorn,
+      torn: (content) => onDisk.tear(content),
+      isTorn: () => onDisk.isTorn,
     })
     this.#low = new Low<CollectionTexts>(adapter, new Map())
   }
 
-  get lag(): Lag {
-    const events = Math.max(0, this.#options.views.position - this.#account.position)
+  get lag(): WriteLag {
+    const events = Math.max(0, this.#options.views.position - this.#onDisk.position)
     return { behind: { events, bytes: events && this.#appended }, nextWrite: this.#nextWrite() }
   }
 
@@ -140,8 +140,8 @@ export class Writing {
   /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
   async write(isDemanded = false): Promise<void> {
     const { views, elapsedMs } = this.#options
-    const account = this.#account
-    if (account.trouble?.state === 'invalid') return
+    const onDisk = this.#onDisk
+    if (onDisk.trouble?.state === 'invalid') return
     this.#beganMs = elapsedMs()
     this.#isWriting = true
     let isWritten = false
@@ -157,7 +157,7 @@ export class Writing {
         isWritten = true
       } else {
         await this.#forgetPending()
-        account.trouble = undefined
+        onDisk.trouble = undefined
         this.#setDeadline()
       }
     } catch (error) {
@@ -170,17 +170,17 @@ export class Writing {
       const again = this.#again
       this.#again = undefined
       if (again !== undefined) this.soon(again)
-      else if (isWritten && !account.trouble && views.position > account.position) this.soon()
+      else if (isWritten && !onDisk.trouble && views.position > onDisk.position) this.soon()
     }
   }
 
   async #write(): Promise<void> {
     const { views, elapsedMs } = this.#options
-    const account = this.#account
+    const onDisk = this.#onDisk
     await this.#forgetPending()
     const snapshot = views.snapshot()
     const { position } = snapshot
-    const [before, appended, isWithinBudget] = [account.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
+    const [before, appended, isWithinBudget] = [onDisk.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
     // Later changes are not in the snapshot and wait for the next write.
     this.#clearDeadline()
     this.#low.data = snapshot
@@ -190,28 +190,28 @@ export class Writing {
     } finally {
       snapshot.close()
     }
-    const { hash = '', signature = '', size = 0 } = account.content ?? {}
+    const { hash = '', signature = '', size = 0 } = onDisk.content ?? {}
     if (isWithinBudget) this.#budget.spend(before, size, appended)
     this.#bytesPerMs = size / Math.max(1, elapsedMs() - this.#beganMs)
-    account.settle()
-    account.known = { position, hash, signature }
+    onDisk.settle()
+    onDisk.known = { position, hash, signature }
     this.#succeeded()
-    await this.confirm(account.known)
+    await this.confirm(onDisk.known)
   }
 
   #succeeded(): void {
-    this.#account.trouble = undefined
+    this.#onDisk.trouble = undefined
     this.failure = undefined
     this.#isOverdue = false
   }
 
   /** Bytes of the journal that the file does not show. */
   get #appended(): number {
-    return this.#options.journal().bytesAfter(this.#account.position)
+    return this.#options.journal().bytesAfter(this.#onDisk.position)
   }
 
   get #missingBytes(): number {
-    return this.#budget.journalBytesFor(this.#account.content?.size ?? 0) - this.#appended
+    return this.#budget.journalBytesFor(this.#onDisk.content?.size ?? 0) - this.#appended
   }
 
   /**
@@ -219,15 +219,15 @@ export class Writing {
    * would be added again by the next edit. The same holds for the remains of a write in place after a crash.
    */
   #isDue(isThere: boolean): boolean {
-    const { isOff, isTorn } = this.#account
+    const { isOff, isTorn } = this.#onDisk
     if (this.#isOverdue || (isThere && isOff) || isTorn) return true
     return this.#options.settings.write === 'auto' && (!isThere || this.#missingBytes <= 0)
   }
 
-  #nextWrite(): Lag['nextWrite'] {
+  #nextWrite(): WriteLag['nextWrite'] {
     const { now, elapsedMs, settings, views } = this.#options
-    const { content } = this.#account
-    const { state } = this.#account.stateAt(views.position)
+    const { content } = this.#onDisk
+    const { state } = this.#onDisk.stateAt(views.position)
     if (this.#closed || (state !== 'behind' && state !== 'failing')) return null
     if (this.#isDue(content !== undefined)) {
       return { at: new Date(now().getTime() + Math.max(0, this.#notBeforeMs - elapsedMs())).toISOString() }
@@ -256,7 +256,7 @@ export class Writing {
 
   /** Estimated duration of writing the file. Writing in place cannot be aborted. */
   #expectedMs(): number {
-    const { content, isInPlace, isTorn } = this.#account
+    const { content, isInPlace, isTorn } = this.#onDisk
     const size = content?.size ?? 0
     if (this.#bytesPerMs !== undefined) return size / this.#bytesPerMs
     return isInPlace && !isTorn && size >= SMALL_BYTES ? Number.POSITIVE_INFINITY : 0
@@ -273,7 +273,7 @@ export class Writing {
   async #leaveBehind(why: string): Promise<void> {
     const { log, path, views } = this.#options
     this.isLeftBehind = true
-    const { position } = this.#account
+    const { position } = this.#onDisk
     log.info(
       { path, position, of: views.position },
       `The data file stays behind the journal, which has everything: ${why}.`,
@@ -286,7 +286,7 @@ export class Writing {
    * crash.
    */
   async #forgetPending(): Promise<void> {
-    const { origin, state, isTorn } = this.#account
+    const { origin, state, isTorn } = this.#onDisk
     if (state?.pending && !isTorn) await this.#note(origin, undefined)
     await this.#removeTemporary()
   }
@@ -300,9 +300,9 @@ export class Writing {
    * Records that the file shows this state of the journal. If that fails the file is written again, which records it as
    * well.
    */
-  async confirm(mark: Mark): Promise<void> {
-    this.#account.origin = mark
-    this.#account.show(mark.position)
+  async confirm(mark: ContentMark): Promise<void> {
+    this.#onDisk.origin = mark
+    this.#onDisk.addVersion(mark.position)
     try {
       await this.#note(mark, undefined)
       if (this.#isUpToDate()) this.#clearDeadline()
@@ -311,16 +311,15 @@ export class Writing {
     }
   }
 
-  #note(confirmed: Mark | undefined, pending: Mark | undefined): Promise<void> {
-    return this.#account.note(this.#options.journal().id, { confirmed, pending })
+  #note(confirmed: ContentMark | undefined, pending: ContentMark | undefined): Promise<void> {
+    return this.#onDisk.note(this.#options.journal().id, { confirmed, pending })
   }
 
   #fails(error: unknown): void {
     const { log, path } = this.#options
-    if (this.#account.trouble?.state !== 'failing')
-      log.error({ err: error, path }, 'the data file could not be written')
+    if (this.#onDisk.trouble?.state !== 'failing') log.error({ err: error, path }, 'the data file could not be written')
     this.failure = error as Error
-    this.#account.trouble = { state: 'failing', detail: this.failure.message }
+    this.#onDisk.trouble = { state: 'failing', detail: this.failure.message }
     this.#isOverdue = true
     this.soon(RETRY_MS)
   }
@@ -331,16 +330,16 @@ export class Writing {
   }
 
   #isUpToDate(): boolean {
-    const { known, state, isOff } = this.#account
+    const { known, state, isOff } = this.#onDisk
     const isNoted = known !== undefined && known === state?.confirmed
     return isNoted && !isOff && known.position === this.#options.views.position
   }
 
   /** The last check before the file is replaced, after recording the pending content. */
-  async #beforeReplace(pending: Mark): Promise<void> {
-    await this.#note(this.#account.origin, pending)
+  async #beforeReplace(pending: ContentMark): Promise<void> {
+    await this.#note(this.#onDisk.origin, pending)
     if (!(await this.#isEdited())) return
-    await this.#note(this.#account.origin, undefined)
+    await this.#note(this.#onDisk.origin, undefined)
     if (!pending.inPlace) await this.#removeTemporary()
     throw new EditedMeanwhile()
   }
@@ -348,16 +347,16 @@ export class Writing {
   /** Whether the file has content that the server neither wrote nor imported. */
   async #isEdited(): Promise<boolean> {
     const { files, path, log, edited } = this.#options
-    const account = this.#account
-    const found = (await account.isTouched()) ? await contentOf(files, path) : undefined
-    if (!found || account.isAccountedFor(found)) {
-      if (account.trouble?.state === 'edited') account.trouble = undefined
+    const onDisk = this.#onDisk
+    const found = (await onDisk.isTouched()) ? await contentOf(files, path) : undefined
+    if (!found || onDisk.isAccountedFor(found)) {
+      if (onDisk.trouble?.state === 'edited') onDisk.trouble = undefined
       return false
     }
     const isMergedSoon = edited()
-    if (account.trouble?.state === 'edited') return true
+    if (onDisk.trouble?.state === 'edited') return true
     if (!isMergedSoon) log.warn(`${path} was edited. It is not written until POST /admin/reload merges the edit.`)
-    account.trouble = { state: 'edited', detail: 'The file was edited; POST /admin/reload merges the edit.' }
+    onDisk.trouble = { state: 'edited', detail: 'The file was edited; POST /admin/reload merges the edit.' }
     return true
   }
 }

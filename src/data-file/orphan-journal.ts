@@ -1,7 +1,7 @@
 import { journalExists } from '../events/directory.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { JournalMismatch } from '../runtime/errors.ts'
-import { readState } from './state.ts'
+import { readStateFile } from './state-file.ts'
 
 /** A journal in the same directory whose own data file is missing. */
 export interface Orphan {
@@ -25,7 +25,7 @@ export async function findOrphan(files: Files, path: string, hash: string | unde
     const [journal, dataFile] = [`${directory}/${name}`, `${directory}/${stem}.json`]
     if (!(await journalExists(files, journal))) continue
     // Without its state file it may be the journal of a file with another name (--journal).
-    const kept = await readState(files, { dataFile, journal }).catch(() => undefined)
+    const kept = await readStateFile(files, { dataFile, journal }).catch(() => undefined)
     if (!kept) continue
     const { confirmed, pending } = kept.state
     const isSame = hash !== undefined && [confirmed?.hash, pending?.hash].includes(hash)

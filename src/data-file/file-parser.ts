@@ -7,8 +7,8 @@ import {
   parseObject,
 } from '../collections/file-items.ts'
 import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } from '../collections/file-mistakes.ts'
-import { type Item, keyOf } from '../collections/item.ts'
-import { type CollectionItems, holdsObject } from '../collections/stored-items.ts'
+import { keyOf } from '../collections/item.ts'
+import { holdsObject } from '../collections/stored-items.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
@@ -17,17 +17,9 @@ import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
-import type { Taker } from './adapter.ts'
-import { JsonScan, MORE, type Scanning } from './json-scan.ts'
-
-/** The items of a collection in the base of a file. */
-export interface BaseCollection
-  extends Pick<CollectionItems, 'size' | 'places' | 'uncachedAt' | 'seek' | 'placeOf' | 'item'> {
-  items(): Iterable<Item>
-}
-
-/** The state from which a file was edited. */
-export type Base = ReadonlyMap<string, BaseCollection>
+import type { ByteSink } from './adapter.ts'
+import type { Base } from './base.ts'
+import { JsonScanner, MORE, type ScanSteps } from './json-scanner.ts'
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
@@ -37,7 +29,7 @@ const CHUNK_BYTES = 32 * 1024
 /** Highest total length of edited items in memory: a larger edit is merged in parts. */
 const PART_CHARACTERS = 4 * 1024 * 1024
 
-export interface FileReadingOptions {
+export interface FileParserOptions {
   readonly base: Base
   /** The member of an item that is its id. */
   readonly idField: string
@@ -55,18 +47,18 @@ export interface FileReadingOptions {
  * the base, in any order of members, only the id is kept; since most do, their texts are compared without parsing.
  * Throws `Invalid` for an invalid file, `Malformed` if it is not JSON.
  */
-export class FileReading implements Taker {
-  readonly #options: FileReadingOptions
-  readonly #scan = new JsonScan()
+export class FileParser implements ByteSink {
+  readonly #options: FileParserOptions
+  readonly #scan = new JsonScanner()
   readonly #contents = new Map<string, FileItems>()
-  readonly #reading: Scanning<FileContents>
+  readonly #reading: ScanSteps<FileContents>
   readonly #mistakes = new FileMistakes()
   #characters = 0
   #whole: FileContents | undefined
   /** Whether items were taken from the contents. */
   wasFull = false
 
-  constructor(options: FileReadingOptions) {
+  constructor(options: FileParserOptions) {
     this.#options = options
     this.#reading = this.#read()
   }
@@ -103,7 +95,7 @@ export class FileReading implements Taker {
     await full(this.#contents)
   }
 
-  *#read(): Scanning<FileContents> {
+  *#read(): ScanSteps<FileContents> {
     const scan = this.#scan
     yield* scan.begin()
     if (scan.peek() !== OPEN_BRACE) throw noObject(kindOf(scan.peek()))
@@ -125,7 +117,7 @@ export class FileReading implements Taker {
     return inOrder(this.#contents)
   }
 
-  *#object(name: string): Scanning<void> {
+  *#object(name: string): ScanSteps<void> {
     const scan = this.#scan
     const base = this.#options.base.get(name)
     const known = this.#options.known?.get(name)
@@ -151,7 +143,7 @@ export class FileReading implements Taker {
     this.#characters += item.text.length
   }
 
-  *#items(name: string): Scanning<void> {
+  *#items(name: string): ScanSteps<void> {
     const scan = this.#scan
     const { idField } = this.#options
     const whole = this.#options.base.get(name)
@@ -240,7 +232,7 @@ export function* whyInvalid(pieces: readonly Buffer[], place: string): Steps<Ref
   return new Refusal('Invalid', `${message}.`, [{ pointer: place, message }])
 }
 
-function* untilMore(reading: Scanning<FileContents>): Steps<FileContents | undefined> {
+function* untilMore(reading: ScanSteps<FileContents>): Steps<FileContents | undefined> {
   for (;;) {
     const step = reading.next()
     if (step.done) return step.value

@@ -22,7 +22,7 @@ const IS_WORD = Uint8Array.from({ length: 256 }, (_, byte) => (/[\w.+-]/.test(St
 /** Yielded when the scan needs further bytes. */
 export const MORE = 'more'
 
-export type Scanning<Result> = Generator<typeof MORE | undefined, Result>
+export type ScanSteps<Result> = Generator<typeof MORE | undefined, Result>
 
 /** Size of the window, unless a name is longer. */
 const WINDOW_BYTES = 256 * 1024
@@ -51,7 +51,7 @@ const NOTHING_CUT = {
  * It holds a window of the file. When it yields MORE, put the next bytes into `room` and report them with `fed`; no
  * bytes mean the end of the file.
  */
-export class JsonScan {
+export class JsonScanner {
   /** Tokens of a JSON Pointer to the current value, for error messages. */
   place: () => readonly (string | number)[] = () => []
   /** The current part of the file, and room for further bytes. */
@@ -85,7 +85,7 @@ export class JsonScan {
   }
 
   /** Skips to the first byte that is not blank. */
-  *begin(): Scanning<void> {
+  *begin(): ScanSteps<void> {
     while (this.#end < BYTE_ORDER_MARK.length && !this.#isWhole) yield MORE
     if (this.#window.subarray(0, Math.min(this.#end, BYTE_ORDER_MARK.length)).equals(BYTE_ORDER_MARK)) {
       this.#at = BYTE_ORDER_MARK.length
@@ -99,17 +99,17 @@ export class JsonScan {
   }
 
   /** Whether the object has another member (`isFirst`: the first of the object that begins here); moves to its name. */
-  member(isFirst: boolean): Scanning<boolean> {
+  member(isFirst: boolean): ScanSteps<boolean> {
     return this.#next(isFirst, CLOSE_BRACE)
   }
 
   /** Whether the array has another element (`isFirst`: the first of the array that begins here); moves to it. */
-  element(isFirst: boolean): Scanning<boolean> {
+  element(isFirst: boolean): ScanSteps<boolean> {
     return this.#next(isFirst, CLOSE_BRACKET)
   }
 
   /** The name of a member; moves to its value. */
-  *name(): Scanning<string> {
+  *name(): ScanSteps<string> {
     let bytes = this.#cutName()
     while (!bytes) {
       if (this.#isWhole || this.peek() !== QUOTE) throw new Malformed()
@@ -130,7 +130,7 @@ export class JsonScan {
   }
 
   /** The text of the object that begins here, without blanks between tokens. */
-  *object(): Scanning<string> {
+  *object(): ScanSteps<string> {
     this.#cut = { ...NOTHING_CUT }
     while (!this.#cutObject()) {
       if (this.#at + this.#cut.passed < this.#end) yield
@@ -147,7 +147,7 @@ export class JsonScan {
   }
 
   /** The text of the next `bytes` bytes if they have this crc32; otherwise undefined, and nothing is consumed. */
-  *known(bytes: number, checksum: number): Scanning<string | undefined> {
+  *known(bytes: number, checksum: number): ScanSteps<string | undefined> {
     while (this.#end - this.#at < bytes && !this.#isWhole) yield MORE
     const text = this.#window.subarray(this.#at, Math.min(this.#at + bytes, this.#end))
     if (crc32(text) !== checksum) return undefined
@@ -156,7 +156,7 @@ export class JsonScan {
   }
 
   /** Skips the value that begins here, of any type and length. */
-  *skip(): Scanning<void> {
+  *skip(): ScanSteps<void> {
     const first = this.peek()
     if (first !== QUOTE && first !== OPEN_BRACE && first !== OPEN_BRACKET) yield* this.#skipWord()
     else {
@@ -175,7 +175,7 @@ export class JsonScan {
     if (this.peek() !== undefined) throw new Malformed()
   }
 
-  *#next(isFirst: boolean, close: number): Scanning<boolean> {
+  *#next(isFirst: boolean, close: number): ScanSteps<boolean> {
     if (!isFirst) yield* this.#skipBlanks()
     const byte = isFirst ? undefined : this.peek()
     if (!isFirst && byte !== COMMA && byte !== close) throw new Malformed()
@@ -190,13 +190,13 @@ export class JsonScan {
     return true
   }
 
-  *#pass(): Scanning<void> {
+  *#pass(): ScanSteps<void> {
     this.#at++
     yield* this.#skipBlanks()
   }
 
   /** Skips a number, `true`, `false` or `null`. */
-  *#skipWord(): Scanning<void> {
+  *#skipWord(): ScanSteps<void> {
     if (!IS_WORD[this.peek() ?? SPACE]) throw new Malformed()
     for (;;) {
       while (this.#at < this.#end && IS_WORD[this.#window[this.#at] as number]) this.#at++
@@ -220,7 +220,7 @@ export class JsonScan {
     return false
   }
 
-  *#skipBlanks(): Scanning<void> {
+  *#skipBlanks(): ScanSteps<void> {
     while (!this.#passBlanks() && !this.#isWhole) yield MORE
   }
 
