@@ -25,7 +25,7 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
   if (exists) target.isObject = event.type === 'ObjectCreated'
   if (isItemEvent(event)) {
     const { id, revision, prior } = event
-    if (typeof target.idOf(keyOf(id)) === 'string') target.textIds--
+    if (target.textIds > 0 && typeof target.idOf(keyOf(id)) === 'string') target.textIds--
     if (!('item' in event)) {
       target.remove(id, { revision, position }, { prior, timeMs })
       return

@@ -68,9 +68,22 @@ export const HIGHEST_ID = 2 ** 52
  * ordinary text.
  */
 export function canonicalInteger(key: string): number | undefined {
-  if (!/^(0|[1-9]\d{0,15})$/.test(key)) return undefined
-  const integer = Number(key)
+  const { length } = key
+  if (length === 0 || length > 16 || (length > 1 && key.charCodeAt(0) === ZERO)) return undefined
+  let integer = 0
+  for (let at = 0; at < length; at++) {
+    const digit = key.charCodeAt(at) - ZERO
+    if (digit < 0 || digit > 9) return undefined
+    integer = integer * 10 + digit
+  }
   return integer <= HIGHEST_ID ? integer : undefined
+}
+
+const ZERO = 48
+
+/** Whether a key is that of an id. */
+export function isKeyOf(key: string, id: ItemId): boolean {
+  return typeof id === 'string' ? id === key : id === canonicalInteger(key) || key === keyOf(id)
 }
 
 /** The integer for which an id counts when the next one is assigned. POST may assign integers beyond HIGHEST_ID. */

@@ -3,7 +3,7 @@ import { Corruption, type Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { keyedKey, numberedKey, TAG } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
-import { canonicalInteger, Item, keyOf, type Tombstone } from './item.ts'
+import { canonicalInteger, Item, isKeyOf, keyOf, type Tombstone } from './item.ts'
 import type { ItemCache } from './item-cache.ts'
 import { decodeItem, idOf, isTombstone, RECORD_BYTES } from './item-record.ts'
 
@@ -30,7 +30,7 @@ export class Table {
   find(key: string, at: Position, places: number): RecordAt | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const record = expected === undefined ? undefined : this.#existingRecordAt(expected, at)
-    const hasKey = record !== undefined && keyOf(idOf(record)) === key
+    const hasKey = record !== undefined && isKeyOf(key, idOf(record))
     if (hasKey && !isTombstone(record)) return { place: expected as number, record }
     // An item that was deleted and created again has a row, and another place.
     const place = this.#placeInRow(key, at) ?? (hasKey ? expected : undefined)
@@ -86,7 +86,7 @@ export class Table {
   entryOf(key: string, at: Position, places: number): Item | Tombstone | undefined {
     const expected = this.#expectedPlace(key, at, places)
     const cached = expected === undefined ? undefined : this.#cachedAt(expected, at)
-    if (cached?.key === key) return cached
+    if (cached && isKeyOf(key, cached.id)) return cached
     const found = this.find(key, at, places)
     return found && this.#entry(found.record, found.place, at)
   }
@@ -97,7 +97,7 @@ export class Table {
 
   #recordOf(key: string, place: number, at: Position): Buffer {
     const record = this.recordAt(place, at)
-    if (record && keyOf(idOf(record)) === key) return record
+    if (record && isKeyOf(key, idOf(record))) return record
     throw this.lacking(place)
   }
 

@@ -58,7 +58,7 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
     }
     case 'ReplaceItem': {
       const before = collection.get(command.key)
-      checkConditions(command, tagsOf(before))
+      checkConditions(command, () => tagsOf(before))
       if (!isItem(before)) {
         if (command.key === OBJECT_ID) return yield* createObject(collection, command.item, rules)
         if (collection.isObject) throw isSingle(collection.name)
@@ -77,7 +77,7 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
       const before = collection.get(command.key)
       const inner =
         isItem(before) && command.inside && (yield* InnerValue.of(before.text, command.inside, rules.idField))
-      checkConditions(command, inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before))
+      checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
       const patched = yield* inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before, limits)
@@ -90,7 +90,7 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
     }
     case 'DeleteItem': {
       const before = collection.get(command.key)
-      checkConditions(command, tagsOf(before))
+      checkConditions(command, () => tagsOf(before))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const type = before.id === OBJECT_ID ? 'ObjectDeleted' : 'ItemDeleted'
       return [{ type, ...stamp(collection.name, before.id, before) }]

@@ -19,9 +19,11 @@ export function stamp(
 /** The item with its id: at the position that the body has, otherwise first. A single object has no id. */
 export function* withId(body: JsonObject, id: ItemId, { idField }: Rules): Steps<JsonObject> {
   if (id === OBJECT_ID || own(body, idField) === id) return body
-  const item: Record<string, JsonValue> = Object.hasOwn(body, idField) ? {} : { [idField]: id }
   const names = Object.keys(body)
-  if (names.length > STEP_MEMBERS) yield
+  const hasId = Object.hasOwn(body, idField)
+  if (names.length <= STEP_MEMBERS) return hasId ? { ...body, [idField]: id } : { [idField]: id, ...body }
+  yield
+  const item: Record<string, JsonValue> = hasId ? {} : { [idField]: id }
   let members = 0
   for (const name of names) {
     item[name] = name === idField ? id : (body[name] as JsonValue)
