@@ -120,6 +120,11 @@ export class CollectionWriter implements FoldTarget {
     }
   }
 
+  /** The number of the table with its items. */
+  get table(): number {
+    return this.#table.number
+  }
+
   /** Numbers of empty places in changed blocks; undefined if any may have changed. */
   get gaps(): ReadonlyMap<number, number> | undefined {
     return this.#hasAllGaps ? this.#gaps : undefined

@@ -49,6 +49,10 @@ export interface RecordMetadata extends EventMetadata {
   readonly since: Position
 }
 
+/** Reused by the next call, since a record is stored at once. Longer records get buffers of their own. */
+const shortRecord = Buffer.allocUnsafeSlow(4096)
+
+/** The bytes are valid until the next record is encoded. */
 export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
   const bytes = Buffer.byteLength(text)
   const isAscii = bytes === text.length
@@ -59,6 +63,7 @@ export function encodeItem({ id, text, revision, position }: Item, metadata: Rec
   return finished(record, position, revision, metadata)
 }
 
+/** The bytes are valid until the next record is encoded. */
 export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, metadata: RecordMetadata): Buffer {
   return finished(begun(id, 0, FLAG.tombstone), position, revision, metadata)
 }
@@ -66,7 +71,8 @@ export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, m
 function begun(id: ItemId, textBytes: number, flags: number): Buffer {
   const isText = typeof id === 'string'
   const idBytes = isText ? Buffer.byteLength(id) : NUMBER_BYTES
-  const record = Buffer.allocUnsafe(AT.id + idBytes + textBytes)
+  const length = AT.id + idBytes + textBytes
+  const record = length <= shortRecord.length ? shortRecord.subarray(0, length) : Buffer.allocUnsafe(length)
   record[AT.flags] = flags | (isText ? FLAG.textId : 0)
   record.writeUInt32BE(idBytes, AT.idBytes)
   if (isText) record.write(id, AT.id)

@@ -193,7 +193,7 @@ export class StoreFold {
   }
 
   #weightOf(event: DomainEvent | undefined, writer: CollectionWriter | undefined): number {
-    const indexes = writer ? this.#options.indexes.of(writer.facts.table).length : 0
+    const indexes = writer ? this.#options.indexes.of(writer.table).length : 0
     return 1 + INDEX_WEIGHT * indexes + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 

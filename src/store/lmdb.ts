@@ -73,6 +73,12 @@ export function synced(db: Lmdb): Promise<void> {
   return new Promise((resolve, reject) => env.sync((error) => (error ? reject(error) : resolve())))
 }
 
+/** The number of the last page that the last transaction knows. */
+export function lastPage(db: Lmdb): number {
+  const { env } = db as unknown as { readonly env: { info(): { readonly lastPageNumber: number } } }
+  return env.info().lastPageNumber
+}
+
 /** Gives an error of LMDB the code that Node would use. */
 export function named(error: unknown): NodeJS.ErrnoException {
   const known = error as Error & { code?: unknown }

@@ -8,7 +8,7 @@ import { Corruption, Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { DiskSpace } from './disk-space.ts'
 import { prefixEnd, TAG } from './keys.ts'
-import { append, type Lmdb, lastKey, named, openLmdb, synced, usedBytes } from './lmdb.ts'
+import { append, type Lmdb, lastKey, lastPage, named, openLmdb, synced, usedBytes } from './lmdb.ts'
 import { lengthen } from './meta.ts'
 import type { Row, RowsOptions } from './row.ts'
 import { SpaceRetry } from './space-retry.ts'
@@ -35,6 +35,8 @@ export class Store {
   /** Whether the current transaction may free pages that it has allocated itself. */
   #hasRemoved = false
   #largeValues = 0
+  /** The last page when the length of the file was checked. */
+  #lengthenedTo: number | undefined
   /** The last key; undefined if it must be looked up. */
   #last: Buffer | undefined
   readonly #versions = new Versions(this)
@@ -142,7 +144,7 @@ export class Store {
         this.#space.check()
         return result
       })
-      if (this.#path && (this.#hasRemoved || this.#largeValues > 1)) lengthen(this.#path)
+      if (this.#hasRemoved || this.#largeValues > 1) this.#lengthen()
       return result
     } catch (error) {
       this.#last = undefined
@@ -152,6 +154,15 @@ export class Store {
       if (isOutOfSpace(known)) this.full()
       throw known
     }
+  }
+
+  /** Opening and reading the file takes longer than storing a row, so it is only done when pages were added. */
+  #lengthen(): void {
+    if (!this.#path || !this.#db) return
+    const last = lastPage(this.#db)
+    if (last === this.#lengthenedTo) return
+    lengthen(this.#path)
+    this.#lengthenedTo = last
   }
 
   /** Whether so many rows of so many bytes fit on the disk. */
@@ -262,6 +273,7 @@ export class Store {
   async become(copy: Store, left: () => Promise<void>): Promise<void> {
     const own = this.#db
     this.#db = copy.#opened()
+    this.#lengthenedTo = undefined
     copy.#db = undefined
     copy.#isClosed = true
     forgottenStores.unregister(copy)
