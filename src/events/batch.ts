@@ -56,7 +56,8 @@ export class Batch {
 
   *#making(): Generator<EncodedLine> {
     for (const { draft, texts } of this.#writes) {
-      const start = { ...this.#next, time: this.time }
+      const { position, previous, flush } = this.#next
+      const start = { position, previous, flush, time: this.time }
       const { events } = draft
       for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, encoded(events))) {
         yield this.#noted(line)

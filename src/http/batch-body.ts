@@ -38,17 +38,17 @@ export async function gatherBody(request: IncomingMessage, { bytes, listBytes }:
         const most = limit ?? listBytes
         if (Math.max(length, announced) > most) reject(tooLarge(most))
       })
-      source.on('end', () => resolve(Buffer.concat(chunks, length)))
+      source.on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)))
       source.on('error', (error) => reject(bodyRefusal(error, limit ?? listBytes)))
       const gone = (): void => {
         if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
       }
-      request.on('error', gone)
+      if (decoder) request.on('error', gone)
       request.on('close', gone)
     })
   } finally {
     // The rest is not inflated.
-    source.removeAllListeners('data')
+    if (!source.readableEnded) source.removeAllListeners('data')
     if (decoder) {
       request.unpipe(decoder)
       decoder.destroy()
