@@ -17,7 +17,7 @@ import { parseText } from '../json/parse-text.ts'
 import { isArray, type JsonObject, own } from '../json/value.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { diskFull } from './cluster-journal.ts'
+import { diskFull } from './leader-writes.ts'
 import type { Messenger } from './messenger.ts'
 import type { Node } from './node.ts'
 import type { FormerText, LeaderRequest, LeaderResponse, RestorationText } from './protocol.ts'
@@ -80,8 +80,8 @@ export class ClusterHandler {
     if (isDryRun) return local.restore(restoration, origin, true)
     this.#checkRoom()
     if (node.isLeader) return this.#decide(() => local.restore(restoration, origin, false))
-    const question: LeaderRequest = { type: 'restore', restoration: textOf(restoration), origin }
-    const { position, events } = await this.#ask(['stored'], question)
+    const request: LeaderRequest = { type: 'restore', restoration: textOf(restoration), origin }
+    const { position, events } = await this.#ask(['stored'], request)
     return { position, events: await this.#stored(position, events) }
   }
 
@@ -118,10 +118,10 @@ export class ClusterHandler {
     if (!this.#options.hasRoom()) throw diskFull()
   }
 
-  /** Answers a question of another node. Never throws a Refusal. */
-  async answer(question: LeaderRequest): Promise<LeaderResponse> {
+  /** Answers a request of another node. Never throws a Refusal. */
+  async answer(request: LeaderRequest): Promise<LeaderResponse> {
     try {
-      return await this.#decide(() => this.#answer(question))
+      return await this.#decide(() => this.#answer(request))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       const { code, message, faults } = error
@@ -129,22 +129,22 @@ export class ClusterHandler {
     }
   }
 
-  async #answer(question: LeaderRequest): Promise<LeaderResponse> {
+  async #answer(request: LeaderRequest): Promise<LeaderResponse> {
     const { local, reload, snapshot, idField } = this.#options
-    switch (question.type) {
+    switch (request.type) {
       case 'handle': {
-        const { position, event, item } = await local.handle(question.command, question.origin)
+        const { position, event, item } = await local.handle(request.command, request.origin)
         if (event || !item) return { type: 'stored', position, events: 1 }
         return { type: 'unchanged', position, id: item.id }
       }
       case 'bulk': {
-        const { position, events, notCreated } = await local.bulk(question.command, question.origin)
+        const { position, events, notCreated } = await local.bulk(request.command, request.origin)
         return { type: 'bulk-stored', position, events: events.length, notCreated: [...notCreated] }
       }
       case 'restore': {
         const { position, events } = await local.restore(
-          restorationOf(question.restoration, idField),
-          question.origin,
+          restorationOf(request.restoration, idField),
+          request.origin,
           false,
         )
         return { type: 'stored', position, events: events.length }
@@ -156,7 +156,7 @@ export class ClusterHandler {
       case 'snapshot':
         return { type: 'written', position: await snapshot() }
       default:
-        return question satisfies never
+        return request satisfies never
     }
   }
 
@@ -174,12 +174,12 @@ export class ClusterHandler {
 
   async #ask<Type extends LeaderResponse['type']>(
     types: readonly Type[],
-    question: LeaderRequest,
+    request: LeaderRequest,
   ): Promise<Extract<LeaderResponse, { type: Type }>> {
     const { node, messenger, recent } = this.#options
     const { leader } = node
     if (leader === undefined || leader === node.id) throw noLeader()
-    const answer = await messenger.ask(leader, question)
+    const answer = await messenger.ask(leader, request)
     if (answer.type === 'refused') {
       // After a refusal that rests on another write, the client must be able to read that write.
       await recent.reached(answer.position)

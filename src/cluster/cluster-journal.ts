@@ -1,13 +1,12 @@
 import type { Sized } from '../events/bytes-after.ts'
 import type { Checkpoint } from '../events/checkpoint.ts'
 import type { Position } from '../events/event.ts'
-import { type Draft, type Journal, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
-import { encodeEvents } from '../events/record-writer.ts'
+import type { Draft, Journal, Recorded } from '../events/journal.ts'
 import { Replica, type ReplicaOptions } from '../events/replica.ts'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
 import type { ClusterFigures } from './figures.ts'
+import { LeaderWrites } from './leader-writes.ts'
 import { decodeBeginning, encodeBeginning, encodeSuccession, type Sequence, type Succession } from './message.ts'
-import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message-packer.ts'
 import type { RecordStream } from './record-stream.ts'
 import { findResumePoint, type ResumePoint } from './resume-point.ts'
 import { Sender } from './sender.ts'
@@ -30,9 +29,6 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
   readonly failed: (error: unknown) => void
 }
 
-/** How often to check the disk while writes wait to become visible. */
-const LOOK_MS = 500
-
 /**
  * The journal of a cluster: messages of a stream, which every node follows, verifies and copies to its own disk. All
  * nodes read; only the leader appends, which is the node that called `lead` last. Each message names its predecessor,
@@ -43,27 +39,18 @@ export class ClusterJournal implements Journal, Sized {
   readonly #options: ClusterJournalOptions
   /** The node's own copy. */
   readonly replica: Replica
-  readonly #packer: MessagePacker
   readonly #tail: Tail
   readonly #sender: Sender
+  readonly #writes: LeaderWrites
   /** Identifies the succession that makes this node the leader, once it is stored. */
   #token: string | undefined
   #isLeading = false
-  /** While this node leads: the position of the last accepted event, and the chain values of the next record. */
-  #accepted: Position = 0
-  #next: BatchStart
-  #time = ''
-  #queue: PendingAppend[] = []
-  #flushing: Promise<void> | undefined
-  #answering: Promise<void> | undefined
 
   private constructor(options: ClusterJournalOptions, replica: Replica, place: ResumePoint) {
-    const { stream } = options
+    const { stream, figures, now, hasRoom = () => true } = options
     this.id = replica.id
     this.#options = options
     this.replica = replica
-    this.#packer = new MessagePacker(stream.messageBytes)
-    this.#next = replica.next
     this.#tail = new Tail({
       stream,
       replica,
@@ -71,12 +58,22 @@ export class ClusterJournal implements Journal, Sized {
       coming: (sequence, message) => this.#sender.coming(sequence, message),
       project: options.project,
       succeeded: (succession) => this.#succeed(succession),
-      failed: (error, unusable) => {
+      failed: (error) => {
         options.failed(error)
-        this.#refuse([], unusable)
+        this.resign()
       },
     })
-    this.#sender = new Sender(stream, this.#tail, options.figures)
+    this.#sender = new Sender(stream, this.#tail, figures)
+    this.#writes = new LeaderWrites({
+      messageBytes: stream.messageBytes,
+      sender: this.#sender,
+      tail: this.#tail,
+      figures,
+      now,
+      hasRoom: (events) => hasRoom(events, 0),
+      hasEnded: (token) => this.#hasEnded(token),
+      failed: () => this.resign(),
+    })
   }
 
   /** Opens the node's copy and checks that it belongs to the stream. `begin` then follows the stream. */
@@ -137,7 +134,7 @@ export class ClusterJournal implements Journal, Sized {
   /** Makes this node the leader, even if other nodes believe that they lead. */
   async lead(): Promise<void> {
     const { node, newId } = this.#options
-    await this.#settled()
+    await this.#writes.settled()
     for (;;) {
       await this.caughtUp()
       if (this.#tail.unusable) throw this.#tail.unusable
@@ -145,41 +142,26 @@ export class ClusterJournal implements Journal, Sized {
       this.#token = token
       const { position, previous } = this.replica.next
       const message = encodeSuccession({ decider: node, token, position, previous })
-      const came = await this.#sender.send(message, () => this.#isPointless(token))
-      if (came === 'stored' && (await this.#tail.receive(this.#sender.sequence, message))) return
+      const outcome = await this.#sender.send(message, () => this.#hasEnded(token))
+      if (outcome === 'stored' && (await this.#tail.receive(this.#sender.sequence, message))) return
       if (this.#token === token) this.#token = undefined
-      if (came !== 'behind') throw new Refusal('Unavailable', 'The cluster does not respond.')
+      if (outcome !== 'behind') throw new Refusal('Unavailable', 'The cluster does not respond.')
     }
   }
 
   /** Ends the leadership and rejects the writes that are not sent yet. */
   resign(): void {
+    const wasLeading = this.#isLeading
     this.#isLeading = false
     this.#token = undefined
-    this.#refuse([], new Refusal('Unavailable', 'Another node is the leader now.'))
+    this.#writes.rejectQueued()
+    if (wasLeading) this.#options.lost()
   }
 
   append(draft: Draft): Promise<Recorded> {
     if (this.#tail.unusable) return Promise.reject(this.#tail.unusable)
     if (!this.#isLeading) return Promise.reject(new Refusal('Unavailable', 'This node is not the leader.'))
-    if (draft.expected !== this.#accepted + 1) {
-      return Promise.reject(new Refusal('Unavailable', 'The write depends on an earlier one, which failed.'))
-    }
-    if (!this.#hasRoom(draft.events.length)) return Promise.reject(diskFull())
-    const texts = encodeEvents(draft.events)
-    if (!this.#packer.fits(draft, texts)) {
-      return Promise.reject(
-        new Refusal(
-          'TooLarge',
-          `The cluster accepts no message of more than ${this.#options.stream.messageBytes} bytes.`,
-        ),
-      )
-    }
-    this.#accepted += draft.events.length
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ draft, texts, resolve, reject })
-      this.#flushing ??= this.#flushAll()
-    })
+    return this.#writes.append(draft)
   }
 
   read(from: Position, to: Position = this.head): AsyncIterable<Recorded> {
@@ -187,122 +169,26 @@ export class ClusterJournal implements Journal, Sized {
   }
 
   async close(): Promise<void> {
-    await this.#settled()
+    await this.#writes.settled()
     await this.#tail.close()
     await this.replica.close()
   }
 
-  /** Resolves when no write is in flight. */
-  async #settled(): Promise<void> {
-    while (this.#flushing) await this.#flushing
-    await this.#answering
-  }
-
-  /** Sends the next batch while this node applies the previous one. */
-  async #flushAll(): Promise<void> {
-    // Requests of one turn of the event loop share the first message.
-    await new Promise<void>((resolve) => setImmediate(resolve))
-    while (this.#queue.length > 0) {
-      const batch = this.#packer.take(this.#queue, this.#next, (draft) => {
-        this.#time = nextTime(this.#time, this.#options.now())
-        return recordedOf(draft, this.#time)
-      })
-      this.#next = batch.next
-      this.#options.figures.publishWrites.note(batch.writes.length)
-      const taken = await this.#send(batch)
-      await this.#answering
-      if (taken) this.#answering = this.#answer(batch, taken)
-    }
-    this.#flushing = undefined
-  }
-
-  /**
-   * Resolves once the stream holds the batch; `isHere` then resolves with whether this node has it as well. If the
-   * batch is not stored, it is rejected, with all writes that were decided on top of it.
-   */
-  async #send({ messages, writes }: MessageBatch): Promise<{ readonly isHere: Promise<boolean> } | undefined> {
-    const token = this.#token
-    let isHere = Promise.resolve(true)
-    for (const [index, message] of messages.entries()) {
-      const came = await this.#sender.send(message, () => this.#isPointless(token))
-      if (came === 'stored') {
-        isHere = this.#tail.receive(this.#sender.sequence, message)
-        continue
-      }
-      const isLast = index === messages.length - 1
-      this.#refuse(
-        writes.map(({ waiting }) => waiting),
-        came === 'unknown' && isLast ? outcomeUnknown() : new Refusal('Unavailable', 'Another node is the leader now.'),
-      )
-      return undefined
-    }
-    return { isHere }
-  }
-
-  /**
-   * Resolves the writes of a stored batch once this node's store has them. If the disk is full, they fail with
-   * OutcomeUnknown (504), and another node may lead.
-   */
-  async #answer({ writes }: MessageBatch, { isHere }: { readonly isHere: Promise<boolean> }): Promise<void> {
-    let looking: NodeJS.Timeout | undefined
-    const isFull = new Promise<undefined>((resolve) => {
-      looking = setInterval(() => {
-        if (!this.#hasRoom(1)) resolve(undefined)
-      }, LOOK_MS)
-    })
-    const isSeen = await Promise.race([isHere, isFull])
-    clearInterval(looking)
-    if (isSeen === undefined) this.#refuse([], diskFull())
-    for (const { waiting, recorded } of writes) {
-      if (isSeen) waiting.resolve(recorded)
-      else waiting.reject(outcomeUnknown())
-    }
-  }
-
-  #hasRoom(events: number): boolean {
-    return this.#options.hasRoom?.(events, 0) ?? true
-  }
-
-  #isPointless(token: string | undefined): boolean {
+  #hasEnded(token: string): boolean {
     return this.#token !== token || this.#tail.unusable !== undefined
-  }
-
-  /** Rejects a batch and all writes that were decided on top of it. */
-  #refuse(batch: readonly PendingAppend[], why: Refusal): void {
-    const queue = this.#queue
-    this.#queue = []
-    const wasLeading = this.#isLeading
-    this.#isLeading = false
-    this.#token = undefined
-    for (const waiting of batch) waiting.reject(why)
-    const notSent = new Refusal('Unavailable', 'The write depends on an earlier one, which failed.')
-    for (const waiting of queue) waiting.reject(notSent)
-    if (wasLeading) this.#options.lost()
   }
 
   #succeed({ token }: Succession): Promise<void> | undefined {
     if (token === this.#token) {
       this.#isLeading = true
       this.#options.figures.takeovers++
-      this.#accepted = this.head
-      this.#next = this.replica.next
-      this.#time = this.#tail.time
+      this.#writes.begin({ token, head: this.head, next: this.replica.next, time: this.#tail.time })
       return undefined
     }
-    this.#refuse([], new Refusal('Unavailable', 'Another node is the leader now.'))
+    this.resign()
+    // Writes that this node decided are rejected before those of the other leader become visible.
     return new Promise((resolve) => setImmediate(resolve))
   }
-}
-
-export function diskFull(): Refusal {
-  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reads continue.')
-}
-
-function outcomeUnknown(): Refusal {
-  return new Refusal(
-    'OutcomeUnknown',
-    'The cluster did not respond in time: the write may have been stored, or may still be. A retry with the same Idempotency-Key is stored once.',
-  )
 }
 
 /** The UUID of the journal in the stream; starts one if the stream is empty. */

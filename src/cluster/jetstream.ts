@@ -147,9 +147,9 @@ export class JetStream implements RecordStream {
     }
   }
 
-  async #ask<T>(question: () => Promise<T>): Promise<T> {
+  async #ask<T>(ask: () => Promise<T>): Promise<T> {
     try {
-      return await question()
+      return await ask()
     } catch (error) {
       throw new Refusal('Unavailable', `NATS does not respond: ${(error as Error).message}`)
     }

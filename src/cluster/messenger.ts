@@ -59,12 +59,12 @@ export class Messenger {
     this.#subscribe(`${this.#prefix}.announcements`, (text) => heard(JSON.parse(text) as Announcement))
   }
 
-  /** Answers the questions sent to a node. Those of one message are started in order and answered in one response. */
-  serve(node: string, answer: (question: LeaderRequest) => Promise<LeaderResponse>): void {
+  /** Answers the requests sent to a node. Those of one message are started in order and answered in one response. */
+  serve(node: string, answer: (request: LeaderRequest) => Promise<LeaderResponse>): void {
     this.#subscribe(this.#subjectOf(node), (text, respond) => {
-      const answers = (parseText(text) as unknown as readonly LeaderRequest[]).map((question) =>
-        answer(question).catch((error: unknown): LeaderResponse => {
-          this.#log.error({ err: error }, 'a question of another node could not be answered')
+      const answers = (parseText(text) as unknown as readonly LeaderRequest[]).map((request) =>
+        answer(request).catch((error: unknown): LeaderResponse => {
+          this.#log.error({ err: error }, 'a request of another node could not be answered')
           return { type: 'failed' }
         }),
       )
@@ -73,12 +73,12 @@ export class Messenger {
   }
 
   /** Asks another node. The Refusal tells whether the command may have been executed nevertheless. */
-  async ask(node: string, question: LeaderRequest): Promise<LeaderResponse> {
+  async ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
     const { forwarded, forwardSeconds } = this.#figures
     const began = performance.now()
     let outcome: ForwardOutcome = 'failed'
     try {
-      const answer = await this.#ask(node, question)
+      const answer = await this.#ask(node, request)
       outcome = outcomeOf(answer)
       return answer
     } catch (error) {
@@ -90,15 +90,15 @@ export class Messenger {
     }
   }
 
-  async #ask(node: string, question: LeaderRequest): Promise<LeaderResponse> {
-    const text = JSON.stringify(question)
+  async #ask(node: string, request: LeaderRequest): Promise<LeaderResponse> {
+    const text = JSON.stringify(request)
     if (!this.#batches.fits(text)) {
       throw new Refusal('TooLarge', `The cluster accepts no message of more than ${this.#messageBytes} bytes.`)
     }
     if (!this.#isConnected) throw new Refusal('Unavailable', 'This node has no connection to NATS.')
     try {
-      // Restoring or importing may take long, so such questions do not share a message with writes of items.
-      const answer = question.type === 'handle' ? this.#batches.ask(node, text) : this.#batches.askAlone(node, text)
+      // Restoring or importing may take long, so such requests do not share a message with writes of items.
+      const answer = request.type === 'handle' ? this.#batches.ask(node, text) : this.#batches.sendAlone(node, text)
       return (await answer) as LeaderResponse
     } catch (error) {
       if (error instanceof RequestError && error.isNoResponders()) {

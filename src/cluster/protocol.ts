@@ -1,6 +1,7 @@
 /** Messages between the nodes of a cluster, besides those of the stream. All of them are JSON. */
 import type { BulkCommand, Command } from '../commands/command.ts'
 import type { NotCreated } from '../commands/create-items.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Origin } from '../events/journal.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -43,13 +44,7 @@ export type LeaderResponse =
       /** By the index of the item. */
       readonly notCreated: readonly (readonly [number, NotCreated])[]
     }
-  | {
-      readonly type: 'taken-in'
-      readonly basis: Position
-      readonly events: number
-      readonly conflicts: readonly { readonly collection: string; readonly id: string | number }[]
-      readonly basedOn: Position
-    }
+  | ({ readonly type: 'taken-in' } & ImportOutcome)
   | { readonly type: 'written'; readonly position: Position }
   | {
       readonly type: 'refused'

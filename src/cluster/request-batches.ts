@@ -1,6 +1,6 @@
 import type { Histogram } from '../runtime/histogram.ts'
 
-/** The leader decides the questions of a message without a pause, so their number is limited. */
+/** The leader decides the requests of a message without a pause, so their number is limited. */
 const MOST_TOGETHER = 256
 const BRACKETS_BYTES = 2
 
@@ -14,13 +14,13 @@ interface PendingRequest {
 export interface RequestBatchesOptions {
   /** Highest size of a message. */
   readonly messageBytes: number
-  /** Sends a node a JSON array of questions and resolves with the array of answers. */
+  /** Sends a node a JSON array of requests and resolves with the array of answers. */
   readonly send: (node: string, text: string) => Promise<string>
   /** RequestBatches per message. */
   readonly together: Pick<Histogram, 'note'>
 }
 
-/** Batches the questions of one turn of the event loop into few messages. Each gets its own answer. */
+/** Batches the requests of one turn of the event loop into few messages. Each gets its own answer. */
 export class RequestBatches {
   readonly #options: RequestBatchesOptions
   readonly #gathered = new Map<string, PendingRequest[]>()
@@ -29,7 +29,7 @@ export class RequestBatches {
     this.#options = options
   }
 
-  /** Whether a question fits into a message. */
+  /** Whether a request fits into a message. */
   fits(text: string): boolean {
     return Buffer.byteLength(text) + BRACKETS_BYTES <= this.#options.messageBytes
   }
@@ -45,8 +45,8 @@ export class RequestBatches {
     })
   }
 
-  /** Sends a question in a message of its own, as its answer may take long. */
-  askAlone(node: string, text: string): Promise<unknown> {
+  /** Sends a request in a message of its own, as its answer may take long. */
+  sendAlone(node: string, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => void this.#send(node, [{ text, bytes: 0, resolve, reject }]))
   }
 
@@ -74,7 +74,7 @@ export class RequestBatches {
     try {
       const text = await this.#options.send(node, `[${some.map((waiting) => waiting.text).join(',')}]`)
       const answers = JSON.parse(text) as readonly unknown[]
-      if (answers.length !== some.length) throw new Error(`${some.length} questions, and ${answers.length} answers`)
+      if (answers.length !== some.length) throw new Error(`${some.length} requests, and ${answers.length} answers`)
       for (const [index, { resolve }] of some.entries()) resolve(answers[index])
     } catch (error) {
       for (const { reject } of some) reject(error)

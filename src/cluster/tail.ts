@@ -21,7 +21,7 @@ export interface TailOptions {
   /** Called with complete writes, and awaited, before followers see them. */
   readonly project?: ((batch: readonly Recorded[]) => void | Promise<void>) | undefined
   /** The stream is not the expected one, or its copy cannot be written: processing has stopped. */
-  readonly failed: (error: unknown, unusable: Refusal) => void
+  readonly failed: (error: unknown) => void
 }
 
 /** How often to retry writing the copy while the disk is full. */
@@ -192,7 +192,7 @@ export class Tail {
   #fail(error: unknown): void {
     if (this.#unusable) return
     this.#unusable = new Refusal('Unavailable', 'The journal cannot be followed any more; the server is ending.')
-    this.#options.failed(error, this.#unusable)
+    this.#options.failed(error)
     this.#endArrivals(this.#unusable)
   }
 }

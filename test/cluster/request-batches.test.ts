@@ -30,7 +30,7 @@ test('requests that are forwarded in one tick share a message per node, and each
     questions.ask('a', '1'),
     questions.ask('b', '"2"'),
     questions.ask('a', '{"n":3}'),
-    questions.askAlone('a', '"alone"'),
+    questions.sendAlone('a', '"alone"'),
     Promise.resolve().then(() => questions.ask('a', '4')),
   ])
   assert.deepEqual(answers, [1, '2', { n: 3 }, 'alone', 4])

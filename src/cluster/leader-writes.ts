@@ -1,0 +1,173 @@
+import type { Position } from '../events/event.ts'
+import { type Draft, nextTime, type Recorded, recordedOf } from '../events/journal.ts'
+import { encodeEvents } from '../events/record-writer.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { ClusterFigures } from './figures.ts'
+import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message-packer.ts'
+import type { Sender } from './sender.ts'
+import type { Tail } from './tail.ts'
+
+export interface LeaderWritesOptions {
+  readonly messageBytes: number
+  readonly sender: Sender
+  readonly tail: Pick<Tail, 'receive'>
+  readonly figures: Pick<ClusterFigures, 'publishWrites'>
+  readonly now: () => Date
+  /** Whether the disk has room for so many events. */
+  readonly hasRoom: (events: number) => boolean
+  /** Whether the leadership with this token has ended. */
+  readonly hasEnded: (token: string) => boolean
+  /** A write failed, on top of which others were decided: the leadership must end. */
+  readonly failed: () => void
+}
+
+/** Where a leadership begins. */
+export interface LeadershipStart {
+  readonly token: string
+  /** Position of the last event. */
+  readonly head: Position
+  readonly next: BatchStart
+  /** Time of the last event. */
+  readonly time: string
+}
+
+/** How often to check the disk while writes wait to become visible. */
+const LOOK_MS = 500
+
+/** The writes of a leader: sends them in batches, and resolves each when this node has it. */
+export class LeaderWrites {
+  readonly #options: LeaderWritesOptions
+  readonly #packer: MessagePacker
+  #token = ''
+  /** Position of the last accepted event. */
+  #accepted: Position = 0
+  /** The chain values of the next record. */
+  #next: BatchStart = { position: 1, previous: '' }
+  #time = ''
+  #queue: PendingAppend[] = []
+  #flushing: Promise<void> | undefined
+  #answering: Promise<void> | undefined
+
+  constructor(options: LeaderWritesOptions) {
+    this.#options = options
+    this.#packer = new MessagePacker(options.messageBytes)
+  }
+
+  /** Accepts writes from now on. */
+  begin({ token, head, next, time }: LeadershipStart): void {
+    this.#token = token
+    this.#accepted = head
+    this.#next = next
+    this.#time = time
+  }
+
+  append(draft: Draft): Promise<Recorded> {
+    const { hasRoom, messageBytes } = this.#options
+    if (draft.expected !== this.#accepted + 1) return Promise.reject(dependsOnFailed())
+    if (!hasRoom(draft.events.length)) return Promise.reject(diskFull())
+    const texts = encodeEvents(draft.events)
+    if (!this.#packer.fits(draft, texts)) {
+      const why = `The cluster accepts no message of more than ${messageBytes} bytes.`
+      return Promise.reject(new Refusal('TooLarge', why))
+    }
+    this.#accepted += draft.events.length
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ draft, texts, resolve, reject })
+      this.#flushing ??= this.#flushAll()
+    })
+  }
+
+  /** Rejects the writes that are not sent yet. */
+  rejectQueued(): void {
+    const queue = this.#queue
+    this.#queue = []
+    for (const waiting of queue) waiting.reject(dependsOnFailed())
+  }
+
+  /** Resolves when no write is in flight. */
+  async settled(): Promise<void> {
+    while (this.#flushing) await this.#flushing
+    await this.#answering
+  }
+
+  /** Sends the next batch while this node applies the previous one. */
+  async #flushAll(): Promise<void> {
+    // Requests of one turn of the event loop share the first message.
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    while (this.#queue.length > 0) {
+      const batch = this.#packer.take(this.#queue, this.#next, (draft) => {
+        this.#time = nextTime(this.#time, this.#options.now())
+        return recordedOf(draft, this.#time)
+      })
+      this.#next = batch.next
+      this.#options.figures.publishWrites.note(batch.writes.length)
+      const sent = await this.#send(batch)
+      await this.#answering
+      if (sent) this.#answering = this.#answer(batch, sent.isHere)
+    }
+    this.#flushing = undefined
+  }
+
+  /**
+   * Resolves once the stream holds the batch; `isHere` then resolves with whether this node has it as well. If the
+   * batch is not stored, it is rejected, with all writes that were decided on top of it.
+   */
+  async #send({ messages, writes }: MessageBatch): Promise<{ readonly isHere: Promise<boolean> } | undefined> {
+    const { sender, tail, hasEnded, failed } = this.#options
+    const token = this.#token
+    let isHere = Promise.resolve(true)
+    for (const [index, message] of messages.entries()) {
+      const outcome = await sender.send(message, () => hasEnded(token))
+      if (outcome === 'stored') {
+        isHere = tail.receive(sender.sequence, message)
+        continue
+      }
+      const isLast = index === messages.length - 1
+      const why = outcome === 'unknown' && isLast ? outcomeUnknown() : anotherLeader()
+      for (const { waiting } of writes) waiting.reject(why)
+      failed()
+      return undefined
+    }
+    return { isHere }
+  }
+
+  /**
+   * Resolves the writes of a stored batch once this node's store has them. If the disk is full, they fail with
+   * OutcomeUnknown (504), and another node may lead.
+   */
+  async #answer({ writes }: MessageBatch, isHere: Promise<boolean>): Promise<void> {
+    const { hasRoom, failed } = this.#options
+    let looking: NodeJS.Timeout | undefined
+    const isFull = new Promise<undefined>((resolve) => {
+      looking = setInterval(() => {
+        if (!hasRoom(1)) resolve(undefined)
+      }, LOOK_MS)
+    })
+    const isVisible = await Promise.race([isHere, isFull])
+    clearInterval(looking)
+    if (isVisible === undefined) failed()
+    for (const { waiting, recorded } of writes) {
+      if (isVisible) waiting.resolve(recorded)
+      else waiting.reject(outcomeUnknown())
+    }
+  }
+}
+
+export function diskFull(): Refusal {
+  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reads continue.')
+}
+
+function anotherLeader(): Refusal {
+  return new Refusal('Unavailable', 'Another node is the leader now.')
+}
+
+function dependsOnFailed(): Refusal {
+  return new Refusal('Unavailable', 'The write depends on an earlier one, which failed.')
+}
+
+function outcomeUnknown(): Refusal {
+  return new Refusal(
+    'OutcomeUnknown',
+    'The cluster did not respond in time: the write may have been stored, or may still be. A retry with the same Idempotency-Key is stored once.',
+  )
+}
