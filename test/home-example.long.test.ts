@@ -9,7 +9,7 @@ import { ofOneServer, type RunningServer, startServer } from './support/server.t
 import { until } from './support/until.ts'
 
 const HOME = fileURLToPath(new URL('../examples/home', import.meta.url))
-const options = { timeout: 120_000, skip: ofOneServer('the server is killed and started again') }
+const options = { timeout: 600_000, skip: ofOneServer('the server is killed and started again') }
 
 interface Reading {
   readonly mac: string

@@ -10,7 +10,7 @@ import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
-const options = { skip: withoutBrowser, timeout: 120_000 }
+const options = { skip: withoutBrowser, timeout: 600_000 }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const row = (id: string): string => `#table tbody tr:has(th a:text-is(${JSON.stringify(id)}))`

@@ -5,7 +5,7 @@ import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
-const options = { skip: withoutBrowser, timeout: 120_000 }
+const options = { skip: withoutBrowser, timeout: 600_000 }
 /** Of the whole page, whatever an item holds. */
 const ELEMENTS = 5000
 

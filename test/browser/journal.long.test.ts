@@ -11,7 +11,7 @@ const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import
 const MAC = 'DC:25:EF:B0:3A:11'
 /** How many events the long journal has; `npm run torture -- pages` takes a million. */
 const EVENTS = Number(process.env.PAGES_EVENTS ?? 5000)
-const options = { skip: withoutBrowser, timeout: 120_000 }
+const options = { skip: withoutBrowser, timeout: 600_000 }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const line = (position: number | string): string =>

@@ -4,12 +4,13 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { barriers, LOOKS, openPage, overhang, withoutBrowser } from '../support/browser.ts'
 import { json, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const UPSERT = ['--Api.UpsertOnPut', 'true']
 const TIME = ['--Collections', '{"sensordatas": {"Time": "timestamp"}}']
 const SAMPLE = twoHoursAgo(JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8')))
 const MAC = 'F4:A5:74:89:16:57'
-const options = { skip: withoutBrowser, timeout: 120_000 }
+const options = { skip: withoutBrowser, timeout: 600_000 }
 
 const live = (page: Page) => page.locator('#state[data-state=live]').waitFor()
 const tile = (mac: string): string => `#tiles > li:has(h2:text-is(${JSON.stringify(mac)}))`
@@ -313,7 +314,6 @@ test('on a phone a tap on a tile scrolls to its chart, and the close button scro
   const far = page.locator(`${tile('S0020')} a`)
   await far.waitFor()
   await far.scrollIntoViewIfNeeded()
-  const before = await page.evaluate('scrollY')
   await far.tap()
   await value(page, 'temperature').getByText('21').waitFor()
   await page.locator('#chosen:text-is("S0020")').waitFor()
@@ -321,7 +321,10 @@ test('on a phone a tap on a tile scrolls to its chart, and the close button scro
   assert.ok(plot && plot.y > 0 && plot.y + plot.height < 800, JSON.stringify(plot))
   await page.getByRole('button', { name: 'Back to all sensors' }).tap()
   await far.waitFor()
-  assert.equal(await page.evaluate('scrollY'), before)
+  await until('the tile is in view again', async () => {
+    const box = await far.boundingBox()
+    return box !== null && box.y >= 0 && box.y + box.height <= phone.viewport.height
+  })
   assert.deepEqual(errors, [])
 })
 

@@ -33,7 +33,7 @@ async function start(t: TestContext): Promise<{ readonly server: ProbedServer; r
 /** Every read of the past is refused with the reason; the present is served on. */
 async function assertRefused({ url, directory, stderr }: ProbedServer): Promise<void> {
   for (const [path, accept] of READS) {
-    const answer = await fetch(url + path, { headers: { Accept: accept }, signal: AbortSignal.timeout(10_000) })
+    const answer = await fetch(url + path, { headers: { Accept: accept }, signal: AbortSignal.timeout(120_000) })
     assert.equal(answer.status, 503, path)
     assert.equal(answer.headers.get('Retry-After'), '1')
     const { type, detail } = (await answer.json()) as { type: string; detail: string }

@@ -5,7 +5,7 @@ import { startProbed } from '../support/probe.ts'
 import { openClosing, openRaw } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 /** Pages of them are longer than what the kernel keeps for a reader. */
 const long = Array.from({ length: 50 }, (_, id) => ({ id, text: 'x'.repeat(300_000) }))
 const things = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))

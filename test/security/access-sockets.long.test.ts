@@ -9,7 +9,7 @@ import { type RunningServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 const ALL = ['token', 'basic', 'apikey'] as const
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 
 interface Entrance {
   readonly headers?: Readonly<Record<string, string>>

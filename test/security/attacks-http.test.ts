@@ -7,7 +7,7 @@ import { runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { assertSound } from './soundness.ts'
 
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 const HEADER_BYTES = 8192
 const LIMITS = [
   '--Limits.HeaderSeconds',

@@ -11,7 +11,7 @@ import { runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 import { assertSound } from './soundness.ts'
 
-const options = { timeout: 120_000 }
+const options = { timeout: 600_000 }
 const MIB = 1024 * 1024
 const limits = ['--Limits.SocketsPerAddress', '5000', '--Limits.HeaderSeconds', '30']
 const server = await startServer(

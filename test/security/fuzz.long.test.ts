@@ -12,7 +12,7 @@ import { OpenApiDocument, type Operation } from './document.ts'
 /** Requests of each of the two runs. */
 const REQUESTS = Math.ceil(Number(process.env.FUZZ_REQUESTS ?? 500) / 2)
 const AT_ONCE = 8
-const DEADLINE_MS = 60_000
+const DEADLINE_MS = 120_000
 /** Stands in an item, and must never be read by whoever may not. */
 const SECRET = 'kept-from-strangers'
 const HEADER_BYTES = 8192

@@ -6,7 +6,7 @@ import { authentication, basic, passwordOf } from '../support/authentication.ts'
 import { openClosing } from '../support/raw.ts'
 import { startServer } from '../support/server.ts'
 
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 const LIMIT = 64 * 1024
 const flags = ['--Limits.BodyBytes', `${LIMIT}`, '--Limits.FailuresPerMinute', '5']
 const data = { things: [{ id: 1 }] }

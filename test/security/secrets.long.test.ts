@@ -21,7 +21,7 @@ const CANARY = {
   keptBody: 'Canary-keptbody-beef',
 } as const
 
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 
 async function started(t: Parameters<typeof startServer>[0]): Promise<RunningServer> {
   const settings = {

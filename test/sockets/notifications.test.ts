@@ -14,7 +14,7 @@ const DATA = {
   gone: [{ id: 1 }, { id: 'x' }],
 }
 const FLAGS = ['--Api.UpsertOnPut', 'true']
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 
 /** Of all tests that do not end it. */
 const server = await startServer({ after }, { data: DATA, flags: FLAGS })

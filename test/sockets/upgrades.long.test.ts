@@ -7,7 +7,7 @@ import { plainSocket, rawUpgrade, socketIo } from '../support/listeners.ts'
 import { json, startServer } from '../support/server.ts'
 
 const DATA = { numbers: [{ id: 7 }] }
-const options = { timeout: 60_000 }
+const options = { timeout: 600_000 }
 
 /** Of all tests but those that edit its data file; the last one ends it. */
 const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
@@ -101,7 +101,7 @@ test('a client that resets its connection in the middle of an upgrade does not e
 })
 
 test('a client that never reads is disconnected, and delays no notification of others', {
-  timeout: 120_000,
+  timeout: 600_000,
 }, async (t) => {
   const stuck = [
     await rawUpgrade(t, server.url, '/ws'),

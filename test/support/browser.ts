@@ -30,7 +30,7 @@ const FLAGS = [
 ]
 
 /** So long a test waits for what it expects to see. */
-const WAIT_MS = 30_000
+const WAIT_MS = 120_000
 
 /** The sizes and colours in which every page has to look well; the quick suite tries the first two. */
 export const LOOKS = [
