@@ -59,21 +59,24 @@ type TextOperator = 'contains' | 'startswith' | 'endswith' | 'like' | 'istartswi
 
 type OneOrMore<V> = V | readonly V[] | undefined
 
+/** Paths of an item, and the time at which the server received its last event. */
+type Filterable<T> = Paths<T> | readonly [path: '$received', value: string]
+
 /** Filters by field, or by `<field>_<operator>`. Of several values any may match; for `ne`, none may. */
 export type Where<T> =
   string extends Field<T>
     ? { readonly [name: string]: OneOrMore<FilterValue> }
     : {
-        readonly [P in Paths<T> as P[0] | `${P[0]}_${'eq' | 'ne'}`]?: OneOrMore<Compared<P[1]> | null>
+        readonly [P in Filterable<T> as P[0] | `${P[0]}_${'eq' | 'ne'}`]?: OneOrMore<Compared<P[1]> | null>
       } & {
-        readonly [P in Paths<T> as `${P[0]}_${'gt' | 'gte' | 'lt' | 'lte'}`]?: OneOrMore<Compared<P[1]>>
+        readonly [P in Filterable<T> as `${P[0]}_${'gt' | 'gte' | 'lt' | 'lte'}`]?: OneOrMore<Compared<P[1]>>
       } & {
         /** Text may be a list of values with commas between them. */
-        readonly [P in Paths<T> as `${P[0]}_in`]?: OneOrMore<Compared<P[1]> | string | null>
+        readonly [P in Filterable<T> as `${P[0]}_in`]?: OneOrMore<Compared<P[1]> | string | null>
       } & {
-        readonly [P in Paths<T> as `${P[0]}_${TextOperator}`]?: OneOrMore<string>
+        readonly [P in Filterable<T> as `${P[0]}_${TextOperator}`]?: OneOrMore<string>
       } & {
-        readonly [P in Paths<T> as `${P[0]}_exists`]?: OneOrMore<boolean>
+        readonly [P in Filterable<T> as `${P[0]}_exists`]?: OneOrMore<boolean>
       }
 
 /** Query parameters that are not filters: a field with such a name is sent with `_eq`. */

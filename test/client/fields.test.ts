@@ -50,6 +50,7 @@ test('nested fields are selected by their paths, which are typed', async (t) => 
   assert.equal(await macs(all.where({ 'a\\.b': 1 })), 'A')
   assert.equal(await macs(all.where({ 'c\\,d.e\\.f_gte': 7 })), 'B')
   assert.equal(await macs(all.where({ q: 'x' })), 'A')
+  assert.equal(await macs(all.where({ $received_gt: new Date(0), $received_lt: 'now+1h' })), 'ABC')
   assert.equal(await macs(all.sort('-data.temperature', 'axes.n_desc', 'mac')), 'ABC')
   assert.equal(await macs(all.sort('-c\\,d.e\\.f', 'mac')), 'BAC')
   assert.deepEqual((await all.fields('data.place.room', 'a\\.b').page(1, 1).get()).items, [
@@ -107,10 +108,12 @@ test('a value that a field cannot have is a compile error', () => {
     all.where({ mac_contains: 7 }),
     // @ts-expect-error: it exists or does not
     all.where({ 'data.temperature_exists': 'yes' }),
+    // @ts-expect-error: the time of receipt is an instant
+    all.where({ $received_gt: 7 }),
     // @ts-expect-error: an object is compared by its members
     all.where({ 'data.place': 'cellar' }),
   ]
-  assert.equal(queries.length, 8)
+  assert.equal(queries.length, 9)
 })
 
 test('a value that a field can have compiles, and so does any value of an untyped field', () => {
