@@ -34,6 +34,8 @@ export class NaturalKeys implements TableObserver {
   readonly #fields: KeyFields
   /** The tables of the rows, by collection. Others are not kept up. */
   readonly #tables = new Map<string, number>()
+  /** Items that have a natural key which by its row another item has. */
+  readonly #shared = new Set<string>()
   #isEnded = false
 
   constructor(store: Store, fields: KeyFields) {
@@ -71,15 +73,22 @@ export class NaturalKeys implements TableObserver {
     if (old === now) return
     if (before && old !== undefined) {
       const row = keyedKey(TAG.naturalKey, table, old)
-      // In a write that exchanges keys, another item may have it by now.
       if (this.#store.newest(row)?.toString() === before.key) this.#store.remove(row)
+      else if (this.#shared.delete(sharing(table, old, before.key)) && this.#shared.size === 0) {
+        this.#saveFacts(table, { collection, fields, isComplete: true })
+      }
     }
     if (!after || now === undefined) return
+    const value = Buffer.from(after.key)
+    if (this.#store.setNew(keyedKey(TAG.naturalKey, table, now), value)) return
     const row = keyedKey(TAG.naturalKey, table, now)
-    const holder = this.#store.newest(row)?.toString()
-    // Only a server without this setting writes two items with one key. The next start looks at all of them.
-    if (holder !== undefined && holder !== after.key) this.#saveFacts(table, { collection, fields, isComplete: false })
-    this.#store.set(keyedKey(TAG.naturalKey, table, now), Buffer.from(after.key))
+    const holder = this.#store.newest(row)?.toString() as string
+    if (holder === after.key) return
+    // The other item gives the key up later in this write, or a server without this setting wrote two items with one key.
+    // The next start reads all items in the second case.
+    this.#shared.add(sharing(table, now, holder))
+    this.#saveFacts(table, { collection, fields, isComplete: false })
+    this.#store.set(keyedKey(TAG.naturalKey, table, now), value)
   }
 
   /** Whether `build` has anything to do. */
@@ -163,6 +172,10 @@ export function storedNaturalKeys(store: Store): Map<number, NaturalKeyFacts> {
     found.set(positionOf(key, PREFIX_BYTES), JSON.parse(value.toString()) as NaturalKeyFacts)
   }
   return found
+}
+
+function sharing(table: number, naturalKey: string, key: string): string {
+  return `${table}\n${key}\n${naturalKey}`
 }
 
 function nameOf(fields: readonly Path[]): string {

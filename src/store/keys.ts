@@ -54,6 +54,11 @@ export function numberedKey(tag: Tag, table: number, number: number): Buffer {
 
 const integerKey = Buffer.allocUnsafeSlow(PREFIX_BYTES + 1 + POSITION_BYTES)
 
+/** The text comes after its kind and its length. */
+const AT_TEXT = PREFIX_BYTES + 3
+const MOST_UTF8_BYTES = 3
+const textKey = Buffer.allocUnsafeSlow(AT_TEXT + MOST_ID_BYTES * MOST_UTF8_BYTES)
+
 /** The key of a row that belongs to an item's key. No such key is a prefix of another. Valid until the next call. */
 export function keyedKey(tag: Tag, table: number, key: string): Buffer {
   const integer = integerOf(key)
@@ -64,11 +69,14 @@ export function keyedKey(tag: Tag, table: number, key: string): Buffer {
     putPosition(integerKey, PREFIX_BYTES + 1, integer)
     return integerKey
   }
-  const bytes = Buffer.from(key)
-  const isLong = bytes.length > MOST_ID_BYTES
-  const name = isLong ? hash('sha256', key, 'buffer') : bytes
-  const head = Buffer.from([isLong ? KIND.hashed : KIND.text, name.length >> 8, name.length & 0xff])
-  return Buffer.concat([tableKey(tag, table), head, name])
+  let bytes = key.length > MOST_ID_BYTES ? key.length : textKey.write(key, AT_TEXT)
+  const isLong = bytes > MOST_ID_BYTES
+  if (isLong) bytes = hash('sha256', key, 'buffer').copy(textKey, AT_TEXT)
+  textKey[0] = tag
+  textKey.writeUInt32BE(table, 1)
+  textKey[PREFIX_BYTES] = isLong ? KIND.hashed : KIND.text
+  textKey.writeUInt16BE(bytes, PREFIX_BYTES + 1)
+  return textKey.subarray(0, AT_TEXT + bytes)
 }
 
 /** The integer if the key is a canonical integer of up to 14 digits; -1 for other keys. */

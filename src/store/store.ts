@@ -8,7 +8,7 @@ import { Corruption, Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { DiskSpace } from './disk-space.ts'
 import { prefixEnd, TAG } from './keys.ts'
-import { append, type Lmdb, lastKey, lastPage, named, openLmdb, synced, usedBytes } from './lmdb.ts'
+import { append, type Lmdb, lastKey, lastPage, named, openLmdb, putNew, synced, usedBytes } from './lmdb.ts'
 import { lengthen } from './meta.ts'
 import type { Row, RowsOptions } from './row.ts'
 import { SpaceRetry } from './space-retry.ts'
@@ -189,6 +189,14 @@ export class Store {
     if (!this.#db || key[0] !== TAG.item) return false
     this.#last ??= lastKey(this.#db)
     return key.compare(this.#last) > 0
+  }
+
+  /** Puts a row without versions unless one has its key; returns whether it was put. In a transaction. */
+  setNew(key: Buffer, value: Buffer): boolean {
+    this.#space.add(key.length + value.length)
+    const isNew = this.#db !== undefined && putNew(this.#db, key, value)
+    if (isNew) this.#changed?.(key)
+    return isNew
   }
 
   /** Puts a row after all others. In a transaction. */
