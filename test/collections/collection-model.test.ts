@@ -17,7 +17,7 @@ import { EventMaker, IDS, type NaiveCollection, NaiveState } from './naive-colle
 const WRITES = Number(process.env.COLLECTION_WRITES ?? 25)
 const RUNS = Number(process.env.COLLECTION_RUNS ?? 2)
 /** Of a write that takes several transactions. */
-const LARGE = 300
+const LARGE = 700
 
 /** So many items are looked at after each write; of more, less often. */
 const SMALL = 100
