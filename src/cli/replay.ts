@@ -1,4 +1,4 @@
-import { writeSnapshot } from '../data-file/adapter.ts'
+import { writeSnapshot } from '../data-file/snapshot-text.ts'
 import type { Position } from '../events/event.ts'
 import { directoryOf, type Files } from '../files/files.ts'
 import { fold, type Progress, parseUntil } from '../projections/journal-fold.ts'

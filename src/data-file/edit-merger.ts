@@ -1,19 +1,17 @@
-import type { FileContents } from '../collections/file-items.ts'
 import type { MergeOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import type { Files } from '../files/files.ts'
-import { Malformed } from '../json/parse-steps.ts'
 import type { Views } from '../projections/views.ts'
-import { Refusal } from '../runtime/errors.ts'
 import type { Slices } from '../runtime/time-slices.ts'
-import { alwaysWritten, contentOf, type FileContent, readBytes } from './adapter.ts'
 import type { Base } from './base.ts'
 import { type OpenBase, openBase } from './base.ts'
 import { type DoubtfulItem, findOrigin } from './base-search.ts'
 import { EditSummary } from './edit-summary.ts'
+import type { FileContent } from './file-content.ts'
 import type { FileOnDisk } from './file-on-disk.ts'
-import { FileChanged, FileParser, whyInvalid } from './file-parser.ts'
+import { FileChanged, type FileParserOptions } from './file-parser.ts'
+import { type ReadResult, readDataFile, readInParts, retryWhileChanging } from './file-reader.ts'
 import { type FileVersion, recentVersions } from './file-version.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import { isDataFileEdit, type MergedEdits } from './merged-edits.ts'
@@ -32,8 +30,6 @@ export interface EditMergerOptions {
   readonly progress: (bytes: number, of: number) => void
 }
 
-/** How often to read a file that changes while it is read. */
-export const MOST_ATTEMPTS = 5
 const EMPTY_VERSION: FileVersion = { position: 0, edits: [] }
 
 export interface MergedEdit extends MergeOutcome {
@@ -47,14 +43,6 @@ export interface MergedEdit extends MergeOutcome {
   readonly doubtful: readonly DoubtfulItem[]
 }
 
-/** A file that was read once. */
-export interface ReadResult {
-  /** The contents; with edited items only if all of them fit in memory. */
-  readonly file: FileContents
-  readonly content: FileContent
-  readonly hasAllEdited: boolean
-}
-
 /** Finds the base of an edited data file, and merges the edit. */
 export class EditMerger {
   readonly #options: EditMergerOptions
@@ -64,15 +52,8 @@ export class EditMerger {
   }
 
   /** Merges the current file. `read` is an earlier reading with an empty base. */
-  async merge(read?: ReadResult): Promise<MergedEdit> {
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      try {
-        return await this.#merge(attempt === 0 ? read : undefined)
-      } catch (error) {
-        if (!(error instanceof FileChanged)) throw error
-      }
-    }
-    throw alwaysWritten(this.#options.path)
+  merge(read?: ReadResult): Promise<MergedEdit> {
+    return retryWhileChanging(this.#options.path, (attempt) => this.#merge(attempt === 0 ? read : undefined))
   }
 
   async #merge(known?: ReadResult): Promise<MergedEdit> {
@@ -137,18 +118,12 @@ export class EditMerger {
    * before the first part; others are validated when they are merged.
    */
   async #read(base: Base, edited: EditSummary | undefined): Promise<ReadResult> {
-    const { slices, connection } = this.#options
+    const { files, path, connection } = this.#options
     const { check } = connection()
-    let hasAllEdited = true
-    const { file, content } = await this.#readWhole(base, async (contents) => {
-      hasAllEdited = false
-      await slices.run(() => check(contents))
-      if (edited) await slices.run(() => edited.add(contents))
-      for (const items of contents.values()) items.takeEdited()
+    return readInParts(files, path, await this.#parserOptions(base), function* (contents, isWhole) {
+      if (!isWhole) yield* check(contents)
+      if (edited) yield* edited.add(contents)
     })
-    if (!hasAllEdited) await slices.run(() => check(file))
-    if (edited) await slices.run(() => edited.add(file))
-    return { file, content, hasAllEdited }
   }
 
   /** Compares the items with a base; `part` merges those found so far. */
@@ -161,67 +136,16 @@ export class EditMerger {
       merging = part()
       merging.catch(() => {})
     }
-    const again = await this.#readWhole(base, full, file).finally(() => merging.catch(() => {}))
+    const { files, path } = this.#options
+    const options = { ...(await this.#parserOptions(base)), full, known: file }
+    const again = await readDataFile(files, path, options).finally(() => merging.catch(() => {}))
     await merging
     if (again.content.hash !== content.hash) throw new FileChanged()
   }
 
-  async #readWhole(
-    base: Base,
-    full: (contents: FileContents) => Promise<void>,
-    known?: FileContents,
-  ): Promise<Pick<ReadResult, 'file' | 'content'>> {
+  async #parserOptions(base: Base): Promise<Omit<FileParserOptions, 'full'>> {
     const { files, path, idField, slices, progress } = this.#options
     const size = (await files.stat(path))?.size ?? 0
-    return readDataFile(files, path, {
-      base,
-      idField,
-      slices,
-      full,
-      ...(known && { known }),
-      progress: (left) => progress(size - left, size),
-    })
+    return { base, idField, slices, progress: (left) => progress(size - left, size) }
   }
-}
-
-/** Syntax errors are searched for only in files up to this size, since they are held in memory for that. */
-const MOST_SEARCHED_BYTES = 256 * 1024 * 1024
-
-/**
- * Reads a data file to its end.
- * @throws {Refusal} `Invalid` with the place, if the file is invalid.
- */
-export async function readDataFile(
-  files: Files,
-  path: string,
-  options: ConstructorParameters<typeof FileParser>[0],
-): Promise<Pick<ReadResult, 'file' | 'content'>> {
-  let reading: FileParser | undefined
-  try {
-    const content = await contentOf(files, path, () => {
-      // Nothing may be merged or counted twice.
-      if (reading && (options.known || reading.wasFull)) throw new FileChanged()
-      reading = new FileParser(options)
-      return reading
-    })
-    if (content && reading) return { file: await reading.contents(), content }
-  } catch (error) {
-    const isInvalid = error instanceof Refusal && error.code === 'Invalid'
-    if (!isInvalid && !(error instanceof Malformed)) throw error
-    const why = await whyMalformed(files, path, options.slices, reading?.place ?? '')
-    throw why ?? (isInvalid ? error : malformedAt(reading?.place ?? ''))
-  }
-  throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)
-}
-
-/** The syntax error of a file; undefined if there is none, or the file is too large to search. */
-async function whyMalformed(files: Files, path: string, slices: Slices, place: string): Promise<Refusal | undefined> {
-  const size = (await files.stat(path))?.size ?? 0
-  const found = size <= MOST_SEARCHED_BYTES ? await readBytes(files, path) : undefined
-  return found && slices.run(() => whyInvalid(found.pieces, place))
-}
-
-function malformedAt(place: string): Refusal {
-  const message = `The data file is not well-formed JSON: the error is in or after ${place || 'the root'}`
-  return new Refusal('Invalid', `${message}.`, [{ pointer: place, message }])
 }

@@ -1,7 +1,7 @@
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
-import { contentOf, type FileContent } from './adapter.ts'
 import type { OpenBase } from './base.ts'
+import { contentOf, type FileContent } from './file-content.ts'
 import { type FileVersion, withVersion } from './file-version.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import {

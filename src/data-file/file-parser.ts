@@ -17,8 +17,8 @@ import { equalSteps, stringifySteps } from '../json/value-steps.ts'
 import { whereMalformed } from '../json/where-malformed.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
-import type { ByteSink } from './adapter.ts'
 import type { Base } from './base.ts'
+import type { ByteSink } from './file-content.ts'
 import { JsonScanner, MORE, type ScanSteps } from './json-scanner.ts'
 
 const OPEN_BRACE = 0x7b

@@ -3,9 +3,7 @@ import type { FileContents } from '../collections/file-items.ts'
 import type { Files } from '../files/files.ts'
 import { progressLog } from '../runtime/progress-log.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
-import { alwaysWritten } from './adapter.ts'
-import { MOST_ATTEMPTS, type ReadResult, readDataFile } from './edit-merger.ts'
-import { FileChanged } from './file-parser.ts'
+import { type ReadResult, readInParts, retryWhileChanging } from './file-reader.ts'
 import { adviceFor, findOrphan, renamedFile } from './orphan-journal.ts'
 import { missingJournal, readStateFile } from './state-file.ts'
 
@@ -42,26 +40,12 @@ export async function checkFirstItems(
   if (!stat?.isFile) return undefined
   const slices = new Slices()
   const logProgress = progressLog(log)
-  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    let hasAllEdited = true
-    try {
-      const read = await readDataFile(files, path, {
-        base: new Map(),
-        idField,
-        slices,
-        progress: (left) =>
-          logProgress({ bytes: stat.size - left, of: stat.size }, 'the first items are being checked'),
-        full: async (contents) => {
-          hasAllEdited = false
-          await slices.run(() => check(contents))
-          for (const items of contents.values()) items.takeEdited()
-        },
-      })
-      await slices.run(() => check(read.file))
-      return { ...read, hasAllEdited }
-    } catch (error) {
-      if (!(error instanceof FileChanged)) throw error
-    }
+  const options = {
+    base: new Map(),
+    idField,
+    slices,
+    progress: (left: number) =>
+      logProgress({ bytes: stat.size - left, of: stat.size }, 'the first items are being checked'),
   }
-  throw alwaysWritten(path)
+  return retryWhileChanging(path, () => readInParts(files, path, options, check))
 }

@@ -1,6 +1,6 @@
 import type { CommandHandler } from '../commands/handler.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
-import { contentsOfBody } from '../data-file/body.ts'
+import { readBody } from '../data-file/file-reader.ts'
 import type { DomainEvent } from '../events/event.ts'
 import type { Views } from '../projections/views.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -39,7 +39,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Rep
     bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),
   }
   const { bytes } = await readBytes(source, [JSON_TYPE])
-  const file = await contentsOfBody(bytes as Buffer, idField, slices)
+  const file = await readBody(bytes as Buffer, idField, slices)
   const collections = new Map<string, RestoredCollection | undefined>(views.names().map((name) => [name, undefined]))
   for (const [name, { edited }] of file) {
     const items = Array.from(edited, ({ item }) => item)

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto'
+import type { CollectionTexts } from '../collections/file-items.ts'
+import { holdsObject } from '../collections/stored-items.ts'
+import { type Files, type OpenFile, readFully, writeChunks, writeNew } from '../files/files.ts'
+import { indented } from '../json/indented.ts'
+
+/** Whether a crash may have left this file when a state was written in place: its first bytes, some of them zero. */
+export async function isBeginningOf(files: Files, path: string, snapshot: CollectionTexts): Promise<boolean> {
+  const file = await files.open(path, 'read')
+  try {
+    const size = await file.size()
+    let offset = 0
+    for (const chunk of chunksOf(snapshot)) {
+      const there = await readFully(file, Math.min(chunk.length, size - offset), offset)
+      const isOurs = (byte: number, index: number): boolean => byte === 0 || byte === chunk[index]
+      if (!there.equals(chunk.subarray(0, there.length)) && !there.every(isOurs)) return false
+      offset += there.length
+      if (offset >= size) return true
+    }
+    return offset >= size
+  } finally {
+    await file.close()
+  }
+}
+
+/** Writes a state as a new data file, synced; resolves with its SHA-256. */
+export async function writeSnapshot(
+  files: Files,
+  path: string,
+  snapshot: CollectionTexts,
+  mode?: number,
+  beforePart: () => void = () => {},
+): Promise<string> {
+  const hash = createHash('sha256')
+  await writeNew(files, path, hashing(chunksOf(snapshot), hash, beforePart), mode)
+  return hash.digest('hex')
+}
+
+/** Overwrites an open file, which must be empty; resolves with the SHA-256. */
+export async function overwriteSnapshot(file: OpenFile, snapshot: CollectionTexts): Promise<string> {
+  const hash = createHash('sha256')
+  await writeChunks(file, hashing(chunksOf(snapshot), hash))
+  return hash.digest('hex')
+}
+
+function* hashing(
+  chunks: Iterable<Buffer>,
+  hash: { update(bytes: Uint8Array): unknown },
+  beforePart: () => void = () => {},
+): Generator<Buffer> {
+  for (const chunk of chunks) {
+    beforePart()
+    hash.update(chunk)
+    yield chunk
+  }
+}
+
+const CHUNK_CHARACTERS = 64 * 1024
+
+/**
+ * From this number of items on, each has a single line: people no longer read all of them, and a third of the bytes
+ * would be blanks.
+ */
+const MANY_ITEMS = 1000
+
+/**
+ * The text of a data file in pieces, as it may exceed the longest string: the format of `JSON.stringify(…, null, 2)`,
+ * but with one line for each item of a large collection.
+ */
+function* chunksOf(snapshot: CollectionTexts): Generator<Buffer> {
+  let text = '{'
+  let collections = 0
+  for (const [name, collection] of snapshot) {
+    const isObject = holdsObject(collection)
+    const indent = isObject ? '  ' : '    '
+    text += `${collections++ ? ',' : ''}\n  ${JSON.stringify(name)}: ${isObject ? '' : '['}`
+    let count = 0
+    for (const item of collection.items()) {
+      if (!isObject) text += `${count++ ? ',' : ''}\n    `
+      for (const piece of collection.size < MANY_ITEMS ? indented(item.text, indent) : [item.text]) {
+        text += piece
+        if (text.length < CHUNK_CHARACTERS) continue
+        yield Buffer.from(text)
+        text = ''
+      }
+    }
+    if (!isObject) text += count ? '\n  ]' : ']'
+  }
+  yield Buffer.from(`${text}${collections ? '\n}' : '}'}\n`)
+}
