@@ -90,6 +90,26 @@ export const RUNS = {
     all: { FAILED_SYNCS: 80 },
     full: { FAILED_SYNCS: 80 },
   },
+  'partial-writes': {
+    about: 'power lost during a write of the journal of which a part is on the disk: all of the write or nothing',
+    file: 'test/faults/errors.test.ts',
+    test: '^after a power loss during a partial write',
+    all: { PARTIAL_WRITES: 100 },
+    full: { PARTIAL_WRITES: 5000 },
+  },
+  'lost-syncs': {
+    about: 'power lost on a disk that ignores syncs: opened or rejected, damage never served',
+    file: 'test/faults/errors.test.ts',
+    test: '^on a disk that ignores syncs',
+    all: { LOST_SYNCS: 150 },
+    full: { LOST_SYNCS: 5000 },
+  },
+  'hot-path': {
+    about: 'each route, method, credentials, parameter and body, by the hot path and by Koa: the same bytes',
+    file: 'test/http/hot-path.test.ts',
+    all: { HOT_PATH_SHARE: 1 },
+    full: { HOT_PATH_SHARE: 1 },
+  },
   power: {
     about:
       'stopped at every call to a simulated disk; power lost at random ones, with any subset of what was not synced',

@@ -11,7 +11,9 @@ import { checkKept, newRun, work } from './workload.ts'
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
 
 /** So many syncs fail, one after the other; the workload has about as many. */
-const SYNCS = Number(process.env.FAILED_SYNCS ?? 40)
+const SYNCS = Number(process.env.FAILED_SYNCS ?? 25)
+const PARTIAL_WRITES = Number(process.env.PARTIAL_WRITES ?? 40)
+const LOST_SYNCS = Number(process.env.LOST_SYNCS ?? 50)
 const ORIGIN = { actor: 'client', requestId: 'r' }
 
 function newDisk(): SimulatedDisk {
@@ -183,7 +185,7 @@ test('a disk that accepts only parts of a write counts as full', async () => {
 })
 
 test('after a power loss during a partial write the next start finds it complete or cuts it off', async () => {
-  for (let seed = SEED; seed < SEED + 100; seed++) {
+  for (let seed = SEED; seed < SEED + PARTIAL_WRITES; seed++) {
     const random = new Random(seed)
     const disk = newDisk()
     let writes = 0
@@ -236,7 +238,7 @@ test('a data file that cannot be written never stops the service, which reports 
 
 test('on a disk that ignores syncs the journal opens or is rejected with what is missing; damage is never served', async () => {
   const outcomes = { opened: 0, refused: 0 }
-  for (let seed = SEED; seed < SEED + 150; seed++) {
+  for (let seed = SEED; seed < SEED + LOST_SYNCS; seed++) {
     const random = new Random(seed)
     const disk = newDisk()
     const liesFrom = 20 + random.integer(100)

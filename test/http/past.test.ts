@@ -6,8 +6,8 @@ import { Random, SEED } from '../support/random.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
-const EVENTS = Number(process.env.PAST_EVENTS ?? 1000)
-const QUERIES = Number(process.env.PAST_QUERIES ?? 50)
+const EVENTS = Number(process.env.PAST_EVENTS ?? 600)
+const QUERIES = Number(process.env.PAST_QUERIES ?? 30)
 const RESTORES = Number(process.env.PAST_RESTORES ?? 1)
 const WRITERS = 12
 const KEYS = 120

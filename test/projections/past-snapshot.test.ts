@@ -15,7 +15,7 @@ import { Random, SEED } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { whole } from '../support/whole.ts'
 
-const TIMES = Number(process.env.FORMER_TIMES ?? 2)
+const TIMES = Number(process.env.FORMER_TIMES ?? 1)
 const LIMITS = { parameters: 100, pageSize: 10_000 }
 const SEARCHES = [
   '',
