@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { parsePath } from '../../src/json/paths.ts'
 import type { JsonObject, JsonValue } from '../../src/json/value.ts'
+import { parseWindow } from '../../src/query/aggregate/window.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
@@ -122,6 +123,55 @@ test('a day is one of the time zone, also when the clock changes', async () => {
   ])
 })
 
+test('windows of hours follow each other around changes of the clock, without gaps and overlaps', async () => {
+  const counts = async (from: string, window: string) => {
+    const items = Array.from({ length: 24 }, (_, n) => ({ timestamp: Date.parse(from) + n * 1_800_000 }))
+    const rows = await rowsOf(items, `aggregate=count&window=${window}&tz=Europe/Helsinki&fill=null`)
+    return (rows as { window: string; count: number }[]).map((row) => [row.window.slice(11, 16), row.count])
+  }
+  // From midnight in Helsinki: from 4:00 the clock is set back to 3:00, and from 3:00 on to 4:00.
+  assert.deepEqual(await counts('2026-10-24T21:00:00Z', '2h'), [
+    ['00:00', 4],
+    ['02:00', 6],
+    ['04:00', 4],
+    ['06:00', 4],
+    ['08:00', 4],
+    ['10:00', 2],
+  ])
+  assert.deepEqual(await counts('2026-03-28T22:00:00Z', '3h'), [
+    ['00:00', 6],
+    ['04:00', 4],
+    ['06:00', 6],
+    ['09:00', 6],
+    ['12:00', 2],
+  ])
+  assert.deepEqual(await counts('2026-10-24T21:00:00Z', '6h'), [
+    ['00:00', 14],
+    ['06:00', 10],
+  ])
+})
+
+test('each instant is in one window of each length, and the windows follow each other, in zones with odd changes', () => {
+  const hour = 3_600_000
+  for (const [tz, change] of [
+    ['America/Havana', '2026-11-01'],
+    ['America/Sao_Paulo', '2017-10-15'],
+    ['Antarctica/Troll', '2026-03-29'],
+    ['Australia/Lord_Howe', '2026-04-04'],
+    ['Pacific/Apia', '2011-12-30'],
+  ] as const) {
+    for (const length of ['15m', '45m', '1h', '5h', '6h', '24h', '1d', '2d']) {
+      const window = parseWindow(length, tz)
+      let start = window.start(Date.parse(change) - 72 * hour)
+      for (let at = start; at < Date.parse(change) + 72 * hour; at += hour / 12) {
+        if (at === window.next(start)) start = at
+        assert.equal(window.start(at), start, `${length} ${tz} ${new Date(at).toISOString()}`)
+        assert.equal(window.start(window.until(at) - 1), start)
+      }
+    }
+  }
+})
+
 test('an hour starts with the local clock in zones with half hours, and a week on Monday', async () => {
   const items = [{ timestamp: '2026-01-01T00:15:00Z' }, { timestamp: '2026-01-01T00:45:00Z' }]
   assert.deepEqual(await rowsOf(items, 'aggregate=count&window=1h&tz=Asia/Kolkata'), [
@@ -175,7 +225,10 @@ const REFUSED: Readonly<Record<string, RegExp>> = {
   'aggregate=count&window=soon': /15m, 1h or 1d/,
   'aggregate=count&window=0h': /15m, 1h or 1d/,
   'aggregate=count&window=1h&tz=Mars': /Europe\/Helsinki/,
+  'aggregate=count&groupBy=mac,count': /field "count", and another column has that name/,
+  'aggregate=count&groupBy=window&window=1h': /field "window", and another column/,
   'aggregate=count&tz=UTC': /needs window/,
+  'aggregate=count&window=25h&tz=Europe/Helsinki': /of d or w, for example 2d/,
   'aggregate=count&window=1h&fill=zero': /none, null, previous/,
   'aggregate=count&aggregate=count': /given once/,
   'aggregate=count&fields=n': /for items/,

@@ -91,6 +91,11 @@ function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undef
   const groupBy = splitList(given.get('groupBy') ?? '').map(parsePath)
   if (groupBy.length > MOST_GROUPS) throw invalid(`The parameter groupBy may have at most ${MOST_GROUPS} fields.`)
   const window = given.get('window')
+  const others = [...aggregates.map(({ name }) => name), ...(window === undefined ? [] : ['window'])]
+  const taken = groupBy.map(formatPath).find((name) => others.includes(name))
+  if (taken !== undefined) {
+    throw invalid(`The parameter groupBy names the field ${JSON.stringify(taken)}, and another column has that name.`)
+  }
   const fill = given.get('fill')
   for (const name of ['tz', 'fill']) {
     if (window === undefined && given.has(name))

@@ -18,7 +18,7 @@ type Unit = keyof typeof UNITS
 
 /**
  * Parses `15m`, `1h` or `1d`. Windows of days and weeks begin at midnight (of Mondays) in the time zone, also on days
- * of 23 or 25 hours. Shorter ones begin at whole multiples since midnight.
+ * of 23 or 25 hours. Those of seconds, minutes and hours follow the local clock.
  */
 export function parseWindow(text: string, zone = 'UTC'): Window {
   const [, digits = '', unit = ''] = /^([1-9]\d{0,5})([smhdw])$/.exec(text) ?? []
@@ -39,7 +39,14 @@ export function parseWindow(text: string, zone = 'UTC'): Window {
   if (!zoned) return new FixedWindow(count * UNITS[unit as Unit], unit === 'w' ? MONDAY : 0)
   if (unit === 'd' || unit === 'w')
     return new DayWindow(count * (unit === 'w' ? 7 : 1), unit === 'w' ? FIRST_MONDAY : 0, zoned)
-  return new ZonedWindow(count * UNITS[unit as Unit], zoned)
+  const ms = count * UNITS[unit as Unit]
+  if (ms > UNITS.d) {
+    throw new Refusal(
+      'Invalid',
+      `In a time zone, windows of more than 24 hours are of d or w, for example 2d, not ${JSON.stringify(text)}.`,
+    )
+  }
+  return new ZonedWindow(ms, zoned)
 }
 
 /** 1970 began on a Thursday. */
@@ -76,7 +83,10 @@ class FixedWindow implements Window {
 const QUARTER = 900_000
 const MOST_OFFSETS = 65_536
 
-/** Windows shorter than a day, by the local clock. */
+/**
+ * Windows of at most 24 hours. They begin where the local clock shows a whole multiple of their length since
+ * midnight of 1970-01-01, so those around a change of the clock are shorter or longer.
+ */
 class ZonedWindow implements Window {
   readonly #ms: number
   readonly #zone: IANAZone
@@ -90,34 +100,64 @@ class ZonedWindow implements Window {
 
   start(ms: number): number {
     const offset = this.#offset(ms)
-    return Math.floor((ms + offset) / this.#ms) * this.#ms - offset
+    const start = this.#multiple(ms + offset) - offset
+    if (this.#offset(start) === offset) return start
+    const change = this.#change(start, ms)
+    return this.#isSkippedAt(change) ? change : this.start(change - 1)
   }
 
   /** At most the end of the quarter of an hour, after which the offset may differ. */
   until(ms: number): number {
-    return Math.min(this.start(ms) + this.#ms, (Math.floor(ms / QUARTER) + 1) * QUARTER)
+    const offset = this.#offset(ms)
+    return Math.min(this.#multiple(ms + offset) + this.#ms - offset, (Math.floor(ms / QUARTER) + 1) * QUARTER)
+  }
+
+  next(start: number): number {
+    const offset = this.#offset(start)
+    const next = this.#multiple(start + offset) + this.#ms - offset
+    if (this.#offset(next) === offset) return next
+    const change = this.#change(start, next)
+    if (this.start(change) === change) return change
+    const offsetAfter = this.#offset(change)
+    return this.#multiple(change + offsetAfter) + this.#ms - offsetAfter
+  }
+
+  text(start: number): string {
+    return iso(start, this.#zone)
+  }
+
+  /** The last multiple of the length up to a local time. */
+  #multiple(local: number): number {
+    return Math.floor(local / this.#ms) * this.#ms
+  }
+
+  /** An instant after `from`, up to `to`, at which the offset becomes that of `to`. */
+  #change(from: number, to: number): number {
+    const offset = this.#offset(to)
+    let before = Math.floor(from / QUARTER)
+    let after = Math.floor(to / QUARTER)
+    while (after - before > 1) {
+      const middle = Math.floor((before + after) / 2)
+      if (this.#offset(middle * QUARTER) === offset) after = middle
+      else before = middle
+    }
+    return after * QUARTER
+  }
+
+  /** Whether the local clock skips the beginning of a window when its offset changes. */
+  #isSkippedAt(change: number): boolean {
+    return this.#multiple(change - 1 + this.#offset(change)) > this.#multiple(change - 1 + this.#offset(change - 1))
   }
 
   #offset(ms: number): number {
     const quarter = Math.floor(ms / QUARTER)
     let offset = this.#offsets.get(quarter)
     if (offset === undefined) {
-      offset = this.#zone.offset(ms) * UNITS.m
+      offset = this.#zone.offset(quarter * QUARTER) * UNITS.m
       if (this.#offsets.size === MOST_OFFSETS) this.#offsets.clear()
       this.#offsets.set(quarter, offset)
     }
     return offset
-  }
-
-  next(start: number): number {
-    // After a change of the clock the next window may begin earlier or later.
-    const end = start + this.#ms
-    const next = this.start(end)
-    return next > start ? next : end
-  }
-
-  text(start: number): string {
-    return iso(start, this.#zone)
   }
 }
 
@@ -137,11 +177,9 @@ class DayWindow implements Window {
 
   start(ms: number): number {
     if (ms >= this.#known.start && ms < this.#known.end) return this.#known.start
-    const local = DateTime.fromMillis(Math.floor(ms), { zone: this.#zone })
-    const day = Math.floor(Date.UTC(local.year, local.month - 1, local.day) / UNITS.d) - this.#firstDay
-    const start = this.#midnight(Math.floor(day / this.#days) * this.#days + this.#firstDay)
-    this.#known = { start, end: this.next(start) }
-    return start
+    const day = this.#firstDayAt(ms)
+    this.#known = { start: this.#midnight(day), end: this.#midnight(day + this.#days) }
+    return this.#known.start
   }
 
   until(ms: number): number {
@@ -150,18 +188,27 @@ class DayWindow implements Window {
   }
 
   next(start: number): number {
-    return DateTime.fromMillis(start, { zone: this.#zone }).plus({ days: this.#days }).startOf('day').toMillis()
+    return this.#midnight(this.#firstDayAt(start) + this.#days)
   }
 
   text(start: number): string {
     return iso(start, this.#zone)
   }
 
-  /** The beginning of a day, by its number since 1970-01-01. */
+  /** The first day of the window of an instant, as its number since 1970-01-01. */
+  #firstDayAt(ms: number): number {
+    const local = DateTime.fromMillis(Math.floor(ms), { zone: this.#zone })
+    const day = Math.floor(Date.UTC(local.year, local.month - 1, local.day) / UNITS.d) - this.#firstDay
+    return Math.floor(day / this.#days) * this.#days + this.#firstDay
+  }
+
   #midnight(day: number): number {
     const date = new Date(day * UNITS.d)
     const parts = { year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate() }
-    return DateTime.fromObject(parts, { zone: this.#zone }).startOf('day').toMillis()
+    const midnight = DateTime.fromObject(parts, { zone: this.#zone }).startOf('day')
+    // Where the clock is set back at 1:00, midnight comes twice.
+    const before = midnight.minus(1)
+    return (before.hasSame(midnight, 'day') ? before.startOf('day') : midnight).toMillis()
   }
 }
 
