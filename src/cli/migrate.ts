@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { type ClusterSettings, connect } from '../cluster/connection.ts'
 import { JetStream } from '../cluster/jetstream.ts'
 import { type MigrationProgress, type MigrationResult, moveToDirectory, moveToStream } from '../cluster/migration.ts'
-import { retrying } from '../cluster/retry.ts'
+import { retryWhileUnavailable } from '../cluster/retry.ts'
 import type { Files } from '../files/files.ts'
 
 /** From a journal on disk to a stream, or back. */
@@ -22,9 +22,9 @@ export async function migrate(
   const { from, to } = migration
   const place = typeof from === 'string' ? (to as ClusterSettings) : from
   const log = pino({ level: 'silent' })
-  const nc = await retrying(log, () => connect(place, 'recollect migrate', files))
+  const nc = await retryWhileUnavailable(log, () => connect(place, 'recollect migrate', files))
   try {
-    const stream = await retrying(log, () => JetStream.open(nc, place.stream, place.replicas, log))
+    const stream = await retryWhileUnavailable(log, () => JetStream.open(nc, place.stream, place.replicas, log))
     return typeof from === 'string'
       ? await moveToStream(files, from, stream, randomUUID, progress)
       : await moveToDirectory(stream, files, to as string, SEGMENT_BYTES, progress)

@@ -1,10 +1,9 @@
-import { JetStreamApiError } from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
+import { isWrongSequence } from './connection.ts'
 import type { Register } from './election.ts'
 
 const ANSWER_MS = 2000
-const WRONG_LAST_SEQUENCE = [10071, 10164]
 
 /** State shared by the nodes of a cluster, in a NATS key-value bucket beside the stream. */
 export class Bucket {
@@ -35,7 +34,7 @@ export class Bucket {
         try {
           return await this.#kv.put(key, text, { previousSeq: after, timeout: ANSWER_MS })
         } catch (error) {
-          if (error instanceof JetStreamApiError && WRONG_LAST_SEQUENCE.includes(error.code)) return undefined
+          if (isWrongSequence(error)) return undefined
           throw error
         }
       },

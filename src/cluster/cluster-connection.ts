@@ -6,7 +6,7 @@ import { durabilityWarnings, factsOf } from './durability.ts'
 import { ClusterFigures } from './figures.ts'
 import { JetStream } from './jetstream.ts'
 import { Messenger } from './messenger.ts'
-import { retrying } from './retry.ts'
+import { retryWhileUnavailable } from './retry.ts'
 
 /** The NATS connection of a node, with everything in NATS that the cluster shares. */
 export interface ClusterConnection {
@@ -28,11 +28,11 @@ export async function openConnection(
 ): Promise<ClusterConnection> {
   const { stream: name, replicas } = settings
   const figures = new ClusterFigures()
-  const nc = await retrying(log, () => connect(settings, `recollect ${node}`, files))
+  const nc = await retryWhileUnavailable(log, () => connect(settings, `recollect ${node}`, files))
   try {
-    const stream = await retrying(log, () => JetStream.open(nc, name, replicas, log))
+    const stream = await retryWhileUnavailable(log, () => JetStream.open(nc, name, replicas, log))
     const warnings = durabilityWarnings(await factsOf(nc, stream.replicas, stream.messageBytes))
-    const bucket = await retrying(log, () => Bucket.open(nc, name, replicas))
+    const bucket = await retryWhileUnavailable(log, () => Bucket.open(nc, name, replicas))
     const messenger = new Messenger(nc, name, stream.messageBytes, log, figures)
     return { stream, bucket, messenger, figures, warnings, close: () => nc.close() }
   } catch (error) {

@@ -1,4 +1,5 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
+import { JetStreamApiError } from '@nats-io/jetstream'
 import {
   connect as connectTo,
   credsAuthenticator,
@@ -17,6 +18,13 @@ export interface ClusterSettings {
   readonly replicas: number
   /** Path of a credentials file. */
   readonly credentials: string | undefined
+}
+
+const WRONG_LAST_SEQUENCE = [10071, 10164]
+
+/** Whether a compare-and-set failed because another process has written. */
+export function isWrongSequence(error: unknown): boolean {
+  return error instanceof JetStreamApiError && WRONG_LAST_SEQUENCE.includes(error.code)
 }
 
 const CONNECT_MS = 5000

@@ -16,8 +16,9 @@ import {
 import { headers, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import { JournalMismatch, Refusal } from '../runtime/errors.ts'
+import { isWrongSequence } from './connection.ts'
 import type { Message, Sequence } from './message.ts'
-import type { RecordStream } from './record-stream.ts'
+import type { PublishOutcome, RecordStream } from './record-stream.ts'
 
 /** The header with a message's position. */
 const POSITION = 'Recollect-Position'
@@ -28,7 +29,6 @@ const ANSWER_MS = 3000
 const RETRY_MS = 300
 /** How often to check for messages that were not delivered. */
 const WATCH_MS = 2000
-const WRONG_LAST_SEQUENCE = [10071, 10164]
 const STREAM_NOT_FOUND = 10059
 
 /** A RecordStream in NATS JetStream. */
@@ -69,7 +69,7 @@ export class JetStream implements RecordStream {
     return new JetStream(nc, config, jsm, log)
   }
 
-  async publish({ position, bytes }: Message, after: Sequence): Promise<'stored' | 'behind' | 'unknown'> {
+  async publish({ position, bytes }: Message, after: Sequence): Promise<PublishOutcome> {
     const sent = headers()
     sent.set(POSITION, String(position))
     try {
@@ -82,7 +82,7 @@ export class JetStream implements RecordStream {
       })
       return seq === after + 1 ? 'stored' : 'behind'
     } catch (error) {
-      if (error instanceof JetStreamApiError && WRONG_LAST_SEQUENCE.includes(error.code)) return 'behind'
+      if (isWrongSequence(error)) return 'behind'
       this.#log.warn({ err: error, position }, 'NATS did not accept a message')
       return 'unknown'
     }

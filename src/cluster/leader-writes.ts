@@ -3,6 +3,7 @@ import { type Draft, nextTime, type Recorded, recordedOf } from '../events/journ
 import { encodeEvents } from '../events/record-writer.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ClusterFigures } from './figures.ts'
+import { diskFull, unlessFull } from './full-disk.ts'
 import { type BatchStart, type MessageBatch, MessagePacker, type PendingAppend } from './message-packer.ts'
 import type { Sender } from './sender.ts'
 import type { Tail } from './tail.ts'
@@ -137,24 +138,13 @@ export class LeaderWrites {
    */
   async #answer({ writes }: MessageBatch, isHere: Promise<boolean>): Promise<void> {
     const { hasRoom, failed } = this.#options
-    let looking: NodeJS.Timeout | undefined
-    const isFull = new Promise<undefined>((resolve) => {
-      looking = setInterval(() => {
-        if (!hasRoom(1)) resolve(undefined)
-      }, LOOK_MS)
-    })
-    const isVisible = await Promise.race([isHere, isFull])
-    clearInterval(looking)
+    const isVisible = await unlessFull(isHere, () => hasRoom(1), LOOK_MS)
     if (isVisible === undefined) failed()
     for (const { waiting, recorded } of writes) {
       if (isVisible) waiting.resolve(recorded)
       else waiting.reject(outcomeUnknown())
     }
   }
-}
-
-export function diskFull(): Refusal {
-  return new Refusal('DiskFull', 'The disk of this node is full. Nothing was stored; reads continue.')
 }
 
 function anotherLeader(): Refusal {

@@ -10,7 +10,7 @@ const RETRY_MS = 500
  * Retries an operation that needs the NATS servers, which may still be starting or electing. Errors that waiting cannot
  * fix are thrown at once.
  */
-export async function retrying<T>(log: Logger, what: () => Promise<T>): Promise<T> {
+export async function retryWhileUnavailable<T>(log: Logger, what: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS
   for (let tries = 0; ; tries++) {
     try {

@@ -1,5 +1,7 @@
+import { Low } from 'lowdb'
 import type { Position } from '../events/event.ts'
-import { directoryOf, type Files, replace } from '../files/files.ts'
+import { directoryOf, type Files } from '../files/files.ts'
+import { JsonFile } from '../files/json-file.ts'
 import { Corruption, JournalMismatch } from '../runtime/errors.ts'
 import { type FileVersion, numbersOf, versionOf } from './file-version.ts'
 
@@ -62,18 +64,21 @@ export interface StoredStateFile {
 
 export async function readStateFile(files: Files, place: StateFilePaths): Promise<StoredStateFile | undefined> {
   for (const isInPlace of [true, false]) {
-    const path = statePathOf(place, isInPlace)
-    const bytes = await files.read(path)
-    if (bytes) return { state: parseState(path, bytes), isInPlace }
+    const state = await readState(files, statePathOf(place, isInPlace))
+    if (state) return { state, isInPlace }
   }
   return undefined
 }
 
-function parseState(path: string, bytes: Buffer): StateFile {
+async function readState(files: Files, path: string): Promise<StateFile | undefined> {
+  const low = new Low<StateText | null>(new JsonFile(files, path), null)
   try {
-    const { journal, confirmed, pending, shown } = JSON.parse(bytes.toString()) as StateText
-    return { journal, confirmed, pending, versions: (shown ?? []).map(versionOf) }
-  } catch {
+    await low.read()
+    if (!low.data) return undefined
+    const { journal, confirmed, pending, shown = [] } = low.data
+    return { journal, confirmed, pending, versions: shown.map(versionOf) }
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error
     throw new Corruption(
       `${path} is damaged. It identifies edits of the data file; without it, differences from the journal are taken for edits. Remove it to continue that way.`,
     )
@@ -88,7 +93,7 @@ export async function writeStateFile(
 ): Promise<void> {
   const { versions, ...rest } = state
   const text: StateText = { ...rest, shown: versions.map(numbersOf) }
-  await replace(files, statePathOf(place, isInPlace), Buffer.from(`${JSON.stringify(text)}\n`))
+  await new Low(new JsonFile<StateText>(files, statePathOf(place, isInPlace)), text).write()
 }
 
 /** Removes the state from the journal's directory once it is beside the data file again. */

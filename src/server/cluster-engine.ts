@@ -3,6 +3,7 @@ import { ClusterHandler } from '../cluster/cluster-handler.ts'
 import { ClusterJournal } from '../cluster/cluster-journal.ts'
 import type { ClusterSettings } from '../cluster/connection.ts'
 import { Election } from '../cluster/election.ts'
+import { unlessFull } from '../cluster/full-disk.ts'
 import { Node } from '../cluster/node.ts'
 import { RecentWrites } from '../cluster/recent-writes.ts'
 import type { ImportOutcome } from '../commands/outcome.ts'
@@ -13,13 +14,13 @@ import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
 import type { Settings } from '../settings/settings.ts'
 import { textOf } from '../settings/urls.ts'
-import { Closing } from './closing.ts'
+import { CloseStack } from './close-stack.ts'
 import { ClusterDataFile, dataFileIdOf } from './cluster-data-file.ts'
 import { connectionOf } from './configured-data-file.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { DurableProjections } from './durable-projections.ts'
 import { Engine, type EngineFigures, type EngineHealth } from './engine.ts'
-import { compressing, rulesOf } from './engine-options.ts'
+import { compressionOf, rulesOf } from './engine-options.ts'
 import { type TokenStorage, tokensInBucket } from './token-storage.ts'
 
 /** How often a start checks whether it waits for space on the disk. */
@@ -35,7 +36,7 @@ interface ClusterEngineParts {
   readonly projections: DurableProjections
   readonly dataFile: ClusterDataFile
   readonly journal: ClusterJournal
-  readonly closing: Closing
+  readonly opened: CloseStack
 }
 
 /** A cluster node: the journal is in a stream, of which the node has a copy. */
@@ -52,7 +53,7 @@ export class ClusterEngine extends Engine {
 
   private constructor(parts: ClusterEngineParts) {
     super()
-    const { id, settings, dependencies, rules, connection, projections, dataFile, journal, closing } = parts
+    const { id, settings, dependencies, rules, connection, projections, dataFile, journal, opened } = parts
     const { now, elapsedMs, log, failed } = dependencies
     const { stream, bucket, messenger, figures, warnings } = connection
     this.#parts = parts
@@ -94,8 +95,8 @@ export class ClusterEngine extends Engine {
       find: (name, key) => this.views.find(name)?.item(key),
       hasRoom: () => projections.hasRoom,
     })
-    closing.add(async () => messenger.close())
-    closing.add(() => node.close())
+    opened.add(async () => messenger.close())
+    opened.add(() => node.close())
   }
 
   static async open(
@@ -106,22 +107,22 @@ export class ClusterEngine extends Engine {
     const { files, now, newId, log, failed } = dependencies
     const id = newId()
     const rules = await rulesOf(settings)
-    const closing = new Closing()
+    const opened = new CloseStack()
     try {
       const connection = await openConnection(cluster, id, files, log)
-      closing.add(() => connection.close())
+      opened.add(() => connection.close())
       const lock = await lockDirectory(files, settings.journal)
-      closing.add(() => lock.release())
+      opened.add(() => lock.release())
       const dataFileId = await dataFileIdOf(files, settings.journal)
       const projections = await DurableProjections.open({ settings, dependencies, dataFileId })
-      closing.add(() => projections.close())
+      opened.add(() => projections.close())
       const dataFile = await ClusterDataFile.prepare({ settings, dependencies, projections })
       const journal = await ClusterJournal.open({
         stream: connection.stream,
         files,
         directory: settings.journal,
         segmentBytes: settings.segmentBytes,
-        ...compressing(settings, dependencies),
+        ...compressionOf(settings, dependencies),
         node: id,
         now,
         newId,
@@ -133,14 +134,14 @@ export class ClusterEngine extends Engine {
           if (!engine.isClosing) failed(error)
         },
       })
-      closing.add(() => journal.close())
+      opened.add(() => journal.close())
       const { cut } = journal.replica
       if (cut) log.warn(cut, 'a crash left the end of the copy torn; it was cut off and kept')
-      const parts = { id, settings, dependencies, rules, connection, projections, dataFile, journal, closing }
+      const parts = { id, settings, dependencies, rules, connection, projections, dataFile, journal, opened }
       const engine: ClusterEngine = new ClusterEngine(parts)
       return engine
     } catch (error) {
-      await closing.close().catch(() => {})
+      await opened.close().catch(() => {})
       throw error
     }
   }
@@ -170,11 +171,11 @@ export class ClusterEngine extends Engine {
     const { journal, projections } = this
     const { leader, isLeader, hasLeader, lag, peers } = this.#node
     const { isConnected } = connection.messenger
-    const isKept = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
-    const isWhole = isKept && projections.status.state === 'current'
+    const isFileCurrent = !['edited', 'invalid', 'failing'].includes(dataFile.status?.state ?? 'current')
+    const isComplete = isFileCurrent && projections.status.state === 'current'
     const writable = this.isStarted && isConnected && hasLeader
     return {
-      status: !writable ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+      status: !writable ? 'unavailable' : isComplete ? 'ok' : 'degraded',
       journal: { id: journal.id, writable, ...(journal.replica.cut && { cut: journal.replica.cut }) },
       cluster: {
         role: isLeader ? 'leader' : 'follower',
@@ -201,22 +202,12 @@ export class ClusterEngine extends Engine {
   }
 
   /** Until the node has started, or waits for space on the disk: then it serves what needs no space. */
-  protected async patience(starting: Promise<void>): Promise<void> {
-    let looking: NodeJS.Timeout | undefined
-    const full = new Promise<void>((resolve) => {
-      looking = setInterval(() => {
-        if (!this.projections.hasRoom) resolve()
-      }, LOOK_MS)
-    })
-    try {
-      await Promise.race([starting, full])
-    } finally {
-      clearInterval(looking)
-    }
+  protected untilServable(starting: Promise<void>): Promise<void> {
+    return unlessFull(starting, () => this.projections.hasRoom, LOOK_MS)
   }
 
   protected end(): Promise<void> {
     this.projections.end()
-    return this.#parts.closing.close()
+    return this.#parts.opened.close()
   }
 }

@@ -29,8 +29,8 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
   }
 }
 
-/** Options for compressing full segments. */
-export function compressing(
+/** Options for compressionOf full segments. */
+export function compressionOf(
   { compressAfter }: Pick<Settings, 'compressAfter'>,
   { schedule, log }: Pick<EngineDependencies, 'schedule' | 'log'>,
 ): { readonly compress?: Omit<CompressionOptions, 'files'> } {

@@ -96,18 +96,17 @@ export abstract class Engine {
    * a later failure is passed to `failed`.
    */
   async start(failed: (error: unknown) => void): Promise<void> {
-    this.#starting = this.begin().then(() => {
+    const starting = this.begin().then(() => {
       this.#isStarted = true
     })
-    const started = this.#starting
-    started.catch(() => {})
+    this.#starting = starting
     try {
-      await Promise.race([started, this.patience(started)])
+      await Promise.race([starting, this.untilServable(starting)])
     } catch (error) {
       await this.close().catch(() => {})
       throw error
     }
-    started.catch((error) => {
+    starting.catch((error) => {
       if (!this.isClosing) failed(error)
     })
   }
@@ -130,7 +129,7 @@ export abstract class Engine {
   /** Resolves when the store is complete and writes are accepted. */
   protected abstract begin(): Promise<void>
   /** Resolves when the service should begin before the start is complete, and serve what does not need the store. */
-  protected abstract patience(starting: Promise<void>): Promise<void>
+  protected abstract untilServable(starting: Promise<void>): Promise<void>
   /** Releases everything; `starting` resolves when the start has ended. */
   protected abstract end(starting: Promise<void>): Promise<void>
 }

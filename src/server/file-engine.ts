@@ -13,12 +13,12 @@ import { directoryOf, replace } from '../files/files.ts'
 import type { Past } from '../projections/past.ts'
 import type { Queries } from '../query/queries.ts'
 import type { Settings } from '../settings/settings.ts'
-import { Closing } from './closing.ts'
+import { CloseStack } from './close-stack.ts'
 import { configuredDataFile, connectionOf } from './configured-data-file.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import { DurableProjections } from './durable-projections.ts'
 import { Engine, type EngineFigures, type EngineHealth } from './engine.ts'
-import { compressing, rulesOf } from './engine-options.ts'
+import { compressionOf, rulesOf } from './engine-options.ts'
 import { type TokenStorage, tokensInDirectory } from './token-storage.ts'
 
 /** How long a start waits for its store before it serves what does not need it. */
@@ -31,7 +31,7 @@ interface FileEngineParts {
   readonly projections: DurableProjections
   readonly dataFile: DataFile
   readonly journal: FileJournal
-  readonly closing: Closing
+  readonly opened: CloseStack
 }
 
 /** A journal in a local directory, with the data file beside it. */
@@ -64,12 +64,12 @@ export class FileEngine extends Engine {
     const rules = await rulesOf(settings)
     const path = await prepareFile(settings, dependencies)
     const checked = await checkedFirstItems(path, settings, dependencies, rules)
-    const closing = new Closing()
+    const opened = new CloseStack()
     try {
       const lock = await lockDirectory(files, settings.journal)
-      closing.add(() => lock.release())
+      opened.add(() => lock.release())
       const projections = await DurableProjections.open({ settings, dependencies })
-      closing.add(() => projections.close())
+      opened.add(() => projections.close())
       const dataFile = configuredDataFile(path, settings, dependencies, projections, checked)
       await dataFile.prepare()
       const journal = await FileJournal.open({
@@ -78,16 +78,16 @@ export class FileEngine extends Engine {
         now,
         newId,
         segmentBytes: settings.segmentBytes,
-        ...compressing(settings, dependencies),
+        ...compressionOf(settings, dependencies),
         lock,
         ...projections.opening,
         failed,
       })
-      closing.add(() => journal.close())
+      opened.add(() => journal.close())
       if (journal.cut) log.warn(journal.cut, 'a crash left the end of the journal torn; it was cut off and kept')
-      return new FileEngine({ settings, dependencies, rules, projections, dataFile, journal, closing })
+      return new FileEngine({ settings, dependencies, rules, projections, dataFile, journal, opened })
     } catch (error) {
-      await closing.close().catch(() => {})
+      await opened.close().catch(() => {})
       throw error
     }
   }
@@ -115,10 +115,10 @@ export class FileEngine extends Engine {
   health(): EngineHealth {
     const { journal, dataFile, projections } = this
     const { id, writable, cut } = journal
-    const isKept = ['current', 'behind', 'merging'].includes(dataFile.status.state)
-    const isWhole = isKept && projections.status.state === 'current'
+    const isFileCurrent = ['current', 'behind', 'merging'].includes(dataFile.status.state)
+    const isComplete = isFileCurrent && projections.status.state === 'current'
     return {
-      status: !writable || !this.isStarted ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+      status: !writable || !this.isStarted ? 'unavailable' : isComplete ? 'ok' : 'degraded',
       journal: { id, writable, segments: journal.segments(), ...(cut && { cut }) },
       dataFile: dataFile.status,
       store: projections.status,
@@ -127,14 +127,14 @@ export class FileEngine extends Engine {
 
   protected async begin(): Promise<void> {
     const { journal, past, handler, dataFile, projections } = this
-    const { rules, dependencies, closing } = this.#parts
+    const { rules, dependencies, opened } = this.#parts
     await projections.catchUp(journal, rules.idField)
     await dataFile.start(connectionOf({ journal, past, handler, rules, requestId: dependencies.newId }))
-    closing.add(() => dataFile.close())
+    opened.add(() => dataFile.close())
     projections.begin()
   }
 
-  protected patience(): Promise<void> {
+  protected untilServable(): Promise<void> {
     return new Promise((resolve) => void this.#parts.dependencies.schedule(resolve, PATIENCE_MS))
   }
 
@@ -142,7 +142,7 @@ export class FileEngine extends Engine {
     this.dataFile.end()
     this.projections.end()
     await starting
-    await this.#parts.closing.close()
+    await this.#parts.opened.close()
   }
 }
 

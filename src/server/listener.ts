@@ -6,8 +6,8 @@ import type { Address } from '../settings/urls.ts'
 
 export interface Listening {
   readonly urls: readonly string[]
-  /** Stops accepting connections and answers accepted requests; `letGo` ends connections such as sockets. */
-  close(letGo: () => Promise<void>): Promise<void>
+  /** Stops accepting connections and answers accepted requests; `endConnections` ends connections such as sockets. */
+  close(endConnections: () => Promise<void>): Promise<void>
 }
 
 /** How long connections that were being opened are still served after the stop began. */
@@ -32,13 +32,13 @@ export async function listen(
   for (const server of servers) server.on('error', (error) => log.warn({ err: error }, 'a connection was not accepted'))
   return {
     urls,
-    async close(letGo) {
+    async close(endConnections) {
       connections.drain()
       await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
       const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)))
       http.closeIdleConnections()
       const cutOff = setTimeout(() => http.closeAllConnections(), DRAIN_MS)
-      await letGo()
+      await endConnections()
       await Promise.all(closed)
       clearTimeout(cutOff)
     },

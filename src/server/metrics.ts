@@ -27,7 +27,12 @@ interface Value {
   readonly metricName?: string
 }
 
-type Tell = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => void
+type Register = (
+  type: 'counter' | 'gauge' | 'histogram',
+  name: string,
+  help: string,
+  read: () => readonly Value[],
+) => void
 
 const STORE_STATES = ['current', 'building', 'full'] as const
 const ROLES = ['leader', 'follower'] as const
@@ -50,15 +55,15 @@ export function metricsOf({
   if (ownsProcess) collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
 
-  const tell: Tell = (type, name, help, read) => {
+  const register: Register = (type, name, help, read) => {
     const metric = { name: `recollect_${name}`, help, type, aggregator: 'sum' }
     const get = async () => ({ ...metric, values: read() })
     registry.registerMetric({ ...metric, get } as unknown as Metric)
   }
-  const { gauge } = singles(tell)
+  const { gauge } = singleValued(register)
 
-  tell('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
-  tell(
+  register('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
+  register(
     'histogram',
     'http_request_duration_seconds',
     'From the first look at a request until its answer is made (of a stream: begun), by method, route and status.',
@@ -75,29 +80,29 @@ export function metricsOf({
   gauge('views_position', 'Of the last event that readers see.', () => views.position)
   gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position)
   for (const counted of engine.figures) {
-    if (counted.kind === 'cluster') tellOfCluster(engine, counted.figures, tell)
-    else tellOfFiles(counted, tell)
+    if (counted.kind === 'cluster') registerCluster(engine, counted.figures, register)
+    else registerFiles(counted, register)
   }
 
   gauge('collections', 'Collections that there are.', () => views.counts().collections)
   gauge('items', 'Items of all collections.', () => views.counts().items)
-  if (engine.health().dataFile) tellOfDataFile(engine, tell)
-  if (engine.health().store) tellOfStore(engine, tell)
-  tellOfIndexes(queries, tell)
-  tellOfConnections(connections, sockets, tell)
+  if (engine.health().dataFile) registerDataFile(engine, register)
+  if (engine.health().store) registerStore(engine, register)
+  registerIndexes(queries, register)
+  registerConnections(connections, sockets, register)
   return { text: () => registry.metrics(), contentType: registry.contentType }
 }
 
 /** Metrics with a single value. */
-function singles(tell: Tell, prefix = '') {
+function singleValued(register: Register, prefix = '') {
   const single = (type: 'gauge' | 'counter') => (name: string, help: string, read: () => number) =>
-    tell(type, prefix + name, help, () => [{ value: read() }])
+    register(type, prefix + name, help, () => [{ value: read() }])
   return { gauge: single('gauge'), counter: single('counter') }
 }
 
-function tellOfDataFile(engine: Pick<Engine, 'health'>, tell: Tell): void {
-  const { gauge } = singles(tell)
-  tell('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
+function registerDataFile(engine: Pick<Engine, 'health'>, register: Register): void {
+  const { gauge } = singleValued(register)
+  register('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
     const now = engine.health().dataFile?.state
     return DATA_FILE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
   })
@@ -112,11 +117,16 @@ function tellOfDataFile(engine: Pick<Engine, 'health'>, tell: Tell): void {
     () => behind()?.bytes ?? 0,
   )
   const next = () => engine.health().dataFile?.nextWrite
-  tell('gauge', 'data_file_next_write_timestamp_seconds', 'When the data file is written, if that is known.', () => {
-    const write = next()
-    return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
-  })
-  tell(
+  register(
+    'gauge',
+    'data_file_next_write_timestamp_seconds',
+    'When the data file is written, if that is known.',
+    () => {
+      const write = next()
+      return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
+    },
+  )
+  register(
     'gauge',
     'data_file_next_write_bytes',
     'Bytes that the journal grows until the data file is written, where no time is known.',
@@ -127,9 +137,9 @@ function tellOfDataFile(engine: Pick<Engine, 'health'>, tell: Tell): void {
   )
 }
 
-function tellOfStore(engine: Pick<Engine, 'health'>, tell: Tell): void {
-  const { gauge } = singles(tell)
-  tell('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
+function registerStore(engine: Pick<Engine, 'health'>, register: Register): void {
+  const { gauge } = singleValued(register)
+  register('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
     const now = engine.health().store?.state
     return STORE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
   })
@@ -137,31 +147,31 @@ function tellOfStore(engine: Pick<Engine, 'health'>, tell: Tell): void {
   gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
 }
 
-function tellOfIndexes(queries: MetricsSources['queries'], tell: Tell): void {
+function registerIndexes(queries: MetricsSources['queries'], register: Register): void {
   const ofIndexes = (figure: (index: IndexStatus) => number) => () =>
     queries.list().map((index) => {
       const { collection, path } = index
       return { value: figure(index), labels: { collection, path } }
     })
-  tell(
+  register(
     'gauge',
     'index_entries',
     'Keys that an index has, by collection and paths.',
     ofIndexes(({ entries }) => entries),
   )
-  tell(
+  register(
     'gauge',
     'index_bytes',
     'What an index takes in the store, about.',
     ofIndexes(({ bytes }) => bytes),
   )
-  tell(
+  register(
     'gauge',
     'index_uses',
     'How often an index was used of late: after every 10,000 queries by half.',
     ofIndexes(({ uses }) => uses),
   )
-  tell(
+  register(
     'gauge',
     'index_built_ratio',
     'How much of an index is built, 1 when it is in use.',
@@ -169,17 +179,17 @@ function tellOfIndexes(queries: MetricsSources['queries'], tell: Tell): void {
   )
 }
 
-function tellOfConnections(
+function registerConnections(
   connections: MetricsSources['connections'],
   sockets: MetricsSources['sockets'],
-  tell: Tell,
+  register: Register,
 ): void {
-  const { gauge, counter } = singles(tell)
+  const { gauge, counter } = singleValued(register)
   gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open)
   counter('refused_connections_total', 'Connections beyond a limit, which were answered with 503.', () => {
     return connections().refused
   })
-  tell('gauge', 'sockets', 'Open sockets, by kind.', () => {
+  register('gauge', 'sockets', 'Open sockets, by kind.', () => {
     const { socketIo, plain } = sockets()
     return [
       { value: socketIo, labels: { kind: 'socket.io' } },
@@ -197,10 +207,10 @@ function tellOfConnections(
 }
 
 /** The metrics of a journal in local files. */
-function tellOfFiles({ figures, segments }: EngineFigures & { readonly kind: 'journal' }, tell: Tell): void {
-  const { counter } = singles(tell, 'journal_')
+function registerFiles({ figures, segments }: EngineFigures & { readonly kind: 'journal' }, register: Register): void {
+  const { counter } = singleValued(register, 'journal_')
 
-  tell('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
+  register('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
     [false, true].map((compressed) => {
       const those = segments().filter((one) => one.compressed === compressed)
       const form = compressed ? 'compressed' : 'plain'
@@ -209,20 +219,20 @@ function tellOfFiles({ figures, segments }: EngineFigures & { readonly kind: 'jo
   )
   counter('appended_events_total', 'Events that became durable since the start.', () => figures.events)
   counter('appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes)
-  tell('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
+  register('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
     series('recollect_journal_flush_duration_seconds', figures.flushSeconds),
   )
-  tell('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
+  register('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
     series('recollect_journal_flush_writes', figures.flushWrites),
   )
   counter('refused_for_space_total', 'Writes that there was no space for on the disk.', () => figures.refusedForSpace)
 }
 
 /** Metrics of a cluster node. */
-function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, tell: Tell): void {
-  const { gauge, counter } = singles(tell, 'cluster_')
+function registerCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, register: Register): void {
+  const { gauge, counter } = singleValued(register, 'cluster_')
 
-  tell('gauge', 'cluster_role', '1 for the role that the node has, 0 for the other.', () => {
+  register('gauge', 'cluster_role', '1 for the role that the node has, 0 for the other.', () => {
     const now = engine.health().cluster?.role
     return ROLES.map((role) => ({ value: Number(role === now), labels: { role } }))
   })
@@ -237,24 +247,28 @@ function tellOfCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, 
   )
   counter('reconnects_total', 'How often a NATS server was found again.', () => figures.reconnects)
   counter('takeovers_total', 'How often this node became the leader.', () => figures.takeovers)
-  tell('counter', 'cluster_forwarded_commands_total', 'Commands handed to the leader, by outcome.', () =>
+  register('counter', 'cluster_forwarded_commands_total', 'Commands handed to the leader, by outcome.', () =>
     Object.entries(figures.forwarded).map(([outcome, value]) => ({ value, labels: { outcome } })),
   )
-  tell(
+  register(
     'histogram',
     'cluster_forward_duration_seconds',
     'From when a command was handed on until its answer came.',
     () => series('recollect_cluster_forward_duration_seconds', figures.forwardSeconds),
   )
-  tell('histogram', 'cluster_forward_commands', 'Commands that shared a message to the leader.', () =>
+  register('histogram', 'cluster_forward_commands', 'Commands that shared a message to the leader.', () =>
     series('recollect_cluster_forward_commands', figures.forwardTogether),
   )
-  tell('histogram', 'cluster_publish_duration_seconds', 'Until it was known what came of a message, by outcome.', () =>
-    Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
-      series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
-    ),
+  register(
+    'histogram',
+    'cluster_publish_duration_seconds',
+    'Until it was known what came of a message, by outcome.',
+    () =>
+      Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
+        series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
+      ),
   )
-  tell('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
+  register('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
     series('recollect_cluster_publish_writes', figures.publishWrites),
   )
 }

@@ -29,12 +29,15 @@ export function staticFilesOf({ staticFiles }: Settings): string | undefined {
 }
 
 /** The differences between the program and a server inside another program. */
-export type Own = Pick<ServiceDependencies, 'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'> & {
+export type PlatformOptions = Pick<
+  ServiceDependencies,
+  'wwwroot' | 'descriptors' | 'ownsProcess' | 'middleware' | 'failed'
+> & {
   readonly log: Logger
 }
 
 /** The real file system, clocks and timers, and the package's files. */
-export function platformDependencies(own: Own): ServiceDependencies {
+export function platformDependencies(options: PlatformOptions): ServiceDependencies {
   return {
     files: nodeFiles,
     now: () => new Date(),
@@ -49,6 +52,6 @@ export function platformDependencies(own: Own): ServiceDependencies {
     pages: packaged('wwwroot'),
     swaggerAssets: packaged('dist/swagger'),
     builtPages: packaged('dist/pages'),
-    ...own,
+    ...options,
   }
 }

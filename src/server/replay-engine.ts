@@ -121,7 +121,7 @@ export class ReplayEngine extends Engine {
     this.#playing = this.#play()
   }
 
-  protected patience(starting: Promise<void>): Promise<void> {
+  protected untilServable(starting: Promise<void>): Promise<void> {
     return starting
   }
 

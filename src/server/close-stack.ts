@@ -1,5 +1,5 @@
 /** Resources to be released, the last one first. */
-export class Closing {
+export class CloseStack {
   readonly #all: (() => Promise<unknown>)[] = []
 
   add(close: () => Promise<unknown>): void {
