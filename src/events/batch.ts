@@ -1,7 +1,14 @@
 import type { DomainEvent, Position } from './event.ts'
 import { type Draft, type Recorded, recordedOf } from './journal.ts'
 import type { ChainState } from './record-format.ts'
-import { type EncodedLine, type EncodedRecord, encodeEvent, encodeWrite, encodingWrite } from './record-writer.ts'
+import {
+  type EncodedLine,
+  type EncodedRecord,
+  encodeEvent,
+  encodeWrite,
+  encodingWrite,
+  type RecordStart,
+} from './record-writer.ts'
 
 /** A write to be made durable. */
 export interface Write {
@@ -51,20 +58,29 @@ export class Batch {
 
   /** Its lines. Those of a large write are created one by one, so that they are never in memory all at once. */
   lines(): Iterable<EncodedLine> {
-    return this.isLarge ? this.#making() : [...this.#making()]
+    const [first] = this.#writes
+    if (first && this.isLarge) return this.#linesOfLarge(first.draft)
+    const lines: EncodedLine[] = []
+    for (const { draft, texts = [] } of this.#writes) {
+      for (const line of encodeWrite(this.#start(), draft, texts)) lines.push(this.#noted(line))
+      this.#finish(draft)
+    }
+    return lines
   }
 
-  *#making(): Generator<EncodedLine> {
-    for (const { draft, texts } of this.#writes) {
-      const { position, previous, flush } = this.#next
-      const start = { position, previous, flush, time: this.time }
-      const { events } = draft
-      for (const line of texts ? encodeWrite(start, draft, texts) : encodingWrite(start, draft, encoded(events))) {
-        yield this.#noted(line)
-      }
-      this.recorded.push(recordedOf(draft, this.time))
-      this.#next.position += events.length
-    }
+  *#linesOfLarge(draft: Draft): Generator<EncodedLine> {
+    for (const line of encodingWrite(this.#start(), draft, encoded(draft.events))) yield this.#noted(line)
+    this.#finish(draft)
+  }
+
+  #start(): RecordStart {
+    const { position, previous, flush } = this.#next
+    return { position, previous, flush, time: this.time }
+  }
+
+  #finish(draft: Draft): void {
+    this.recorded.push(recordedOf(draft, this.time))
+    this.#next.position += draft.events.length
   }
 
   #noted(line: EncodedRecord): EncodedLine {

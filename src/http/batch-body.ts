@@ -16,44 +16,50 @@ export interface BodyLimits {
  * Reads the body of a request, decompressed. Stops as soon as the limit is exceeded, so that a small body that inflates
  * to gigabytes costs no more than the limit.
  */
-export async function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
-  // User middleware has read it.
-  if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
-  normalizeCoding(request)
-  const coding = request.headers['content-encoding']
-  const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
-  const announced = coding === undefined ? Number(request.headers['content-length'] ?? 0) : 0
-  const largest = Math.max(bytes, listBytes)
-  if (announced > largest) throw tooLarge(largest)
-  const source = decoder ? request.pipe(decoder) : request
-  try {
-    return await new Promise((resolve, reject) => {
-      const chunks: Buffer[] = []
-      let length = 0
-      let limit: number | undefined
-      source.on('data', (chunk: Buffer) => {
-        chunks.push(chunk)
-        length += chunk.length
-        limit ??= limitOf(chunk)
-        const most = limit ?? listBytes
-        if (Math.max(length, announced) > most) reject(tooLarge(most))
-      })
-      source.on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)))
-      source.on('error', (error) => reject(bodyRefusal(error, limit ?? listBytes)))
-      const gone = (): void => {
-        if (!request.complete) reject(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
-      }
-      if (decoder) request.on('error', gone)
-      request.on('close', gone)
-    })
-  } finally {
-    // The rest is not inflated.
-    if (!source.readableEnded) source.removeAllListeners('data')
-    if (decoder) {
+export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyLimits): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    // User middleware has read it.
+    if (!request.readable) throw new Refusal('Invalid', 'The body could not be read: stream is not readable.')
+    normalizeCoding(request)
+    const coding = request.headers['content-encoding']
+    const decoder = Object.hasOwn(DECODERS, coding ?? '') ? DECODERS[coding as keyof typeof DECODERS]() : undefined
+    const announced = coding === undefined ? Number(request.headers['content-length'] ?? 0) : 0
+    const largest = Math.max(bytes, listBytes)
+    if (announced > largest) throw tooLarge(largest)
+    const source = decoder ? request.pipe(decoder) : request
+    const chunks: Buffer[] = []
+    let length = 0
+    let limit: number | undefined
+    const take = (chunk: Buffer): void => {
+      chunks.push(chunk)
+      length += chunk.length
+      limit ??= limitOf(chunk)
+      const most = limit ?? listBytes
+      if (Math.max(length, announced) > most) fail(tooLarge(most))
+    }
+    const endDecoder = (): void => {
+      if (!decoder) return
       request.unpipe(decoder)
       decoder.destroy()
     }
-  }
+    const fail = (error: Error): void => {
+      // The rest is not inflated.
+      source.off('data', take)
+      endDecoder()
+      reject(error)
+    }
+    const gone = (): void => {
+      if (!request.complete) fail(new Refusal('Invalid', 'The body could not be read: the client disconnected.'))
+    }
+    source.on('data', take)
+    source.on('end', () => {
+      endDecoder()
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length))
+    })
+    source.on('error', (error) => fail(bodyRefusal(error, limit ?? listBytes)))
+    if (decoder) request.on('error', gone)
+    request.on('close', gone)
+  })
 
   /** Undefined while only white space was read. */
   function limitOf(chunk: Buffer): number | undefined {
