@@ -39,9 +39,11 @@ export class ItemCache {
 
   /** Another item is at a place, or none: it takes the place of one that is cached. */
   replace(table: number, place: number, item: Item | undefined): void {
-    const young = this.#young.get(table)?.delete(place) === true
-    const old = this.#old.get(table)?.delete(place) === true
-    if (item && (young || old)) this.set(table, place, item)
+    const [young, old] = [this.#young.get(table), this.#old.get(table)]
+    if (!item) {
+      young?.delete(place)
+      old?.delete(place)
+    } else if (young?.has(place) || old?.has(place)) this.set(table, place, item)
   }
 
   deleteTable(table: number): void {

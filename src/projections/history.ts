@@ -29,11 +29,11 @@ export class History implements StoredProjection {
 
   store(event: DomainEvent, position: Position): void {
     const { store } = this.#views
-    const number = this.#views.numberOf(event.collection) as number
-    if (isItemEvent(event) && event.revision % STRIDE === 0) {
-      store.set(stepKey(number, String(event.id), position), NOTHING)
-    }
+    const isStep = isItemEvent(event) && event.revision % STRIDE === 0
     const exists = existsAfter(event)
+    if (!isStep && exists === undefined) return
+    const number = this.#views.numberOf(event.collection) as number
+    if (isStep) store.set(stepKey(number, String(event.id), position), NOTHING)
     if (exists !== undefined) store.set(numberedKey(TAG.life, number, position), exists ? LIFE.created : LIFE.removed)
   }
 

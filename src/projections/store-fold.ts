@@ -3,7 +3,7 @@ import { evolve } from '../collections/evolve.ts'
 import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
 import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
-import { lastPosition, positioned, type Recorded } from '../events/journal.ts'
+import { lastPosition, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
 import { TAG, tableKey } from '../store/keys.ts'
@@ -141,7 +141,9 @@ export class StoreFold {
       const last = lastPosition(recorded)
       if (last <= this.#applied) continue
       const timeMs = Date.parse(recorded.time)
-      for (const [position, event] of positioned(recorded)) {
+      let position = recorded.position - 1
+      for (const event of recorded.events) {
+        position++
         if (position <= this.#applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
