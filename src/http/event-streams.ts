@@ -3,9 +3,9 @@ import type { Gate } from '../access/gate.ts'
 import type { Position } from '../events/event.ts'
 import type { Document } from '../json/document.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
-import { type Found, type Source, search, timeRange, type Wanted } from '../projections/event-search.ts'
+import { type EventFilter, type FoundEvent, type SearchSource, search, timeRange } from '../projections/event-search.ts'
 
-export interface StreamOptions extends Source {
+export interface StreamOptions extends SearchSource {
   readonly arrivals: Arrivals
   readonly gate: Gate
 }
@@ -22,7 +22,7 @@ export interface Form {
 }
 
 export interface Streamed {
-  readonly wanted: Wanted & { readonly limit?: number }
+  readonly wanted: EventFilter & { readonly limit?: number }
   readonly form: Form
   /** Whether the stream continues with new events. */
   readonly follows: boolean
@@ -71,7 +71,7 @@ export async function* stream(options: StreamOptions, streamed: Streamed): Async
 }
 
 async function* parts(
-  found: AsyncIterable<Found>,
+  found: AsyncIterable<FoundEvent>,
   form: Form,
   most: number,
 ): AsyncGenerator<{ readonly text: string; readonly count: number }> {
@@ -92,7 +92,7 @@ async function* parts(
 }
 
 /** An event as JSON. */
-export function eventText({ recorded, event, position }: Found): string {
+export function eventText({ recorded, event, position }: FoundEvent): string {
   const { time, actor, requestId } = recorded
   const { type, collection, ...rest } = event
   const { item, ids, ...fields } = rest as { item?: Document; ids?: unknown }

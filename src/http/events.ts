@@ -2,7 +2,14 @@ import { Readable } from 'node:stream'
 import type { PerAddress } from '../access/per-address.ts'
 import { isEventType, type Position } from '../events/event.ts'
 import { readInstant } from '../json/instant.ts'
-import { checkReadable, newestFirst, type Search, search, timeRange, type Wanted } from '../projections/event-search.ts'
+import {
+  checkReadable,
+  type EventFilter,
+  newestFirst,
+  type SearchLimits,
+  search,
+  timeRange,
+} from '../projections/event-search.ts'
 import { LongText } from '../query/page-text.ts'
 import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -186,7 +193,7 @@ class PageText {
 }
 
 /** The filter and the amount. */
-interface Asked extends Wanted {
+interface Asked extends EventFilter {
   readonly limit?: number
   readonly follow?: boolean
   readonly order?: 'asc' | 'desc'
@@ -262,7 +269,7 @@ function parseWanted(parameters: readonly Parameter[], limits: QueryLimits): Ask
   return isOpen ? { ...wanted, from: Number.MAX_SAFE_INTEGER } : wanted
 }
 
-function askerOf(request: ApiRequest): Search {
+function askerOf(request: ApiRequest): SearchLimits {
   return { isGone: () => request.isGone() }
 }
 

@@ -1,5 +1,6 @@
 import type { Steps } from '../runtime/steps.ts'
 import { parseInstant } from './instant.ts'
+import { mergeSort } from './merge-sort.ts'
 import type { Ranked } from './order.ts'
 import { compareText, isArray, type JsonValue } from './value.ts'
 
@@ -47,7 +48,7 @@ export function rankOfKey(key: string): number {
   return key.charCodeAt(0) - 1
 }
 
-/** Values written, or names sorted, in one step. */
+/** Values written in one step. */
 const STEP = 1024
 
 interface Open {
@@ -68,7 +69,7 @@ function* writeContainer(writer: KeyWriter, root: JsonValue): Steps<void> {
       open.push({ values: value, names: undefined, size: value.length, next: 0 })
     } else if (typeof value === 'object' && value !== null) {
       writer.byte(RANK.object)
-      const names = yield* sortedNames(Object.keys(value))
+      const names = yield* mergeSort(Object.keys(value), compareText)
       open.push({ values: value, names, size: names.length, next: 0 })
     } else writer.scalar(value as string)
     let innermost = open.at(-1)
@@ -83,32 +84,6 @@ function* writeContainer(writer: KeyWriter, root: JsonValue): Steps<void> {
     value = (innermost.values as Readonly<Record<string | number, JsonValue>>)[name ?? innermost.next] as JsonValue
     innermost.next++
   }
-}
-
-/** A merge sort: sorts runs, then merges them pairwise. */
-function* sortedNames(names: string[]): Steps<readonly string[]> {
-  if (names.length <= STEP) return names.sort(compareText)
-  let runs: string[][] = []
-  for (let from = 0; from < names.length; from += STEP) {
-    runs.push(names.slice(from, from + STEP).sort(compareText))
-    yield
-  }
-  while (runs.length > 1) {
-    const longer: string[][] = []
-    for (let at = 0; at < runs.length; at += 2) longer.push(yield* merged(runs[at] as string[], runs[at + 1] ?? []))
-    runs = longer
-  }
-  return runs[0] as string[]
-}
-
-function* merged(left: readonly string[], right: readonly string[]): Steps<string[]> {
-  const both: string[] = []
-  for (let l = 0, r = 0; l < left.length || r < right.length; ) {
-    const takesLeft = r === right.length || (l < left.length && compareText(left[l] as string, right[r] as string) < 0)
-    both.push((takesLeft ? left[l++] : right[r++]) as string)
-    if (both.length % STEP === 0) yield
-  }
-  return both
 }
 
 export const RANK = { null: 1, boolean: 2, number: 3, instant: 4, text: 5, array: 6, object: 7 } as const

@@ -7,7 +7,7 @@ import type { History } from './history.ts'
 import { positionAt } from './moment.ts'
 
 /** Conditions on events, all of which must hold. */
-export interface Wanted {
+export interface EventFilter {
   /** The first position. */
   readonly from: Position
   readonly collection?: string
@@ -20,7 +20,7 @@ export interface Wanted {
   readonly until?: Instant
 }
 
-export interface Source {
+export interface SearchSource {
   readonly journal: Pick<Journal, 'head' | 'read'>
   /** Undefined while it is being built: then the journal is scanned. */
   readonly history: () => History | undefined
@@ -36,14 +36,14 @@ const TURN_CHARACTERS = 256 * 1024
 /** Within a turn a search yields to the event loop this often. */
 const YIELD_MS = 5
 
-export interface Found {
+export interface FoundEvent {
   readonly position: Position
   readonly event: DomainEvent
   readonly recorded: Recorded
 }
 
 /** The client of a search, and its limit. */
-export interface Search extends Asker {
+export interface SearchLimits extends Asker {
   /** Highest number of events read; default: all. */
   readonly most?: number
 }
@@ -52,10 +52,15 @@ export interface Search extends Asker {
  * The matching events up to a position, oldest first. Uses the history to skip others. Between two turns it holds the
  * results of the last one and no file. Throws when the client has disconnected.
  */
-export async function* search(source: Source, wanted: Wanted, head: Position, asker: Search): AsyncGenerator<Found> {
+export async function* search(
+  source: SearchSource,
+  filter: EventFilter,
+  head: Position,
+  asker: SearchLimits,
+): AsyncGenerator<FoundEvent> {
   let { most = Number.POSITIVE_INFINITY } = asker
-  for (let from: Position | undefined = wanted.from; from !== undefined && most > 0; ) {
-    const rest: Wanted = { ...wanted, from }
+  for (let from: Position | undefined = filter.from; from !== undefined && most > 0; ) {
+    const rest: EventFilter = { ...filter, from }
     const { found, next } = await source.turns.run(() => searchForATurn(source, rest, head, { ...asker, most }))
     yield* found
     most -= found.length
@@ -65,7 +70,7 @@ export async function* search(source: Source, wanted: Wanted, head: Position, as
 
 /** Throws if a search from this position would fail at once, so that an error can be sent before a stream begins. */
 export async function checkReadable(
-  { journal, turns }: Pick<Source, 'journal' | 'turns'>,
+  { journal, turns }: Pick<SearchSource, 'journal' | 'turns'>,
   from: Position,
 ): Promise<void> {
   const position = Math.min(Math.max(1, from), journal.head)
@@ -76,18 +81,18 @@ export async function checkReadable(
 
 /** The events found in one turn, and where the next turn continues; undefined at the end. */
 async function searchForATurn(
-  source: Source,
-  wanted: Wanted,
+  source: SearchSource,
+  filter: EventFilter,
   head: Position,
-  { most, isGone }: Search & { readonly most: number },
-): Promise<{ readonly found: readonly Found[]; readonly next: Position | undefined }> {
-  const found: Found[] = []
+  { most, isGone }: SearchLimits & { readonly most: number },
+): Promise<{ readonly found: readonly FoundEvent[]; readonly next: Position | undefined }> {
+  const found: FoundEvent[] = []
   let characters = 0
   const began = performance.now()
   let yielded = began
-  for await (const recorded of candidates(source, wanted, head)) {
-    for (const [position, event] of isWithin(recorded, wanted) ? positioned(recorded) : []) {
-      if (found.length === most || !concerns(event, wanted)) continue
+  for await (const recorded of candidates(source, filter, head)) {
+    for (const [position, event] of isWithin(recorded, filter) ? positioned(recorded) : []) {
+      if (found.length === most || !concerns(event, filter)) continue
       found.push({ position, event, recorded })
       characters += lengthOf(event)
     }
@@ -112,25 +117,25 @@ const HELD_CHARACTERS = 2 ** 24
  * stretch are held as far as there is room; the older part is read again.
  */
 export async function* newestFirst(
-  source: Source,
-  wanted: Wanted,
+  source: SearchSource,
+  filter: EventFilter,
   head: Position,
   asker: Asker,
   held = HELD_CHARACTERS,
-): AsyncGenerator<Found> {
-  const lowest = Math.max(1, wanted.from)
+): AsyncGenerator<FoundEvent> {
+  const lowest = Math.max(1, filter.from)
   let stretch = STRETCH.least
   for (let to = head; to >= lowest; ) {
     const from = Math.max(lowest, to - stretch + 1)
-    const found: Found[] = []
+    const found: FoundEvent[] = []
     let characters = 0
     let left = from - 1
-    for await (const { position, event, recorded } of search(source, { ...wanted, from }, to, asker)) {
+    for await (const { position, event, recorded } of search(source, { ...filter, from }, to, asker)) {
       // Without the other events of its record.
       found.push({ position, event, recorded: { ...recorded, events: [event] } })
       characters += lengthOf(event)
       while (characters > held && found.length > 1) {
-        const oldest = found.shift() as Found
+        const oldest = found.shift() as FoundEvent
         characters -= lengthOf(oldest.event)
         left = oldest.position
       }
@@ -151,8 +156,8 @@ function lengthOf(event: DomainEvent): number {
  * events may belong to it.
  */
 export async function timeRange(
-  { journal, turns }: Pick<Source, 'journal' | 'turns'>,
-  { from, since, until }: Wanted,
+  { journal, turns }: Pick<SearchSource, 'journal' | 'turns'>,
+  { from, since, until }: EventFilter,
 ): Promise<{ readonly first: Position; readonly last: Position | undefined }> {
   const { head } = journal
   const lastAt = (ms: number): Promise<Position> => turns.run(() => positionAt(journal, ms))
@@ -165,8 +170,8 @@ export async function timeRange(
 
 /** Events of an item are found by its history; those of a collection lie between its first and its last. */
 async function* candidates(
-  { journal, ...source }: Source,
-  { from, collection, id }: Wanted,
+  { journal, ...source }: SearchSource,
+  { from, collection, id }: EventFilter,
   head: Position,
 ): AsyncGenerator<Recorded> {
   const first = Math.max(1, from)
@@ -187,17 +192,17 @@ async function* candidates(
   if (reach) yield* journal.read(Math.max(first, reach.first), Math.min(head, reach.last))
 }
 
-function isWithin({ actor, time }: Recorded, wanted: Wanted): boolean {
-  if (wanted.actor !== undefined && wanted.actor !== actor) return false
-  if (!wanted.since && !wanted.until) return true
+function isWithin({ actor, time }: Recorded, filter: EventFilter): boolean {
+  if (filter.actor !== undefined && filter.actor !== actor) return false
+  if (!filter.since && !filter.until) return true
   const at = { ms: Date.parse(time), micros: 0 }
   return (
-    (!wanted.since || compareInstants(at, wanted.since) >= 0) &&
-    (!wanted.until || compareInstants(at, wanted.until) <= 0)
+    (!filter.since || compareInstants(at, filter.since) >= 0) &&
+    (!filter.until || compareInstants(at, filter.until) <= 0)
   )
 }
 
-function concerns(event: DomainEvent, { collection, id, type }: Wanted): boolean {
+function concerns(event: DomainEvent, { collection, id, type }: EventFilter): boolean {
   return (
     (collection === undefined || event.collection === collection) &&
     (type === undefined || event.type === type) &&

@@ -3,8 +3,8 @@ import { Item, keyOf } from '../collections/item.ts'
 import type { CollectionItems, PinnedCollection } from '../collections/stored-items.ts'
 import type { ItemId, Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
+import { mergeSort } from '../json/merge-sort.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
-import { sorted } from '../query/index/sort.ts'
 import { indexedOf, keysAt, type StoredIndex } from '../query/index/stored-index.ts'
 import { Corruption } from '../runtime/errors.ts'
 import { lowerBound } from '../runtime/lower-bound.ts'
@@ -245,5 +245,5 @@ function lastOf(
 }
 
 function* bytesOf(keys: readonly string[]): Steps<readonly Buffer[]> {
-  return Array.from(yield* sorted(keys), (key) => Buffer.from(key, 'latin1'))
+  return Array.from(yield* mergeSort(keys), (key) => Buffer.from(key, 'latin1'))
 }

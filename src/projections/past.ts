@@ -14,13 +14,13 @@ import { PastSnapshot } from './past-snapshot.ts'
 import { Views } from './views.ts'
 
 /** Highest total size on disk of cached folded states. */
-const KEPT_BYTES = 512 * 1024 * 1024
+const CACHED_BYTES = 512 * 1024 * 1024
 /** Highest total number of characters in memory of other cached states. The last one used is always kept. */
-const KEPT_CHARACTERS = 32 * 1024 * 1024
+const CACHED_CHARACTERS = 32 * 1024 * 1024
 /** Highest number of cached states. */
-const MOST_KEPT = 8
+const MOST_STATES = 8
 /** How long a state is cached after its last use; the store keeps replaced rows meanwhile. */
-const KEPT_MS = 30_000
+const CACHED_MS = 30_000
 /** Highest age of a cached state, so that replaced rows are not kept for ever. */
 const MOST_MS = 300_000
 /** Approximate memory of an item besides its text. */
@@ -31,9 +31,9 @@ const MADE_AT_ONCE = 2
 const STAYING: Asker = { isGone: () => false }
 
 /** A past state, complete or being computed. */
-interface Kept {
+interface CachedState {
   readonly key: string
-  readonly made: Promise<Made>
+  readonly computed: Promise<ComputedState>
   /** The requests that wait for it. */
   readonly askers: Asker[]
   /** Its share of the limits. */
@@ -44,7 +44,7 @@ interface Kept {
   readonly begunMs: number
 }
 
-interface Made {
+interface ComputedState {
   readonly snapshot: CollectionSnapshot
   readonly share: number
 }
@@ -65,7 +65,7 @@ export class Past {
   readonly #views: Views
   readonly #history: History
   /** The least recently used first. */
-  readonly #kept = new Map<string, Kept>()
+  readonly #states = new Map<string, CachedState>()
   readonly #turns = new Semaphore(MADE_AT_ONCE)
   readonly #slices = new Slices()
   #forgetting: NodeJS.Timeout | undefined
@@ -105,22 +105,22 @@ export class Past {
     // After its last event, its state is the same at any position.
     const position = Math.min(at, now.position)
     const key = `${position} ${name}`
-    const found = this.#kept.get(key)
+    const found = this.#states.get(key)
     const known = found && performance.now() - found.begunMs < MOST_MS ? found : undefined
-    const kept = known ?? this.#making(key, now, position, asker)
+    const state = known ?? this.#begin(key, now, position, asker)
     if (known) known.askers.push(asker)
-    kept.readers++
-    this.#kept.delete(key)
-    this.#kept.set(key, kept)
-    if (found && !known) this.#letGo(found)
+    state.readers++
+    this.#states.delete(key)
+    this.#states.set(key, state)
+    if (found && !known) this.#release(found)
     try {
-      const { snapshot, share } = await kept.made
-      kept.askers.length = 0
-      kept.share = share
+      const { snapshot, share } = await state.computed
+      state.askers.length = 0
+      state.share = share
       this.#forget()
-      return releasing(snapshot, at, () => this.#released(kept))
+      return releasing(snapshot, at, () => this.#endRead(state))
     } catch (error) {
-      if (this.#kept.get(key) === kept) this.#kept.delete(key)
+      if (this.#states.get(key) === state) this.#states.delete(key)
       throw error
     }
   }
@@ -153,23 +153,23 @@ export class Past {
     }
   }
 
-  #making(key: string, now: Collection, at: Position, asker: Asker): Kept {
+  #begin(key: string, now: Collection, at: Position, asker: Asker): CachedState {
     const askers = [asker]
     const checkAsked = (): void => {
       if (!askers.every((one) => one.isGone())) return
       // Later requests start again.
-      this.#kept.delete(key)
+      this.#states.delete(key)
       throw abandoned()
     }
-    const made = this.#turns.run(() => {
+    const computed = this.#turns.run(() => {
       checkAsked()
-      return this.#made(now, at, checkAsked)
+      return this.#compute(now, at, checkAsked)
     })
-    return { key, made, askers, share: 0, readers: 0, usedMs: 0, begunMs: performance.now() }
+    return { key, computed, askers, share: 0, readers: 0, usedMs: 0, begunMs: performance.now() }
   }
 
   /** `checkAsked` throws when the computation must stop. */
-  async #made(now: Collection, at: Position, checkAsked: () => void): Promise<Made> {
+  async #compute(now: Collection, at: Position, checkAsked: () => void): Promise<ComputedState> {
     const former = await PastSnapshot.at(now, at, {
       store: this.#views.store,
       journal: this.#journal,
@@ -180,9 +180,9 @@ export class Past {
         await new Promise((resolve) => setImmediate(resolve))
       },
     })
-    if (former) return { snapshot: former, share: former.characters / KEPT_CHARACTERS }
+    if (former) return { snapshot: former, share: former.characters / CACHED_CHARACTERS }
     try {
-      return await this.#folded(now.name, at, checkAsked)
+      return await this.#fold(now.name, at, checkAsked)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
         throw new Corruption(`The directory ${this.#views.store.directory} was removed.`)
@@ -193,7 +193,7 @@ export class Past {
   }
 
   /** Folded from the journal into a temporary store. */
-  async #folded(name: string, at: Position, checkAsked: () => void): Promise<Made> {
+  async #fold(name: string, at: Position, checkAsked: () => void): Promise<ComputedState> {
     const past = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
     let bytes = 0
     const journal = this.#journal
@@ -207,41 +207,41 @@ export class Past {
       }
     }
     await past.build(asked(), 'fail')
-    return { snapshot: new PresentSnapshot(past.any(name) as Collection, []), share: bytes / KEPT_BYTES }
+    return { snapshot: new PresentSnapshot(past.any(name) as Collection, []), share: bytes / CACHED_BYTES }
   }
 
-  #released(kept: Kept): void {
-    kept.readers--
-    kept.usedMs = performance.now()
-    if (this.#kept.get(kept.key) !== kept) this.#letGo(kept)
+  #endRead(state: CachedState): void {
+    state.readers--
+    state.usedMs = performance.now()
+    if (this.#states.get(state.key) !== state) this.#release(state)
     this.#forget()
   }
 
   /** Releases a state that is no longer cached when its last reader ends. */
-  #letGo({ readers, made }: Kept): void {
-    if (readers === 0) void made.then(({ snapshot }) => snapshot.release())
+  #release({ readers, computed }: CachedState): void {
+    if (readers === 0) void computed.then(({ snapshot }) => snapshot.release())
   }
 
   /** Drops unused states that are too many or too old. */
   #forget(): void {
-    const last = [...this.#kept.values()].at(-1)
+    const last = [...this.#states.values()].at(-1)
     let total = 0
-    for (const { share } of this.#kept.values()) total += share
-    const oldestMs = performance.now() - KEPT_MS
-    for (const kept of this.#kept.values()) {
-      const { key, share, readers, usedMs } = kept
+    for (const { share } of this.#states.values()) total += share
+    const oldestMs = performance.now() - CACHED_MS
+    for (const state of this.#states.values()) {
+      const { key, share, readers, usedMs } = state
       if (readers > 0) continue
       const isOld = usedMs <= oldestMs
-      if (!isOld && (kept === last || (total <= 1 && this.#kept.size <= MOST_KEPT))) continue
-      this.#kept.delete(key)
+      if (!isOld && (state === last || (total <= 1 && this.#states.size <= MOST_STATES))) continue
+      this.#states.delete(key)
       total -= share
-      this.#letGo(kept)
+      this.#release(state)
     }
-    if (this.#kept.size === 0) return
+    if (this.#states.size === 0) return
     this.#forgetting ??= setTimeout(() => {
       this.#forgetting = undefined
       this.#forget()
-    }, KEPT_MS).unref()
+    }, CACHED_MS).unref()
   }
 }
 

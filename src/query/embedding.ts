@@ -70,7 +70,7 @@ export function relatedOf(
 }
 
 /** The items as texts, with their related ones in them. `most` items are embedded in all. */
-export function* embedding(
+export function* embed(
   items: readonly Item[],
   fields: Selection | undefined,
   related: readonly RelatedSnapshot[],

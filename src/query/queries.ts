@@ -7,11 +7,11 @@ import type { JsonObject } from '../json/value.ts'
 import { type Asker, type Limit, Slices, type Steps } from '../runtime/time-slices.ts'
 import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
-import { type Each, embedding, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
+import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
 import { type Conditions, passing } from './filter.ts'
 import { AccessPaths } from './index/access.ts'
 import { IndexAdvisor } from './index/advisor.ts'
-import { finding, matches, type PageItems } from './index/finder.ts'
+import { findPage, matches, type PageItems } from './index/finder.ts'
 import { type IndexPlan, planOf } from './index/plan.ts'
 import type { IndexStatus, StoredIndex } from './index/stored-index.ts'
 import type { StoredIndexes } from './index/stored-indexes.ts'
@@ -54,7 +54,7 @@ export interface PageItemsAt extends PageItems, State {}
 export interface PageTextAt extends PageText, State {}
 
 /** The ids of the items that match filters at one position. */
-export interface Selection {
+export interface MatchingIds {
   readonly position: Position
   readonly ids: Iterable<ItemId | undefined>
   /** Whether an item that was written since matches. */
@@ -99,7 +99,7 @@ export class Queries {
     asker?: Asker,
   ): readonly ItemText[] | Promise<readonly ItemText[]> {
     const match: Match = (one, wanted, each) => this.#matching(one, { ...NO_PAGE, ...wanted }, each)
-    return this.#slices.run(() => embedding(items, fields, related, most, match), asker)
+    return this.#slices.run(() => embed(items, fields, related, most, match), asker)
   }
 
   /** Pins the current collection for a ResultCursor. The caller must release it. */
@@ -109,7 +109,7 @@ export class Queries {
   }
 
   /** The items that match now. Throws when it takes longer than the limit. */
-  async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<Selection> {
+  async select(collection: Collection, conditions: Conditions, limit: Limit | undefined): Promise<MatchingIds> {
     const snapshot = this.hold(collection)
     try {
       const ids = await this.#slices.run(() => idsOf(snapshot, conditions), { isGone: () => false, limit })
@@ -139,7 +139,7 @@ export class Queries {
   }
 
   *#finding(source: QuerySource, query: Query): Steps<PageItemsAt> {
-    return yield* this.#led(source, query, (snapshot, plan) => finding(snapshot, query, plan))
+    return yield* this.#led(source, query, (snapshot, plan) => findPage(snapshot, query, plan))
   }
 
   *#matching({ collection, snapshot }: RelatedSnapshot, query: Query, each: Each): Steps<void> {
@@ -178,7 +178,7 @@ export class Queries {
 function* answerOf(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<PageText> {
   const { grouping } = query
   if (grouping) return yield* groupText(snapshot, query, grouping, plan)
-  const { items, total } = yield* finding(snapshot, query, plan)
+  const { items, total } = yield* findPage(snapshot, query, plan)
   return { text: yield* textOf(items, query.fields), total }
 }
 

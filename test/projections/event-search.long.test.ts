@@ -5,7 +5,7 @@ import type { Journal } from '../../src/events/journal.ts'
 import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Document } from '../../src/json/document.ts'
 import { parseInstant } from '../../src/json/instant.ts'
-import { newestFirst, search, timeRange, type Wanted } from '../../src/projections/event-search.ts'
+import { type EventFilter, newestFirst, search, timeRange } from '../../src/projections/event-search.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Semaphore } from '../../src/runtime/semaphore.ts'
 import { project } from '../support/collections.ts'
@@ -71,7 +71,9 @@ class Counted {
   }
 
   /** What is found, and how many events were read for it. */
-  async find(wanted: Partial<Wanted>): Promise<{ readonly positions: readonly Position[]; readonly read: number }> {
+  async find(
+    wanted: Partial<EventFilter>,
+  ): Promise<{ readonly positions: readonly Position[]; readonly read: number }> {
     this.read = 0
     const { first, last = this.journal.head } = await timeRange(this, { from: 1, ...wanted })
     const positions: Position[] = []
@@ -120,7 +122,7 @@ test('a time range is found by binary search and inclusive at both ends', async 
     const text = (ms: number, micros: string): string => new Date(ms).toISOString().replace('Z', `${micros}Z`)
     const micros = random.chance(0.5)
     const wanted = { since: parseInstant(text(since, micros ? '500' : '')), until: parseInstant(text(until, '')) }
-    const { positions, read } = await counted.find(wanted as Wanted)
+    const { positions, read } = await counted.find(wanted as EventFilter)
     const expected = times.flatMap((time, index) => {
       const ms = Date.parse(time)
       return (micros ? ms > since : ms >= since) && ms <= until ? [index + 1] : []

@@ -2,8 +2,6 @@ import { eventInstant } from '../../json/event-time.ts'
 import type { Path } from '../../json/paths.ts'
 import type { JsonObject } from '../../json/value.ts'
 
-export { LEAST_MILLISECONDS, timeOfNumber } from '../../json/event-time.ts'
-
 /** The event time of an item in milliseconds since 1970, with fractions. */
 export function eventTime(item: JsonObject, path: Path): number | undefined {
   const instant = eventInstant(item, path)

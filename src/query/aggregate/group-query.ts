@@ -8,6 +8,7 @@ import type { Steps } from '../../runtime/time-slices.ts'
 import type { CollectionSnapshot } from '../collection-snapshot.ts'
 import { matches } from '../index/finder.ts'
 import type { IndexPlan } from '../index/plan.ts'
+import { comparing, type SortEntry } from '../index/sort-keys.ts'
 import { type PageText, textOf } from '../page-text.ts'
 import type { Query } from '../query.ts'
 import type { Aggregation, Grouping } from './aggregation.ts'
@@ -78,18 +79,11 @@ function* sortedRows(rows: JsonObject[], sort: readonly Sort[]): Steps<readonly 
       `The rows have no column ${JSON.stringify(unknown)}; they have ${Object.keys(first).join(', ')}.`,
     )
   }
-  const keyed: { row: JsonObject; keys: string[] }[] = []
-  for (const row of rows) {
+  const entries: SortEntry[] = []
+  for (const [place, row] of rows.entries()) {
     const keys: string[] = []
     for (const column of columns) keys.push(yield* orderKey(row[column] as JsonValue))
-    keyed.push({ row, keys })
+    entries.push({ place, keys })
   }
-  keyed.sort((a, b) => {
-    for (const [index, { descending }] of sort.entries()) {
-      const [left, right] = [a.keys[index] as string, b.keys[index] as string]
-      if (left !== right) return (left < right ? -1 : 1) * (descending ? -1 : 1)
-    }
-    return 0
-  })
-  return keyed.map(({ row }) => row)
+  return entries.sort(comparing(sort)).map(({ place }) => rows[place] as JsonObject)
 }

@@ -1,3 +1,4 @@
+import { timeOfNumber } from '../../json/event-time.ts'
 import { RANK } from '../../json/order-key.ts'
 import { type KeyPart, partEnd, readPart } from '../../json/order-key-parts.ts'
 import { formatPath, type Path } from '../../json/paths.ts'
@@ -5,7 +6,6 @@ import type { IndexPlan } from '../index/plan.ts'
 import type { Range } from '../index/ranges.ts'
 import { MISSING } from '../index/tuples.ts'
 import { type Grouping, isByTime, needsOf } from './aggregation.ts'
-import { timeOfNumber } from './event-time.ts'
 import { type Scalar, Unspelled } from './scalars.ts'
 
 const NONE = -1

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isTombstone } from '../../collections/item-record.ts'
 import { Table } from '../../collections/table.ts'
 import type { Position } from '../../events/event.ts'
+import { mergeSort } from '../../json/merge-sort.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
 import { HIGHEST } from '../../store/bytes.ts'
 import { SpaceRetry } from '../../store/space-retry.ts'
 import type { Store } from '../../store/store.ts'
-import { sorted } from './sort.ts'
 import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
 
 /** Keys sorted before they are inserted. */
@@ -82,7 +82,7 @@ export class IndexBuild {
     while (!this.#space.isEnded) {
       this.#from = this.#to
       this.#isRunPut = false
-      const keys = await this.#inTurns(sorted(await this.#inTurns(this.#runOf())))
+      const keys = await this.#inTurns(mergeSort(await this.#inTurns(this.#runOf())))
       let at = 0
       while (at < keys.length && !this.#space.isEnded) {
         let next = at

@@ -21,7 +21,7 @@ const STEP = 256
 const READ = 16
 
 /** Executes a query, with an index if one helps. */
-export function* finding(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<PageItems> {
+export function* findPage(snapshot: CollectionSnapshot, query: Query, plan: IndexPlan | undefined): Steps<PageItems> {
   const { places, total } = yield* placesOf(snapshot, query, plan)
   const items: Item[] = []
   for (const place of places) {
