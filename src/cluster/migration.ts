@@ -3,7 +3,7 @@ import type { Position } from '../events/event.ts'
 import { lastPosition } from '../events/journal.ts'
 import { BEGINNING, NO_PREVIOUS } from '../events/record-format.ts'
 import type { Segment } from '../events/segment.ts'
-import { readLines } from '../events/segment-reader.ts'
+import { SegmentReader } from '../events/segment-reader.ts'
 import { walk } from '../events/walk.ts'
 import type { Files } from '../files/files.ts'
 import { Corruption, Locked, Refusal } from '../runtime/errors.ts'
@@ -162,7 +162,7 @@ async function checkBeginning(files: Files, segments: readonly Segment[], end: E
     throw new Refusal('Conflict', `The stream continues to position ${last}, and the journal ends at ${head}.`)
   }
   if (last === 0) return
-  for await (const { record, crc } of readLines(files, segments, last, last)) {
+  for await (const { record, crc } of new SegmentReader(files, segments).lines(last, last)) {
     if (lastPosition(record) === last && crc === end.previous) return
   }
   throw new Refusal('Conflict', `The stream holds another history: it differs at position ${last}.`)
@@ -182,7 +182,7 @@ async function* messagesOf(
   /** Position of the write with which the message begins, and of the write of the current line. */
   let position = from
   let write = from
-  for await (const { record, bytes } of readLines(files, segments, from, to)) {
+  for await (const { record, bytes } of new SegmentReader(files, segments).lines(from, to)) {
     if (bytes.length > messageBytes) {
       throw new Refusal(
         'TooLarge',
@@ -210,7 +210,7 @@ async function compare(
   head: Position,
   stream: RecordStream,
 ): Promise<void> {
-  const lines = readLines(files, segments, 1, head)
+  const lines = new SegmentReader(files, segments).lines(1, head)
   const assembler = new WriteAssembler(BEGINNING)
   let next = BEGINNING
   const last = await stream.last()

@@ -1,10 +1,9 @@
 import type { Files } from '../files/files.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Position } from './event.ts'
-import { InflatedMembers } from './inflated-members.ts'
 import { type Journal, lastPosition, type Recorded } from './journal.ts'
 import type { Segment } from './segment.ts'
-import { readSegments, readWrites } from './segment-reader.ts'
+import { SegmentReader } from './segment-reader.ts'
 
 export interface PlayedJournalOptions {
   readonly files: Files
@@ -29,7 +28,7 @@ export class PlayedJournal implements Journal {
   readonly writable = false
   readonly #options: PlayedJournalOptions
   readonly #followers: ((recorded: Recorded) => void)[] = []
-  readonly #inflated = new InflatedMembers()
+  readonly #reader: SegmentReader
   #head: Position
   #isClosed = false
 
@@ -37,6 +36,7 @@ export class PlayedJournal implements Journal {
     this.id = options.id
     this.end = options.end
     this.#options = options
+    this.#reader = new SegmentReader(options.files, options.segments)
     this.#head = options.head
   }
 
@@ -49,8 +49,7 @@ export class PlayedJournal implements Journal {
    * closed.
    */
   async play(reach: (time: string) => Promise<void>): Promise<void> {
-    const { files, segments } = this.#options
-    for await (const write of readWrites(files, segments, this.#head + 1, this.end)) {
+    for await (const write of this.#reader.writes(this.#head + 1, this.end)) {
       await reach(write.time)
       if (this.#isClosed) return
       const projected = this.#options.project([write])
@@ -61,7 +60,7 @@ export class PlayedJournal implements Journal {
   }
 
   read(from: Position, to: Position = this.#head): AsyncIterable<Recorded> {
-    return readSegments(this.#options.files, this.#options.segments, from, Math.min(to, this.#head), this.#inflated)
+    return this.#reader.events(from, Math.min(to, this.#head))
   }
 
   follow(follower: (recorded: Recorded) => void): void {

@@ -4,11 +4,10 @@ import type { Checkpoint } from './checkpoint.ts'
 import { Compression, type CompressionOptions } from './compression.ts'
 import { beginSegment, type Cut, type DirectoryOptions, type OpenDirectory } from './directory.ts'
 import type { Position } from './event.ts'
-import { InflatedMembers } from './inflated-members.ts'
 import type { Recorded } from './journal.ts'
 import type { ChainState } from './record-format.ts'
 import { note, type Segment } from './segment.ts'
-import { readSegments } from './segment-reader.ts'
+import { SegmentReader } from './segment-reader.ts'
 import { checkUpTo } from './walk.ts'
 
 export interface SegmentLogOptions extends DirectoryOptions {
@@ -35,7 +34,7 @@ export class SegmentLog {
   readonly #lock: { release(): Promise<void> }
   readonly #segments: Segment[]
   readonly #compression: Compression | undefined
-  readonly #inflated = new InflatedMembers()
+  readonly #reader: SegmentReader
   #file: OpenFile
   #next: ChainState
   #time: string
@@ -52,6 +51,7 @@ export class SegmentLog {
     this.#options = options
     this.#lock = lock
     this.#segments = segments
+    this.#reader = new SegmentReader(files, segments)
     this.#compression = compress && new Compression(segments, { files, ...compress })
     this.#file = file
     this.#next = next
@@ -128,7 +128,7 @@ export class SegmentLog {
   }
 
   read(from: Position, to: Position): AsyncGenerator<Recorded> {
-    return readSegments(this.#options.files, this.#segments, from, to, this.#inflated)
+    return this.#reader.events(from, to)
   }
 
   /**

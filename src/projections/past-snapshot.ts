@@ -50,7 +50,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   /** Places of items deleted since, in order. */
   readonly #gone: readonly number[]
   /** For each of these places, the number of items before it. */
-  #before: readonly number[] | undefined
+  #ranksOfGone: readonly number[] | undefined
   /** These places by the items' keys. */
   #goneByKey: Map<string, number> | undefined
   readonly #keys = new Map<StoredIndex, OrderedKeys>()
@@ -124,16 +124,19 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
   *nth(nth: number): Steps<number> {
     if (nth >= this.size) return this.places
     if (nth === 0) return this.seek(0)
-    if (!this.#before) {
-      const before: number[] = []
-      for (const [index, place] of this.#gone.entries()) {
-        before.push(this.#now.below(place) + index)
-        yield
-      }
-      this.#before = before
+    this.#ranksOfGone ??= yield* this.#rankGone()
+    const goneBefore = lowerBound(this.#ranksOfGone, nth)
+    const isGone = this.#ranksOfGone[goneBefore] === nth
+    return isGone ? (this.#gone[goneBefore] as number) : yield* this.#now.nth(nth - goneBefore)
+  }
+
+  *#rankGone(): Steps<readonly number[]> {
+    const ranks: number[] = []
+    for (const [index, place] of this.#gone.entries()) {
+      ranks.push(this.#now.below(place) + index)
+      yield
     }
-    const before = lowerBound(this.#before, nth)
-    return this.#before[before] === nth ? (this.#gone[before] as number) : yield* this.#now.nth(nth - before)
+    return ranks
   }
 
   *keysOf(index: StoredIndex): Steps<OrderedKeys> {

@@ -192,12 +192,12 @@ export class Past {
     }
   }
 
-  /** Folded from the journal into a temporary store. */
+  /** Folds the state from the journal into a temporary store. */
   async #fold(name: string, at: Position, checkAsked: () => void): Promise<ComputedState> {
-    const past = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
+    const views = Views.temporary(this.#views.store.directory, ({ collection }) => collection === name)
     let bytes = 0
     const journal = this.#journal
-    const asked = async function* () {
+    const writes = async function* () {
       for await (const recorded of journal.read(1, at)) {
         checkAsked()
         for (const event of recorded.events) {
@@ -206,8 +206,8 @@ export class Past {
         yield recorded
       }
     }
-    await past.build(asked(), 'fail')
-    return { snapshot: new PresentSnapshot(past.any(name) as Collection, []), share: bytes / CACHED_BYTES }
+    await views.build(writes(), 'fail')
+    return { snapshot: new PresentSnapshot(views.any(name) as Collection, []), share: bytes / CACHED_BYTES }
   }
 
   #endRead(state: CachedState): void {

@@ -18,23 +18,24 @@ export async function copyStore(
   rest: (sliceMs: number) => Promise<boolean>,
   finish: () => void,
 ): Promise<boolean> {
-  const copying = new Copying(from, to)
+  const copy = new StoreCopy(from, to)
   try {
     for (;;) {
       const began = performance.now()
       while (performance.now() - began < SLICE_MS) {
-        if (copying.step()) continue
+        if (copy.step()) continue
         finish()
         return true
       }
       if (!(await rest(performance.now() - began))) return false
     }
   } finally {
-    copying.end()
+    copy.end()
   }
 }
 
-class Copying {
+/** A copy in progress. */
+class StoreCopy {
   readonly #from: Store
   readonly #to: Store
   /** All rows before this key were copied; changes to them are copied again. */

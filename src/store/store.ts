@@ -7,15 +7,12 @@ import { isOutOfSpace } from '../files/files.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { POSITION_BYTES, positionOf } from './bytes.ts'
 import { DiskSpace } from './disk-space.ts'
+import { FileLength } from './file-length.ts'
 import { prefixEnd, TAG } from './keys.ts'
-import { append, type Lmdb, lastKey, lastPage, named, openLmdb, putNew, synced, usedBytes } from './lmdb.ts'
-import { lengthen } from './meta.ts'
+import { append, type Lmdb, lastKey, named, openLmdb, putNew, synced, usedBytes } from './lmdb.ts'
 import type { Row, RowsOptions } from './row.ts'
 import { SpaceRetry } from './space-retry.ts'
 import { type Pin, Versions } from './versions.ts'
-
-/** Larger values get overflow pages of their own. */
-const LARGE_BYTES = 1700
 
 /** Rows removed in one transaction. */
 const REMOVED_AT_ONCE = 256
@@ -31,12 +28,7 @@ export class Store {
   readonly #open: () => Lmdb
   readonly #space: DiskSpace
   /** Undefined for a temporary store, whose file has no name. */
-  readonly #path: string | undefined
-  /** Whether the current transaction may free pages that it has allocated itself. */
-  #hasRemoved = false
-  #largeValues = 0
-  /** The last page when the length of the file was checked. */
-  #lengthenedTo: number | undefined
+  readonly #length: FileLength | undefined
   /** The last key; undefined if it must be looked up. */
   #last: Buffer | undefined
   readonly #versions = new Versions(this)
@@ -55,7 +47,7 @@ export class Store {
 
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
     this.directory = dirname(path)
-    this.#path = isTemporary ? undefined : path
+    this.#length = isTemporary ? undefined : new FileLength(path)
     this.#space = new DiskSpace(path)
     this.#open = () => {
       // The lock file is written through a memory map: on a full disk that would end the process with SIGBUS.
@@ -136,15 +128,15 @@ export class Store {
   /** Runs `work` as a transaction, which is rolled back when it throws. It blocks the event loop. */
   transaction<Result>(work: () => Result): Result {
     try {
-      this.#hasRemoved = false
-      this.#largeValues = 0
-      const result = this.#opened().transactionSync(() => {
+      this.#length?.begin()
+      const db = this.#opened()
+      const result = db.transactionSync(() => {
         this.#space.begin()
         const result = work()
         this.#space.check()
         return result
       })
-      if (this.#hasRemoved || this.#largeValues > 1) this.#lengthen()
+      this.#length?.check(db)
       return result
     } catch (error) {
       this.#last = undefined
@@ -154,15 +146,6 @@ export class Store {
       if (isOutOfSpace(known)) this.full()
       throw known
     }
-  }
-
-  /** Opening and reading the file takes longer than storing a row, so it is only done when pages were added. */
-  #lengthen(): void {
-    if (!this.#path || !this.#db) return
-    const last = lastPage(this.#db)
-    if (last === this.#lengthenedTo) return
-    lengthen(this.#path)
-    this.#lengthenedTo = last
   }
 
   /** Whether so many rows of so many bytes fit on the disk. */
@@ -179,7 +162,7 @@ export class Store {
   /** Puts a row without versions. In a transaction. */
   set(key: Buffer, value: Buffer): void {
     this.#space.add(key.length + value.length)
-    if (value.length >= LARGE_BYTES) this.#largeValues++
+    this.#length?.put(value)
     if (this.#isBehindAll(key)) this.#append(key, value)
     else this.#db?.put(key, value)
     this.#changed?.(key)
@@ -213,7 +196,7 @@ export class Store {
   /** In a transaction. */
   remove(key: Buffer): void {
     this.#space.add(key.length)
-    this.#hasRemoved = true
+    this.#length?.remove()
     if (key[0] === TAG.item) this.#last = undefined
     this.#db?.remove(key)
     this.#changed?.(key)
@@ -281,7 +264,7 @@ export class Store {
   async become(copy: Store, left: () => Promise<void>): Promise<void> {
     const own = this.#db
     this.#db = copy.#opened()
-    this.#lengthenedTo = undefined
+    this.#length?.forget()
     copy.#db = undefined
     copy.#isClosed = true
     forgottenStores.unregister(copy)

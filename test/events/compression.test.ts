@@ -9,7 +9,7 @@ import { compressSegment } from '../../src/events/compression.ts'
 import { InflatedMembers } from '../../src/events/inflated-members.ts'
 import { MemberTable } from '../../src/events/members.ts'
 import { type Segment, segmentName } from '../../src/events/segment.ts'
-import { readSegments } from '../../src/events/segment-reader.ts'
+import { SegmentReader } from '../../src/events/segment-reader.ts'
 import { checkUpTo, walk } from '../../src/events/walk.ts'
 import type { Files } from '../../src/files/files.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
@@ -204,7 +204,8 @@ test('a reader reports a damaged member when it reads from it, and not before', 
   const found: number[] = []
   const read = async (from: number, to: number) => {
     found.length = 0
-    for await (const recorded of readSegments(disk.files(), segments, from, to)) found.push(recorded.position)
+    for await (const recorded of new SegmentReader(disk.files(), segments).events(from, to))
+      found.push(recorded.position)
   }
   await read(1, 100)
   assert.equal(found.length, 100)

@@ -5,7 +5,7 @@ import { platform } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { segmentName } from '../../src/events/segment.ts'
-import { readLines } from '../../src/events/segment-reader.ts'
+import { SegmentReader } from '../../src/events/segment-reader.ts'
 import { walk } from '../../src/events/walk.ts'
 import { nodeFiles } from '../../src/files/node-files.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -54,7 +54,7 @@ test('a failed durable write of the journal ends the process, and nothing is ack
     const batches = new Set<number>()
     const batchOf = new Map<string, number>()
     const { segments, next } = await walk(nodeFiles, journal)
-    for await (const { record } of readLines(nodeFiles, segments, 1, next.position - 1)) {
+    for await (const { record } of new SegmentReader(nodeFiles, segments).lines(1, next.position - 1)) {
       batches.add(record.flush)
       batchOf.set(record.requestId, batches.size)
     }
