@@ -2,7 +2,7 @@ import { CollectionWriter, storedCollections, type TableObserver } from '../coll
 import { evolve } from '../collections/evolve.ts'
 import { keyOf } from '../collections/item.ts'
 import type { NaturalKeys } from '../collections/natural-keys.ts'
-import { type DomainEvent, existsAfter, type ItemId, type Position } from '../events/event.ts'
+import { type DomainEvent, existsAfter, type ItemId, isCreation, type Position } from '../events/event.ts'
 import { lastPosition, type Recorded } from '../events/journal.ts'
 import type { StoredProjection } from '../events/projection.ts'
 import type { StoredIndexes } from '../query/index/stored-indexes.ts'
@@ -37,14 +37,12 @@ export interface StoreFoldOptions {
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 
 /**
- * Highest weight of a transaction, which takes up to 10 ms of processor time. An event weighs one, plus one for each so
- * many characters of its item. Larger transactions are cheaper, as events that follow each other change the same pages
- * and nodes of indexes.
+ * Highest weight of a transaction, which takes up to 10 ms of processor time. The creation of an item weighs one, plus one
+ * for each index of the collection, and a change twice as much; so many characters of an item weigh one. Larger
+ * transactions are cheaper, as events that follow each other change the same pages and nodes of indexes.
  */
 const MOST_WEIGHT = 1280
 const CHARACTERS = 2048
-/** Additional weight for each index of the collection. */
-const INDEX_WEIGHT = 1
 
 export function storedState(store: Store): StoredState {
   const found = store.newest(tableKey(TAG.state, 0))
@@ -197,7 +195,8 @@ export class StoreFold {
 
   #weightOf(event: DomainEvent | undefined, writer: CollectionWriter | undefined): number {
     const indexes = writer ? this.#options.indexes.of(writer.table).length : 0
-    return 1 + INDEX_WEIGHT * indexes + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
+    const rows = (1 + indexes) * (event && !isCreation(event) ? 2 : 1)
+    return rows + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 
   #writerOf(name: string): CollectionWriter {
