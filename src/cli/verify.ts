@@ -7,6 +7,7 @@ import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import { fold, type Progress } from '../projections/journal-fold.ts'
+import type { Views } from '../projections/views.ts'
 import { Corruption, Refusal } from '../runtime/errors.ts'
 import { Slices } from '../runtime/time-slices.ts'
 
@@ -70,39 +71,54 @@ async function verifyOnce(
   const { id, segments, next, torn } = folded.walked
   if (id === undefined) return { ok: false, journal, problems: [`There is no journal in ${journal}.`] }
   const head = next.position - 1
-  const problems: string[] = []
-  const dataFile = await (async (): Promise<Exclude<VerifyResult['dataFile'], undefined>> => {
-    if (known.journal !== undefined && known.journal !== id) {
-      problems.push(`${file} was written from the journal ${known.journal}, and this one is ${id}.`)
-      return 'different'
-    }
-    if (known.last > head) {
-      problems.push(`${file} shows position ${known.last}, and the journal ends at ${head}: events are missing.`)
-      return 'ahead'
-    }
-    if (known.hash === undefined) return 'missing'
-    if (known.position === undefined) {
-      const why = await whyInvalid(files, { journal, file, idField })
-      if (why === undefined) return 'edited'
-      problems.push(`${file} is no data file: ${why}`)
-      return 'invalid'
-    }
-    if (!(await shows(files, { journal, file, idField }, known.hash, folded.views.snapshot()))) {
-      problems.push(`${file} does not show what the journal's events up to position ${known.position} amount to.`)
-      return 'different'
-    }
-    return known.position === head ? 'current' : 'behind'
-  })()
+  const { state: dataFile, problem } = await compareFile(files, { journal, file, idField }, known, {
+    id,
+    head,
+    views: folded.views,
+  })
   return {
-    ok: problems.length === 0,
+    ok: problem === undefined,
     journal,
     id,
     head,
     segments: segments.length,
     unfinishedBytes: torn?.bytes.length ?? 0,
     dataFile,
-    problems,
+    problems: problem === undefined ? [] : [problem],
   }
+}
+
+interface FileComparison {
+  readonly state: Exclude<VerifyResult['dataFile'], undefined>
+  readonly problem?: string
+}
+
+/** Compares the data file with the journal; `views` has the state at the position that the file shows. */
+async function compareFile(
+  files: Files,
+  options: VerifyOptions,
+  known: Known,
+  { id, head, views }: { readonly id: string; readonly head: Position; readonly views: Pick<Views, 'snapshot'> },
+): Promise<FileComparison> {
+  const { file } = options
+  if (known.journal !== undefined && known.journal !== id) {
+    const problem = `${file} was written from the journal ${known.journal}, and this one is ${id}.`
+    return { state: 'different', problem }
+  }
+  if (known.last > head) {
+    const problem = `${file} shows position ${known.last}, and the journal ends at ${head}: events are missing.`
+    return { state: 'ahead', problem }
+  }
+  if (known.hash === undefined) return { state: 'missing' }
+  if (known.position === undefined) {
+    const why = await whyInvalid(files, options)
+    return why === undefined ? { state: 'edited' } : { state: 'invalid', problem: `${file} is no data file: ${why}` }
+  }
+  if (!(await shows(files, options, known.hash, views.snapshot()))) {
+    const problem = `${file} does not show what the journal's events up to position ${known.position} amount to.`
+    return { state: 'different', problem }
+  }
+  return { state: known.position === head ? 'current' : 'behind' }
 }
 
 interface Known {

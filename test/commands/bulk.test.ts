@@ -6,7 +6,6 @@ import { IdempotencyKeys } from '../../src/commands/idempotency-keys.ts'
 import type { Rules } from '../../src/commands/rules.ts'
 import { isItemEvent } from '../../src/events/event.ts'
 import type { Origin } from '../../src/events/journal.ts'
-import { memoryJournal } from '../../src/events/memory-journal.ts'
 import type { JsonObject } from '../../src/json/value.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
@@ -14,6 +13,7 @@ import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
 import { RULES } from '../support/decider.ts'
+import { memoryJournal } from '../support/memory-journal.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }
 const NOW = new Date('2026-11-20T12:00:00.000Z')

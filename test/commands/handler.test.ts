@@ -12,13 +12,13 @@ import {
   type Origin,
   type Recorded,
 } from '../../src/events/journal.ts'
-import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Refusal, type RefusalCode } from '../../src/runtime/errors.ts'
 import { project } from '../support/collections.ts'
 import { RULES } from '../support/decider.ts'
 import { editOf } from '../support/edits.ts'
 import { longObjects } from '../support/long-json.ts'
+import { memoryJournal } from '../support/memory-journal.ts'
 import { until } from '../support/until.ts'
 
 const ORIGIN: Origin = { actor: 'ann', requestId: 'r' }

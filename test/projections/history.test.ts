@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DomainEvent, Position } from '../../src/events/event.ts'
 import { lastPosition } from '../../src/events/journal.ts'
-import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { STRIDE } from '../../src/projections/history.ts'
 import { Views } from '../../src/projections/views.ts'
 import { project } from '../support/collections.ts'
 import { begun, created, deleted, replaced } from '../support/decider.ts'
 import { storedHistory } from '../support/history.ts'
+import { memoryJournal } from '../support/memory-journal.ts'
 import { Random, SEED } from '../support/random.ts'
 
 const KEYS = 5

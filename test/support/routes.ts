@@ -9,7 +9,6 @@ import { Origins } from '../../src/access/origins.ts'
 import { PerAddress } from '../../src/access/per-address.ts'
 import { Tokens } from '../../src/access/tokens.ts'
 import { CommandHandler } from '../../src/commands/handler.ts'
-import { memoryJournal } from '../../src/events/memory-journal.ts'
 import { createApp } from '../../src/http/app.ts'
 import { eventResources } from '../../src/http/events.ts'
 import { FileStreams } from '../../src/http/file-streams.ts'
@@ -20,6 +19,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Semaphore } from '../../src/runtime/semaphore.ts'
 import { storedHistory } from './history.ts'
+import { memoryJournal } from './memory-journal.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered, with their methods. */
 export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {

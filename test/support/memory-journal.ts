@@ -1,8 +1,16 @@
-import { Refusal } from '../runtime/errors.ts'
-import type { Sized } from './bytes-after.ts'
-import { type Draft, type Journal, lastPosition, nextTime, type Recorded, recordedOf, slice } from './journal.ts'
+import type { Sized } from '../../src/events/bytes-after.ts'
+import {
+  type Draft,
+  type Journal,
+  lastPosition,
+  nextTime,
+  type Recorded,
+  recordedOf,
+  slice,
+} from '../../src/events/journal.ts'
+import { Refusal } from '../../src/runtime/errors.ts'
 
-/** A journal in memory, for tests and experiments. */
+/** A journal in memory. */
 export function memoryJournal(
   id: string,
   now: () => Date,
