@@ -2,8 +2,8 @@ import { Item } from '../collections/item.ts'
 import { type DomainEvent, type ItemEvent, isItemEvent, type Position } from '../events/event.ts'
 import { lastPosition, type Recorded } from '../events/journal.ts'
 import type { List } from '../runtime/chunked-list.ts'
+import type { MergeConflict } from './collection-merge.ts'
 import type { NotCreatedItems } from './create-items.ts'
-import type { MergeConflict } from './merge.ts'
 
 /** The result of a command on an item, durable and readable. */
 export interface Outcome {
