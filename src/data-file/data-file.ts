@@ -1,20 +1,19 @@
 import type { Logger } from 'pino'
-import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
+import type { ImportOutcome } from '../commands/outcome.ts'
 import type { Position } from '../events/event.ts'
 import type { Projection } from '../events/projection.ts'
-import { directoryOf, type Files, isOutOfSpace } from '../files/files.ts'
+import { type Files, isOutOfSpace } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
 import { Ended, Refusal } from '../runtime/errors.ts'
-import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
 import type { Schedule } from '../runtime/schedule.ts'
 import { Slices } from '../runtime/time-slices.ts'
 import { openBase } from './base.ts'
-import type { DoubtfulItem } from './base-search.ts'
 import { DataFileWriter } from './data-file-writer.ts'
-import { EditMerger, type MergedEdit } from './edit-merger.ts'
-import { contentOf } from './file-content.ts'
+import { EditImport } from './edit-import.ts'
+import { contentOf, type FileContent } from './file-content.ts'
 import { type DataFileStatus, FileOnDisk } from './file-on-disk.ts'
 import type { ReadResult } from './file-reader.ts'
+import { FileWatcher } from './file-watcher.ts'
 import type { JournalConnection } from './journal-connection.ts'
 import type { MergedEdits } from './merged-edits.ts'
 import { isBeginningOf } from './snapshot-text.ts'
@@ -49,64 +48,46 @@ export interface DataFileOptions {
   readonly checked?: ReadResult | undefined
 }
 
-const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
-const QUIET_MS = 200
 /** Delay before a start retries while the disk is full. */
 const FULL_MS = 1000
 
 /** The data file: the source of the first items, then a projection of the journal that people may edit. */
 export class DataFile implements Projection {
-  readonly #options: DataFileOptions
+  readonly #options: Omit<DataFileOptions, 'checked'>
+  readonly #checked: FileContent | undefined
   readonly #onDisk: FileOnDisk
   readonly #writer: DataFileWriter
-  readonly #edits: EditMerger
-  readonly #slices = new Slices()
+  readonly #import: EditImport
+  readonly #watcher: FileWatcher
   #connection: JournalConnection | undefined
-  #reloadTimer: ReturnType<Schedule> | undefined
   #beginTimer: ReturnType<Schedule> | undefined
   #turn: Promise<unknown> = Promise.resolve()
-  #watcher: { close(): void } | undefined
   #closed = false
-  #isEnding = false
-  /** Progress of merging a large file. */
-  #progress: { readonly bytes: number; readonly of: number } | undefined
-  readonly #logProgress: ProgressLog
-  #checked: ReadResult | undefined
 
-  constructor(options: DataFileOptions) {
+  constructor({ checked, ...options }: DataFileOptions) {
     this.#options = options
-    const { files, path, idField, journal, views, log, schedule, elapsedMs, now, settings, mergedEdits } = options
+    this.#checked = checked?.content
+    const { files, path, journal, schedule, mergedEdits } = options
     const eager = options.eager && !options.readOnly
     this.#onDisk = new FileOnDisk(files, { dataFile: path, journal }, mergedEdits)
-    this.#edits = new EditMerger({
-      files,
-      path,
-      idField,
-      views,
-      onDisk: this.#onDisk,
-      slices: this.#slices,
-      connection: () => this.#connected,
-      mergedEdits,
-      progress: (bytes, of) => this.#tell(bytes, of),
-    })
-    this.#checked = options.checked
-    this.#logProgress = progressLog(log)
+    this.#watcher = new FileWatcher(files, path, schedule, () => this.#importChanged())
     this.#writer = new DataFileWriter({
-      files,
-      path,
-      views,
-      log,
-      schedule,
-      elapsedMs,
-      now,
-      settings,
+      ...options,
       onDisk: this.#onDisk,
       journal: () => this.#connected.journal,
       inTurn: (work) => this.#inTurn(work),
       edited: () => {
-        if (eager && !this.#reloadTimer) this.#reloadSoon()
+        if (eager && !this.#watcher.isWaiting) this.#watcher.changed()
         return eager
       },
+    })
+    this.#import = new EditImport({
+      ...options,
+      checked,
+      onDisk: this.#onDisk,
+      slices: new Slices(),
+      connection: () => this.#connected,
+      confirm: (mark) => this.#writer.confirm(mark),
     })
   }
 
@@ -115,16 +96,10 @@ export class DataFile implements Projection {
     // Nothing is known about the journal until the start.
     const lag = this.#connection ? this.#writer.lag : { behind: { events: position, bytes: 0 }, nextWrite: null }
     const state = this.#onDisk.stateAt(position)
-    if (!this.#progress) return { ...state, ...lag }
-    const { bytes, of } = this.#progress
+    const { progress } = this.#import
+    if (!progress) return { ...state, ...lag }
+    const { bytes, of } = progress
     return { ...state, state: 'merging', detail: `${bytes} of ${of} bytes were merged.`, ...lag }
-  }
-
-  #tell(bytes: number, of: number): void {
-    if (this.#isEnding) throw new Ended()
-    if (of < SMALL_BYTES) return
-    this.#progress = { bytes, of }
-    this.#logProgress({ bytes, of }, 'the data file is being merged')
   }
 
   /** Reads the state file. Call it before the journal is replayed. */
@@ -174,7 +149,7 @@ export class DataFile implements Projection {
       onDisk.versions = []
     }
     const { signature } = (await files.stat(path)) ?? {}
-    const checked = this.#checked?.content
+    const checked = this.#checked
     const isChecked = checked !== undefined && checked.signature === signature
     const content = isChecked ? checked : ((await onDisk.untouched()) ?? (await contentOf(files, path)))
     await onDisk.recognise(content?.hash)
@@ -190,7 +165,7 @@ export class DataFile implements Projection {
     } else if (content && (await this.#isTorn())) onDisk.tear(content)
     else if (content) {
       try {
-        await this.#import()
+        await this.#import.run()
       } catch (error) {
         if (journal.head === 0 || !(error instanceof Refusal) || error.code === 'DiskFull') throw error
         log.error(`The data file ${path} is not imported, the last valid state is served: ${error.message}`)
@@ -200,8 +175,8 @@ export class DataFile implements Projection {
     const isSmall = (content?.size ?? journal.bytesAfter(0)) < SMALL_BYTES
     if ((!content || onDisk.isOff) && isSmall) await this.#writer.write()
     else this.#writer.soon(0)
-    if (eager || readOnly) this.#watch()
-    if (eager && !readOnly) this.#reloadSoon()
+    if (eager || readOnly) this.#watcher.watch()
+    if (eager && !readOnly) this.#watcher.changed()
   }
 
   /** Whether a crash interrupted a write in place. */
@@ -231,7 +206,7 @@ export class DataFile implements Projection {
       const { files, path, views } = this.#options
       try {
         const found = await contentOf(files, path)
-        if (found && !this.#onDisk.isAccountedFor(found)) return await this.#import()
+        if (found && !this.#onDisk.isAccountedFor(found)) return await this.#import.run()
         this.#onDisk.trouble = undefined
         return { basis: views.position, events: 0, conflicts: [], basedOn: this.#onDisk.versions.at(-1)?.position ?? 0 }
       } catch (error) {
@@ -261,9 +236,9 @@ export class DataFile implements Projection {
     })
   }
 
-  /** Aborts a running merge, which the next start continues. */
+  /** Aborts a running import, which the next start continues. */
   end(): void {
-    this.#isEnding = true
+    this.#import.end()
   }
 
   /**
@@ -272,8 +247,7 @@ export class DataFile implements Projection {
    */
   async close(): Promise<void> {
     this.end()
-    this.#watcher?.close()
-    this.#reloadTimer?.cancel()
+    this.#watcher.close()
     this.#beginTimer?.cancel()
     this.#writer.end()
     await this.#inTurn(() => this.#writer.finish())
@@ -287,59 +261,6 @@ export class DataFile implements Projection {
     )
   }
 
-  async #import(): Promise<ImportOutcome> {
-    const { views, log, path, readOnly } = this.#options
-    const onDisk = this.#onDisk
-    if (readOnly && this.#connected.journal.head > 0) {
-      onDisk.trouble = { state: 'edited', detail: READ_ONLY }
-      throw new Refusal('Conflict', READ_ONLY)
-    }
-    const { mergedEdits } = this.#options
-    const { until } = mergedEdits
-    let edit: MergedEdit
-    try {
-      edit = await this.#edits.merge(await this.#checkedBefore())
-      onDisk.merged()
-    } catch (cause) {
-      const error = cause instanceof Refusal && mergedEdits.until > until ? afterParts(cause) : cause
-      if (error instanceof Refusal) {
-        onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
-      }
-      throw error
-    } finally {
-      this.#progress = undefined
-    }
-    const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
-    // If others wrote meanwhile, or items had no id, the written file differs from the edited one.
-    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
-    const isExact = !onDisk.isOff && isLast && hasAllIds && isUnmixed
-    onDisk.content = content
-    onDisk.trouble = undefined
-    const { hash, signature } = content
-    onDisk.known = { position: isExact ? basis + events : views.position, hash, signature }
-    if (isExact) await this.#writer.confirm(onDisk.known)
-    else {
-      onDisk.settle()
-      onDisk.isMerged = true
-      if (events > 0) onDisk.addVersion(origin.position, [...origin.edits, ...writes])
-    }
-    const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
-    for (const { collection, id } of conflicts) {
-      log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
-    }
-    const basedOn = origin.position
-    if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was imported')
-    return { basis, events, conflicts, basedOn }
-  }
-
-  /** The result of reading the first items, if the file has not changed. */
-  async #checkedBefore(): Promise<ReadResult | undefined> {
-    const checked = this.#checked
-    this.#checked = undefined
-    const stat = checked && (await this.#options.files.stat(this.#options.path))
-    return stat?.signature === checked?.content.signature ? checked : undefined
-  }
-
   get #connected(): JournalConnection {
     if (!this.#connection) throw new Error('the data file has no journal yet')
     return this.#connection
@@ -351,41 +272,14 @@ export class DataFile implements Projection {
     return result
   }
 
-  #watch(): void {
-    const { files, path } = this.#options
-    const name = path.slice(path.lastIndexOf('/') + 1)
-    this.#watcher = files.watch(directoryOf(path), (changed) => {
-      if (changed === name) this.#reloadSoon()
-    })
+  async #importChanged(): Promise<void> {
+    const { log } = this.#options
+    try {
+      const isToBeRead = (await this.#onDisk.isTouched()) || this.#onDisk.trouble
+      if (isToBeRead && !this.#closed) await this.reload()
+    } catch (error) {
+      if (error instanceof Refusal) log.error(`The data file is not imported: ${error.message}`)
+      else log.error({ err: error }, 'the data file could not be imported')
+    }
   }
-
-  /** Imports the file once it has not changed for a while. */
-  #reloadSoon(): void {
-    const { log, schedule } = this.#options
-    this.#reloadTimer?.cancel()
-    this.#reloadTimer = schedule(async () => {
-      this.#reloadTimer = undefined
-      try {
-        const isToBeRead = (await this.#onDisk.isTouched()) || this.#onDisk.trouble
-        if (isToBeRead && !this.#closed) await this.reload()
-      } catch (error) {
-        if (error instanceof Refusal) log.error(`The data file is not imported: ${error.message}`)
-        else log.error({ err: error }, 'the data file could not be imported')
-      }
-    }, QUIET_MS)
-  }
-}
-
-function afterParts({ code, message, faults }: Refusal): Refusal {
-  const how = 'The next reload merges the rest, or takes these parts back if the file is as it was before the edit.'
-  return new Refusal(code, `${message} Parts of the edit were merged before that. ${how}`, faults)
-}
-
-/** The conflicts and the doubtful items, each once. */
-function withDoubtful(
-  conflicts: MergeOutcome['conflicts'],
-  doubtful: readonly DoubtfulItem[],
-): MergeOutcome['conflicts'] {
-  const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
-  return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]
 }

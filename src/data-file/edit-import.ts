@@ -1,0 +1,124 @@
+import type { Logger } from 'pino'
+import type { ImportOutcome, MergeOutcome } from '../commands/outcome.ts'
+import { Ended, Refusal } from '../runtime/errors.ts'
+import { type ProgressLog, progressLog } from '../runtime/progress-log.ts'
+import type { DoubtfulItem } from './base-search.ts'
+import { EditMerger, type EditMergerOptions, type MergedEdit } from './edit-merger.ts'
+import type { ReadResult } from './file-reader.ts'
+import type { ContentMark } from './state-file.ts'
+import { SMALL_BYTES } from './write-budget.ts'
+
+export interface EditImportOptions extends Omit<EditMergerOptions, 'progress'> {
+  readonly log: Logger
+  /** Imports nothing but the first items. */
+  readonly readOnly: boolean
+  /** The file as read when the first items were checked. */
+  readonly checked: ReadResult | undefined
+  /** Records that the file shows a state of the journal. */
+  readonly confirm: (mark: ContentMark) => Promise<void>
+}
+
+const READ_ONLY = 'The server is read-only (Api.ReadOnly): the edit is not merged until a start without that.'
+
+/** Imports edits of the data file, and records what the file shows then. */
+export class EditImport {
+  readonly #options: Omit<EditImportOptions, 'checked'>
+  readonly #merger: EditMerger
+  readonly #logProgress: ProgressLog
+  #checked: ReadResult | undefined
+  #progress: { readonly bytes: number; readonly of: number } | undefined
+  #isEnding = false
+
+  constructor({ checked, ...options }: EditImportOptions) {
+    this.#options = options
+    this.#merger = new EditMerger({ ...options, progress: (bytes, of) => this.#report(bytes, of) })
+    this.#logProgress = progressLog(options.log)
+    this.#checked = checked
+  }
+
+  /** Progress of importing a large file. */
+  get progress(): { readonly bytes: number; readonly of: number } | undefined {
+    return this.#progress
+  }
+
+  /** Aborts a running import, which the next start continues. */
+  end(): void {
+    this.#isEnding = true
+  }
+
+  /**
+   * Imports the current file.
+   * @throws {Refusal} `Invalid` when the file is invalid.
+   */
+  async run(): Promise<ImportOutcome> {
+    const { views, log, path, readOnly, onDisk, connection, mergedEdits, confirm } = this.#options
+    if (readOnly && connection().journal.head > 0) {
+      onDisk.trouble = { state: 'edited', detail: READ_ONLY }
+      throw new Refusal('Conflict', READ_ONLY)
+    }
+    const { until } = mergedEdits
+    let edit: MergedEdit
+    try {
+      edit = await this.#merger.merge(await this.#checkedBefore())
+      onDisk.merged()
+    } catch (cause) {
+      const error = cause instanceof Refusal && mergedEdits.until > until ? afterParts(cause) : cause
+      if (error instanceof Refusal) {
+        onDisk.trouble = { state: error.code === 'Invalid' ? 'invalid' : 'edited', detail: error.message }
+      }
+      throw error
+    } finally {
+      this.#progress = undefined
+    }
+    const { basis, events, writes, content, origin, isLast, hasAllIds } = edit
+    // If others wrote meanwhile, or items had no id, the written file differs from the edited one.
+    const isUnmixed = basis === (onDisk.origin?.position ?? 0) && (writes.at(-1)?.[1] ?? basis) === basis + events
+    const isExact = !onDisk.isOff && isLast && hasAllIds && isUnmixed
+    onDisk.content = content
+    onDisk.trouble = undefined
+    const { hash, signature } = content
+    onDisk.known = { position: isExact ? basis + events : views.position, hash, signature }
+    if (isExact) await confirm(onDisk.known)
+    else {
+      onDisk.settle()
+      onDisk.isMerged = true
+      if (events > 0) onDisk.addVersion(origin.position, [...origin.edits, ...writes])
+    }
+    const conflicts = withDoubtful(edit.conflicts, edit.doubtful)
+    for (const { collection, id } of conflicts) {
+      log.warn({ collection, id }, 'an edit of the data file replaced what was written since; the journal has both')
+    }
+    const basedOn = origin.position
+    if (events > 0 || !isLast) log.info({ events, path, basedOn }, 'the data file was imported')
+    return { basis, events, conflicts, basedOn }
+  }
+
+  /** The result of reading the first items, if the file has not changed. */
+  async #checkedBefore(): Promise<ReadResult | undefined> {
+    const checked = this.#checked
+    this.#checked = undefined
+    const stat = checked && (await this.#options.files.stat(this.#options.path))
+    return stat?.signature === checked?.content.signature ? checked : undefined
+  }
+
+  #report(bytes: number, of: number): void {
+    if (this.#isEnding) throw new Ended()
+    if (of < SMALL_BYTES) return
+    this.#progress = { bytes, of }
+    this.#logProgress({ bytes, of }, 'the data file is being merged')
+  }
+}
+
+function afterParts({ code, message, faults }: Refusal): Refusal {
+  const how = 'The next reload merges the rest, or takes these parts back if the file is as it was before the edit.'
+  return new Refusal(code, `${message} Parts of the edit were merged before that. ${how}`, faults)
+}
+
+/** The conflicts and the doubtful items, each once. */
+function withDoubtful(
+  conflicts: MergeOutcome['conflicts'],
+  doubtful: readonly DoubtfulItem[],
+): MergeOutcome['conflicts'] {
+  const named = new Set(conflicts.map(({ collection, id }) => JSON.stringify([collection, id])))
+  return [...conflicts, ...doubtful.filter(({ collection, id }) => !named.has(JSON.stringify([collection, id])))]
+}
