@@ -27,12 +27,7 @@ interface Value {
   readonly metricName?: string
 }
 
-type Register = (
-  type: 'counter' | 'gauge' | 'histogram',
-  name: string,
-  help: string,
-  read: () => readonly Value[],
-) => void
+type Add = (type: 'counter' | 'gauge' | 'histogram', name: string, help: string, read: () => readonly Value[]) => void
 
 const STORE_STATES = ['current', 'building', 'full'] as const
 const ROLES = ['leader', 'follower'] as const
@@ -55,15 +50,15 @@ export function metricsOf({
   if (ownsProcess) collectDefaultMetrics({ register: registry })
   const { journal, views } = engine
 
-  const register: Register = (type, name, help, read) => {
+  const add: Add = (type, name, help, read) => {
     const metric = { name: `recollect_${name}`, help, type, aggregator: 'sum' }
     const get = async () => ({ ...metric, values: read() })
     registry.registerMetric({ ...metric, get } as unknown as Metric)
   }
-  const { gauge } = singleValued(register)
+  const { gauge } = singleValued(add)
 
-  register('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
-  register(
+  add('gauge', 'info', 'Always 1; the version is a label.', () => [{ value: 1, labels: { version } }])
+  add(
     'histogram',
     'http_request_duration_seconds',
     'From the first look at a request until its answer is made (of a stream: begun), by method, route and status.',
@@ -80,29 +75,29 @@ export function metricsOf({
   gauge('views_position', 'Of the last event that readers see.', () => views.position)
   gauge('projection_lag_events', 'Durable events that readers do not see yet.', () => journal.head - views.position)
   for (const counted of engine.figures) {
-    if (counted.kind === 'cluster') registerCluster(engine, counted.figures, register)
-    else registerFiles(counted, register)
+    if (counted.kind === 'cluster') addCluster(engine, counted.figures, add)
+    else addFiles(counted, add)
   }
 
   gauge('collections', 'Collections that there are.', () => views.counts().collections)
   gauge('items', 'Items of all collections.', () => views.counts().items)
-  if (engine.health().dataFile) registerDataFile(engine, register)
-  if (engine.health().store) registerStore(engine, register)
-  registerIndexes(queries, register)
-  registerConnections(connections, sockets, register)
+  if (engine.health().dataFile) addDataFile(engine, add)
+  if (engine.health().store) addStore(engine, add)
+  addIndexes(queries, add)
+  addConnections(connections, sockets, add)
   return { text: () => registry.metrics(), contentType: registry.contentType }
 }
 
 /** Metrics with a single value. */
-function singleValued(register: Register, prefix = '') {
+function singleValued(add: Add, prefix = '') {
   const single = (type: 'gauge' | 'counter') => (name: string, help: string, read: () => number) =>
-    register(type, prefix + name, help, () => [{ value: read() }])
+    add(type, prefix + name, help, () => [{ value: read() }])
   return { gauge: single('gauge'), counter: single('counter') }
 }
 
-function registerDataFile(engine: Pick<Engine, 'health'>, register: Register): void {
-  const { gauge } = singleValued(register)
-  register('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
+function addDataFile(engine: Pick<Engine, 'health'>, add: Add): void {
+  const { gauge } = singleValued(add)
+  add('gauge', 'data_file_state', '1 for the state that the data file is in, 0 for the others.', () => {
     const now = engine.health().dataFile?.state
     return DATA_FILE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
   })
@@ -117,16 +112,11 @@ function registerDataFile(engine: Pick<Engine, 'health'>, register: Register): v
     () => behind()?.bytes ?? 0,
   )
   const next = () => engine.health().dataFile?.nextWrite
-  register(
-    'gauge',
-    'data_file_next_write_timestamp_seconds',
-    'When the data file is written, if that is known.',
-    () => {
-      const write = next()
-      return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
-    },
-  )
-  register(
+  add('gauge', 'data_file_next_write_timestamp_seconds', 'When the data file is written, if that is known.', () => {
+    const write = next()
+    return write && 'at' in write ? [{ value: Date.parse(write.at) / 1000 }] : []
+  })
+  add(
     'gauge',
     'data_file_next_write_bytes',
     'Bytes that the journal grows until the data file is written, where no time is known.',
@@ -137,9 +127,9 @@ function registerDataFile(engine: Pick<Engine, 'health'>, register: Register): v
   )
 }
 
-function registerStore(engine: Pick<Engine, 'health'>, register: Register): void {
-  const { gauge } = singleValued(register)
-  register('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
+function addStore(engine: Pick<Engine, 'health'>, add: Add): void {
+  const { gauge } = singleValued(add)
+  add('gauge', 'store_state', '1 for the state that the store is in, 0 for the others.', () => {
     const now = engine.health().store?.state
     return STORE_STATES.map((state) => ({ value: Number(state === now), labels: { state } }))
   })
@@ -147,31 +137,31 @@ function registerStore(engine: Pick<Engine, 'health'>, register: Register): void
   gauge('store_bytes', 'Of the file of the store; compact makes it smaller.', () => engine.health().store?.bytes ?? 0)
 }
 
-function registerIndexes(queries: MetricsSources['queries'], register: Register): void {
+function addIndexes(queries: MetricsSources['queries'], add: Add): void {
   const ofIndexes = (figure: (index: IndexStatus) => number) => () =>
     queries.list().map((index) => {
       const { collection, path } = index
       return { value: figure(index), labels: { collection, path } }
     })
-  register(
+  add(
     'gauge',
     'index_entries',
     'Keys that an index has, by collection and paths.',
     ofIndexes(({ entries }) => entries),
   )
-  register(
+  add(
     'gauge',
     'index_bytes',
     'What an index takes in the store, about.',
     ofIndexes(({ bytes }) => bytes),
   )
-  register(
+  add(
     'gauge',
     'index_uses',
     'How often an index was used of late: after every 10,000 queries by half.',
     ofIndexes(({ uses }) => uses),
   )
-  register(
+  add(
     'gauge',
     'index_built_ratio',
     'How much of an index is built, 1 when it is in use.',
@@ -179,17 +169,17 @@ function registerIndexes(queries: MetricsSources['queries'], register: Register)
   )
 }
 
-function registerConnections(
+function addConnections(
   connections: MetricsSources['connections'],
   sockets: MetricsSources['sockets'],
-  register: Register,
+  add: Add,
 ): void {
-  const { gauge, counter } = singleValued(register)
+  const { gauge, counter } = singleValued(add)
   gauge('connections', 'Open TCP connections, those of sockets too.', () => connections().open)
   counter('refused_connections_total', 'Connections beyond a limit, which were answered with 503.', () => {
     return connections().refused
   })
-  register('gauge', 'sockets', 'Open sockets, by kind.', () => {
+  add('gauge', 'sockets', 'Open sockets, by kind.', () => {
     const { socketIo, plain } = sockets()
     return [
       { value: socketIo, labels: { kind: 'socket.io' } },
@@ -207,10 +197,10 @@ function registerConnections(
 }
 
 /** The metrics of a journal in local files. */
-function registerFiles({ figures, segments }: EngineFigures & { readonly kind: 'journal' }, register: Register): void {
-  const { counter } = singleValued(register, 'journal_')
+function addFiles({ figures, segments }: EngineFigures & { readonly kind: 'journal' }, add: Add): void {
+  const { counter } = singleValued(add, 'journal_')
 
-  register('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
+  add('gauge', 'journal_file_bytes', 'Bytes of the files of the journal, plain and compressed.', () =>
     [false, true].map((compressed) => {
       const those = segments().filter((one) => one.compressed === compressed)
       const form = compressed ? 'compressed' : 'plain'
@@ -219,20 +209,20 @@ function registerFiles({ figures, segments }: EngineFigures & { readonly kind: '
   )
   counter('appended_events_total', 'Events that became durable since the start.', () => figures.events)
   counter('appended_bytes_total', 'Bytes of these events in the journal.', () => figures.bytes)
-  register('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
+  add('histogram', 'journal_flush_duration_seconds', 'From the first byte of a flush until it was synced.', () =>
     series('recollect_journal_flush_duration_seconds', figures.flushSeconds),
   )
-  register('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
+  add('histogram', 'journal_flush_writes', 'Writes that shared a flush.', () =>
     series('recollect_journal_flush_writes', figures.flushWrites),
   )
   counter('refused_for_space_total', 'Writes that there was no space for on the disk.', () => figures.refusedForSpace)
 }
 
 /** Metrics of a cluster node. */
-function registerCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, register: Register): void {
-  const { gauge, counter } = singleValued(register, 'cluster_')
+function addCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, add: Add): void {
+  const { gauge, counter } = singleValued(add, 'cluster_')
 
-  register('gauge', 'cluster_role', '1 for the role that the node has, 0 for the other.', () => {
+  add('gauge', 'cluster_role', '1 for the role that the node has, 0 for the other.', () => {
     const now = engine.health().cluster?.role
     return ROLES.map((role) => ({ value: Number(role === now), labels: { role } }))
   })
@@ -247,28 +237,21 @@ function registerCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures
   )
   counter('reconnects_total', 'How often a NATS server was found again.', () => figures.reconnects)
   counter('takeovers_total', 'How often this node became the leader.', () => figures.takeovers)
-  register('counter', 'cluster_forwarded_commands_total', 'Commands handed to the leader, by outcome.', () =>
+  add('counter', 'cluster_forwarded_commands_total', 'Commands handed to the leader, by outcome.', () =>
     Object.entries(figures.forwarded).map(([outcome, value]) => ({ value, labels: { outcome } })),
   )
-  register(
-    'histogram',
-    'cluster_forward_duration_seconds',
-    'From when a command was handed on until its answer came.',
-    () => series('recollect_cluster_forward_duration_seconds', figures.forwardSeconds),
+  add('histogram', 'cluster_forward_duration_seconds', 'From when a command was handed on until its answer came.', () =>
+    series('recollect_cluster_forward_duration_seconds', figures.forwardSeconds),
   )
-  register('histogram', 'cluster_forward_commands', 'Commands that shared a message to the leader.', () =>
+  add('histogram', 'cluster_forward_commands', 'Commands that shared a message to the leader.', () =>
     series('recollect_cluster_forward_commands', figures.forwardTogether),
   )
-  register(
-    'histogram',
-    'cluster_publish_duration_seconds',
-    'Until it was known what came of a message, by outcome.',
-    () =>
-      Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
-        series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
-      ),
+  add('histogram', 'cluster_publish_duration_seconds', 'Until it was known what came of a message, by outcome.', () =>
+    Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
+      series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
+    ),
   )
-  register('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
+  add('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
     series('recollect_cluster_publish_writes', figures.publishWrites),
   )
 }
