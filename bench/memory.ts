@@ -1,11 +1,11 @@
-// What each structure costs an item: `node --expose-gc --max-old-space-size=6000 --import tsx bench/memory.ts [items]`.
+// Measures the memory per item of each structure: `node --expose-gc --max-old-space-size=6000 --import tsx bench/memory.ts [items]`.
 import { PlaceMap } from '../src/collections/place-map.ts'
 import { CollectionWriter } from '../test/support/collections.ts'
 import { readings } from './harness/readings.ts'
 
 const items = Number(process.argv[2] ?? 1_000_000)
 
-/** What was made must not be collected before it was weighed. */
+/** Values that must not be collected before they are measured. */
 const kept: unknown[] = []
 
 function heapBytes(): number {

@@ -40,7 +40,7 @@ function blocksOf(page: string): readonly Block[] {
 const DOCUMENTED = 'localhost:57602'
 /** Where README serves the past. */
 const DOCUMENTED_PAST = 'localhost:57603'
-/** What a checkout has and a session needs, apart from the dependencies. */
+/** The files of a checkout that a session needs, apart from the dependencies. */
 const CHECKOUT = [
   'package.json',
   'tsconfig.json',
@@ -72,7 +72,7 @@ class Session {
     symlinkSync(join(root, 'node_modules'), join(directory, 'node_modules'))
   }
 
-  /** What `npm start` does; a server that was started before has been stopped with Ctrl+C. */
+  /** The same as `npm start`; a server that was started before has been stopped with Ctrl+C. */
   async start(flags: readonly string[]): Promise<void> {
     await this.stop()
     const [node, ...script] = (scripts.start ?? '').split(' ')

@@ -50,7 +50,7 @@ interface Played {
   readonly clock: SimulatedClock
   readonly failures: readonly unknown[]
   readonly operations: readonly Operation[]
-  /** What the bus brought, with the moment of the simulated clock at which it came. */
+  /** The events of the bus, with the simulated time of each. */
   readonly told: readonly (readonly [at: number, recorded: Recorded])[]
 }
 

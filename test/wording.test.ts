@@ -35,15 +35,20 @@ interface Text {
 }
 
 /** Doc and line comments, each as one line. */
-const comments = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => /(?<!\.d)\.ts$/.test(name))
-  .flatMap((file): Text[] => {
-    const source = readFileSync(join(root, 'src', file), 'utf8')
-    return [...source.matchAll(/\/\*\*([\s\S]*?)\*\/|^[ \t]*\/\/ (.*)$/gm)].map(([, doc, line = '']) => ({
-      file,
-      text: (doc ?? line).replace(/\s*\n\s*\* ?/g, ' ').trim(),
-    }))
-  })
+function commentsOf(folder: string): readonly Text[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /(?<!\.d)\.ts$/.test(name))
+    .flatMap((name): Text[] => {
+      const file = join(folder, name)
+      const source = readFileSync(join(root, file), 'utf8')
+      return [...source.matchAll(/\/\*\*([\s\S]*?)\*\/|^[ \t]*\/\/ (.*)$/gm)].map(([, doc, line = '']) => ({
+        file,
+        text: (doc ?? line).replace(/\s*\n\s*\* ?/g, ' ').trim(),
+      }))
+    })
+}
+
+const comments = ['src', 'test', 'bench'].flatMap(commentsOf)
 
 const documents: readonly Text[] = readdirSync(join(root, 'docs'))
   .filter((name) => name.endsWith('.md'))

@@ -13,7 +13,7 @@ export interface Written {
   readonly p50Us: number
 }
 
-/** What fio syncs: as many bytes as a record has, appended, and an fdatasync after each. */
+/** The work of fio: append as many bytes as a record has, with an fdatasync after each. */
 async function fio(bench: Bench): Promise<Written> {
   const directory = await bench.fixtures.directory()
   const { length } = bodies(1)[0] as string
@@ -40,7 +40,7 @@ interface FioJob {
   readonly sync: { readonly lat_ns: FioLatency }
 }
 
-/** So many writers in one process, each of which appends when its last write is durable. */
+/** The number of writers in one process, each of which appends when its last write is durable. */
 async function journalBy(writers: number, bench: Bench): Promise<Written> {
   const directory = join(await bench.fixtures.directory(), 'journal')
   const args = ['--import', 'tsx', WRITERS, directory, String(writers), String(bench.seconds)]

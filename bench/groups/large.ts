@@ -67,7 +67,7 @@ async function memoryOf(bench: Bench, server: Server): Promise<Row> {
   }
 }
 
-/** What the event loop is held by, one work after another. */
+/** The work that blocks the event loop, one after another. */
 async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
   const fields = ['humidity', 'temperature', 'pressure', 'acceleration', 'battery', 'rssi', 'movement_counter']
   let round = 0
@@ -104,7 +104,7 @@ async function holdsOf(bench: Bench, server: Server): Promise<readonly Row[]> {
   return Object.entries(held).map(([work, values]) => holdRow(work, values))
 }
 
-/** What changes very much at once: measured once, as the data file is written for long after each. */
+/** The large changes: measured once, as the data file is written for long after each. */
 async function holdsOfEdits(bench: Bench, server: Server, file: string): Promise<readonly Row[]> {
   const { url } = server
   const before = Number((await told(`${url}/api`)).get('journal-position'))

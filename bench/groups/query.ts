@@ -133,7 +133,7 @@ async function firstUses(bench: Bench, all: Readonly<Record<'ours' | 'fastify', 
       const began = performance.now()
       await told(`${url}/api/readings?data.${FRESH[round++]}=50&pageSize=${PAGE}`)
       const seconds = (performance.now() - began) / 1000
-      // What is still being built may hold others after the answer.
+      // An index that is still being built may block others after the response.
       await new Promise((resolve) => setTimeout(resolve, 1000))
       const { p99Ms, longestMs } = await asking.stop()
       bench.say(`meanwhile: p99 ${p99Ms.toFixed(1)} ms, longest ${longestMs.toFixed(1)} ms`)

@@ -149,7 +149,7 @@ async function exported(bench: Bench): Promise<readonly Row[]> {
   ]
 }
 
-/** What a process has in memory of its own, which is not the store's file. */
+/** The memory of a process that is not mapped from the store's file. */
 async function anonymousBytes({ pid }: Server): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024

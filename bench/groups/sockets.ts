@@ -128,7 +128,7 @@ async function rateOf(bench: Bench, { server, all }: Contestant): Promise<() => 
     await new Promise((resolve) => setTimeout(resolve, (bench.seconds * 1000) / 2))
     const rate = (all.count - before) / ((performance.now() - began) / 1000)
     await writing
-    // What is still on its way is not to be counted with what comes next.
+    // Notifications on their way must not be counted with the next ones.
     for (let last = -1; last !== all.count; ) {
       last = all.count
       await new Promise((resolve) => setTimeout(resolve, 200))
@@ -137,7 +137,7 @@ async function rateOf(bench: Bench, { server, all }: Contestant): Promise<() => 
   }
 }
 
-/** A hand edit of the data file that adds items, and is taken in at once. */
+/** An edit of the data file that adds items, and is merged at once. */
 async function edited({ server, file, all }: Contestant): Promise<number> {
   await settled(server)
   const data = JSON.parse(await readFile(file, 'utf8')) as { readonly readings: object[] }

@@ -82,7 +82,7 @@ async function floorSeconds(directory: string): Promise<number> {
   return (performance.now() - began) / 1000
 }
 
-/** What so many readings take as parsed objects in a Map. */
+/** The memory of so many readings as parsed objects in a Map. */
 export async function parsedBytes({ fixtures, items }: Bench): Promise<number> {
   const flags = ['--expose-gc', '--max-old-space-size=8192', FLOOR, 'parsed', await fixtures.lines(items)]
   return (JSON.parse(await run(process.execPath, flags, 120_000)) as { readonly heapBytes: number }).heapBytes

@@ -62,7 +62,7 @@ export const subscriptions: Group = {
   },
 }
 
-/** What an event costs from the bus to the socket's door, in microseconds; always the same sensor's, which one asks for. */
+/** The cost of an event from the bus to the socket, in microseconds; always the same sensor's, to which one client subscribes. */
 async function inProcess(count: number): Promise<() => Promise<number>> {
   const now = () => new Date()
   const journal = memoryJournal('00000000-0000-4000-8000-000000000000', now)

@@ -5,12 +5,12 @@ import type { Fixtures } from './fixtures.ts'
 import { type Load, type Loaded, load, type Sent, writeRequests } from './load.ts'
 import type { Servers } from './servers.ts'
 
-/** What every group of measurements is given. */
+/** The parameters of every group of measurements. */
 export interface Bench {
   readonly rounds: number
-  /** Of one load. */
+  /** The seconds of one load. */
   readonly seconds: number
-  /** Of the large collections: a million, unless it is only tried out. */
+  /** The size of the large collections: a million, unless it is a trial. */
   readonly items: number
   /** The directory of another build, which is compared with this one. */
   readonly against?: string | undefined
@@ -27,7 +27,7 @@ export interface Group {
   measure(bench: Bench): Promise<readonly Row[]>
 }
 
-/** What is measured by turns: a round asks each once. */
+/** The candidates of a measurement: each round measures each once. */
 export type Contestants = Readonly<Record<string, () => Promise<number>>>
 
 /** Interleaves the rounds, so that what the machine does meanwhile falls on all alike. */

@@ -5,7 +5,7 @@ export interface Series {
   readonly values: readonly number[]
 }
 
-/** What a row must reach: so many times another series, or a limit. */
+/** The goal of a row: a multiple of another series, or a limit. */
 export type Goal = {
   /** As it is shown. */
   readonly text: string
@@ -20,7 +20,7 @@ export interface Row {
   /** Whether more is better, or less. */
   readonly better: 'more' | 'less'
   readonly goals: readonly Goal[]
-  /** What others make of the same work. */
+  /** The figures of others for the same work. */
   readonly others: readonly Series[]
   readonly note?: string
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { writeJournal } from './journal-text.ts'
 import { COLLECTION, readings, sensorReadings, writeTexts } from './readings.ts'
 
-/** What servers are started with, made when first asked for, and kept for the run. */
+/** The data of servers, made when first asked for, and kept for the run. */
 export class Fixtures {
   readonly #directory: string
   #copies = 0

@@ -93,7 +93,7 @@ class Counted {
   }
 }
 
-/** Of the whole frame at an offset (RFC 6455 §5.2), which a server never masks; undefined when its head is not there yet. */
+/** The length of the whole frame at an offset (RFC 6455 §5.2), which a server never masks; undefined while its head is incomplete. */
 function frameSize(bytes: Buffer, at: number): number | undefined {
   if (at + 2 > bytes.length) return undefined
   const length = (bytes[at + 1] as number) & 127

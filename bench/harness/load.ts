@@ -48,7 +48,7 @@ export async function load(url: string, requests: string, { seconds, connections
 /** Who has not answered by then does not answer. */
 const IDLE_MS = 60_000
 
-/** What a load before has left undone is done: who answers one request after another answers this one last. */
+/** Waits until the previous load is done: a server that answers requests in order answers this one last. */
 async function idle(url: string): Promise<void> {
   const asked = (): Promise<Response> => fetch(url, { signal: AbortSignal.timeout(IDLE_MS) })
   const answer = await asked().catch(asked)
@@ -63,7 +63,7 @@ interface Answered {
   readonly p99: number
 }
 
-/** What a program printed on standard output. */
+/** The standard output of a program. */
 export function run(command: string, args: readonly string[], atMostMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(command, args, { timeout: atMostMs, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {

@@ -74,7 +74,7 @@ export function minuteOf(minute: number): string {
 }
 export const LAST_DAY = minuteOf(MONTH_MINUTES - DAY_MINUTES)
 
-/** So many readings of a month: a reading a minute of each sensor, of the last day all of them, of the days before only the first ones. */
+/** The readings of a month: one a minute of each sensor, all of the last day, and of the days before only the first ones. */
 export function* sensorReadings(count: number): Generator<Reading> {
   const next = randomFrom(SEED)
   const all = Math.min(SENSORS, Math.max(2, Math.floor(count / 2000)))
@@ -90,7 +90,7 @@ export function* sensorReadings(count: number): Generator<Reading> {
   }
 }
 
-/** What a client sends: a reading without an id. */
+/** The request body of a client: a reading without an id. */
 export function bodies(count: number): string[] {
   return Array.from(readings(count, SEED + 1), ({ id: _, ...body }) => JSON.stringify(body))
 }

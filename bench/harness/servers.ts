@@ -20,7 +20,7 @@ export interface Server {
   readonly pid: number
   /** From the start of the process until it listened. */
   readonly startedMs: number
-  /** What the process has in memory, after its garbage was collected. */
+  /** The memory of the process after a garbage collection. */
   memory(): Promise<Memory>
   /** The longest that its event loop was held since the last time this was asked, in milliseconds. */
   held(): Promise<number>
@@ -31,7 +31,7 @@ export interface Started {
   readonly command?: string
   readonly args: readonly string[]
   readonly env?: Readonly<Record<string, string>>
-  /** What it prints when it listens; a group is its address. */
+  /** The output when it listens; a group is its address. */
   readonly ready: RegExp
   /** Its address, where it does not say. */
   readonly url?: string

@@ -9,7 +9,7 @@ export const POSTGRES = installed(
   '/usr/lib/postgresql/15/bin',
 )
 
-/** What was measured, and what it ran on. */
+/** The subject of the measurement, and its environment. */
 export async function versions(): Promise<string> {
   const { dependencies } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>

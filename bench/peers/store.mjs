@@ -48,7 +48,7 @@ export async function openStore(lines, log) {
 
 const NEWLINE = Buffer.from('\n')
 
-/** Of a client that goes away in the middle it never resolves: nobody waits for the answer. */
+/** Never resolves when the client disconnects: nobody waits for the response. */
 export function bodyOf(request) {
   return new Promise((resolve) => {
     const chunks = []

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Origins } from '../../src/access/origins.ts'
 
 const HOST = 'data.example:57602'
-/** What no setting lets in, except `*`. */
+/** Origins that are rejected by every setting except `*`. */
 const STRANGE = [
   'null',
   '',

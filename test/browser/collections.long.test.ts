@@ -262,7 +262,7 @@ test('a single object is shown, edited and deleted without a table', options, as
   await page.locator(line('posts')).click()
   await page.locator(row('1')).waitFor()
   assert.equal(await page.locator('#item').isVisible(), false)
-  // What was deleted is asked for once more.
+  // The deleted item is requested once more.
   assert.deepEqual(
     errors.filter((error) => !error.includes('404')),
     [],
@@ -313,7 +313,7 @@ test('unsaved input survives other changes of the item and a reload', options, a
   await page.getByRole('button', { name: 'Edit' }).click()
   assert.equal(await text.inputValue(), '{\n  "id": 1,\n  "n": 2\n}')
 
-  // What was typed about an item that somebody else changed since is not written over that.
+  // Input about an item that somebody else has changed is not overwritten.
   await text.fill('{"n": 3}')
   await server.fetch('/api/things/1', json('PUT', { n: 4 }))
   await page.reload()

@@ -6,7 +6,7 @@ import { json, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 const options = { skip: withoutBrowser, timeout: 600_000 }
-/** Of the whole page, whatever an item holds. */
+/** The most elements of the page, whatever an item contains. */
 const ELEMENTS = 5000
 
 const zeros = Array<number>(500_000).fill(0)

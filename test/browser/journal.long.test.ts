@@ -105,7 +105,7 @@ test('the address contains the filters, which find the same as the API', options
   await page.goBack()
   await page.getByText('40 events', { exact: true }).waitFor()
 
-  // What matches is put in front as it comes.
+  // Matching events are inserted at the top as they come.
   await page.goto(`${server.url}/journal.html?type=ItemDeleted`)
   await page.getByText('1 event', { exact: true }).waitFor()
   await server.fetch('/api/sensors/F4:A5:74:89:16:57', { method: 'DELETE' })

@@ -23,7 +23,7 @@ let names = 0
 
 before(async () => {
   server = await startWritten(scope, 10)
-  // So that one instant parts the two halves.
+  // One instant separates the two halves.
   const { time } = ((await (await server.fetch('/events')).json()) as Told[]).at(-1) as Told
   while (new Date().toISOString() <= time) await sleep(1)
   await write(server, 11, 20)
@@ -39,7 +39,7 @@ const newOut = () => {
   return out
 }
 
-/** What the state was when so many rounds were written. */
+/** The state after so many rounds. */
 function stateAfter(rounds: number): unknown {
   return {
     a: [{ id: 'x', n: rounds }],

@@ -24,7 +24,7 @@ const FILTERS: readonly Readonly<Record<string, string | number | readonly strin
 const SORTS = ['n', '-n', 'kind,-n', '-at.when', 'mixed', '-mixed,kind', 'tags,n_desc', 'id_desc', '-at']
 const FIELDS = ['n', 'kind,mixed', 'at.when']
 
-/** What a list is asked for, so that a GET can be asked for the same. */
+/** The parameters of a list, so that a GET can use the same. */
 interface Wanted {
   readonly collection: string
   readonly where: (typeof FILTERS)[number]
@@ -67,7 +67,7 @@ class Follower {
   readonly wanted: Wanted
   readonly list: LiveList<Thing>
   readonly faults: string[] = []
-  /** What the list showed, and up to which position it said that it was right. */
+  /** The content of the list, and the position up to which it claimed to be right. */
   readonly shown: { readonly position: number; readonly items: string }[] = []
   #told = 0
   #fold: Thing[] = []
@@ -135,7 +135,7 @@ const SIZES = { writes: Number(process.env.CLIENT_WRITES ?? 150), lists: 20, cli
 test('live lists of random queries stay right through random writes, lost connections and restarts, at every position', async (t) => {
   const random = new Random(SEED)
   const flags = ['--Api.UpsertOnPut', 'true']
-  // So small that some lists are too large for a subscription.
+  // A small limit, so that some lists are too large for a subscription.
   const limits = () => [
     '--Limits.SubscriptionItems',
     String(random.pick([5, 10, 10_000])),

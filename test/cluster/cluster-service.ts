@@ -14,7 +14,7 @@ export class Failovers {
   readonly #cluster: RunningCluster
   readonly #random: Random
   readonly #alive: Set<RunningServer>
-  /** So many requests until the next end. */
+  /** The number of requests until the next end. */
   #left = Infinity
   #restarting: Promise<void> = Promise.resolve()
   #gathered: { count: number; readonly all: Promise<void>; readonly begin: () => void } | undefined

@@ -43,7 +43,7 @@ function tls(directory: string, certificate: string): readonly string[] {
 
 const portOf = ([server]: readonly NatsServer[]): number => server?.port as number
 
-/** What comes of connecting to it in a process that knows an authority. */
+/** The outcome of a connection from a process that knows an authority. */
 function connecting(url: string, authority: string): string {
   const text = `import { nodeFiles } from './src/files/node-files.ts'
     import { connect } from './src/cluster/connection.ts'

@@ -10,7 +10,7 @@ import { Random, SEED } from '../support/random.ts'
 import { ClusterService, Failovers } from './cluster-service.ts'
 
 const HISTORIES = Number(process.env.CLUSTER_HISTORIES ?? 20)
-/** So many are made at once, each on items of its own: they share a failover, which takes longer than a history. */
+/** The number of concurrent histories, each on its own items: they share a failover, which takes longer than a history. */
 const AT_ONCE = 20
 
 test('three nodes are linearizable through failovers', {

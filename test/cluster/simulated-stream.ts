@@ -11,7 +11,7 @@ type Fate = 'stored' | 'lost' | 'unheard' | 'late'
 export class SimulatedStream implements RecordStream {
   readonly messageBytes: number
   readonly messages: Message[] = []
-  /** Of the next messages that are published, in order; then all is well. */
+  /** The fates of the next published messages, in order; later ones succeed. */
   readonly fates: Fate[] = []
   isAnswering = true
   #late: (() => void)[] = []
@@ -38,7 +38,7 @@ export class SimulatedStream implements RecordStream {
     return isStored ? 'stored' : 'behind'
   }
 
-  /** What was late comes now, in the order in which it was sent. */
+  /** Delivers the delayed messages in the order in which they were sent. */
   arrive(): void {
     const late = this.#late
     this.#late = []

@@ -16,10 +16,10 @@ import { EventMaker, IDS, type NaiveCollection, NaiveState } from './naive-colle
 
 const WRITES = Number(process.env.COLLECTION_WRITES ?? 25)
 const RUNS = Number(process.env.COLLECTION_RUNS ?? 2)
-/** Of a write that takes several transactions. */
+/** The number of events of a write that takes several transactions. */
 const LARGE = 700
 
-/** So many items are looked at after each write; of more, less often. */
+/** The number of items that are checked after each write; of larger collections, less often. */
 const SMALL = 100
 
 const NAMES = ['a', 'b', 'ab']
@@ -33,7 +33,7 @@ function put(views: Views, writes: readonly Recorded[]): void | Promise<void> {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** What both kinds of collections can be asked. */
+/** The queries that both kinds of collections support. */
 function checkItems(
   found: Collection | PinnedCollection,
   model: NaiveCollection,

@@ -18,7 +18,7 @@ export class NaiveCollection {
   nextId = 0
   position: Position = 0
   items: readonly NaiveItem[] = []
-  /** Of all items that ever were. */
+  /** The last event of each item that ever existed. */
   last = new Map<string, { readonly revision: number; readonly position: Position }>()
 
   constructor(name: string) {

@@ -84,7 +84,7 @@ test('an overlay on durable data equals one collection that has all events, when
       for (const name of COLLECTIONS) {
         const context = `SEED=${SEED + round}, step ${step}, ${name}`
         assert.deepEqual(described(overlay.collection(name)), described(whole.any(name)), context)
-        // Of the order nothing is known before it is durable.
+        // The order is not known before it is durable.
         if (!waiting.some(({ events }) => events.some(({ collection }) => collection === name))) {
           assert.deepEqual(itemsOf(overlay.collection(name)), itemsOf(whole.any(name)), context)
         } else assert.throws(() => overlay.collection(name).items(), /are being flushed/, context)

@@ -38,7 +38,7 @@ function positionsAndIds(recorded: readonly Recorded[]): [number, unknown][] {
   )
 }
 
-/** What every Journal promises; each implementation runs it unchanged. */
+/** The contract of Journal; each implementation runs it unchanged. */
 export function journalContract(name: string, factory: JournalFactory): void {
   describe(`${name}, as a Journal`, () => {
     test('an empty journal begins before position 1 and has nothing to read', async (t) => {
@@ -177,7 +177,7 @@ export function journalContract(name: string, factory: JournalFactory): void {
   })
 }
 
-/** What a Journal promises besides when it outlives its process. */
+/** The contract of a Journal that outlives its process. */
 export function durableJournalContract(name: string, factory: JournalFactory<DurableJournalUnderTest>): void {
   journalContract(name, factory)
   describe(`${name}, as a Journal that outlives its process`, () => {

@@ -30,7 +30,7 @@ const SEGMENT = `${DIRECTORY}/${segmentName(1)}`
 interface Line {
   readonly offset: number
   readonly end: number
-  /** What the record that begins here must carry; of the header, what the first record must. */
+  /** The chain state before the record that begins here; for the header, that before the first record. */
   readonly expected: ChainState
   /** The write batch that it was synced with. */
   readonly flush: number

@@ -160,14 +160,14 @@ test('without descriptors, requests that need one get 503, nothing is lost, and 
     assert.ok(Number(refusal.retryAfter) > 0)
     assert.match(refusal.text, /urn:recollect:problem:Unavailable/)
     for (const [path, headers] of READS) {
-      // What was loaded for the first round is still there.
+      // Modules loaded in the first round stay in memory.
       if (round > 0 && path === '/swagger/') continue
       const answer = await refused(path, { headers })
       assert.ok(Number(answer.retryAfter) > 0, path)
       assert.equal((JSON.parse(answer.text) as { status: number }).status, 503)
     }
     const patch = { method: 'PATCH', body: { n: 1 }, headers: { Origin: 'http://localhost' } }
-    // What reads bodies is loaded with the first of them.
+    // The first body loads the modules that read bodies.
     if (round === 0) await refused('/api/a/0', patch)
     assert.equal((await ask('/api/a/0')).status, 200, 'the present is served')
     for (const { socket } of idle) socket.destroy()

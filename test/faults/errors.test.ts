@@ -10,7 +10,7 @@ import { checkKept, newRun, work } from './workload.ts'
 
 type Faults = (operation: Operation, path: string, call: number) => Fault | undefined
 
-/** So many syncs fail, one after the other; the workload has about as many. */
+/** The number of syncs that fail, one after the other; the workload has about as many. */
 const SYNCS = Number(process.env.FAILED_SYNCS ?? 25)
 const PARTIAL_WRITES = Number(process.env.PARTIAL_WRITES ?? 40)
 const LOST_SYNCS = Number(process.env.LOST_SYNCS ?? 50)

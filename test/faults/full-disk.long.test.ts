@@ -57,7 +57,7 @@ async function fillAndFree(t: Scope & { diagnostic(message: string): void }, dir
       else assert.equal(await server.stop('SIGTERM'), 0, server.stderr())
       server = await startServer(t, { directory, flags: FLAGS })
       const { status } = await server.fetch('/api/a')
-      // What the journal had room for, and the store had none any more, is put in before anything is answered.
+      // Writes that fit into the journal, and not into the store, are stored before any request is answered.
       if (status === 503) assert.match((await healthOf(server)).store.state, /full|building/)
       else {
         assert.equal(status, 200)
@@ -96,7 +96,7 @@ async function fillAndFree(t: Scope & { diagnostic(message: string): void }, dir
   )
 }
 
-/** What is promised while there is no space; more of it is taken when some was given back meanwhile. */
+/** The promises while there is no space; more writes are accepted when some is freed. */
 async function checkFull(server: RunningServer, filler: string, load: Load): Promise<void> {
   const body = { n: 1, text: 'x'.repeat(20_000) }
   let attempts = 0
@@ -125,7 +125,7 @@ async function checkFull(server: RunningServer, filler: string, load: Load): Pro
   await until('the data file is told to be failing, or has nothing to show', async () => {
     await fill(filler)
     const { dataFile, store } = await healthOf(server)
-    // What nobody sees yet is not to be written.
+    // Changes that nobody can see yet must not be written.
     if (store.state === 'full' || dataFile.state === 'current') return true
     return dataFile.state === 'failing' && /ENOSPC/.test(dataFile.detail ?? '')
   })

@@ -31,7 +31,7 @@ const TYPES = {
 } as const
 
 /**
- * What a journal must hold, as its clients know it: everything acknowledged, as it was sent, and nothing that nobody
+ * The expected content of a journal, as its clients know it: everything acknowledged, as it was sent, and nothing that nobody
  * sent. It reads on from where it was; `checkAll` holds the whole again against what was read before.
  */
 export class History {

@@ -10,7 +10,7 @@ import { Random, SEED } from '../support/random.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { snapshotOf } from '../support/snapshot.ts'
 
-/** So many that a write of them all is made in slices. */
+/** Enough that a write of all of them is time-sliced. */
 const ITEMS = MANY_EVENTS + 100
 const STOPS = Number(process.env.LARGE_WRITE_STOPS ?? 5)
 const ORIGIN = { actor: 'ann', requestId: 'r' }

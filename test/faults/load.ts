@@ -12,7 +12,7 @@ export interface Sent {
   /** Undefined for POST. */
   readonly key: string | undefined
   readonly body: JsonObject | undefined
-  /** What a 2xx said: where the event is, and the id that POST gave. */
+  /** The fields of a 2xx response: the position of the event, and the id that POST assigned. */
   acknowledged?: { readonly position: number; readonly id: unknown }
   /** An answer other than 2xx. */
   refused?: number
@@ -121,7 +121,7 @@ export class Load {
           this.answers.set(status, (this.answers.get(status) ?? 0) + 1)
           this.seen = Math.max(this.seen, position)
           if (status < 300) sent.acknowledged = { position, id: text && (JSON.parse(text) as JsonObject).id }
-          // What the disk had no room to show has happened all the same.
+          // A change that did not fit into the data file has happened all the same.
           else if (status !== 504) sent.refused = status
           resolve()
         })

@@ -62,7 +62,7 @@ test('reading a journal whose directory was removed gets 503', async (t) => {
   const journal = join(server.directory, 'db.journal')
   await rm(journal, { recursive: true })
   await assertRefused(server)
-  // What ends now finds its directory again.
+  // A process that ends now finds its directory again.
   await mkdir(journal, { recursive: true })
 })
 

@@ -14,7 +14,7 @@ test('cached responses equal those of the first request', async (t) => {
     const told = HEADERS.map((name) => response.headers.get(name))
     return { status: response.status, told, text: await response.text() }
   }
-  // What is empty between two parameters says nothing, but makes it another text.
+  // An empty parameter has no effect, but makes another text.
   let others = 0
   for (let step = 0; step < 120; step++) {
     const context = `SEED=${SEED}, step ${step}`

@@ -18,7 +18,7 @@ async function told(server: RunningServer): Promise<DataFile> {
   return ((await (await server.fetch('/health')).json()) as { dataFile: DataFile }).dataFile
 }
 
-/** What the metrics say of the data file, by their names. */
+/** The metrics of the data file, by name. */
 async function metrics(server: RunningServer): Promise<Readonly<Record<string, number>>> {
   const text = await (await server.fetch('/metrics')).text()
   const found = [...text.matchAll(/^recollect_data_file_((?:behind|next)\w+) (\S+)$/gm)]

@@ -40,7 +40,7 @@ async function follow(t: TestContext, server: RunningServer, query: string) {
 
 const positions = (events: readonly Event[]): number[] => events.map(({ position }) => position)
 
-/** Of all tests that do not end it. The first three events are of these items. */
+/** The server of all tests that do not stop it. The first three events are of these items. */
 const server = await startServer({ after }, { data: { a: [{ id: 0 }, { id: 1 }] } })
 
 /** The positions of the next events, so many of them. */

@@ -25,9 +25,9 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 /** The share of all cases that is tested, at random. */
 const SHARE = Number(process.env.HOT_PATH_SHARE ?? 0.3)
 const COLLECTIONS = ['things', 'profile']
-/** What stands for each other parameter of a path. */
+/** The values of each other parameter of a path. */
 const SEGMENTS: Readonly<Record<string, string>> = { id: '7', rest: 'text', position: '3' }
-/** What is sent for each parameter of the OpenAPI document. */
+/** The values of each parameter of the OpenAPI document. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   filters: ['n=1', 'n_gt=0&text_contains=%C3%A4', 'n_exists=maybe'],
   q: ['q=€', 'q='],
@@ -139,7 +139,7 @@ interface Pair {
 interface Credentials {
   readonly name: string
   readonly headers: OutgoingHttpHeaders
-  /** What they allow. */
+  /** The allowed access. */
   readonly may: 'nothing' | 'read' | 'write'
 }
 
@@ -178,7 +178,7 @@ for (const isOn of [true, false]) {
   })
 }
 
-/** What is brought to both services, of which each has seen the right credentials before. */
+/** The credentials for both services, each of which has seen the valid ones before. */
 async function presented({ hot, koa }: Pair): Promise<readonly Credentials[]> {
   const token = await tokenOf(hot.url, 'writer')
   const all: Credentials[] = [
@@ -242,7 +242,7 @@ async function casesOf({ hot }: Pair, credentials: readonly Credentials[]): Prom
   return cases
 }
 
-/** Of the paths that stand for all collections, the methods that the hot path has. */
+/** The methods on the hot path, for the paths that stand for all collections. */
 function isGeneric({ method, path }: Operation): boolean {
   return /^\/(api|events)(\/\{|$)/.test(path) && method !== 'HEAD' && method !== 'OPTIONS'
 }
@@ -289,7 +289,7 @@ function isPlain({ method, path, headers = {}, body = '' }: Asked, { may }: Cred
   return !takesBody(method) || (TYPES.includes(String(headers['Content-Type'])) && body.length <= BODY_BYTES)
 }
 
-/** What comes back, without what differs from one service or request to the next. */
+/** The response without the parts that differ between services and requests. */
 function exchange(agent: Agent, url: string, path: string, { method, headers = {}, body }: Asked): Promise<object> {
   const { hostname, port } = new URL(url)
   const length = body === undefined ? {} : { 'Content-Length': Buffer.byteLength(body) }

@@ -17,7 +17,7 @@ const PATCHES =
 interface Resource {
   readonly path: string
   readonly allow: string
-  /** What GET answers. */
+  /** The response to GET. */
   readonly get: number
 }
 

@@ -55,7 +55,7 @@ function requests(samples: ReadonlyMap<string, number>): Readonly<Record<string,
 
 const skip = ofOneServer('each node counts for itself, and is asked by itself')
 
-/** Of all tests that do not write; the first one counts every request. */
+/** The server of all tests that do not write; the first one counts every request. */
 const server = await startServer({ after }, { data: { sensors: [{ id: 1 }, { id: 2 }] } })
 const { url } = server
 

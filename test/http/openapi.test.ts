@@ -48,7 +48,7 @@ const SENSORS = [
 ]
 
 const PROFILE = { id: 7, theme: 'dark', window: { width: 80 } }
-/** Of a list of items: the generic path has those of a single object, too. */
+/** The operations of a list of items: the generic path has those of a single object, too. */
 const LIST_METHODS = 'delete,get,head,options,post,put'
 
 test('/openapi.json', async (t) => {
@@ -209,7 +209,7 @@ test('/openapi.json', async (t) => {
       [204, 'DELETE', item, '/api/sensors/new', { headers: { 'Idempotency-Key': 'k' } }],
       [422, 'DELETE', item, '/api/sensors/other', { headers: { 'Idempotency-Key': 'k' } }],
       [404, 'DELETE', item, '/api/sensors/new'],
-      // What was asked of every path has deleted it.
+      // The requests to every path have deleted it.
       [201, 'PUT', object, object, body(PROFILE)],
       [200, 'GET', any, object],
       [200, 'GET', object, object],

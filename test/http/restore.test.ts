@@ -43,7 +43,7 @@ async function change(server: RunningServer, random: Random, steps: number): Pro
   }
 }
 
-/** What is restored to a random position, and half of the times back. */
+/** Restores to random positions, half of which are reverted. */
 const ROUNDS = Number(process.env.RESTORE_ROUNDS ?? 6)
 
 /** Each test has collections of its own. */

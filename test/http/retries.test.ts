@@ -13,7 +13,7 @@ after(() => Promise.all(ends.map((end) => end())))
 const scope = { after: (end: () => Promise<unknown>) => void ends.push(end) }
 let server = await startServer(scope, { directory, data: { things: [{ id: 1, n: 0 }] }, flags: FLAGS })
 
-/** What a retry gets again. */
+/** The part of a response that a retry gets again. */
 function answerOf({ status, headers, text }: Reply): object {
   const {
     location,

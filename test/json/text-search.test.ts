@@ -4,7 +4,7 @@ import { contains, containsFolded, fold } from '../../src/json/text-search.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
 import { forAll, type Random } from '../support/random.ts'
 
-/** Of few letters, so that much of it repeats. */
+/** A text of few letters, with many repetitions. */
 function text(random: Random, length: number, letters: readonly string[]): string {
   const words = Array.from({ length: 8 }, () => Array.from({ length: random.integer(60) }, () => random.pick(letters)))
   const pieces: string[] = [random.pick(letters)]

@@ -46,7 +46,7 @@ const WORDS: Readonly<Record<string, RegExp>> = {
   InvalidCommentToken: /no comments/,
 }
 
-/** What jsonc-parser finds first. */
+/** The first error that jsonc-parser finds. */
 function expectedOf(text: string): { readonly error: string; readonly place: string; readonly at: number } | undefined {
   let found: { readonly code: ParseErrorCode; readonly at: number } | undefined
   visit(
@@ -96,7 +96,7 @@ test('the first syntax error is found at the place of jsonc-parser, for any spli
     refused++
     const [, place, error = ''] = /^(line \d+, column \d+): (.*)$/.exec(found) ?? []
     assert.equal(place, expected.place, context)
-    // Of several errors at one string, and of a comma that stands for the first member, jsonc-parser tells another one.
+    // At several errors in one string, and a comma in place of the first member, jsonc-parser reports another one.
     const isAnother = text.charAt(expected.at) === '"' || text.charAt(expected.at) === ','
     if (!isAnother) assert.match(error, WORDS[expected.error] ?? /^$/, `${context} ${expected.error}`)
   })

@@ -15,7 +15,7 @@ interface Step {
   readonly answer?: Answer
 }
 
-/** What a client did, step by step; steps of several clients may lie between a request and its answer. */
+/** The steps of a client; steps of several clients may lie between a request and its response. */
 function client(number: number, item = 'x') {
   return {
     asks: (request: Request): readonly Step[] => [{ client: number, item, request }],

@@ -5,7 +5,7 @@ export type State = string | undefined
 
 export type TagOf = (text: string) => string
 
-/** So many pairs of operations done and state are tried before a check is given up, loudly. */
+/** The number of pairs of operations and state after which a check is given up, with an error. */
 const MOST_TRIED = 300_000
 
 /** The operations on an item for which there is no order that explains every answer. */

@@ -1,7 +1,7 @@
 import { Random } from '../support/random.ts'
 import { type Answer, type Fields, History, type Request } from './history.ts'
 
-/** What is asked: the service at whatever distance. */
+/** The service under test, at any distance. */
 export interface Service {
   /**
    * Undefined when nobody knows what came of it. A client that does not wait gives up at some time after it has
@@ -23,7 +23,7 @@ export interface Plan {
 }
 
 export interface PlanOptions extends Pick<Plan, 'pause'> {
-  /** What the items' names begin with. */
+  /** A prefix of the names of items. */
   readonly prefix?: string
   readonly keys?: boolean
 }

@@ -1,4 +1,4 @@
-/** What clients asked of items and what they were told, in the order in which it happened. */
+/** The requests of clients and their responses, in order. */
 
 export type Fields = Readonly<Record<string, string | number | null>>
 

@@ -62,7 +62,7 @@ test('the server is linearizable over HTTP, through kills', async (t) => {
   )
 })
 
-/** So many histories at most until a mistake must be found. */
+/** The largest number of histories in which a mistake must be found. */
 const ENOUGH = 300
 
 const MISTAKES: Readonly<Record<Exclude<Mistake, 'none'>, string>> = {

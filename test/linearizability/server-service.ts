@@ -14,7 +14,7 @@ export class ServerService implements Service {
   readonly #random: Random
   readonly #agent = new Agent({ keepAlive: true })
   #server: Promise<RunningServer>
-  /** So many requests until the next kill. */
+  /** The number of requests until the next kill. */
   #left = Infinity
 
   private constructor(scope: Scope, random: Random, server: RunningServer) {

@@ -142,16 +142,16 @@ export class SimulatedService implements Service {
   }
 }
 
-/** What goes wrong in one life. */
+/** The faults in one life of the service. */
 class Faults {
   readonly #random: Random
-  /** So many operations until the end. */
+  /** The number of operations until the end. */
   #left: number
   readonly #endsBySync: boolean
   readonly #isTight: boolean
   #begun = false
   #stopped = false
-  /** So many writes are refused for want of space still. */
+  /** The number of writes that are still to be rejected for lack of space. */
   #full = 0
 
   constructor(random: Random, mayEnd: boolean) {

@@ -64,7 +64,7 @@ class Run {
   readonly #model = new Model({ upsertOnPut: false, clientIdsOnPost: false, bodyBytes: BODY_BYTES, pageSize: 10_000 })
   readonly #past: Sent[] = []
   readonly #keyed: Request[] = []
-  /** What the tags that were seen stand for. */
+  /** The values behind the entity tags seen so far. */
   readonly #meanings = new Map<string, string>()
   #agent = new Agent({ keepAlive: true, maxSockets: 1 })
   #server: RunningServer | undefined
@@ -264,7 +264,7 @@ class Run {
     if (event) checkEvent(JSON.parse(text) as JsonRecord, event, this.#context(index))
   }
 
-  /** What is needed in order to see it again. */
+  /** The details that are needed to repeat a failure. */
   #context(index: number, request?: Request): string {
     const collection = request && collectionOf(request)
     const related = this.#past.filter((sent) => collection !== undefined && collectionOf(sent.request) === collection)

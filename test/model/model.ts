@@ -1,5 +1,5 @@
 /**
- * What the interface promises, said a second time and as plainly as possible: lists that are searched from the
+ * The promises of the interface, said a second time and as plainly as possible: lists that are searched from the
  * front, one request after the other, no disk. It shares no line with the server, so that a mistake has to be
  * made twice to stay unseen. Where the two differ, docs/api.md says which one is wrong.
  */
@@ -20,7 +20,7 @@ export interface Request {
   readonly coding?: 'gzip' | 'deflate'
 }
 
-/** What must be so in an answer. What is not named must not be there. */
+/** The expected members of a response. A member that is not named must be missing. */
 export interface Expected {
   readonly status: number
   /** The journal's position that the answer must name. */
@@ -44,12 +44,12 @@ export interface Links {
   readonly collection: string
   readonly parameter: string
   readonly others: readonly (readonly [name: string, value: string])[]
-  /** What the size of the previous page must be where it is another one: it ends where this page begins. */
+  /** The size of the previous page when it differs: it ends where this page begins. */
   readonly shorter?: readonly [name: string, value: string]
   readonly at: Readonly<Partial<Record<'first' | 'prev' | 'next' | 'last', number>>>
 }
 
-/** What a tag stands for: two answers have the same tag if, and only if, this is the same. */
+/** The value behind an entity tag: two responses have the same tag exactly when their values are equal. */
 export interface TagOf {
   readonly kind: 'item' | 'collection' | 'value' | 'names'
   readonly content: string
@@ -80,11 +80,11 @@ export interface Item {
   readonly value: JsonRecord
 }
 
-/** What a read sees of a collection. */
+/** The state of a collection as a read sees it. */
 interface Seen {
   exists: boolean
   items: Item[]
-  /** Of its last event. */
+  /** The position of its last event. */
   position: number
 }
 
@@ -168,7 +168,7 @@ export class Model {
     return { kind: 'collection', content: String(this.#find(name)?.position) }
   }
 
-  /** What the server must answer. Writes change the model. */
+  /** The expected response of the server. A write changes the model. */
   answer(request: Request): Expected {
     const [path = ''] = request.path.split('?')
     const search = request.path.slice(path.length + 1)
@@ -270,7 +270,7 @@ export class Model {
   #momentOf(parameters: readonly Parameter[]): number | undefined {
     const [value, ...more] = parameters.filter(([name]) => name === 'asOf').map(([, value]) => value)
     if (value === undefined) return undefined
-    // Of the instants only one is known to be before all events.
+    // Only one of the instants is known to be before all events.
     if (more.length === 0 && value === LONG_AGO) return 0
     if (more.length > 0 || !/^[0-9]+$/.test(value) || Number(value) > this.head) throw invalid()
     return Number(value)
@@ -490,7 +490,7 @@ export class Model {
     return collection
   }
 
-  /** What the data file must hold. */
+  /** The expected content of the data file. */
   state(): Map<string, readonly JsonRecord[]> {
     return new Map(this.names().map((name) => [name, this.items(name).map(({ value }) => value)]))
   }
@@ -885,7 +885,7 @@ function isHeld(operator: string, value: Json, wanted: string): boolean {
   if (operator === 'endswith') return typeof value === 'string' && value.endsWith(wanted)
   const other = readLike(value, wanted)
   if (other === undefined) return false
-  // What would be a time beside another time is but text beside text.
+  // A date-time is compared as text with a value that is text.
   const order = classOf(value) === 'text' ? compareCodePoints(String(value), wanted) : compare(value, other)
   const holds = { eq: order === 0, ne: order !== 0, gt: order > 0, gte: order >= 0, lt: order < 0, lte: order <= 0 }
   return holds[operator as keyof typeof holds]

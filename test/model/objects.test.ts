@@ -5,7 +5,7 @@ import { Random, SEED } from '../support/random.ts'
 import { type Reply, send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
-/** Random requests, hand edits, restorations and restarts in each run. */
+/** Random requests, edits of the data file, restores and restarts in each run. */
 const STEPS = Number(process.env.OBJECTS_STEPS ?? 120)
 
 type Value = Record<string, unknown>
@@ -14,14 +14,14 @@ type State = Record<string, Value | Value[]>
 
 const NAMES = ['a', 'b', 'c']
 
-/** What single objects promise, beside lists of items of the same names, as plainly as possible. */
+/** A naive model of single objects beside lists of items of the same names. */
 class Model {
   server: RunningServer
   readonly random: Random
   state: State
   /** Whether a name is that of an object, or was when it was removed. */
   readonly #isObject: Record<string, boolean> = {}
-  /** What there was at some positions. */
+  /** The state at some positions. */
   readonly #past: { readonly position: number; readonly state: State }[] = []
   #values = 0
 

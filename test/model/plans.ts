@@ -1,4 +1,4 @@
-/** What a random client may come up with: plans, which become requests when the model says what there is. */
+/** Plans of a random client, which become requests when the model says what exists. */
 import fc from 'fast-check'
 import { type Json, type JsonRecord, LONG_AGO } from './model.ts'
 
@@ -7,7 +7,7 @@ export interface Plan {
   readonly collection: string
   /** Which item: of those that there are, one of the difficult names, or where the last Location pointed. */
   readonly item: { readonly from: 'existing' | 'names' | 'location'; readonly pick: number }
-  /** What is asked for inside the item; 'there': something that it has. */
+  /** The path inside the item; 'there': one that exists. */
   readonly rest: readonly string[] | 'there'
   /** How the path is spelled. */
   readonly spelling: 'usual' | 'escaped' | 'bare' | 'malformed'
@@ -30,7 +30,7 @@ export interface Plan {
   readonly query: readonly (readonly [name: string, value: string])[] | 'many' | 'malformed'
 }
 
-/** What a conditional header names. */
+/** The entity tags in a conditional header. */
 export type Tagged = 'nothing' | 'current' | 'stale' | 'star' | 'weak' | 'junk' | 'several'
 
 export type BodyPlan =
@@ -487,7 +487,7 @@ export const plan: fc.Arbitrary<Plan> = fc.record({
   query,
 })
 
-/** What happens between two runs of the server. */
+/** Events between two runs of the server. */
 export interface Pause {
   readonly signal: 'SIGTERM' | 'SIGKILL'
   readonly fileIsDeleted: boolean

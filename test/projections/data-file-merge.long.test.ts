@@ -28,11 +28,11 @@ class Work {
   readonly random: Random
   readonly eager: boolean
   disk = new SimulatedDisk()
-  /** What the editor last saved. */
+  /** The content that the editor saved last. */
   readonly saved = new Map<unknown, number>()
   /** The values of items that the editor added without an id. */
   readonly added = new Set<number>()
-  /** What was acknowledged last and what was sent since: after a crash any of it may be there. */
+  /** The last acknowledged state and the writes since: after a crash any of them may be there. */
   readonly possible = new Map<string, Set<number>>()
   #value = 0
 
@@ -109,7 +109,7 @@ class Work {
     }
   }
 
-  /** What a last start makes of it all. */
+  /** The result of a last start. */
   async check(): Promise<void> {
     const { engine } = await openTestEngine(this.disk.files())
     await engine.dataFile.reload()

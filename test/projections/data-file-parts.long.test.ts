@@ -16,7 +16,7 @@ import { snapshotOf } from '../support/snapshot.ts'
 import { until } from '../support/until.ts'
 
 const KILLS = Number(process.env.IMPORT_KILLS ?? 5)
-/** So long that three of them are more than is held in memory. */
+/** Long enough that three of them exceed what is held in memory. */
 const TEXT = 'reading '.repeat(40)
 
 interface Row {

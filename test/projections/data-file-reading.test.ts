@@ -116,7 +116,7 @@ function cutUp(bytes: Buffer, random: Random, most: number): Buffer[] {
   return pieces
 }
 
-/** What is read of pieces that come one after the other. */
+/** The result of reading pieces one after the other. */
 async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<FileContents> {
   const reading = new FileParser({ base, idField: 'id', slices: SLICES, full: keepAll })
   let left = pieces.reduce((sum, { length }) => sum + length, 0)
@@ -155,7 +155,7 @@ test('a file is parsed like JSON.parse, in any formatting', async () => {
       refused++
       assert.equal(why, `The data file is not well-formed JSON: ${atOnce(whereMalformed([text]))}.`, context)
     } else if (found) {
-      // What is kept of -0 is 0.
+      // JSON turns -0 into 0.
       assert.deepEqual(found, parseText(JSON.stringify(expected)), context)
       assert.deepEqual(Object.keys(found), Object.keys(expected as JsonObject), context)
     } else {
@@ -166,7 +166,7 @@ test('a file is parsed like JSON.parse, in any formatting', async () => {
           ([name, items]) =>
             name !== '' && (isObject(items) || (Array.isArray(items) && items.every((item) => isObject(item)))),
         )
-      // What is left are ids, and numbers that would be changed.
+      // The rest are ids, and numbers that would be changed.
       if (isRight) assert.match(why, /id|2\^53|too large/, context)
     }
   }

@@ -4,7 +4,7 @@ import { DATA_FILE, openTestEngine } from '../support/engine.ts'
 import { SimulatedDisk } from '../support/simulated-files.ts'
 import { until } from '../support/until.ts'
 
-/** What the file takes at least to be written. */
+/** The least time that a write of the file takes. */
 const TAKES_MS = 50
 /** On a busy machine it takes much longer. What is scheduled for later is no writing of the file. */
 const LATER_MS = 4999

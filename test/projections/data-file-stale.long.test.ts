@@ -188,7 +188,7 @@ class Model {
   readonly random: Random
   readonly disk = new SimulatedDisk()
   engine!: FileEngine
-  /** What each open editor shows, how many events there were when it was read or saved, and whether no other saved since. */
+  /** The content of each open editor, how many events there were when it was read or saved, and whether no other saved since. */
   readonly editors: { text: string; since: number; isAlone: boolean }[] = []
   /** Whether editors delete items, too: of what is missing in a file it is not sure that an editor saw it. */
   readonly isDeleting: boolean
@@ -280,7 +280,7 @@ class Model {
     }
     if ([...opened.keys(), ...file.keys()].every((key) => same(opened.get(key), file.get(key)))) return
     const text = JSON.stringify({ things: [...file.values()] })
-    // What is saved right between the server's last look at the file and its rename is overwritten (docs/reliability.md).
+    // An edit saved right between the server's last look at the file and its rename is overwritten (docs/reliability.md).
     await this.#settle()
     this.disk.put(DATA_FILE, Buffer.from(text))
     if (random.chance(0.3)) await this.#request()

@@ -29,7 +29,7 @@ async function events(server: RunningServer, from = 1): Promise<Event[]> {
   return get(server, `/events?from=${from}&limit=1000`)
 }
 
-/** What an edit became: type and id of each event. */
+/** The events of an edit: type and id of each. */
 async function madeByHand(server: RunningServer, from = 1): Promise<[string, unknown][]> {
   const made = await events(server, from)
   return made.filter(({ actor }) => actor === 'data-file').map(({ type, id }) => [type, id])
@@ -68,7 +68,7 @@ async function reload(
   return { status: response.status, body: (await response.json()) as { events: number; conflicts: unknown[] } }
 }
 
-/** What a suite's tests share goes away with the suite, not with the test that made it. */
+/** A scope for what the tests of a suite share. */
 function suiteScope(): Scope {
   const ends: (() => Promise<unknown>)[] = []
   after(async () => {

@@ -70,7 +70,7 @@ class Counted {
     })
   }
 
-  /** What is found, and how many events were read for it. */
+  /** The events found, and the number of events that were read. */
   async find(
     wanted: Partial<EventFilter>,
   ): Promise<{ readonly positions: readonly Position[]; readonly read: number }> {

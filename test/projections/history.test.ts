@@ -12,7 +12,7 @@ import { Random, SEED } from '../support/random.ts'
 
 const KEYS = 5
 
-/** What is so of an item, told by nobody but the test itself. */
+/** The past of an item, as the test itself records it. */
 interface Told {
   readonly positions: Position[]
   exists: boolean

@@ -25,7 +25,7 @@ function recorded(writes: number) {
     const stamp = { collection: 'things', id: 1, revision: n + 1, prior: n === 0 ? 0 : n + 1 }
     apply({ type: n === 0 ? 'ItemCreated' : 'ItemReplaced', ...stamp, item })
   }
-  // What was before another order is folded.
+  // Events before another order are folded.
   apply({ type: 'CollectionOrdered', collection: 'things', ids: [1] })
   const reading: (() => void)[] = []
   const journal = {
@@ -41,7 +41,7 @@ async function settled(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** What the one item has. */
+/** The number in the one item. */
 function numberIn(reading: CollectionSnapshot): unknown {
   const [item] = itemsOf(reading)
   return item?.value.n

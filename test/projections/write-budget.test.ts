@@ -31,7 +31,7 @@ test('at most two bytes are written for each appended byte, however the file gro
       budget.spend(before, size, bytes)
       appended += bytes
       written += size
-      // What is written beyond the budget is paid for before the file is written again.
+      // Bytes written beyond the budget are paid for before the file is written again.
       const due = appended + budget.journalBytesFor(size)
       assert.ok(written <= 2 * due, `SEED=${SEED}, run ${run}: ${written} for ${due}`)
     }

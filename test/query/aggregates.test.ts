@@ -19,7 +19,7 @@ interface Asked {
   readonly total: number
 }
 
-/** What a collection of these items answers. */
+/** The response for a collection of these items. */
 async function ask({ collection, views }: CollectionWriter, search: string, time = TIME): Promise<Asked> {
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const query = parseQuery(parseParameters(search, 100), LIMITS, { time })

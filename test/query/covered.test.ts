@@ -168,7 +168,7 @@ describe('a query with groups that an index covers', () => {
       { mac: 'b', time: '2026-01-01T00:00:00Z', n: 6 },
       { mac: 'b', time: '2026-01-01', n: 7 },
       { mac: 'b', time: 1_767_225_599_999.5, n: 8 },
-      // So late, a double has no room for microseconds.
+      // A double has no room for microseconds at such late times.
       { mac: 'c', time: '9000-01-01T00:00:00.000002Z', n: 9 },
       { mac: 'c', time: '9000-01-01T00:00:00.000001Z', n: 10 },
     ])

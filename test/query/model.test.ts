@@ -211,7 +211,7 @@ function searchFor(filtered: readonly Asked[], sorted: readonly Sorted[]): strin
   return spelledSort.length > 0 ? [...parameters, `sort=${spelledSort.join(',')}`] : parameters
 }
 
-/** What the items say must be said by the index that would help most, too. */
+/** Any query must give the same result with the index that would help most. */
 async function ask({ views, collection }: CollectionWriter, search: string) {
   const parameters = parseParameters(search, LIMITS.parameters)
   const query = parseQuery(parameters, LIMITS)

@@ -126,7 +126,7 @@ class World {
     this.#writer.putAll(items)
   }
 
-  /** What clients and hand edits do. */
+  /** The operations of clients and of editors of the data file. */
   write(): void {
     const { random, collection } = this
     const id = random.integer(this.#made + 1)
@@ -215,7 +215,7 @@ class World {
   }
 }
 
-/** Time goes on with every look at the clock; between any two slices something may be written. */
+/** The clock advances with every look at it; between any two slices something may be written. */
 function hurried(random: Random, between: () => void): Slices {
   let time = 0
   return new Slices(

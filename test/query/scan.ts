@@ -6,7 +6,7 @@ import type { Filter } from '../../src/query/filter.ts'
 import type { Query } from '../../src/query/query.ts'
 import { atOnce } from '../../src/runtime/time-slices.ts'
 
-/** What a query is answered, found by looking at every item: short enough to be right, and what indexes must equal. */
+/** The result of a query by looking at every item: short enough to be right, and the reference for indexes. */
 export function scan(items: Iterable<Item>, query: Query): { readonly text: string; readonly total: number } {
   const matching = sorted(filtered(items, query), query.sort)
   const { offset, size } = query.page

@@ -99,7 +99,7 @@ test('the table has a row for every route', () => {
   )
 })
 
-/** What somebody comes with, and the role that it proves; none for what proves nothing. */
+/** The credentials of a client and their role; no role for invalid ones. */
 interface Visitor {
   readonly what: string
   readonly headers: Readonly<Record<string, string>>

@@ -280,7 +280,7 @@ test('invalid and too large numbers', async () => {
     await refusedAt(ITEM_DOORS, [400], `{"n":${number}}`)
   }
   const zeros = '0'.repeat(900_000)
-  // What would become 0 is refused; what is 0 is not.
+  // A number that would become 0 is rejected; 0 itself is not.
   await refusedAt(ITEM_DOORS, [400, 422], `{"n":0.${zeros}1}`)
   const small = await send(url, 'POST', '/api/numbers', { headers: JSON_TYPE, body: `{"n":0.${zeros}}` })
   assert.equal(small.status, 201, small.text)
@@ -366,7 +366,7 @@ test('a hundred thousand names in one body: short ones, numbers, and hash collis
     Array.from({ length: total }, (_, index) => index.toString(36)),
     Array.from({ length: total }, (_, index) => String(index)),
     Array.from({ length: total / 2 }, (_, index) => String(2 ** 32 + index * 65_536)),
-    // Of each pair of letters both have the same hash in Java and in many another language.
+    // Both pairs of letters have the same hash in Java and in many other languages.
     Array.from({ length: 2 ** 15 }, (_, bits) =>
       Array.from({ length: 15 }, (_, at) => ((bits >> at) & 1 ? 'Aa' : 'BB')).join(''),
     ).slice(0, 25_000),

@@ -203,7 +203,7 @@ test('headers beyond the limit get 431', options, async () => {
     `GET /api HTTP/1.1\r\nHost: localhost\r\n${field(HEADER_BYTES - 10)}`,
   ]) {
     const answer = await sendBytes(url, bytes).catch(() => 'reset')
-    // What was sent beyond the limit is not read, so the answer may be lost with the connection.
+    // Bytes sent beyond the limit are not read, so the response may be lost with the connection.
     assert.match(answer, /^HTTP\/1\.1 431 [\s\S]*application\/problem\+json|^reset$/)
   }
   const trailers = `POST /api/nothing/1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n${field(HEADER_BYTES * 4)}\r\n`

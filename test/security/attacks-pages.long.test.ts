@@ -8,7 +8,7 @@ import { send, sendBytes } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
 
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }
-/** What a browser sends with a form, or with anything else that needs no preflight, on a page of another site. */
+/** The headers that a browser sends with a form, or any request without a preflight, from another site. */
 const FOREIGN: readonly Readonly<Record<string, string>>[] = [
   { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' },
   { Origin: 'https://evil.example' },

@@ -12,7 +12,7 @@ export interface Attempt {
   readonly target: string
   readonly headers: readonly Field[]
   readonly body: Buffer | undefined
-  /** What is sent instead, when no client would send the rest. */
+  /** The bytes to send when no client would send the rest. */
   readonly bytes: Buffer | undefined
   /** It is not clear any more which request the server reads, if it reads one. */
   readonly isGarbled: boolean
@@ -24,7 +24,7 @@ export interface Attempt {
 
 export type Field = readonly [name: string, value: string]
 
-/** What proves each role, and what proves none. */
+/** The credentials of each role, and invalid ones. */
 export interface Keys {
   readonly right: Readonly<Record<Role, readonly Field[]>>
   readonly wrong: readonly Field[]
@@ -95,7 +95,7 @@ const HEADERS: readonly Field[] = [
   ['Content-Encoding', 'none of them'],
   ['X-Long', 'x'.repeat(20_000)],
 ]
-/** What has a say in where the request ends, or the answer. */
+/** The headers that influence the route or the response. */
 const FRAMING: readonly Field[] = [
   ['Content-Length', '-1'],
   ['Content-Length', '99999999999999999999'],
@@ -139,7 +139,7 @@ export function attemptOf(seed: number, index: number, document: OpenApiDocument
   return made.finish(index, keys)
 }
 
-/** What the description's schemas don't say of fields that have a meaning. */
+/** The values of fields with a meaning that the schemas do not express. */
 const FIELDS: Readonly<Record<string, (random: Random) => string>> = {
   'If-Match': (random) => random.pick(['*', '*', '"x"', 'W/"x"']),
   'If-None-Match': (random) => random.pick(['*', '"x"', '"x", "y"']),

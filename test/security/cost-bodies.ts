@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { type Family, fill, KEY, POST } from './cost-family.ts'
 
-/** Of what `Limits.BodyBytes` admits, and of a form. */
+/** The sizes that `Limits.BodyBytes` allows, and that of a form. */
 const BODY = 2 ** 20 - 64
 const FORM = 16 * 1024 - 64
 

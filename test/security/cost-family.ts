@@ -14,7 +14,7 @@ export interface Family {
   readonly request: (bytes: number) => CostlyRequest
 }
 
-/** Of an admin, where authentication is on. */
+/** The API key of an admin, where authentication is on. */
 export const KEY = 'admin-key-123456'
 
 export const HEADERS = 15_000

@@ -78,7 +78,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   DELETE: (subject) => write(subject, 'DELETE', '/0'),
 }
 
-/** What a subscription may filter by; hardly any item matches. */
+/** The filters of a subscription; hardly any item matches. */
 const FILTERS = 'a_gt=5&a.a_exists=true&q=zz'
 
 function queries(): Readonly<Record<string, string>> {
@@ -212,7 +212,7 @@ async function subscribed(
       await socket.timeout(60_000).emitWithAck('subscribe', wanted)
     }
     await work()
-    // What it is told of is sent by then.
+    // The notifications have been sent by then.
     await socket.timeout(60_000).emitWithAck('unsubscribe', { subscription: 'none' })
   }
   try {

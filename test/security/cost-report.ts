@@ -2,7 +2,7 @@
 export interface Cost {
   readonly block: number
   readonly ms: number
-  /** What the server must not have answered. */
+  /** The responses that the server must not have sent. */
   readonly failures: readonly string[]
 }
 
@@ -10,7 +10,7 @@ interface Of {
   readonly what: string
   readonly shape: string
   readonly bytes: number
-  /** Of the round, in which it can be seen again. */
+  /** The seed of the round, which repeats it. */
   readonly seed: number
 }
 
@@ -58,7 +58,7 @@ export class Costs {
         ms.toFixed(1),
         block.toFixed(1),
         less ? less.block.toFixed(1) : '',
-        // Of less the measure tells little.
+        // Smaller measurements say little.
         less && less.block > 1 ? (Math.log(block / less.block) / Math.log(bytes / less.bytes)).toFixed(2) : '',
         String(seed),
       ])
@@ -70,7 +70,7 @@ export class Costs {
   }
 }
 
-/** What each operation costs with each shape at three sizes, each twice as long as the one before. */
+/** The cost of each operation with each shape at three sizes, each twice the one before. */
 export class Growth {
   readonly #rows: { readonly what: string; readonly shape: string; readonly costs: readonly Cost[] }[] = []
 
@@ -98,7 +98,7 @@ export class Growth {
   }
 }
 
-/** Of what takes less, garbage collection and compilation hide the growth. */
+/** Below this cost, garbage collection and compilation hide the growth. */
 const TOLD_MS = 20
 
 function laidOut(lines: readonly (readonly string[])[]): readonly string[] {

@@ -6,7 +6,7 @@ export type Shape = (bytes: number, random: Random) => string
 /** An item nests a value once more, and no body may nest deeper than 100. */
 const DEPTH = 97
 
-/** What clients may put into a field, and what is costly to look through. */
+/** The values that clients may put into a field, and that are expensive to search. */
 export const SHAPES: Readonly<Record<string, Shape>> = {
   text: (bytes) => JSON.stringify('a'.repeat(bytes - 2)),
   zeros: (bytes) => list(bytes, () => '0'),

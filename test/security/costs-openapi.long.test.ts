@@ -11,7 +11,7 @@ test('describing a collection of wide items blocks the event loop for at most 30
   const wide = Object.fromEntries(Array.from({ length: MEMBERS }, (_, index) => [`member${index}`, TEXT]))
   const items = Array.from({ length: 20 }, (_, id) => ({ id, ...wide }))
   const { url, longestBlock } = await startProbed(t, { data: { a: items, c: [{ id: 0 }] } })
-  // What is loaded with the first request is.
+  // The first request loads modules.
   await send(url, 'GET', '/openapi.json')
   const described = await longestBlock(async (time) => {
     await sendJson(url, 'PUT', '/api/c/0', { time })

@@ -5,7 +5,7 @@ import { longValues } from '../support/long-items.ts'
 import { startProbed } from '../support/probe.ts'
 import { send, sendJson } from '../support/requests.ts'
 
-/** Of an item; up to Limits.BodyBytes. */
+/** The size of an item; up to Limits.BodyBytes. */
 const BYTES = Number(process.env.LONG_ITEM_BYTES ?? 60_000)
 const TIMES = Number(process.env.LONG_ITEM_TIMES ?? 2)
 const SUBSCRIPTIONS = 100

@@ -19,7 +19,7 @@ const PART = 4
 /** No request may block the event loop for so many times as long as a harmless one of the size of the largest item. */
 const MOST_TIMES = 20
 
-/** What is tried in the quick suite: some of each kind. */
+/** The quick suite's selection: some of each kind. */
 const WORST = {
   shapes: ['nested then wide', 'wide object', 'texts'],
   operations: [

@@ -44,7 +44,7 @@ interface RawOperation {
   readonly security?: readonly unknown[]
 }
 
-/** What a server says of itself at /openapi.json. */
+/** The description of a server at /openapi.json. */
 export class OpenApiDocument {
   readonly operations: readonly Operation[]
   readonly #raw: Raw

@@ -199,10 +199,10 @@ function isOfFile(method: string, status: number, allow: unknown): boolean {
   return status === (method === 'OPTIONS' ? 200 : 405) && allow === 'GET, HEAD, OPTIONS'
 }
 
-/** What is wrong with the answer; undefined when nothing is. */
+/** The deviation of the response; undefined when there is none. */
 function judge(attempt: Attempt, { status, headers, text }: Reply, document: OpenApiDocument, isGuarded: boolean) {
   const { method, target, who, isFramed, isGarbled } = attempt
-  // Whoever asks for a position that is not there yet waits for it, and in vain; that is no failure.
+  // A request with a later position waits for it until it gets 503, which is no failure.
   const isEarly = status === 503 && has(attempt, 'Wait-For-Position')
   if (status >= 500 && !isEarly) return 'The server failed.'
   if (isGuarded && who === 'stranger' && text.includes(SECRET)) return 'A stranger read an item.'
@@ -269,7 +269,7 @@ function allowOf(operations: readonly Operation[]): string {
   return ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].filter((method) => methods.has(method)).join(', ')
 }
 
-/** Whoever asks so has to hang up. */
+/** Such a response does not end by itself. */
 function staysOpen({ headers }: Attempt): boolean {
   return headers.some(([, value]) => value === 'websocket' || value === 'text/event-stream')
 }

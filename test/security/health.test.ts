@@ -20,7 +20,7 @@ async function healthOf(server: RunningServer, key?: string): Promise<Health> {
   return (await answer.json()) as Health
 }
 
-/** A hand edit that gives two items one id, which the file's owner needs to be told of. */
+/** An edit that gives two items one id, which must be reported to the owner of the file. */
 async function breakFile(server: RunningServer): Promise<void> {
   await writeFile(server.file, '{"patients": [{"id": "jane-doe"}, {"id": "jane-doe"}]}')
   const reloaded = await server.fetch('/admin/reload', { method: 'POST', headers: { 'X-API-KEY': KEY } })

@@ -8,7 +8,7 @@ import { startProbed } from '../support/probe.ts'
 
 const CHARACTERS = Number(process.env.LONG_ITEM_CHARACTERS ?? 400_000)
 const TIMES = Number(process.env.LONG_ITEM_TIMES ?? 2)
-/** Of those that longObjects makes, those that took the longest; `all` for all. */
+/** The slowest shapes of longObjects; `all` for all. */
 const SHAPES = process.env.LONG_ITEM_SHAPES ?? 'members of a member,many nested'
 /** How much longer an item of any shape may block than one of the same size that is a single text. */
 const MOST = 6
@@ -20,12 +20,12 @@ const file = join(directory, 'db.json')
 
 interface Work {
   readonly name: string
-  /** What is put at the path before. */
+  /** The value at the path before. */
   readonly first?: Item
   readonly work: (path: string, item: Item) => Promise<unknown>
 }
 
-/** What is done with a long item, or with one that is at a path. */
+/** The operations on a long item, or on an item at a path. */
 const WORKS: readonly Work[] = [
   { name: 'POST', work: (_, item) => send('POST', '/api/c', item) },
   { name: 'PUT with the id in another form', work: (path, item) => send('PUT', path, { ...item, id: idOf(path) }) },

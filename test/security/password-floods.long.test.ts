@@ -14,7 +14,7 @@ const WRONG_PASSWORDS = Number(process.env.WRONG_PASSWORDS ?? 3000)
 const LOOKS = 5
 /** As many as the server takes on of one connection, before it has answered some. */
 const PER_CONNECTION = 30
-/** Of the costliest hash that is accepted: a check takes so long that nearly all others wait for it. */
+/** A hash at the highest accepted cost: a check takes so long that nearly all others wait for it. */
 const SLOW_HASH = `scrypt$${2 ** 18}$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
 test('concurrent wrong passwords need little memory while they wait, and block no API key', async (t) => {
@@ -39,7 +39,7 @@ test('concurrent wrong passwords need little memory while they wait, and block n
   }
   const answered = () => connections.filter(({ socket }) => socket.bytesRead > 0).length
   await until('those that need not wait', () => answered() > connections.length / 2)
-  // What is being sent is soon gone; what waits stays for the seconds that the checks in front of it take.
+  // Requests that are being sent are soon done; those that wait stay until the checks before them are done.
   let least = Number.POSITIVE_INFINITY
   for (let look = 0; look < LOOKS; look++) {
     await sleep(100)

@@ -53,7 +53,7 @@ async function flood(socket: Socket, frames: Buffer, mebibytes: number): Promise
   }
 }
 
-/** What a flood costs the server while the client still has not read anything. */
+/** The cost of a flood while the client has not read anything. */
 async function costOf(t: TestContext, socket: Socket, frames: Buffer, mebibytes = FLOOD_MIB): Promise<number> {
   const before = await probed.memory()
   await flood(socket, frames, mebibytes)

@@ -5,7 +5,7 @@ import { nodeFiles } from '../../src/files/node-files.ts'
 import { journalOf } from '../../src/settings/settings.ts'
 import { send } from '../support/requests.ts'
 
-/** What all else inherits from, or is read by. */
+/** The objects from which all others inherit. */
 const FOUNDATIONS: readonly object[] = [
   ...[
     Object,

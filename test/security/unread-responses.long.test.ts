@@ -13,7 +13,7 @@ const UNREAD_PAGES = Number(process.env.UNREAD_PAGES ?? 8)
 /** How often memory is looked at after that. */
 const LOOKS = 2
 
-/** Of a server that soon drops who does not read. */
+/** The server disconnects clients that do not read for so long. */
 const STALL_SECONDS = 2
 
 const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`

@@ -16,7 +16,7 @@ const DATA = {
 const FLAGS = ['--Api.UpsertOnPut', 'true']
 const options = { timeout: 600_000 }
 
-/** Of all tests that do not end it. */
+/** The server of all tests that do not stop it. */
 const server = await startServer({ after }, { data: DATA, flags: FLAGS })
 
 /** One listener of each kind. */

@@ -38,7 +38,7 @@ class World {
   readonly views = Views.temporary()
   readonly journal: Journal
   readonly subscriptions: Subscriptions
-  /** What the subscriptions were told up to. */
+  /** The position up to which the subscriptions were notified. */
   told: Position = 0
   /** By position: when an event happened, by its own time and by the simulated clock. */
   readonly times: (readonly [recorded: number, written: number])[] = [[0, 0]]
@@ -193,7 +193,7 @@ class Client implements Subscriber {
   }
 }
 
-/** What is due sooner comes together. */
+/** Events that are due sooner are sent together. */
 const LATEST_MS = 10.001
 const SECOND = 1000
 const DAY = 24 * 60 * 60 * SECOND

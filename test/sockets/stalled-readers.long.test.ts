@@ -8,7 +8,7 @@ import { startProbed } from '../support/probe.ts'
 import { until } from '../support/until.ts'
 
 const EVENTS = Number(process.env.STALLED_EVENTS ?? 3000)
-/** What readers that do not read may cost, all of them together. */
+/** The memory that all stalled readers together may use. */
 const MOST_BYTES = 10 * 1024 * 1024
 const WRITERS = 16
 const KEYS = 20

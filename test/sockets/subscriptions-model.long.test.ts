@@ -25,7 +25,7 @@ const ORIGIN = { actor: 'ada', requestId: 'r' }
 
 type Items = ReadonlyMap<string, JsonObject>
 
-/** What a subscription asks for, and the same said in another way. */
+/** The parameters of a subscription, and the same as a query. */
 const QUERIES: readonly (readonly [query: string, holds: (item: JsonObject) => boolean])[] = [
   ['', () => true],
   ['kind=x', ({ kind }) => kind === 'x'],
@@ -141,7 +141,7 @@ class Client implements Subscriber {
     this.#id = answered.subscription
     this.position = answered.position
     if (!answered.items) return 'resumed'
-    // What changed while the items were looked for is still to come.
+    // Changes during the search for items are still to come.
     this.isBehind = answered.position < this.#states.last
     this.isLagging = false
     this.list = new Map(answered.items.map(({ key, value }) => [key, value]))
@@ -357,7 +357,7 @@ async function write(random: Random, handler: Awaited<ReturnType<typeof openTest
   }
 }
 
-/** A hand edit: items moved, changed, taken out; now and then a whole collection. */
+/** An edit of the data file: items moved, changed, removed; now and then a whole collection. */
 function edit(random: Random, base: ReadonlyMap<string, readonly JsonObject[]>) {
   const file = new Map<string, readonly JsonObject[]>()
   for (const [name, items] of base) {

@@ -39,7 +39,7 @@ async function write(server: RunningServer, random: Random): Promise<void> {
 const ROUNDS = Number(process.env.SUBSCRIPTION_ROUNDS ?? 1)
 
 describe('subscriptions over Socket.IO', async () => {
-  /** Of most tests, each with collections of its own. */
+  /** The server of most tests, each of which has its own collections. */
   const shared = await startServer(
     { after },
     {

@@ -9,7 +9,7 @@ import { json, startServer } from '../support/server.ts'
 const DATA = { numbers: [{ id: 7 }] }
 const options = { timeout: 600_000 }
 
-/** Of all tests but those that edit its data file; the last one ends it. */
+/** The server of all tests except those that edit its data file; the last one stops it. */
 const server = await startServer({ after }, { data: DATA, flags: ['--Api.UpsertOnPut', 'true'] })
 
 test(
@@ -127,7 +127,7 @@ test('a client that never reads is disconnected, and delays no notification of o
       Array.from({ length: writes }, (_, index) => before + 1 + index),
     )
   }
-  // What was on its way still arrives, far less than what was told, and then the end.
+  // Notifications on their way still arrive, far fewer than were sent, and then the end.
   for (const socket of stuck) {
     let received = 0
     socket.on('data', (bytes) => {

@@ -34,7 +34,7 @@ async function grown(t: TestContext): Promise<string> {
   return directory
 }
 
-/** What one writer writes alone: one of so many keys, from the first on. */
+/** The items that one writer writes alone: one of so many keys, from the first on. */
 interface Keys {
   readonly first: number
   readonly acknowledged: Map<string, number>

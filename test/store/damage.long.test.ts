@@ -59,7 +59,7 @@ function damage(path: string, random: Random): string {
 
 type Answer = 'right' | 'refused' | 'wrong'
 
-/** What a service answers of all its collections, some of their items and pages. */
+/** The responses of a service for all its collections, some of their items and pages. */
 async function asked(url: string, expected: Collections, random: Random): Promise<{ answer: Answer; what: string }> {
   const get = async (path: string): Promise<{ status: number; text: string } | undefined> => {
     try {

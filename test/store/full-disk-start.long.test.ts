@@ -64,7 +64,7 @@ async function countOf(server: RunningServer): Promise<number> {
   return Number(answer.headers.get('X-Total-Count'))
 }
 
-/** What is promised while the store has no room for what the journal has. */
+/** The promises while the store has no space for the records of the journal. */
 async function checkFull(server: RunningServer): Promise<void> {
   const [api, events, health] = [
     await server.fetch('/api/a'),

@@ -46,7 +46,7 @@ async function fillAndFree(directory: string): Promise<void> {
     assert.equal(engine.views.find('a')?.item('0')?.text, '{"id":0,"n":0}')
     assert.equal(Array.from(engine.views.find('a')?.items() ?? []).length, engine.views.find('a')?.size)
     if (round % 2 === 1) {
-      // What the journal has is put in by the start that finds room.
+      // The start that finds space stores the records of the journal.
       const killed = disk.killed()
       await rm(filler)
       load.end()
@@ -65,13 +65,13 @@ async function fillAndFree(directory: string): Promise<void> {
     assert.deepEqual(snapshotOf(engine.views), snapshotOf(await folded(engine)))
   }
 
-  // Of a large write only a part may have room.
+  // Only a part of a large write may have room.
   await until('the data file to be current', () => engine.dataFile.status.state === 'current')
   const items = Array.from({ length: ITEMS }, (_, n) => ({ n, text: 'x'.repeat(200) }))
   disk.put(DATA_FILE, Buffer.from(JSON.stringify({ a: [{ id: 0, n: 0 }], b: items })))
   await fill(filler)
   const before = engine.views.find('b')?.size
-  // What it was edited from may have no room either: then it is refused, and read again later.
+  // The base of the edit may have no room either: then the edit is rejected, and read again later.
   const edited = engine.reload().then(
     () => 'merged',
     (error: NodeJS.ErrnoException) => error.code,

@@ -21,7 +21,7 @@ function first(): Edited {
   return { a: Array.from({ length: ITEMS }, (_, id) => ({ id, n: 0, text: 'x'.repeat(id % 200) })), small: [] }
 }
 
-/** What a person does with a data file in an editor. */
+/** The steps of a person who edits a data file. */
 function edit(items: Edited, random: Random): void {
   const a = items.a ?? []
   const n = random.integer(1e9)
@@ -90,7 +90,7 @@ test('killed while a large edit is stored, it serves all of the edit or nothing,
     assert.ok(isWhole || isNothing, `${context}: a part of the edit`)
     if (isWhole) whole++
     for (const [key, n] of acknowledged) {
-      // What was sent last may have been stored without an answer.
+      // The last write may have been stored without an answer.
       const item = JSON.parse(after.get('small')?.get(key) ?? '{}') as { n?: number }
       if (key !== [...acknowledged.keys()].at(-1)) assert.ok(item.n !== undefined, `${context}: ${key} = ${n} is lost`)
     }

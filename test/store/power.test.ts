@@ -43,13 +43,13 @@ async function folded({ journal }: FileEngine): Promise<Views> {
   return views
 }
 
-/** What a loss of power leaves: of each page the synced one, or the one that was written later. */
+/** The store after a loss of power: of each page the synced version or a later one. */
 function mixOf(synced: Buffer, later: Buffer, random: Random): Buffer {
   const mixed = Buffer.alloc(random.chance(0.5) ? later.length : synced.length)
   const share = random.next()
   for (let at = 0; at < mixed.length; at += PAGE) {
     const from = at >= synced.length || (at < later.length && random.chance(share)) ? later : synced
-    // What was not written within a file that is longer already is zero.
+    // Bytes that were not written within a file that is longer already are zero.
     if (at < synced.length || random.chance(share)) from.copy(mixed, at, at, at + PAGE)
   }
   return mixed

@@ -91,7 +91,7 @@ test('for one reader at an earlier position the store keeps one version of each 
   // The data file that is being written is a reader, too, for a while.
   await until('one version of each to be left', () => versionsIn(engine) === ITEMS)
   const [half, end] = [sizes[ROUNDS / 2 - 1] as number, sizes.at(-1) as number]
-  // What grows is the journal's and the items' history: a byte or so an event.
+  // The history of journal and items grows: by a byte or so an event.
   assert.ok(end < half * 1.2, `${half} bytes after half of the changes, ${end} after all`)
   reader.close()
   await checkNothingKept(engine, 'by the reader')

@@ -19,7 +19,7 @@ export type Items = ReadonlyMap<string, string>
 
 const PAGE = 10_000
 
-/** What the events that a service tells amount to, without any of the program's code. */
+/** The fold of the events of a service, without any of the program's code. */
 export async function foldOfEvents(url: string): Promise<Map<string, Items>> {
   const collections = new Map<string, Map<string, string>>()
   let position = 0
@@ -49,7 +49,7 @@ export async function* events(url: string, query = 'from=1'): AsyncGenerator<Tol
   for await (const line of createInterface({ input: answer })) yield JSON.parse(line) as Told
 }
 
-/** What GET gives of the collections. */
+/** The items of the collections by GET. */
 export async function servedBy(url: string, names: Iterable<string>): Promise<Map<string, Items>> {
   const collections = new Map<string, Items>()
   for (const name of names) {

@@ -29,7 +29,7 @@ const FLAGS = [
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]',
 ]
 
-/** So long a test waits for what it expects to see. */
+/** The longest wait for an expected element. */
 const WAIT_MS = 120_000
 
 /** The sizes and colours in which every page has to look well; the quick suite tries the first two. */
@@ -89,7 +89,7 @@ export async function openPage(
   return { page, errors, outside }
 }
 
-/** What axe finds on the page that keeps somebody out: its serious and critical violations. */
+/** The serious and critical accessibility violations that axe finds. */
 export async function barriers(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source)
   const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as axe.AxeResults

@@ -5,7 +5,7 @@ interface Timer {
   readonly work: () => void
 }
 
-/** So many turns of the event loop are enough for what is read from memory, or from a small file. */
+/** Enough turns of the event loop for reading from memory, or from a small file. */
 const TURNS = 30
 
 /** A clock that stands still until it is told how much time passes; whatever is due in it then happens, in order. */

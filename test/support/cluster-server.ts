@@ -70,7 +70,7 @@ export async function startClusterServer(
   }
 }
 
-/** What a node serves of its own directory, all of them have. */
+/** The paths that each node serves from its own directory. */
 async function deployTo(directory: string, from: string): Promise<void> {
   await mkdir(directory, { recursive: true })
   const [own, its] = [join(from, 'wwwroot'), join(directory, 'wwwroot')]

@@ -14,9 +14,9 @@ export const SILENT = pino({ level: 'silent' })
 
 export interface OpenedClusterJournal {
   readonly journal: ClusterJournal
-  /** What it was given to replay and to follow, in order. */
+  /** The records that it replayed and followed, in order. */
   readonly seen: readonly Recorded[]
-  /** What would have ended the process. */
+  /** The errors that would have ended the process. */
   readonly failures: readonly unknown[]
   /** How often it ceased to lead. */
   readonly lost: () => number

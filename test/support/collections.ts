@@ -39,7 +39,7 @@ export function viewsOf(events: readonly DomainEvent[]): Views {
 export class CollectionWriter {
   readonly collection: Collection
   readonly views: Views
-  /** Of what was written. */
+  /** The records written so far. */
   readonly records: Recorded[] = []
   readonly journal: Pick<Journal, 'read'> = readFrom(this.records)
   readonly #entries = new Map<

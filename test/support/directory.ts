@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** What something made for a test goes away with: a test's context, or a file's `after` of node:test. */
+/** The lifetime of a resource: a test's context, or a file's `after` of node:test. */
 export interface Scope {
   after(end: () => Promise<unknown>): void
 }

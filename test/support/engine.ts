@@ -79,11 +79,11 @@ export const SETTINGS: Omit<Settings, 'store'> = {
 
 export interface OpenedEngine {
   readonly engine: FileEngine
-  /** What ended the service, if anything has. */
+  /** The error that ended the service, if there was one. */
   readonly failures: readonly unknown[]
 }
 
-/** What is scheduled for later than this is not waited for by any test. */
+/** Work that is scheduled for later than this is not waited for by any test. */
 const LATER_MS = 1000
 
 /**
@@ -139,7 +139,7 @@ export async function openTestEngine(
   return { engine, failures }
 }
 
-/** What a process leaves of its store when it is killed, for another start. */
+/** A copy of the store as a killed process leaves it, for another start. */
 export function storeLeftIn(path: string): Directory {
   const copy = directoryUntilExit()
   cpSync(path, copy.path, { recursive: true, preserveTimestamps: true })

@@ -15,9 +15,9 @@ export const COMPRESSED_AT_ONCE = {
 
 export interface OpenedJournal {
   readonly journal: FileJournal
-  /** What opening replayed. */
+  /** The records that opening replayed. */
   readonly replayed: readonly Recorded[]
-  /** What made the journal unusable, if anything has. */
+  /** The error that made the journal unusable, if there was one. */
   readonly failures: readonly unknown[]
 }
 

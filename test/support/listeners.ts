@@ -15,7 +15,7 @@ export interface Updated {
   readonly position: number
 }
 
-/** What a client was told so far. */
+/** The notifications of a client so far. */
 export interface Listener {
   readonly told: readonly Updated[]
   /** Waits until the client was told of that position, and gives all that it was told. */

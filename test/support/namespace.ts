@@ -2,12 +2,12 @@ import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import type { Scope } from './directory.ts'
 
-/** What of a cable is lost: what is sent into the namespace, what comes out of it, or both. */
+/** The direction that a cable loses: packets into the namespace, out of it, or both. */
 export type Loss = 'sent' | 'answered' | 'both'
 
 /** A cable between this machine and the namespace. */
 export interface Cable {
-  /** Of the end within the namespace. */
+  /** The address of the end within the namespace. */
   readonly address: string
   /** From now on packets are dropped: nothing is reset or refused, and neither end is told. */
   cut(loss: Loss): void
@@ -17,7 +17,7 @@ export interface Cable {
 
 /** A network namespace, which is like a machine of its own beside this one. */
 export interface Namespace {
-  /** What a command begins with that is to run within it. */
+  /** The beginning of a command that runs within the namespace. */
   readonly within: readonly string[]
   readonly cables: readonly Cable[]
 }
@@ -35,7 +35,7 @@ export function withoutNamespaces(): string | undefined {
 export function startNamespace(t: Scope, count: number): Namespace {
   const id = randomBytes(3).toString('hex')
   const name = `recollect-${id}`
-  // Of the addresses that are kept for tests of networks (RFC 2544).
+  // These addresses are reserved for tests of networks (RFC 2544).
   const network = `198.18.${randomInt(256)}`
   must('ip', 'netns', 'add', name)
   t.after(async () => void run('ip', 'netns', 'del', name))

@@ -13,7 +13,7 @@ import { until } from './until.ts'
 const PATHS = [process.env.NATS_SERVER, '/usr/sbin/nats-server', '/usr/local/bin/nats-server']
 const BINARY = PATHS.find((path) => path !== undefined && existsSync(path))
 
-/** What to give a test as its `skip`: why it cannot run here, or false. */
+/** The `skip` option of tests that need NATS: the reason, or false. */
 export const withoutNats: string | false =
   BINARY === undefined ? 'nats-server is missing (apt-get install nats-server)' : false
 

@@ -12,7 +12,7 @@ export interface RawResponse {
 /** A connection over which a test sends bytes as they are, and that takes the responses apart. */
 export class RawConnection {
   readonly socket: Socket
-  /** What the connection ended with, if it did so by itself. */
+  /** The error with which the connection ended, if there was one. */
   failure: Error | undefined
   #heard = ''
   #more = () => {}
@@ -42,7 +42,7 @@ export class RawConnection {
     }
   }
 
-  /** What came beyond the responses that were taken. */
+  /** The bytes after the responses that were taken. */
   get rest(): string {
     return this.#heard.slice(this.#taken)
   }

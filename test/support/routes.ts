@@ -118,7 +118,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
     for (const { path, methods } of router?.stack ?? []) {
       const known = routes.get(String(path)) ?? new Set()
       routes.set(String(path), known)
-      // What answers 405 for all methods is no route.
+      // A path that answers 405 to all methods is no route.
       if (methods.length <= 5) for (const method of methods) known.add(method)
     }
   }

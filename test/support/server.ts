@@ -45,7 +45,7 @@ export async function startServer(t: Scope, options: ServerOptions = {}): Promis
   return startClusterServer(t, { ...options, directory }, servers, startOne)
 }
 
-/** What to give a test as its `skip` when it cannot be asked of several nodes: why, or false. */
+/** The `skip` option of tests that need a single server: the reason, or false. */
 export function ofOneServer(why: string): string | false {
   return process.env.TEST_CLUSTER === undefined ? false : why
 }

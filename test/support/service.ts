@@ -16,9 +16,9 @@ export interface OwnService {
   readonly directory: string
   /** The data file. */
   readonly file: string
-  /** What it wrote to its log. */
+  /** The lines of its log. */
   readonly log: readonly string[]
-  /** What would have ended the process. */
+  /** The errors that would have ended the process. */
   readonly failures: readonly unknown[]
 }
 

@@ -30,7 +30,7 @@ export type Operation =
   | 'list'
   | 'stat'
 
-/** What the simulation may do instead of the operation; undefined lets it happen. */
+/** A fault in place of the operation; undefined lets the operation happen. */
 export type Fault =
   | { readonly type: 'error'; readonly code: string }
   /** Takes only so many bytes, without an error. */
@@ -288,7 +288,7 @@ function survivingBytes({ bytes, durable }: Inode, random: Random): Buffer {
     const source = random.chance(0.5) ? bytes : durable
     if (offset < source.length) source.copy(surviving, offset, offset, Math.min(offset + SECTOR, size))
   }
-  // What lies before the end of the synced bytes was synced, and was not written again.
+  // The bytes before the end of the synced ones were synced, and were not written again.
   durable.copy(surviving, 0, 0, commonPrefix(bytes, durable, size))
   return surviving
 }
