@@ -32,7 +32,7 @@ export interface TaggedQuery {
 export interface ExportsOptions {
   readonly queries: Queries
   readonly askerOf: (request: ApiRequest) => Asker
-  readonly tagAt: (position: Position) => string
+  readonly tagAt: (name: string, position: Position) => string
   readonly linkOf: (name: string, parameters: readonly Parameter[], query: Query, total: number) => string | undefined
   /** The wrapper of a JSON page of items; undefined for a plain array. */
   readonly wrapperOf: (
@@ -102,7 +102,7 @@ export class Exports {
   /** Responds with the items of a reading, and releases it. */
   async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: CollectionSnapshot): Promise<void> {
     const { tagAt } = this.#options
-    const { form, isWhole, query, isTagged, related } = asked
+    const { name, form, isWhole, query, isTagged, related } = asked
     const readings = [reading, ...related.map((one) => one.snapshot)]
     const release = once(() => {
       for (const one of readings) one.release()
@@ -111,7 +111,7 @@ export class Exports {
       if (isWhole && query.grouping) {
         throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
       }
-      const tag = tagAt(Math.max(...readings.map(({ position }) => position)))
+      const tag = tagAt(name, Math.max(...readings.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
       if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
       reply.set('Content-Type', TYPE_HEADERS[form])

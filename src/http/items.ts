@@ -25,7 +25,7 @@ import type { Hints } from './hints.ts'
 import { textAt, writeInside } from './inner-values.ts'
 import { answerWith, itemNow, itemThen, target, unknownCollection } from './item-answers.ts'
 import { nestedFilter, wrapping } from './json-server.ts'
-import { linkOf, replyPage, wrapped } from './pages.ts'
+import { collectionTags, linkOf, replyPage, wrapped } from './pages.ts'
 import { RelatedCollections } from './related.ts'
 import { replaceAll } from './replacement.ts'
 import {
@@ -79,6 +79,7 @@ export function apiResources({
   const answers = new ResponseCache(CACHED_BYTES)
   const slices = new Slices()
   const batches = new Batches({ handler, slices, ...bodies })
+  const tagAt = collectionTags({ journal, queries, isJsonServer, useResultObject })
   const wrapperOf = wrapping({ isJsonServer, useResultObject })
   const exports = new Exports({ queries, askerOf, tagAt, linkOf, wrapperOf })
   const related = new RelatedCollections({ views, past, queries, pageSize: limits.pageSize })
@@ -107,7 +108,7 @@ export function apiResources({
         const cached = form === 'json' && present && answers.find(request.base + request.url, present.position)
         if (cached) {
           reflect(reply, undefined)
-          if (!reply.isNotModified(request, tagAt(present.position))) replyPage(reply, cached)
+          if (!reply.isNotModified(request, tagAt(name, present.position))) replyPage(reply, cached)
           return
         }
         const parameters = parametersOf(request, limits)
@@ -298,7 +299,7 @@ export function apiResources({
     source: QuerySource,
     { query, isTagged, isCached }: TaggedQuery & { readonly isCached: boolean },
   ): void | Promise<void> {
-    if (isTagged && reply.isNotModified(request, tagAt(source.position))) return
+    if (isTagged && reply.isNotModified(request, tagAt(name, source.position))) return
     const answered = ({ text, total, at, position, exists }: PageTextAt): void => {
       reply.position = at
       if (!exists) {
@@ -306,7 +307,7 @@ export function apiResources({
         if (isTagged) reply.remove('ETag')
         throw unknownCollection(name)
       }
-      if (isTagged) reply.set('ETag', tagAt(position))
+      if (isTagged) reply.set('ETag', tagAt(name, position))
       const body = wrapped(text, wrapperOf(request.base + collectionPath(name), parameters, query, total))
       const page = { total, link: linkOf(name, parameters, query, total) }
       replyPage(reply, { ...page, text: body })
@@ -323,11 +324,6 @@ export function apiResources({
     if (request.principal.role === 'admin') return request
     const seconds = limits.scanSeconds
     return { isGone: () => request.isGone(), limit: { seconds, refusal: () => scanTimeout(seconds) } }
-  }
-
-  /** Every change of a page is an event of its collection; the journal's id distinguishes histories. */
-  function tagAt(position: Position): string {
-    return `"${position}-${journal.id}"`
   }
 
   function answerItem(request: ApiRequest, reply: Reply, { tag, text }: Item): void {

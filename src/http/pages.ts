@@ -1,5 +1,9 @@
+import type { Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { LongText, type PageText } from '../query/page-text.ts'
+import type { Queries } from '../query/queries.ts'
 import { type PageLink, type Parameter, pageLinks, type Query } from '../query/query.ts'
 import type { CachedResponse } from '../query/response-cache.ts'
 import type { Reply } from './api.ts'
@@ -57,4 +61,23 @@ export function resultObject(total: number, path: string, parameters: readonly P
   const start = family.pages ? Math.floor(offset / size) + 1 : offset
   const rest = JSON.stringify({ link, count: total, [family.start]: start, [family.size]: size })
   return { before: '{"results":', after: `,${rest.slice(1)}` }
+}
+
+export interface CollectionTagsOptions {
+  readonly journal: Pick<Journal, 'id'>
+  readonly queries: Pick<Queries, 'timeOf'>
+  readonly isJsonServer: boolean
+  readonly useResultObject: boolean
+}
+
+/**
+ * The entity tags of collections by position. Every change of a page is an event of its collection, unless the server
+ * starts with other settings that affect pages. The journal's id distinguishes histories.
+ */
+export function collectionTags({ journal, queries, isJsonServer, useResultObject }: CollectionTagsOptions) {
+  const form = `${useResultObject ? '-results' : ''}${isJsonServer ? '-json-server' : ''}`
+  return (name: string, position: Position): string => {
+    const time = queries.timeOf(name)
+    return `"${position}-${journal.id}${form}${time ? `-${encodeURIComponent(formatPath(time))}` : ''}"`
+  }
 }

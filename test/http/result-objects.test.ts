@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { connect } from '../../src/client/index.ts'
+import { temporaryDirectory } from '../support/directory.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { startHere } from '../support/service.ts'
 
@@ -109,4 +110,20 @@ test('the client reads result objects, and OpenAPI describes them', async (t) =>
   const validate = new Ajv2020({ strict: false }).compile({ ...schema, components })
   assert.equal(validate((await send(url, 'GET', '/api/users')).json()), true)
   assert.equal(validate({ results: [] }), false)
+})
+
+test('a start with other settings that affect pages gives them other tags', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const time = ['--Collections', JSON.stringify({ users: { Time: 'at' } })]
+  const tags = new Set<string>()
+  for (const flags of [[], FLAGS, time, [...FLAGS, ...time], ['--Api.Compatibility', 'json-server']]) {
+    await t.test(flags.join(' '), async (t) => {
+      const { url } = await startHere(t, { directory, flags, ...(tags.size === 0 && { data: DATA }) })
+      const { headers } = await send(url, 'GET', '/api/users')
+      const again = await send(url, 'GET', '/api/users', { headers: { 'If-None-Match': headers.etag as string } })
+      assert.equal(again.status, 304)
+      tags.add(headers.etag as string)
+    })
+  }
+  assert.equal(tags.size, 5)
 })
