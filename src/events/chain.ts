@@ -24,7 +24,7 @@ export class Chain {
 
   /** Returns the rule that a record breaks; undefined if it is valid. */
   add(record: JournalRecord, crc: string): string | undefined {
-    const wrong = misplaced(record, this.#next)
+    const wrong = violationOf(record, this.#next)
     if (wrong !== undefined) return wrong
     this.#next = after(record, crc)
     if (!record.more) this.#whole = this.#next
@@ -37,7 +37,7 @@ export class Chain {
   }
 }
 
-function misplaced(record: JournalRecord, expected: ChainState): string | undefined {
+function violationOf(record: JournalRecord, expected: ChainState): string | undefined {
   if (record.position !== expected.position) {
     return `a record of position ${record.position} stands where position ${expected.position} belongs`
   }

@@ -51,13 +51,13 @@ export interface WalkOptions {
 export async function walk(files: Files, directory: string, visit?: Visit, options: WalkOptions = {}): Promise<Walk> {
   const { progress = () => {}, from, until } = options
   const walker = new Walker(files, visit, options)
-  const marked = from?.segments ?? []
+  const known = from?.segments ?? []
   const firsts = until ? until.segments.map(({ first }) => first) : await segmentsIn(files, directory)
   for (const [index, first] of firsts.entries()) {
     progress(index, firsts.length)
-    const segment = segmentAt(directory, marked[index] ?? { first, size: 0 })
+    const segment = segmentAt(directory, known[index] ?? { first, size: 0 })
     const isLast = !until && index === firsts.length - 1
-    if (index < marked.length - 1) await walker.pass(segment)
+    if (index < known.length - 1) await walker.pass(segment)
     else await walker.read(segment, until?.segments[index]?.size, isLast)
   }
   progress(firsts.length, firsts.length)

@@ -21,7 +21,7 @@ export class TableRemoval {
    * `tables`.
    */
   async tidy(tables: ReadonlySet<number>, next: number): Promise<void> {
-    this.#store.sweepSoon()
+    this.#store.versions.sweepSoon()
     await this.#indexes.tidy(tables)
     for (let table = 1; table < next; table++) {
       if (!tables.has(table)) await this.#remove(table)
@@ -30,7 +30,7 @@ export class TableRemoval {
 
   /** Removes a table once nobody reads at a position before `replacedAt`. */
   async removeUnread(table: number, replacedAt: Position): Promise<void> {
-    while (Math.min(...this.#store.pinned) < replacedAt) {
+    while (Math.min(...this.#store.versions.pinned) < replacedAt) {
       await new Promise<void>((resolve) => setTimeout(resolve, READERS_MS).unref())
     }
     await this.#remove(table)

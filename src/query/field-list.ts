@@ -8,7 +8,7 @@ import { mostSimilar } from '../json/similar.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { type Asker, atOnce, Slices, type Steps } from '../runtime/time-slices.ts'
 import type { CollectionSnapshot } from './collection-snapshot.ts'
-import { type Conditions, filterOf, passing } from './filter.ts'
+import { type Conditions, filterOf, meetsConditions } from './filter.ts'
 import type { PresentCollection, Queries } from './queries.ts'
 import { scanTimeout } from './scan-limit.ts'
 
@@ -165,7 +165,7 @@ export class FieldList implements Projection {
     for (const field of fields.values()) {
       if (field.isPresent || !text.includes(field.quoted)) continue
       value ??= JSON.parse(text) as JsonObject
-      if (atOnce(passing(value, field.conditions))) field.isPresent = true
+      if (atOnce(meetsConditions(value, field.conditions))) field.isPresent = true
     }
   }
 
@@ -196,7 +196,7 @@ function* searching(snapshot: CollectionSnapshot, { quoted, conditions }: Field)
       yield
     }
     if (!text.includes(quoted)) continue
-    if (yield* passing((yield* parseSteps(text)) as JsonObject, conditions)) return true
+    if (yield* meetsConditions((yield* parseSteps(text)) as JsonObject, conditions)) return true
   }
   return false
 }

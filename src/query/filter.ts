@@ -150,52 +150,53 @@ export interface Conditions {
 }
 
 /** Whether an item meets all conditions. */
-export function* passing(item: JsonObject, { filters, mentioned }: Conditions): Steps<boolean> {
+export function* meetsConditions(item: JsonObject, { filters, mentioned }: Conditions): Steps<boolean> {
   for (let index = 0; index < filters.length; index++) {
     if (index % FILTERS === FILTERS - 1) yield
     const filter = filters[index] as Filter
-    if (!(matchesAtOnce(item, filter) ?? (yield* matching(item, filter)))) return false
+    if (!(itemMatches(item, filter) ?? (yield* itemMatchesInSteps(item, filter)))) return false
   }
-  return mentioned.length === 0 || (yield* mentioning(item, mentioned))
+  return mentioned.length === 0 || (yield* mentionsAny(item, mentioned))
 }
 
 /** Whether an item matches a filter; undefined if the check must be time-sliced. */
-function matchesAtOnce(item: JsonValue, filter: Filter): boolean | undefined {
+function itemMatches(item: JsonValue, filter: Filter): boolean | undefined {
   const plain = plainAt(item, filter.path)
-  if (plain === undefined) return lacking(filter)
-  return plain === MANY ? undefined : meetsAtOnce(plain, filter)
+  if (plain === undefined) return matchesMissing(filter)
+  return plain === MANY ? undefined : valueMatches(plain, filter)
 }
 
 /** Whether an item without a value at the filter's path matches it. */
-function lacking(filter: Filter): boolean {
-  return filter.operator === 'exists' && isOperand(false, filter)
+function matchesMissing(filter: Filter): boolean {
+  return filter.operator === 'exists' && hasOperand(false, filter)
 }
 
-/** Whether any value at the filter's path matches. */
-function* matching(item: JsonValue, filter: Filter): Steps<boolean> {
+/** Time-sliced: whether any value at the filter's path matches. */
+function* itemMatchesInSteps(item: JsonValue, filter: Filter): Steps<boolean> {
   const { path, operator } = filter
   let looked = 0
   for (const value of valuesAt(item, path)) {
     if (value === undefined) yield
-    else if (operator === 'exists') return isOperand(true, filter)
+    else if (operator === 'exists') return hasOperand(true, filter)
     else {
       if (++looked % STEP === 0) yield
-      if (meetsAtOnce(value, filter) ?? (yield* meeting(value, filter))) return true
+      if (valueMatches(value, filter) ?? (yield* valueMatchesInSteps(value, filter))) return true
     }
   }
-  return lacking(filter)
+  return matchesMissing(filter)
 }
 
-function isOperand(exists: boolean, { operands }: Filter): boolean {
+/** Whether `exists` asks for this. */
+function hasOperand(exists: boolean, { operands }: Filter): boolean {
   return operands.some(({ text }) => text === String(exists))
 }
 
 /** Whether a value matches a filter; undefined if the check must be time-sliced: for long text, arrays and objects. */
-function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
+function valueMatches(value: JsonValue, filter: Filter): boolean | undefined {
   const { operator, operands, keys } = filter
   switch (operator) {
     case 'exists':
-      return isOperand(true, filter)
+      return hasOperand(true, filter)
     case 'startswith':
       return typeof value === 'string' && operands.some(({ text }) => value.startsWith(text))
     case 'endswith':
@@ -223,7 +224,7 @@ function meetsAtOnce(value: JsonValue, filter: Filter): boolean | undefined {
 }
 
 /** Time-sliced: whether long text, an array or an object matches a filter. */
-function* meeting(value: JsonValue, { operator, operands, keys }: Filter): Steps<boolean> {
+function* valueMatchesInSteps(value: JsonValue, { operator, operands, keys }: Filter): Steps<boolean> {
   if (typeof value === 'string') {
     if (operator === 'like')
       return yield* containsFolded(
@@ -240,7 +241,7 @@ function* meeting(value: JsonValue, { operator, operands, keys }: Filter): Steps
   return compares(operator as Comparison, yield* orderKey(value, keys.most), keys)
 }
 
-type Comparison = keyof typeof says
+type Comparison = keyof typeof COMPARISONS
 
 function compares(operator: Comparison, key: string, keys: OperandKeys): boolean {
   const rank = rankOfKey(key)
@@ -248,10 +249,10 @@ function compares(operator: Comparison, key: string, keys: OperandKeys): boolean
   const highest = keys.highest[rank]
   // No operand has this type.
   if (lowest === undefined || highest === undefined) return false
-  return says[operator](key, { lowest, highest, all: keys.all })
+  return COMPARISONS[operator](key, { lowest, highest, all: keys.all })
 }
 
-const says = {
+const COMPARISONS = {
   eq: (key: string, { all }: Pick<OperandKeys, 'all'>) => all.has(key),
   ne: (key: string, { all }: Pick<OperandKeys, 'all'>) => !all.has(key),
   gt: (key: string, { lowest }: { readonly lowest: string }) => key > lowest,
@@ -261,7 +262,7 @@ const says = {
 }
 
 /** Whether any of the folded texts occurs in any value of the item. */
-function* mentioning(item: JsonObject, folded: readonly string[]): Steps<boolean> {
+function* mentionsAny(item: JsonObject, folded: readonly string[]): Steps<boolean> {
   const containers: (JsonObject | readonly JsonValue[])[] = [item]
   let looked = 0
   for (let container = containers.pop(); container; container = containers.pop()) {

@@ -8,7 +8,7 @@ import { type Asker, type Limit, Slices, type Steps } from '../runtime/time-slic
 import { groupText } from './aggregate/group-query.ts'
 import { type CollectionSnapshot, PresentSnapshot } from './collection-snapshot.ts'
 import { type Each, embed, type ItemText, type Match, type RelatedSnapshot } from './embedding.ts'
-import { type Conditions, passing } from './filter.ts'
+import { type Conditions, meetsConditions } from './filter.ts'
 import { AccessPaths } from './index/access.ts'
 import { IndexAdvisor } from './index/advisor.ts'
 import { findPage, matches, type PageItems } from './index/finder.ts'
@@ -113,7 +113,7 @@ export class Queries {
     const snapshot = this.hold(collection)
     try {
       const ids = await this.#slices.run(() => idsOf(snapshot, conditions), { isGone: () => false, limit })
-      return { position: snapshot.at, ids, matches: (item) => passing(item, conditions) }
+      return { position: snapshot.at, ids, matches: (item) => meetsConditions(item, conditions) }
     } finally {
       snapshot.release()
     }

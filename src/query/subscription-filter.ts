@@ -1,7 +1,7 @@
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import { type Conditions, passing } from './filter.ts'
+import { type Conditions, meetsConditions } from './filter.ts'
 import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
 
@@ -26,7 +26,7 @@ export function parseSubscriptionFilter(query: unknown): SubscriptionFilter {
   return {
     filters,
     mentioned,
-    concerns: (item) => passing(item, { filters, mentioned }),
+    concerns: (item) => meetsConditions(item, { filters, mentioned }),
   }
 }
 

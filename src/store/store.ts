@@ -31,7 +31,6 @@ export class Store {
   readonly #length: FileLength | undefined
   /** The last key; undefined if it must be looked up. */
   #last: Buffer | undefined
-  readonly #versions = new Versions(this)
   readonly #removal = new SpaceRetry()
   #syncing: Promise<void> | undefined
   /** Called once when damage is found: the store is not reliable any more. */
@@ -44,6 +43,7 @@ export class Store {
 
   /** Where temporary stores may be created. */
   readonly directory: string
+  readonly versions = new Versions(this)
 
   private constructor(path: string, isTemporary: boolean, begin: () => void) {
     this.directory = dirname(path)
@@ -86,7 +86,7 @@ export class Store {
     const found = this.newest(key)
     if (found === undefined) return undefined
     if (found.length < POSITION_BYTES) throw this.damage(new Corruption('A row of the store is too short.'))
-    return positionOf(found) <= at ? found : this.#versions.find(key, at)
+    return positionOf(found) <= at ? found : this.versions.find(key, at)
   }
 
   /** The newest value, or that of a row without versions. The bytes are valid until the next call only. */
@@ -155,7 +155,7 @@ export class Store {
 
   /** Puts a versioned row, whose value begins with its position. In a transaction. */
   write(key: Buffer, value: Buffer): void {
-    this.#versions.keep(key, positionOf(value))
+    this.versions.keep(key, positionOf(value))
     this.set(key, value)
   }
 
@@ -204,17 +204,7 @@ export class Store {
 
   /** Keeps rows readable as of a position until the pin is released. */
   pin(position: Position): Pin {
-    return this.#versions.pin(position)
-  }
-
-  /** The pinned positions. */
-  get pinned(): Iterable<Position> {
-    return this.#versions.pinned
-  }
-
-  /** Removes the versions that no pin needs, a few at a time. */
-  sweepSoon(): void {
-    this.#versions.sweepSoon()
+    return this.versions.pin(position)
   }
 
   /** Removes all rows with this prefix, a few at a time. */
@@ -278,7 +268,7 @@ export class Store {
   /** Stops background removal: commits after the last sync could be lost in parts. */
   async end(): Promise<void> {
     this.#removal.end()
-    await this.#versions.end()
+    await this.versions.end()
   }
 
   async close(): Promise<void> {

@@ -146,7 +146,7 @@ describe('a past collection', () => {
     const writer = new CollectionWriter()
     const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
-    const pinned = (): Position[] => [...writer.views.store.pinned]
+    const pinned = (): Position[] => [...writer.views.store.versions.pinned]
     const reading = await past.collection('things', 20)
     const first = pinned()
     writer.put({ id: 7, n: 2 })
@@ -169,7 +169,7 @@ describe('a past collection', () => {
     const past = new Past(writer.journal, writer.views, storedHistory(writer.views))
     writer.putAll(Array.from({ length: 50 }, (_, id) => ({ id, n: 1 })))
     const reading = await past.collection('things', 20)
-    const pins = (): number => [...writer.views.store.pinned].length
+    const pins = (): number => [...writer.views.store.versions.pinned].length
     assert.equal(pins(), 1)
     reading.release()
     assert.equal(pins(), 1, 'it may be asked for again')

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 
 test('a snapshot that is never closed is released by garbage collection', async () => {
   const { views } = collectionOf([{ n: 1 }])
-  const pinned = (): number => [...views.store.pinned].length
+  const pinned = (): number => [...views.store.versions.pinned].length
   views.snapshot()
   assert.equal(pinned(), 1)
   setFlagsFromString('--expose-gc')

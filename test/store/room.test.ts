@@ -20,7 +20,7 @@ function versionsIn({ views: { store } }: FileEngine): number {
 
 async function checkNothingKept(engine: FileEngine, when: string): Promise<void> {
   await until(`no version to be left ${when}`, () => {
-    const pinned = [...engine.views.store.pinned]
+    const pinned = [...engine.views.store.versions.pinned]
     return pinned.length === 0 && versionsIn(engine) === 0
   })
 }

@@ -31,9 +31,9 @@ export function* groupText(
     const newest = new NewestItems(grouping.path, grouping.time, most)
     if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addNewestTo(newest)
     else yield* matches(snapshot, query, plan, (item, place) => newest.add(item, place))
-    return yield* itemsAnswer(snapshot, query, newest.places())
+    return yield* itemsText(snapshot, query, newest.places())
   }
-  const aggregation = grouping.kind === 'rows' ? grouping : ofValues(grouping.path)
+  const aggregation = grouping.kind === 'rows' ? grouping : distinctValues(grouping.path)
   const rows = new Rows({ aggregation, mostRows: most, itemAt: (place) => snapshot.items.uncachedAt(place) })
   if (plan?.access.covered) yield* new IndexOnlyScan(snapshot, query, plan, grouping).addTo(rows, aggregation)
   else yield* matches(snapshot, query, plan, (item, place) => rows.add(item, place))
@@ -48,11 +48,11 @@ export function* groupText(
 }
 
 /** One row for each value of a field. */
-function ofValues(path: Path): Aggregation {
+function distinctValues(path: Path): Aggregation {
   return { kind: 'rows', time: undefined, aggregates: [], groupBy: [path], window: undefined, fill: 'none' }
 }
 
-function* itemsAnswer(
+function* itemsText(
   { items }: CollectionSnapshot,
   { page, fields, sort }: Query,
   places: readonly number[],

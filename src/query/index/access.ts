@@ -5,7 +5,7 @@ import { type Needs, needsOf } from '../aggregate/aggregation.ts'
 import type { Filter } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { isReceived } from '../virtual-field.ts'
-import { common, END, type Range, rangesOf } from './ranges.ts'
+import { END, intersect, type Range, rangesOf } from './ranges.ts'
 import { KIND, MISSING, MOST_PATHS, mostPart } from './tuples.ts'
 
 /** Keys of an index from `from` to before `to`, as latin1. */
@@ -213,7 +213,7 @@ export class AccessPaths {
       known
         ? {
             path: filter.path,
-            ranges: common(known.ranges, ranges),
+            ranges: intersect(known.ranges, ranges),
             ofOne: isFixed ? ranges : known.ofOne,
             isExact: known.isExact && isExact,
             isFixed: known.isFixed || isFixed,

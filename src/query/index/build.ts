@@ -39,7 +39,7 @@ export class IndexBuild {
   #to = 0
   /** For places of the run whose items changed after they were read: their previous keys. */
   readonly #changed = new Map<number, readonly string[]>()
-  #isRunPut = true
+  #isRunInserted = true
   readonly #space = new SpaceRetry()
 
   constructor(store: Store, index: StoredIndex, applied: () => Position) {
@@ -63,11 +63,11 @@ export class IndexBuild {
   /**
    * Whether the keys of the item at a place are in the index. If they are still to be inserted, the change is recorded.
    */
-  wasPut(place: number, before: readonly string[]): boolean {
+  wasInserted(place: number, before: readonly string[]): boolean {
     if (place >= this.#to) return false
     if (place < this.#from) return true
     if (this.#changed.has(place)) return false
-    if (this.#isRunPut) return true
+    if (this.#isRunInserted) return true
     this.#changed.set(place, before)
     return false
   }
@@ -81,7 +81,7 @@ export class IndexBuild {
     })
     while (!this.#space.isEnded) {
       this.#from = this.#to
-      this.#isRunPut = false
+      this.#isRunInserted = false
       const keys = await this.#inTurns(mergeSort(await this.#inTurns(this.#runOf())))
       let at = 0
       while (at < keys.length && !this.#space.isEnded) {
@@ -95,13 +95,13 @@ export class IndexBuild {
         at = next
         await rest()
       }
-      this.#isRunPut = true
-      if (await this.#settle()) return
+      this.#isRunInserted = true
+      if (await this.#applyChanges()) return
     }
   }
 
   /** Applies the recorded changes. Returns whether the index is complete. */
-  async #settle(): Promise<boolean> {
+  async #applyChanges(): Promise<boolean> {
     let isComplete = false
     while (!this.#space.isEnded) {
       let isSettled = false

@@ -3,7 +3,7 @@ import type { CollectionItems } from '../../collections/stored-items.ts'
 import { parseSteps } from '../../json/parse-steps.ts'
 import type { JsonObject } from '../../json/value.ts'
 import type { Steps } from '../../runtime/time-slices.ts'
-import { type Conditions, isWithoutTrace, passing } from '../filter.ts'
+import { type Conditions, isWithoutTrace, meetsConditions } from '../filter.ts'
 import type { Query } from '../query.ts'
 import { withReceived } from '../virtual-field.ts'
 
@@ -45,6 +45,6 @@ export class Matching {
     const value = (yield* parseSteps(
       this.#conditions.namesReceived ? withReceived(text, item.timeMs) : text,
     )) as JsonObject
-    return isKnownTo || (yield* passing(value, this.#conditions)) ? value : undefined
+    return isKnownTo || (yield* meetsConditions(value, this.#conditions)) ? value : undefined
   }
 }

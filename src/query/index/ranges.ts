@@ -48,10 +48,10 @@ export function rangesOf(filter: Filter): Ranges | undefined {
     case 'eq':
       return exact(keysOfOperands(filter).map(({ key }) => point(key)))
     case 'ne':
-      return exact(differing(keysOfOperands(filter)))
+      return exact(rangesWithout(keysOfOperands(filter)))
     default: {
       const { operator } = filter
-      return exact(keysOfOperands(filter).map(({ rank, key }) => beside(rank, key, operator)))
+      return exact(keysOfOperands(filter).map(({ rank, key }) => rangeBeside(rank, key, operator)))
     }
   }
 }
@@ -82,7 +82,7 @@ function firstOf(rank: number): string {
   return String.fromCharCode(rank + 1)
 }
 
-function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
+function rangeBeside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'): Range {
   switch (operator) {
     case 'gt':
       return { from: above(key), to: firstOf(rank + 1), isPoint: false }
@@ -96,7 +96,7 @@ function beside(rank: number, key: string, operator: 'gt' | 'gte' | 'lt' | 'lte'
 }
 
 /** The ranges of all values other than the operands, within their ranks. */
-function differing(operands: readonly RankedKey[]): readonly Range[] {
+function rangesWithout(operands: readonly RankedKey[]): readonly Range[] {
   const keys: string[][] = []
   for (const { rank, key } of operands) {
     keys[rank] ??= []
@@ -123,14 +123,14 @@ function beginning({ operands }: Filter): Ranges | undefined {
     return { from, to: from + END, isPoint: false }
   })
   const instants = { from: firstOf(INSTANT), to: firstOf(INSTANT + 1), isPoint: false }
-  return { ranges: united([instants, ...texts]), isExact: false }
+  return { ranges: unite([instants, ...texts]), isExact: false }
 }
 
 function exact(ranges: readonly Range[]): Ranges {
-  return { ranges: united(ranges), isExact: true }
+  return { ranges: unite(ranges), isExact: true }
 }
 
-function united(ranges: readonly Range[]): Range[] {
+function unite(ranges: readonly Range[]): Range[] {
   const apart: Range[] = []
   const inOrder = ranges.filter(({ from, to }) => from < to).sort((a, b) => byBytes(a.from, b.from))
   for (const range of inOrder) {
@@ -142,7 +142,7 @@ function united(ranges: readonly Range[]): Range[] {
 }
 
 /** The intersection of ranges. */
-export function common(left: readonly Range[], right: readonly Range[]): Range[] {
+export function intersect(left: readonly Range[], right: readonly Range[]): Range[] {
   const both: Range[] = []
   for (let l = 0, r = 0; l < left.length && r < right.length; ) {
     const [a, b] = [left[l] as Range, right[r] as Range]

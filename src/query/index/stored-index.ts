@@ -62,7 +62,7 @@ export class StoredIndex {
   /** It is configured in the settings. */
   isFixed = false
   /** While it is built: the number of places read, and whether the keys of the item at a place were inserted. */
-  building: { readonly read: number; wasPut(place: number, before: readonly string[]): boolean } | undefined
+  building: { readonly read: number; wasInserted(place: number, before: readonly string[]): boolean } | undefined
 
   constructor(store: Store, table: number, tree: StoredTree, { collection, paths, since }: IndexFacts) {
     this.#store = store
@@ -95,7 +95,7 @@ export class StoredIndex {
   /** The item at a place was replaced or removed. In the same transaction. */
   changed(place: number, before: Indexed | undefined, after: Indexed | undefined): void {
     const old = keysAt(before, this.paths, place)
-    if (this.building && !this.building.wasPut(place, old)) return
+    if (this.building && !this.building.wasInserted(place, old)) return
     this.replace(old, keysAt(after, this.paths, place))
   }
 
