@@ -3,7 +3,7 @@ import type { CollectionTexts } from '../collections/file-items.ts'
 import { directoryOf, type Files, type OpenFile } from '../files/files.ts'
 import { contentOf, type FileContent } from './file-content.ts'
 import { isBeginningOf, overwriteSnapshot, writeSnapshot } from './snapshot-text.ts'
-import { temporaryPath } from './state-file.ts'
+import { removeTemporary, temporaryPath } from './state-file.ts'
 
 export interface AdapterOptions {
   readonly files: Files
@@ -53,7 +53,7 @@ export class DataFileAdapter implements Adapter<CollectionTexts> {
       const isIrreplaceable = IRREPLACEABLE.includes((error as NodeJS.ErrnoException).code ?? '')
       if (!isIrreplaceable || !(await files.stat(path))?.isFile) throw error
       await this.#overwrite(snapshot)
-      if (await files.stat(temporaryPath(path))) await files.remove(temporaryPath(path))
+      await removeTemporary(files, path)
     }
   }
 

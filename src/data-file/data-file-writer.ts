@@ -4,24 +4,21 @@ import type { CollectionTexts } from '../collections/file-items.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
 import type { Views } from '../projections/views.ts'
-import type { Schedule } from '../runtime/schedule.ts'
 import { DataFileAdapter } from './adapter.ts'
 import { contentOf } from './file-content.ts'
 import type { FileOnDisk, WriteLag } from './file-on-disk.ts'
 import type { JournalConnection } from './journal-connection.ts'
-import { type ContentMark, temporaryPath } from './state-file.ts'
+import { type ContentMark, removeTemporary } from './state-file.ts'
+import { LeftBehind, StopLimit } from './stop-limit.ts'
 import { SMALL_BYTES, WriteBudget, type WriteSettings } from './write-budget.ts'
+import { WriteSchedule, type WriteScheduleOptions } from './write-schedule.ts'
 
-export interface DataFileWriterOptions {
+export interface DataFileWriterOptions extends Pick<WriteScheduleOptions, 'schedule' | 'elapsedMs' | 'now'> {
   readonly files: Files
   /** Symbolic links are resolved. */
   readonly path: string
   readonly views: Views
   readonly log: Logger
-  readonly schedule: Schedule
-  /** A monotonic clock in milliseconds. */
-  readonly elapsedMs: () => number
-  readonly now: () => Date
   readonly settings: WriteSettings
   readonly onDisk: FileOnDisk
   /** The journal of which the file is a projection. */
@@ -32,12 +29,7 @@ export interface DataFileWriterOptions {
   readonly edited: () => boolean
 }
 
-const DEBOUNCE_MS = 200
 const RETRY_MS = 1000
-/** Writing takes at most a tenth of the time. */
-const REST_FACTOR = 9
-/** How long a clean stop may take for the file. */
-const STOP_MS = 5000
 
 /**
  * Keeps the file up to date, with writes in proportion to what changed. Never overwrites an edit that is not merged
@@ -48,49 +40,45 @@ export class DataFileWriter {
   readonly #onDisk: FileOnDisk
   readonly #low: Low<CollectionTexts>
   readonly #budget = new WriteBudget()
-  #timer: ReturnType<Schedule> | undefined
-  #notBeforeMs = 0
-  /** When the file is written regardless of the budget. */
-  #deadline: { readonly timer: ReturnType<Schedule>; readonly at: string } | undefined
+  readonly #schedule: WriteSchedule
   /** It must be written regardless of the budget: the deadline has passed, or a write has failed. */
   #isOverdue = false
   /** Speed of the last write. */
   #bytesPerMs: number | undefined
-  /** When an incomplete write is aborted; undefined until the server stops. */
-  #stopByMs: number | undefined
+  readonly #stopLimit: StopLimit
   /** There was no time to write it before the end. */
   isLeftBehind = false
-  /** The position of the snapshot being written, and when that write began. */
+  /** The position of the snapshot being written. */
   #position: Position = 0
-  #beganMs = 0
-  #closed = false
   /** Why the last write failed. */
   failure: Error | undefined
-  #isWriting = false
-  /** Delay in milliseconds of the next write, if requested during a write. */
-  #again: number | undefined
 
   constructor(options: DataFileWriterOptions) {
     this.#options = options
-    const { files, path, onDisk, log } = options
+    const { files, path, onDisk, log, inTurn, settings } = options
     this.#onDisk = onDisk
+    this.#stopLimit = new StopLimit(options.elapsedMs)
+    this.#schedule = new WriteSchedule({
+      ...options,
+      maxDelaySeconds: settings.maxDelaySeconds,
+      write: (isOverdue) => {
+        this.#isOverdue ||= isOverdue
+        void inTurn(() => this.write())
+      },
+    })
     const adapter = new DataFileAdapter({
       files,
       path,
-      beforePart: () => this.#checkTime(0),
+      beforePart: () => this.#stopLimit.check(0),
       beforeReplace: (hash) => this.#beforeReplace({ position: this.#position, hash }),
       beforeOverwrite: () => {
         // It takes as long as writing the new file that could not be put in place. Once begun, it is not aborted.
-        this.#checkTime(options.elapsedMs() - this.#beganMs)
+        this.#stopLimit.check(this.#schedule.writingMs)
         if (!onDisk.isInPlace) log.warn(`${path} cannot be replaced by a new file. It is written in place.`)
         onDisk.isInPlace = true
         return this.#beforeReplace({ position: this.#position, hash: '', inPlace: true })
       },
-      replaced: (content, isInPlace) => {
-        onDisk.content = content
-        onDisk.isInPlace = isInPlace
-        onDisk.isTorn = false
-      },
+      replaced: (content, isInPlace) => onDisk.replaced(content, isInPlace),
       torn: (content) => onDisk.tear(content),
       isTorn: () => onDisk.isTorn,
     })
@@ -104,33 +92,19 @@ export class DataFileWriter {
 
   /** The views have a new write. */
   changed(): void {
-    this.#setDeadline()
-    this.soon()
+    this.#schedule.setDeadline()
+    this.#schedule.soon()
   }
 
   /** Writes the file after a delay if it is due then, or later if it has just been written. */
-  soon(delayMs = DEBOUNCE_MS): void {
-    if (this.#timer || this.#closed) return
-    // The rest time after the current write is not known yet.
-    if (this.#isWriting) {
-      this.#again = Math.max(delayMs, this.#again ?? 0)
-      return
-    }
-    const { schedule, inTurn, elapsedMs } = this.#options
-    const wait = Math.max(delayMs, this.#notBeforeMs - elapsedMs())
-    this.#timer = schedule(() => {
-      this.#timer = undefined
-      void inTurn(() => this.write())
-    }, wait)
+  soon(delayMs?: number): void {
+    this.#schedule.soon(delayMs)
   }
 
   /** Starts no further writes, and aborts a new file that takes too long. */
   end(): void {
-    this.#closed = true
-    this.#timer?.cancel()
-    this.#timer = undefined
-    this.#clearDeadline()
-    this.#stopByMs = this.#options.elapsedMs() + STOP_MS
+    this.#schedule.close()
+    this.#stopLimit.begin()
   }
 
   /** The write at a clean stop, if there is time. Call it in turn. */
@@ -140,50 +114,44 @@ export class DataFileWriter {
 
   /** Writes the file if it is due or requested, unless it is current, edited or invalid. Call it in turn. */
   async write(isDemanded = false): Promise<void> {
-    const { views, elapsedMs } = this.#options
+    const { files, path, views } = this.#options
     const onDisk = this.#onDisk
     if (onDisk.trouble?.state === 'invalid') return
-    this.#beganMs = elapsedMs()
-    this.#isWriting = true
+    this.#schedule.begin()
     let isWritten = false
     try {
       if (await this.#isEdited()) return
-      const isThere = await this.#isThere()
+      const isThere = (await files.stat(path)) !== undefined
       if (isThere && this.#isUpToDate()) {
-        this.#clearDeadline()
+        this.#schedule.clearDeadline()
         this.#succeeded()
       } else if (isDemanded || this.#isDue(isThere)) {
-        this.#checkTime(this.#expectedMs())
+        this.#stopLimit.check(this.#expectedMs())
         await this.#write()
         isWritten = true
       } else {
         await this.#forgetPending()
         onDisk.trouble = undefined
-        this.#setDeadline()
+        this.#schedule.setDeadline()
       }
     } catch (error) {
       if (error instanceof LeftBehind) await this.#leaveBehind(error.message)
       else if (!(error instanceof EditedMeanwhile)) this.#fails(error)
     } finally {
       this.#low.data = new Map()
-      this.#notBeforeMs = elapsedMs() + REST_FACTOR * (elapsedMs() - this.#beganMs)
-      this.#isWriting = false
-      const again = this.#again
-      this.#again = undefined
-      if (again !== undefined) this.soon(again)
-      else if (isWritten && !onDisk.trouble && views.position > onDisk.position) this.soon()
+      this.#schedule.end(isWritten && !onDisk.trouble && views.position > onDisk.position)
     }
   }
 
   async #write(): Promise<void> {
-    const { views, elapsedMs } = this.#options
+    const { views } = this.#options
     const onDisk = this.#onDisk
     await this.#forgetPending()
     const snapshot = views.snapshot()
     const { position } = snapshot
     const [before, appended, isWithinBudget] = [onDisk.content?.size ?? 0, this.#appended, this.#missingBytes <= 0]
     // Later changes are not in the snapshot and wait for the next write.
-    this.#clearDeadline()
+    this.#schedule.clearDeadline()
     this.#low.data = snapshot
     this.#position = position
     try {
@@ -193,7 +161,7 @@ export class DataFileWriter {
     }
     const { hash = '', signature = '', size = 0 } = onDisk.content ?? {}
     if (isWithinBudget) this.#budget.spend(before, size, appended)
-    this.#bytesPerMs = size / Math.max(1, elapsedMs() - this.#beganMs)
+    this.#bytesPerMs = size / Math.max(1, this.#schedule.writingMs)
     onDisk.settle()
     onDisk.known = { position, hash, signature }
     this.#succeeded()
@@ -226,33 +194,13 @@ export class DataFileWriter {
   }
 
   #nextWrite(): WriteLag['nextWrite'] {
-    const { now, elapsedMs, settings, views } = this.#options
+    const { settings, views } = this.#options
     const { content } = this.#onDisk
     const { state } = this.#onDisk.stateAt(views.position)
-    if (this.#closed || (state !== 'behind' && state !== 'failing')) return null
-    if (this.#isDue(content !== undefined)) {
-      return { at: new Date(now().getTime() + Math.max(0, this.#notBeforeMs - elapsedMs())).toISOString() }
-    }
-    if (this.#deadline) return { at: this.#deadline.at }
+    if (this.#schedule.isClosed || (state !== 'behind' && state !== 'failing')) return null
+    const at = this.#isDue(content !== undefined) ? this.#schedule.earliest : this.#schedule.deadline
+    if (at !== undefined) return { at }
     return settings.write === 'auto' ? { afterJournalBytes: this.#missingBytes } : null
-  }
-
-  /** Starts the time limit for being behind. */
-  #setDeadline(): void {
-    const { schedule, now, inTurn, settings } = this.#options
-    if (settings.maxDelaySeconds === undefined || this.#deadline || this.#closed) return
-    const delayMs = 1000 * settings.maxDelaySeconds
-    const timer = schedule(() => {
-      this.#deadline = undefined
-      this.#isOverdue = true
-      void inTurn(() => this.write())
-    }, delayMs)
-    this.#deadline = { timer, at: new Date(now().getTime() + delayMs).toISOString() }
-  }
-
-  #clearDeadline(): void {
-    this.#deadline?.timer.cancel()
-    this.#deadline = undefined
   }
 
   /** Estimated duration of writing the file. Writing in place cannot be aborted. */
@@ -261,14 +209,6 @@ export class DataFileWriter {
     const size = content?.size ?? 0
     if (this.#bytesPerMs !== undefined) return size / this.#bytesPerMs
     return isInPlace && !isTorn && size >= SMALL_BYTES ? Number.POSITIVE_INFINITY : 0
-  }
-
-  /** Throws if the server is stopping and does not have this much time left. */
-  #checkTime(neededMs: number): void {
-    if (this.#stopByMs === undefined || this.#options.elapsedMs() + neededMs <= this.#stopByMs) return
-    if (neededMs === 0) throw new LeftBehind(`writing it was given up after ${STOP_MS / 1000} seconds`)
-    const takes = Number.isFinite(neededMs) ? `about ${Math.ceil(neededMs / 1000)} seconds` : 'nobody knows how long'
-    throw new LeftBehind(`writing it takes ${takes}`)
   }
 
   async #leaveBehind(why: string): Promise<void> {
@@ -289,12 +229,7 @@ export class DataFileWriter {
   async #forgetPending(): Promise<void> {
     const { origin, state, isTorn } = this.#onDisk
     if (state?.pending && !isTorn) await this.#note(origin, undefined)
-    await this.#removeTemporary()
-  }
-
-  async #removeTemporary(): Promise<void> {
-    const { files, path } = this.#options
-    if (await files.stat(temporaryPath(path))) await files.remove(temporaryPath(path))
+    await removeTemporary(this.#options.files, this.#options.path)
   }
 
   /**
@@ -306,7 +241,7 @@ export class DataFileWriter {
     this.#onDisk.addVersion(mark.position)
     try {
       await this.#note(mark, undefined)
-      if (this.#isUpToDate()) this.#clearDeadline()
+      if (this.#isUpToDate()) this.#schedule.clearDeadline()
     } catch (error) {
       this.#fails(error)
     }
@@ -325,11 +260,6 @@ export class DataFileWriter {
     this.soon(RETRY_MS)
   }
 
-  async #isThere(): Promise<boolean> {
-    const { files, path } = this.#options
-    return (await files.stat(path)) !== undefined
-  }
-
   #isUpToDate(): boolean {
     const { known, state, isOff } = this.#onDisk
     const isNoted = known !== undefined && known === state?.confirmed
@@ -341,7 +271,7 @@ export class DataFileWriter {
     await this.#note(this.#onDisk.origin, pending)
     if (!(await this.#isEdited())) return
     await this.#note(this.#onDisk.origin, undefined)
-    if (!pending.inPlace) await this.#removeTemporary()
+    if (!pending.inPlace) await removeTemporary(this.#options.files, this.#options.path)
     throw new EditedMeanwhile()
   }
 
@@ -363,6 +293,3 @@ export class DataFileWriter {
 }
 
 class EditedMeanwhile extends Error {}
-
-/** There is no time for the write before the process ends. */
-class LeftBehind extends Error {}

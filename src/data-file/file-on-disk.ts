@@ -153,6 +153,13 @@ export class FileOnDisk {
     return true
   }
 
+  /** A content is in place. */
+  replaced(content: FileContent, isInPlace: boolean): void {
+    this.content = content
+    this.isInPlace = isInPlace
+    this.isTorn = false
+  }
+
   /** The file holds the beginning of a content, because a write in place was interrupted; it must be written again. */
   tear(content: FileContent): void {
     this.content = content

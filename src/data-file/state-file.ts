@@ -54,6 +54,11 @@ export function temporaryPath(dataFile: string): string {
   return `${statePath(dataFile)}.new`
 }
 
+export async function removeTemporary(files: Files, dataFile: string): Promise<void> {
+  const path = temporaryPath(dataFile)
+  if (await files.stat(path)) await files.remove(path)
+}
+
 /**
  * `isInPlace`: the state was stored in the journal's directory, which takes precedence over one beside the data file.
  */
