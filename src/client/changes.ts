@@ -1,3 +1,6 @@
+import { equal, type JsonValue } from '../json/value.ts'
+import type { Entry } from './sorted-items.ts'
+
 /** A change of a live list. */
 export interface ListChange<T> {
   /** The list reflects all events up to this position. */
@@ -22,6 +25,27 @@ export class Changes<T> {
 
   constructor(wasReset = false) {
     this.#wasReset = wasReset
+  }
+
+  /**
+   * The changes that lead from the items before to those after. `isAnew`: items may be new objects with equal content.
+   */
+  static between<T>(
+    before: readonly Entry<T>[],
+    after: readonly Entry<T>[],
+    isAnew: boolean,
+    wasReset: boolean,
+  ): Changes<T> {
+    const changes = new Changes<T>(wasReset)
+    const gone = new Map(before.map(({ key, item }) => [key, item]))
+    for (const { key, item } of after) {
+      const was = gone.get(key)
+      gone.delete(key)
+      const isSame = was === item || (isAnew && equal(was as JsonValue | undefined, item as JsonValue))
+      if (!isSame) changes.add(key, was, item)
+    }
+    for (const [key, item] of gone) changes.add(key, item, undefined)
+    return changes
   }
 
   get size(): number {

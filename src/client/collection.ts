@@ -1,8 +1,9 @@
+import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
 import { type EventsFilter, eventsOf, type RecordedEvent } from './events.ts'
 import { InnerValue } from './inner-value.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { type Deleted, type DeleteOptions, deleted, Query } from './query.ts'
+import { Query } from './query.ts'
 import { positionOf, type Requests, segment } from './requests.ts'
 import { asked, type Patch, type PatchOperation, type WriteOptions, type Written, write, written } from './writes.ts'
 
@@ -81,7 +82,7 @@ export class Collection<T extends object> extends Query<T> {
 
   /** Deletes the collection with all its items. Requires the role admin. */
   drop(options: DeleteOptions = {}): Promise<Deleted> {
-    return deleted(this.server.requests, this.collection, new URLSearchParams(), options)
+    return deleteItems(this.server.requests, this.collection, new URLSearchParams(), options)
   }
 
   item(id: ItemId): Item<T> {

@@ -1,3 +1,4 @@
+export type { Aggregate, AggregateOptions, AggregateRow } from './aggregates.ts'
 export type { ListChange } from './changes.ts'
 export {
   type BatchResult,
@@ -11,22 +12,13 @@ export {
 } from './collection.ts'
 export type { ConnectionState, StateChange, Updated } from './connection.ts'
 export type { Credentials } from './credentials.ts'
+export type { Deleted, DeleteOptions } from './deletion.ts'
 export type { EventsFilter, RecordedEvent } from './events.ts'
 export { InnerValue } from './inner-value.ts'
 export { LiveList } from './live-list.ts'
 export type { Field, FilterValue, Moment, Where } from './parameters.ts'
 export { Problem } from './problem.ts'
-export {
-  type Aggregate,
-  type AggregateOptions,
-  type AggregateRow,
-  type Deleted,
-  type DeleteOptions,
-  type Exported,
-  type ExportFormat,
-  type Page,
-  Query,
-} from './query.ts'
+export { type Exported, type ExportFormat, type Page, Query } from './query.ts'
 export {
   type ConnectOptions,
   connect,

@@ -1,10 +1,12 @@
 import type { Sort } from '../json/order.ts'
-import { equal, type JsonObject, type JsonValue } from '../json/value.ts'
+import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
 import type { Connection, Subscriber } from './connection.ts'
 import { type Listener, Listeners } from './listeners.ts'
+import { MissedChanges } from './missed-changes.ts'
 import { pause } from './pause.ts'
+import { PendingChanges } from './pending-changes.ts'
 import { Problem, problem } from './problem.ts'
 import { type Entry, SortedItems } from './sorted-items.ts'
 
@@ -58,9 +60,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   #phase: Phase = 'waiting'
   /** Defined until the replay has reached the present. */
   #replay: LiveListOptions['replay']
-  /** While catching up: the last change of each item, and the number of all changes. */
-  readonly #missed = new Map<string, Change>()
-  #missedCount = 0
+  readonly #missed = new MissedChanges()
   #reading: AbortController | undefined
 
   constructor(connection: Subscribing, options: LiveListOptions) {
@@ -121,31 +121,13 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<ListChange<T>, void> {
     await this.ready.catch(() => {})
-    let wake = (): void => {}
-    let waiting: Changes<T> | undefined = new Changes<T>()
-    for (const { key, item } of this.#visible()) waiting.add(key, undefined, item)
-    const ends = [
-      this.#onChanges.add((changes) => {
-        waiting ??= new Changes()
-        waiting.addAll(changes)
-        wake()
-      }),
-      this.#onEnd.add(() => wake()),
-    ]
+    const pending = new PendingChanges<T>(Changes.between([], this.#visible(), false, false))
+    const removers = [this.#onChanges.add((changes) => pending.add(changes)), this.#onEnd.add(() => pending.end())]
+    if (this.#isClosed) pending.end()
     try {
-      while (!this.#isClosed) {
-        if (waiting) {
-          const told: ListChange<T> = waiting.at(this.#position)
-          waiting = undefined
-          yield told
-        } else {
-          await new Promise<void>((resolve) => {
-            wake = resolve
-          })
-        }
-      }
+      for (let changes = await pending.take(); changes; changes = await pending.take()) yield changes.at(this.#position)
     } finally {
-      for (const end of ends) end()
+      for (const remove of removers) remove()
     }
     if (this.#error) throw this.#error
   }
@@ -180,10 +162,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** @internal */
   change(change: Change): void {
     if (this.#phase === 'catchingUp') {
-      this.#missedCount++
-      // Deleting first moves the item to the end: changes stay in the order of their positions.
-      this.#missed.delete(String(change.id))
-      this.#missed.set(String(change.id), change)
+      this.#missed.add(change)
       return
     }
     if (this.#phase !== 'lagging') this.#position = change.position
@@ -211,7 +190,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
   /** @internal */
   disconnected(): void {
     // Changes arrive in order, so the list can resume after the last one.
-    this.#takeMissed([...this.#missed.values()].at(-1)?.position ?? this.#position)
+    this.#takeMissed(this.#missed.position ?? this.#position)
     this.#phase = 'waiting'
     this.#reading?.abort()
     this.#reading = undefined
@@ -229,10 +208,7 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
 
   /** Applies the missed changes: the list reflects everything up to the position. */
   #takeMissed(position: number): number {
-    const count = this.#missedCount
-    const changes = [...this.#missed.values()]
-    this.#missed.clear()
-    this.#missedCount = 0
+    const { count, changes } = this.#missed.take()
     this.#position = Math.max(this.#position, position)
     this.#apply(changes)
     return count
@@ -271,17 +247,9 @@ export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>,
 
   /** The changes of the visible items; `isAnew`: items may be new objects with equal content. */
   #differences(change: () => void, isAnew: boolean, wasReset = false): Changes<T> {
-    const before = new Map(this.#visible().map(({ key, item }) => [key, item]))
+    const before = this.#visible()
     change()
-    const changes = new Changes<T>(wasReset)
-    for (const { key, item } of this.#visible()) {
-      const was = before.get(key)
-      before.delete(key)
-      const isSame = was === item || (isAnew && equal(was as JsonValue | undefined, item as JsonValue))
-      if (!isSame) changes.add(key, was, item)
-    }
-    for (const [key, item] of before) changes.add(key, item, undefined)
-    return changes
+    return Changes.between(before, this.#visible(), isAnew, wasReset)
   }
 
   #tell(changes: Changes<T>): void {

@@ -2,7 +2,9 @@ import { parseSort } from '../json/order.ts'
 import { parsePath, select, selectionOf } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
 import { atOnce } from '../runtime/steps.ts'
+import type { Aggregate, AggregateOptions, AggregateRow } from './aggregates.ts'
 import type { Connection } from './connection.ts'
+import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
@@ -16,28 +18,6 @@ export interface Page<T> {
   /** The position that the response reflects. */
   readonly position: number
   readonly etag: string | undefined
-}
-
-/** A column of an aggregate: `count`, or a function of a field. */
-export type Aggregate<T> = 'count' | `${'avg' | 'sum' | 'min' | 'max' | 'first' | 'last' | `p${number}`}(${Field<T>})`
-
-/** One row: its columns, the fields that it is grouped by, and `window`. */
-export type AggregateRow<Name extends string> = JsonObject & {
-  readonly [Column in Name]: Column extends 'count'
-    ? number
-    : Column extends `${'avg' | 'sum' | `p${number}`}(${string})`
-      ? number | null
-      : JsonValue
-}
-
-export interface AggregateOptions<T> {
-  readonly groupBy?: readonly Field<T>[]
-  /** Such as `15m`, `1h` or `1d`. */
-  readonly window?: string
-  /** The time zone of the windows. */
-  readonly tz?: string
-  readonly fill?: 'none' | 'null' | 'previous'
-  readonly signal?: AbortSignal
 }
 
 /** The immutable parts of a query. */
@@ -69,40 +49,6 @@ export interface Exported {
   readonly body: ReadableStream<Uint8Array>
   /** The position that the result reflects. */
   readonly position: number
-}
-
-export interface DeleteOptions {
-  /** Deletes nothing and returns what would be deleted. */
-  readonly dryRun?: boolean
-  /** A write that is sent again with the same key is executed once. */
-  readonly idempotencyKey?: string
-  readonly signal?: AbortSignal
-}
-
-export interface Deleted {
-  /** Number of items that were, or would be, deleted. */
-  readonly deleted: number
-  readonly dryRun: boolean
-  /** The ids of the first 1000 items. */
-  readonly ids: readonly (string | number)[]
-  /** Position of the last event. */
-  readonly position: number
-}
-
-/** Deletes the items that match the filters; without filters, the collection. */
-export async function deleted(
-  requests: Requests,
-  collection: string,
-  filters: URLSearchParams,
-  { dryRun, idempotencyKey, signal }: DeleteOptions,
-): Promise<Deleted> {
-  if (dryRun) filters.set('dryRun', 'true')
-  const search = filters.size > 0 ? `?${filters}` : ''
-  const response = await requests.send('DELETE', `/api/${segment(collection)}${search}`, {
-    headers: { 'Idempotency-Key': idempotencyKey },
-    ...(signal && { signal }),
-  })
-  return { ...((await response.json()) as Omit<Deleted, 'position'>), position: positionOf(response) }
 }
 
 /** Page size of `all`. */
@@ -229,7 +175,7 @@ export class Query<T extends object> {
       throw new TypeError('What is deleted is selected by filters alone.')
     }
     if (where.length === 0) throw new TypeError('Without filters the whole collection is deleted: that is drop().')
-    return deleted(this.server.requests, this.collection, this.#filters(), options)
+    return deleteItems(this.server.requests, this.collection, this.#filters(), options)
   }
 
   /**

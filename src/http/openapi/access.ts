@@ -2,8 +2,9 @@ import type { Scheme } from '../../access/access.ts'
 import { neededRole } from '../../access/roles.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
 import { JSON_TYPE } from '../bodies.ts'
-import { accessResponses, content, problems } from './components.ts'
 import { pathItem } from './operations.ts'
+import { content } from './references.ts'
+import { accessResponses, problems } from './responses.ts'
 
 const SECURITY: Readonly<Record<Scheme, JsonObject>> = {
   token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },

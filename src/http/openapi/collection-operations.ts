@@ -2,8 +2,8 @@ import type { JsonObject } from '../../json/value.ts'
 import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { CSV_TYPE } from '../formats/forms.ts'
-import { content, ref } from './components.ts'
 import type { Operation, Response } from './operations.ts'
+import { content, ref } from './references.ts'
 
 export const NOT_MODIFIED: Response = { description: 'The client has the current version.', headers: ['ETag'] }
 

@@ -2,9 +2,9 @@ import type { JsonObject } from '../../json/value.ts'
 import type { Method } from '../api.ts'
 import { JSON_PATCH_TYPE, JSON_TYPE, PATCH_TYPES } from '../bodies.ts'
 import { create, created, createEmpty, deleteItems, list, NOT_MODIFIED } from './collection-operations.ts'
-import { content, ref } from './components.ts'
 import { type Operation, pathItem, type Response } from './operations.ts'
 import type { ParameterName } from './parameters.ts'
+import { content, ref } from './references.ts'
 
 interface ItemPaths {
   /** The path of the collection or single object. */

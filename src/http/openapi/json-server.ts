@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../json/value.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { create } from './collection-operations.ts'
-import { content, ref } from './components.ts'
 import { pathItem } from './operations.ts'
+import { content, ref } from './references.ts'
 
 const pageOrNull = { type: ['integer', 'null'] }
 const page = { type: 'integer' }

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../json/value.ts'
 import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
-import { content, ref } from './components.ts'
 import { type Operation, pathItem, type Resource } from './operations.ts'
+import { content, ref } from './references.ts'
 
 /** An HTML page or a file. */
 function download(summary: string, ...types: readonly string[]): Operation {

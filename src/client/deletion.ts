@@ -1,0 +1,35 @@
+import { positionOf, type Requests, segment } from './requests.ts'
+
+export interface DeleteOptions {
+  /** Deletes nothing and returns what would be deleted. */
+  readonly dryRun?: boolean
+  /** A write that is sent again with the same key is executed once. */
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal
+}
+
+export interface Deleted {
+  /** Number of items that were, or would be, deleted. */
+  readonly deleted: number
+  readonly dryRun: boolean
+  /** The ids of the first 1000 items. */
+  readonly ids: readonly (string | number)[]
+  /** Position of the last event. */
+  readonly position: number
+}
+
+/** Deletes the items that match the filters; without filters, the collection. */
+export async function deleteItems(
+  requests: Requests,
+  collection: string,
+  filters: URLSearchParams,
+  { dryRun, idempotencyKey, signal }: DeleteOptions,
+): Promise<Deleted> {
+  if (dryRun) filters.set('dryRun', 'true')
+  const search = filters.size > 0 ? `?${filters}` : ''
+  const response = await requests.send('DELETE', `/api/${segment(collection)}${search}`, {
+    headers: { 'Idempotency-Key': idempotencyKey },
+    ...(signal && { signal }),
+  })
+  return { ...((await response.json()) as Omit<Deleted, 'position'>), position: positionOf(response) }
+}

@@ -1,0 +1,78 @@
+import type { JsonObject } from '../../json/value.ts'
+import { ANSWERS } from '../problems.ts'
+import type { HeaderName } from './headers.ts'
+import { headerRefs, type Named, ref } from './references.ts'
+
+/** Descriptions of problems by status. */
+const PROBLEMS = {
+  400: 'No body, or one that is not well-formed; a malformed query, path, patch or header; an unknown collection above an item that is read.',
+  403: 'The request comes from a page of a forbidden origin, or the role of the client does not suffice.',
+  404: 'Nothing is there.',
+  405: 'A list of items has no such method; `Allow` says which it has.',
+  406: 'None of the available formats is acceptable.',
+  409: 'The `id` in the body differs from the one in the path; the patch changes it, or one of its tests fails; an item of this `id` exists already; a single object has no items.',
+  412: 'The condition of `If-Match` or `If-None-Match` does not hold. Nothing was written.',
+  413: 'The body is too large.',
+  415: 'The content type is missing or not accepted here, or the content coding is not; `Accept`, `Accept-Patch` or `Accept-Encoding` lists what is accepted.',
+  422: 'JSON, but not an item that is accepted, or a patch that cannot be applied; or the `Idempotency-Key` came with another request.',
+  429: 'Too many wrong credentials came from this address, or it has too many streams open; or too many whole results are being sent.',
+  503: 'Not possible at the moment, and nothing was written: writes are impossible, the journal cannot be read, the server has too many open connections or files, or the position in `Wait-For-Position` is not available yet.',
+  504: 'In a cluster: it is unknown whether this was stored. A retry with the same `Idempotency-Key` is stored once.',
+  507: 'The disk is full. Nothing was written.',
+} as const
+
+/** Additional problems if authentication is on. */
+const ACCESS_PROBLEMS = {
+  401: 'Credentials are missing, wrong, expired or revoked; `WWW-Authenticate` lists the schemes.',
+} as const
+
+export type ProblemStatus = keyof typeof PROBLEMS | keyof typeof ACCESS_PROBLEMS
+
+/** The example is the first refusal with that status. */
+function problem(status: number, description: string, names: readonly HeaderName[] = []): JsonObject {
+  const [code, answered] = Object.entries(ANSWERS).find(([, answer]) => answer.status === status) ?? []
+  const example = {
+    type: `urn:recollect:problem:${code}`,
+    ...answered,
+    detail: 'An explanation for people.',
+    instance: '/api/sensors/1',
+    ...(status === 422 && { errors: [{ pointer: '/name', message: 'must be string' }] }),
+  }
+  return {
+    description,
+    headers: headerRefs([...names, 'Journal-Position', 'X-Request-Id']),
+    content: { 'application/problem+json': { schema: ref('schemas', 'Problem'), example } },
+  }
+}
+
+const HEADERS_OF: Readonly<Record<string, readonly HeaderName[]>> = {
+  405: ['Allow'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
+}
+
+export const responses: Named = {
+  ...named(PROBLEMS),
+  Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
+    'Allow',
+  ]),
+}
+
+export const accessResponses: Named = named(ACCESS_PROBLEMS)
+
+function named(descriptions: Readonly<Record<number, string>>): Named {
+  return Object.fromEntries(
+    Object.entries(descriptions).map(([status, description]) => [
+      problemName(status),
+      problem(Number(status), description, HEADERS_OF[status]),
+    ]),
+  )
+}
+
+function problemName(status: string | number): string {
+  return `Problem${status}`
+}
+
+export function problems(...statuses: readonly ProblemStatus[]): JsonObject {
+  return Object.fromEntries(statuses.map((status) => [String(status), ref('responses', problemName(status))]))
+}
