@@ -3,17 +3,19 @@ import type { Journal } from '../events/journal.ts'
 import { momentOf, parseMoment } from '../projections/moment.ts'
 import { AS_OF, type Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { Reply } from './api.ts'
 
 export function asksForPast(parameters: readonly Parameter[]): boolean {
   return parameters.some(({ name }) => name === AS_OF)
 }
 
 /**
- * The position that `asOf` names; undefined without `asOf`.
+ * The position that `asOf` names; undefined without `asOf`. Sets the `Cache-Control` of a past state.
  * @throws {Refusal} when it is beyond the head or in the future.
  */
-export async function parseAsOf(
+export async function readPosition(
   parameters: readonly Parameter[],
+  reply: Reply,
   journal: Pick<Journal, 'head' | 'read'>,
   now: () => Date,
 ): Promise<Position | undefined> {
@@ -21,7 +23,9 @@ export async function parseAsOf(
   const [first] = asked
   if (!first) return undefined
   if (asked.length > 1) throw new Refusal('Invalid', 'The parameter asOf must be given once.')
-  return parseMoment(first.value, AS_OF, journal, now)
+  const at = await parseMoment(first.value, AS_OF, journal, now)
+  reply.set('Cache-Control', 'private, no-cache')
+  return at
 }
 
 /** The instant that `asOf` names, in milliseconds since 1970. */

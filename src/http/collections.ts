@@ -12,7 +12,7 @@ import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_F
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { Hints } from './hints.ts'
-import { type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+import { apiSegments, type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
 export interface DeletionOptions {
   readonly handler: Pick<CommandHandler, 'bulk'>
@@ -33,9 +33,9 @@ const NO_BODY = new Uint8Array()
 export async function createCollection(
   request: ApiRequest,
   reply: Reply,
-  collection: string,
   handler: Pick<CommandHandler, 'bulk'>,
 ): Promise<void> {
+  const [collection] = apiSegments(request.path) as [string]
   const { headers } = request
   if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
     throw new Refusal('Invalid', 'A PUT that creates a collection has no body. Items are sent by POST, also as a list.')
@@ -56,9 +56,9 @@ export async function createCollection(
 export async function deleteItems(
   request: ApiRequest,
   reply: Reply,
-  collection: string,
   { handler, views, hints, queries, now, limits }: DeletionOptions,
 ): Promise<void> {
+  const [collection] = apiSegments(request.path) as [string]
   refuseConditions(request)
   refuseUnheeded(request)
   const isAdmin = request.principal.role === 'admin'

@@ -1,92 +1,60 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Position } from '../events/event.ts'
-import { parseSteps } from '../json/parse-steps.ts'
-import { formatPath, type Path, type Selection } from '../json/paths.ts'
-import type { JsonValue } from '../json/value.ts'
-import { stringifySteps } from '../json/value-steps.ts'
+import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import type { CollectionSnapshot } from '../query/collection-snapshot.ts'
 import type { RelatedSnapshot } from '../query/embedding.ts'
-import type { PageText } from '../query/page-text.ts'
 import type { Queries } from '../query/queries.ts'
-import { ALL, PAGING, type Parameter, type Query } from '../query/query.ts'
-import { ResultCursor } from '../query/result-cursor.ts'
-import { RECEIVED, withReceived } from '../query/virtual-field.ts'
+import type { Query } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { type Asker, Slices, type Steps } from '../runtime/time-slices.ts'
+import { type Asker, Slices } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
-import { CsvColumns } from './formats/csv-columns.ts'
+import {
+  columnsOf,
+  listSource,
+  type OpenSource,
+  plainName,
+  resultSource,
+  rowsOf,
+  selectedFrom,
+} from './export-source.ts'
 import { type Form, TYPES } from './formats/forms.ts'
-import { ItemShapes } from './formats/item-shapes.ts'
 import { TextStream } from './formats/text-stream.ts'
-import { csvWriter, type ItemsWriter, type ItemText, jsonWriter, linesWriter, noteColumns } from './formats/writers.ts'
+import { csvWriter, type ItemsWriter, type ItemText, jsonWriter, linesWriter } from './formats/writers.ts'
 import { onFirstUse } from './late-modules.ts'
-import type { Wrapper } from './pages.ts'
-
-export interface TaggedQuery {
-  readonly query: Query
-  /** Whether the result changes only by events, so that it has an `ETag`. */
-  readonly isTagged: boolean
-}
+import type { ExportForm, ListRequest } from './list-request.ts'
+import { linkOf, type TagAt, type Wrapper, type WrapperOf } from './pages.ts'
+import { askerOf } from './requests.ts'
 
 export interface ExportsOptions {
   readonly queries: Queries
-  readonly askerOf: (request: ApiRequest) => Asker
-  readonly tagAt: (name: string, position: Position) => string
-  readonly linkOf: (name: string, parameters: readonly Parameter[], query: Query, total: number) => string | undefined
-  /** The wrapper of a JSON page of items; undefined for a plain array. */
-  readonly wrapperOf: (
-    path: string,
-    parameters: readonly Parameter[],
-    query: Query,
-    total: number,
-  ) => Wrapper | undefined
+  readonly tagAt: TagAt
+  readonly wrapperOf: WrapperOf
+  readonly scanSeconds: number
 }
 
-/** The requested form of a list of items. */
-interface Wanted {
-  readonly form: Form
-  /** The whole result instead of a page. */
-  readonly isWhole: boolean
-}
-
-interface Asked extends Wanted, TaggedQuery {
-  readonly name: string
-  readonly parameters: readonly Parameter[]
+interface ExportRequest extends ListRequest {
+  readonly exported: ExportForm
   /** The embedded items, read at the same position. */
   readonly related: readonly RelatedSnapshot[]
-}
-
-/** Undefined for a JSON page without embedded items. Rejects unsupported forms. */
-export function exportOf(
-  form: Form | undefined,
-  parameters: readonly Parameter[],
-  { relations = [] }: Pick<Query, 'relations'>,
-): Wanted | undefined {
-  if (!form) throw new Refusal('NotAcceptable', `Items are available as ${Object.values(TYPES).join(', ')}.`)
-  const isWhole = isForAll(parameters)
-  const isEmbedding = relations.length > 0
-  if (isWhole && isEmbedding) {
-    throw new Refusal('Invalid', 'The whole result (all=true) has no embedded items; ask for pages.')
-  }
-  return form === 'json' && !isWhole && !isEmbedding ? undefined : { form, isWhole }
 }
 
 /** Highest number of whole results being sent. Each makes the store keep replaced rows. */
 const MOST_AT_ONCE = 16
 /** Retry-After beyond that number. */
 const RETRY_SECONDS = 5
-/** Items, or characters of items, read and written at once. */
-const PART_ITEMS = 256
-const PART_CHARACTERS = 128 * 1024
 
 const TYPE_HEADERS: Readonly<Record<Form, string>> = { ...TYPES, csv: `${TYPES.csv}; charset=utf-8` }
 
-/** Returns items part by part, each once; undefined after the last. */
-type Source = () => Steps<readonly ItemText[] | undefined>
-
-/** Starts reading the items, in order or in any order. */
-type Sources = (isOrdered: boolean) => Source
+/** The items of a response, and their format. */
+interface ExportContent {
+  readonly form: Form
+  /** Without fields if they are selected already. */
+  readonly query: Query
+  readonly open: OpenSource
+  readonly wrapper: Wrapper | undefined
+  /** Called when the items are sent, or sending is aborted. */
+  readonly release: () => void
+}
 
 /** Responds with items in other formats than JSON, and with whole results in any format. */
 export class Exports {
@@ -99,81 +67,68 @@ export class Exports {
     this.#options = options
   }
 
-  /** Responds with the items of a reading, and releases it. */
-  async answer(request: ApiRequest, reply: Reply, asked: Asked, reading: CollectionSnapshot): Promise<void> {
-    const { tagAt } = this.#options
-    const { name, form, isWhole, query, isTagged, related } = asked
-    const readings = [reading, ...related.map((one) => one.snapshot)]
+  /** Responds with the items of a snapshot, and releases it. */
+  async reply(reply: Reply, list: ExportRequest, snapshot: CollectionSnapshot): Promise<void> {
+    const { request, query, isTagged, related } = list
+    const { form, isWhole } = list.exported
+    const snapshots = [snapshot, ...related.map((one) => one.snapshot)]
     const release = once(() => {
-      for (const one of readings) one.release()
+      for (const one of snapshots) one.release()
     })
     try {
       if (isWhole && query.grouping) {
         throw new Refusal('Invalid', 'The parameter all cannot be combined with groups, whose rows fit on one page.')
       }
-      const tag = tagAt(name, Math.max(...readings.map(({ position }) => position)))
+      const tag = this.#options.tagAt(list.name, Math.max(...snapshots.map(({ position }) => position)))
       const tagOfForm = form === 'json' ? tag : `${tag.slice(0, -1)}-${form}"`
       if (isTagged && reply.isNotModified(request, tagOfForm)) return release()
       reply.set('Content-Type', TYPE_HEADERS[form])
-      if (isWhole) await this.#sendWhole(request, reply, form, query, reading, release)
-      else await this.#sendPage(request, reply, asked, reading, release)
+      if (isWhole) await this.#sendWhole(reply, list, snapshot, release)
+      else await this.#sendPage(reply, list, snapshot, release)
     } catch (error) {
       release()
       throw error
     }
   }
 
-  async #sendPage(
-    request: ApiRequest,
-    reply: Reply,
-    asked: Asked,
-    reading: CollectionSnapshot,
-    release: () => void,
-  ): Promise<void> {
-    const { linkOf, wrapperOf } = this.#options
-    const { name, parameters, form, query, related } = asked
-    const { items, total } = await this.#page(request, asked, reading)
+  async #sendPage(reply: Reply, list: ExportRequest, snapshot: CollectionSnapshot, release: () => void): Promise<void> {
+    const { request, name, parameters, query, related } = list
+    const { form } = list.exported
+    const { items, total } = await this.#readPage(list, snapshot)
     release()
     reply.set('X-Total-Count', String(total))
     const link = linkOf(name, parameters, query, total)
     if (link !== undefined) reply.set('Link', link)
-    const shown = related.length > 0 ? { ...query, fields: undefined } : query
+    if (request.method === 'HEAD') return
     const path = request.base + collectionPath(name)
-    const wrapper = form === 'json' ? wrapperOf(path, parameters, query, total) : undefined
-    if (request.method !== 'HEAD')
-      await this.#send(
-        reply,
-        form,
-        shown,
-        () => partsOf(items),
-        request,
-        () => {},
-        wrapper,
-      )
+    await this.#send(reply, request, {
+      form,
+      query: related.length > 0 ? { ...query, fields: undefined } : query,
+      open: () => listSource(items),
+      wrapper: form === 'json' ? this.#options.wrapperOf(path, parameters, query, total) : undefined,
+      release,
+    })
   }
 
-  async #page(
-    request: ApiRequest,
-    { form, query, related }: Asked,
-    reading: CollectionSnapshot,
+  async #readPage(
+    { request, query, related, exported }: ExportRequest,
+    snapshot: CollectionSnapshot,
   ): Promise<{ readonly items: readonly ItemText[]; readonly total: number }> {
-    const { queries, askerOf } = this.#options
-    const asker = askerOf(request)
-    if (!query.grouping) {
-      const { items, total } = await queries.find(reading, query, asker)
-      const embed = () => queries.embed(items, query.fields, related, query.page.largest, asker)
-      return { items: related.length > 0 ? await embed() : items.map((item) => shownOf(item, query)), total }
+    const { queries, scanSeconds } = this.#options
+    const asker = askerOf(request, scanSeconds)
+    if (query.grouping) {
+      const { text, total } = await queries.answer(snapshot, query, asker)
+      return { items: await this.#slices.run(() => rowsOf(text, exported.form, query), asker), total }
     }
-    const { text, total } = await queries.answer(reading, query, asker)
-    return { items: await this.#slices.run(() => rowsOf(text, form, query), asker), total }
+    const { items, total } = await queries.find(snapshot, query, asker)
+    if (related.length === 0) return { items: items.map((item) => selectedFrom(item, query)), total }
+    return { items: await queries.embed(items, query.fields, related, query.page.largest, asker), total }
   }
 
   async #sendWhole(
-    request: ApiRequest,
     reply: Reply,
-    form: Form,
-    query: Query,
-    reading: CollectionSnapshot,
+    { request, query, exported: { form } }: ExportRequest,
+    snapshot: CollectionSnapshot,
     release: () => void,
   ): Promise<void> {
     if (request.method === 'HEAD') return release()
@@ -182,36 +137,28 @@ export class Exports {
       throw new Refusal('TooManyRequests', `The server sends ${MOST_AT_ONCE} whole results at a time; try again later.`)
     }
     this.#open++
-    const ended = once(() => {
+    const end = once(() => {
       this.#open--
       release()
     })
     try {
-      const sources: Sources = (isOrdered) => found(reading, isOrdered ? query : { ...query, sort: [] })
-      await this.#send(reply, form, query, sources, request, ended)
+      const open: OpenSource = (isOrdered) => resultSource(snapshot, isOrdered ? query : { ...query, sort: [] })
+      await this.#send(reply, request, { form, query, open, wrapper: undefined, release: end })
     } catch (error) {
-      ended()
+      end()
       throw error
     }
   }
 
-  /** Creates the body. Calls `ended` when it is sent or aborted. */
-  async #send(
-    reply: Reply,
-    form: Form,
-    query: Query,
-    sources: Sources,
-    request: ApiRequest,
-    ended: () => void = () => {},
-    wrapper?: Wrapper,
-  ): Promise<void> {
+  async #send(reply: Reply, request: ApiRequest, content: ExportContent): Promise<void> {
+    const { form, open, wrapper, release } = content
     const slices = this.#slices
     let body: TextStream | undefined
-    const { limit } = this.#options.askerOf(request)
+    const { limit } = askerOf(request, this.#options.scanSeconds)
     // Work stops when the client disconnects.
     const asker: Asker = { isGone: () => request.isGone() || body?.destroyed === true, limit }
-    const writer = await this.#writer(form, query, sources, asker)
-    const source = sources(true)
+    const writer = await this.#writer(content, asker)
+    const source = open(true)
     let text = (wrapper?.before ?? '') + writer.begin
     let parts = 0
     let isEnded = false
@@ -223,120 +170,23 @@ export class Exports {
       if (items) text += (parts++ > 0 ? writer.between : '') + (await slices.run(() => writer.part(items), asker))
       else text += writer.end + (wrapper?.after ?? '')
       isEnded = items === undefined
-      const made = text
+      const part = text
       text = ''
-      return made === '' ? undefined : made
+      return part === '' ? undefined : part
     }
-    body = new TextStream(next, ended)
+    body = new TextStream(next, release)
     reply.stream(TYPE_HEADERS[form], body)
   }
 
-  async #writer(form: Form, { fields, grouping }: Query, sources: Sources, asker: Asker): Promise<ItemsWriter> {
+  async #writer({ form, query, open }: ExportContent, asker: Asker): Promise<ItemsWriter> {
+    const { fields, grouping } = query
     if (form === 'json') return jsonWriter(fields)
     if (form === 'ndjson') return linesWriter(fields)
     const papa = await this.#papa()
     const nameOf = grouping && grouping.kind !== 'newest' ? plainName : formatPath
     // The header row comes first, so all items are read for it.
-    const { columns, shapes } = await this.#slices.run(() => columnsOf(sources(false), fields, nameOf), asker)
+    const { columns, shapes } = await this.#slices.run(() => columnsOf(open(false), fields, nameOf), asker)
     return csvWriter(papa, columns, shapes, fields)
-  }
-}
-
-function* columnsOf(
-  source: Source,
-  fields: Selection | undefined,
-  nameOf: (path: Path) => string,
-): Steps<{ readonly columns: CsvColumns; readonly shapes: ItemShapes }> {
-  const columns = new CsvColumns(nameOf, fields)
-  const shapes = new ItemShapes(nameOf)
-  for (;;) {
-    const items = yield* source()
-    if (!items) return { columns, shapes }
-    yield* noteColumns(columns, shapes, items, fields)
-    yield
-  }
-}
-
-/** The names of the columns of a row may contain dots, as `avg(data.temperature)` does. */
-function plainName(path: Path): string {
-  return path.join('.')
-}
-
-/** The rows of a grouped query, or its newest items. In CSV a distinct value is a row with one column. */
-function* rowsOf(text: PageText['text'], form: Form, { grouping }: Query): Steps<readonly ItemText[]> {
-  const rows = (yield* parseSteps(typeof text === 'string' ? text : text.pieces.join(''))) as readonly JsonValue[]
-  const column = form === 'csv' && grouping?.kind === 'distinct' ? formatPath(grouping.path) : undefined
-  const items: ItemText[] = []
-  for (const row of rows) {
-    items.push({ text: yield* stringifySteps(column === undefined ? row : { [column]: row }) })
-    yield
-  }
-  return items
-}
-
-/** Whether the whole result is requested instead of a page. */
-function isForAll(parameters: readonly Parameter[]): boolean {
-  const asked = parameters.filter(({ name }) => name === ALL)
-  const [first] = asked
-  if (!first) return false
-  if (asked.length > 1 || !['true', 'false'].includes(first.value)) {
-    throw new Refusal('Invalid', 'The parameter all must be true or false, once.')
-  }
-  const paging = parameters.find(({ name }) => PAGING.has(name))
-  if (first.value === 'true' && paging) {
-    throw new Refusal('Invalid', `The whole result has no pages: all=true cannot be combined with ${paging.name}.`)
-  }
-  return first.value === 'true'
-}
-
-type Timed = ItemText & { readonly timeMs: number }
-
-/** An item as the fields are selected from it. */
-function shownOf(item: Timed, { fields }: Query): ItemText {
-  return fields?.has(RECEIVED) ? { text: withReceived(item.text, item.timeMs) } : item
-}
-
-function found(reading: CollectionSnapshot, query: Query): Source {
-  const { items } = reading
-  const cursor = new ResultCursor(reading, query)
-  let places: readonly number[] = []
-  let index = 0
-  // State changes inside the steps, since work may restart before them.
-  return function* () {
-    while (index >= places.length) {
-      const next = yield* cursor.next()
-      if (!next) return undefined
-      places = next
-      index = 0
-    }
-    const part: ItemText[] = []
-    let characters = 0
-    let at = index
-    while (at < places.length && part.length < PART_ITEMS && characters < PART_CHARACTERS) {
-      const item = items.uncachedAt(places[at++] as number) as Timed
-      part.push(shownOf(item, query))
-      characters += item.text.length
-      if (part.length % READ === 0) yield
-    }
-    index = at
-    return part
-  }
-}
-
-const READ = 32
-
-function partsOf(items: readonly ItemText[]): Source {
-  let index = 0
-  // biome-ignore lint/correctness/useYield: the items are there
-  return function* () {
-    const part: ItemText[] = []
-    let characters = 0
-    for (; index < items.length && part.length < PART_ITEMS && characters < PART_CHARACTERS; index++) {
-      const item = items[index] as ItemText
-      part.push(item)
-      characters += item.text.length
-    }
-    return part.length > 0 ? part : undefined
   }
 }
 

@@ -51,12 +51,17 @@ export function target({ path, headers }: ApiRequest) {
   }
 }
 
-type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
+export type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
 
 interface WriteAnswers {
   readonly idField: string
   /** Whether the item is sent as it is now, as json-server does. */
   readonly isJsonServer: boolean
+}
+
+/** Responds with an item as it is. */
+export function replyItem(request: ApiRequest, reply: Reply, { tag, text }: Pick<Item, 'tag' | 'text'>): void {
+  if (!reply.isNotModified(request, tag)) reply.json(text)
 }
 
 /** The response to a command on one item. */

@@ -3,7 +3,7 @@
 import { formatPath } from '../json/paths.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import type { Parameter, Query } from '../query/query.ts'
-import { resultObject, type Wrapper } from './pages.ts'
+import { resultObject, type Wrapper, type WrapperOf } from './pages.ts'
 
 /**
  * The envelope of json-server 1.0 around the items of a page; undefined where it has none, as with the `_limit` of 0.17.
@@ -24,9 +24,9 @@ interface WrapperOptions {
   readonly useResultObject: boolean
 }
 
-/** The wrapper of a JSON page of items; undefined for a plain array. `path` is the collection's as clients see it. */
-export function wrapping({ isJsonServer, useResultObject }: WrapperOptions) {
-  return (path: string, parameters: readonly Parameter[], query: Query, total: number): Wrapper | undefined => {
+/** The wrapper of JSON pages of items. */
+export function wrapperFor({ isJsonServer, useResultObject }: WrapperOptions): WrapperOf {
+  return (path, parameters, query, total) => {
     const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
     return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)
   }

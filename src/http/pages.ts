@@ -44,6 +44,14 @@ export interface Wrapper {
   readonly after: string
 }
 
+/** Undefined for a plain array. `path` is the collection's as clients see it. */
+export type WrapperOf = (
+  path: string,
+  parameters: readonly Parameter[],
+  query: Query,
+  total: number,
+) => Wrapper | undefined
+
 export function wrapped(text: PageText['text'], wrapper: Wrapper | undefined): string | LongText {
   if (!wrapper) return text
   const { before, after } = wrapper
@@ -63,6 +71,9 @@ export function resultObject(total: number, path: string, parameters: readonly P
   return { before: '{"results":', after: `,${rest.slice(1)}` }
 }
 
+/** The entity tag of a collection at a position. */
+export type TagAt = (name: string, position: Position) => string
+
 export interface CollectionTagsOptions {
   readonly journal: Pick<Journal, 'id'>
   readonly queries: Pick<Queries, 'timeOf'>
@@ -74,9 +85,9 @@ export interface CollectionTagsOptions {
  * The entity tags of collections by position. Every change of a page is an event of its collection, unless the server
  * starts with other settings that affect pages. The journal's id distinguishes histories.
  */
-export function collectionTags({ journal, queries, isJsonServer, useResultObject }: CollectionTagsOptions) {
+export function collectionTags({ journal, queries, isJsonServer, useResultObject }: CollectionTagsOptions): TagAt {
   const form = `${useResultObject ? '-results' : ''}${isJsonServer ? '-json-server' : ''}`
-  return (name: string, position: Position): string => {
+  return (name, position) => {
     const time = queries.timeOf(name)
     return `"${position}-${journal.id}${form}${time ? `-${encodeURIComponent(formatPath(time))}` : ''}"`
   }

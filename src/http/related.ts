@@ -14,7 +14,7 @@ export interface RelatedOptions {
 }
 
 /** The items embedded in an item, now or right after an event. */
-interface Wanted {
+interface Embedding {
   readonly collection: string
   readonly relations: readonly Relation[]
   readonly at: Position | undefined
@@ -60,7 +60,7 @@ export class RelatedCollections {
   }
 
   /** The text of an item with its related ones in it. */
-  async shownIn(item: Item, { collection, relations, at }: Wanted, asker: Asker): Promise<string> {
+  async textOf(item: Item, { collection, relations, at }: Embedding, asker: Asker): Promise<string> {
     const { queries, pageSize } = this.#options
     const related = at === undefined ? this.now(collection, relations) : await this.at(collection, relations, at, asker)
     try {

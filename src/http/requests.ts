@@ -4,7 +4,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Context } from 'koa'
 import type { Origin } from '../events/journal.ts'
 import { type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
+import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
+import type { Asker } from '../runtime/time-slices.ts'
 import type { ApiRequest } from './api.ts'
 
 const PREFIX = '/api/'
@@ -124,4 +126,10 @@ export function parametersOf(
 ): readonly Parameter[] {
   if (querystring.length > bytes) throw new Refusal('Invalid', `The query is longer than ${bytes} bytes.`)
   return parseParameters(querystring, parameters)
+}
+
+/** Ends the queries of a client that has disconnected, and those that scan for too long; admins may scan for any time. */
+export function askerOf(request: ApiRequest, seconds: number): Asker {
+  if (request.principal.role === 'admin') return request
+  return { isGone: () => request.isGone(), limit: { seconds, refusal: () => scanTimeout(seconds) } }
 }

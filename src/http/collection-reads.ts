@@ -1,0 +1,172 @@
+import { OBJECT_ID, type Position } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import { collectionPath } from '../projections/address.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
+import type { PageTextAt, PresentCollection, Queries, QuerySource } from '../query/queries.ts'
+import { mayBeRelative, type Parameter } from '../query/query.ts'
+import { ResponseCache } from '../query/response-cache.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import { asksForPast, readPosition, timeOfAsOf } from './as-of.ts'
+import { Exports } from './export.ts'
+import { formOf } from './formats/forms.ts'
+import type { Hints } from './hints.ts'
+import { type Item, replyItem, unknownCollection } from './item-answers.ts'
+import { wrapperFor } from './json-server.ts'
+import { type ListRequest, parseList } from './list-request.ts'
+import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped } from './pages.ts'
+import type { RelatedCollections } from './related.ts'
+import { apiSegments, askerOf, type HttpQueryLimits, parametersOf } from './requests.ts'
+
+export interface CollectionReadsOptions {
+  readonly views: Views
+  readonly past: Past
+  readonly queries: Queries
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
+  readonly now: () => Date
+  readonly hints: Pick<Hints, 'check'>
+  /** Whether responses are those of json-server where they differ. */
+  readonly isJsonServer: boolean
+  /** A page of a collection is an object as FakeServer's. */
+  readonly useResultObject: boolean
+  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
+}
+
+/** Size of the cache of responses to frequent queries. */
+const CACHED_BYTES = 32 * 1024 * 1024
+
+/** GET of collections, in the present or past: pages, other formats, and whole results. */
+export class CollectionReads {
+  readonly #options: CollectionReadsOptions
+  readonly #related: RelatedCollections
+  readonly #responses = new ResponseCache(CACHED_BYTES)
+  readonly #tagAt: TagAt
+  readonly #wrapperOf: WrapperOf
+  readonly #exports: Exports
+
+  constructor(options: CollectionReadsOptions, related: RelatedCollections) {
+    this.#options = options
+    this.#related = related
+    this.#tagAt = collectionTags(options)
+    this.#wrapperOf = wrapperFor(options)
+    const { queries, limits } = options
+    this.#exports = new Exports({
+      queries,
+      tagAt: this.#tagAt,
+      wrapperOf: this.#wrapperOf,
+      scanSeconds: limits.scanSeconds,
+    })
+  }
+
+  /** GET at the path of a collection or single object. */
+  get(request: ApiRequest, reply: Reply): void | Promise<void> {
+    const { views, limits } = this.#options
+    const [name] = apiSegments(request.path) as [string]
+    reply.vary('Accept')
+    const present = views.find(name)
+    const isJson = formOf(request) === 'json'
+    const cached = isJson && present && this.#responses.find(request.base + request.url, present.position)
+    if (cached) {
+      reply.position = views.position
+      if (!reply.isNotModified(request, this.#tagAt(name, present.position))) replyPage(reply, cached)
+      return
+    }
+    const parameters = parametersOf(request, limits)
+    if (asksForPast(parameters)) return this.getPast(request, reply, name, parameters)
+    reply.position = views.position
+    if (!present) throw unknownCollection(name)
+    if (present.isObject) return replyItem(request, reply, present.item(OBJECT_ID) as Item)
+    return this.getPresent(request, reply, parameters, present)
+  }
+
+  /** A list of items as it is now. */
+  getPresent(
+    request: ApiRequest,
+    reply: Reply,
+    parameters: readonly Parameter[],
+    present: PresentCollection,
+  ): void | Promise<void> {
+    const { views, hints } = this.#options
+    const list = this.#parse(request, present.name, parameters)
+    const hasNoHint = hints.check(reply, present, list.query)
+    if (!(hasNoHint instanceof Promise)) return this.#replyPresent(list, reply, present, hasNoHint)
+    return hasNoHint.then((known) => {
+      reply.position = views.position
+      return this.#replyPresent(list, reply, present, known)
+    })
+  }
+
+  #replyPresent(list: ListRequest, reply: Reply, present: PresentCollection, isCached: boolean): void | Promise<void> {
+    const { name, query, exported } = list
+    if (!exported) return this.#replyPage(list, reply, present, isCached)
+    const related = this.#related.now(name, query.relations ?? [])
+    return this.#exports.reply(reply, { ...list, exported, related }, this.#options.queries.hold(present))
+  }
+
+  /** A list of items, or a single object, as of the parameter `asOf`. */
+  async getPast(request: ApiRequest, reply: Reply, name: string, parameters: readonly Parameter[]): Promise<void> {
+    const { past, journal, now } = this.#options
+    const at = (await readPosition(parameters, reply, journal, now)) as Position
+    reply.position = at
+    if (!past.existed(name, at)) throw unknownCollection(name)
+    const object = await past.item(name, OBJECT_ID, at)
+    if (object) return replyItem(request, reply, object)
+    const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
+    const list = this.#parse(request, name, parameters, nowMs)
+    const { exported } = list
+    const snapshot = await past.collection(name, at, request)
+    if (exported) {
+      const related = await this.#related.at(name, list.query.relations ?? [], at, request).catch((error: unknown) => {
+        snapshot.release()
+        throw error
+      })
+      return this.#exports.reply(reply, { ...list, exported, related }, snapshot)
+    }
+    try {
+      await this.#replyPage(list, reply, snapshot, false)
+    } finally {
+      snapshot.release()
+    }
+  }
+
+  #parse(
+    request: ApiRequest,
+    name: string,
+    parameters: readonly Parameter[],
+    nowMs = this.#options.now().getTime(),
+  ): ListRequest {
+    const { queries, limits } = this.#options
+    return parseList({ request, name, parameters }, limits, { time: queries.timeOf(name), nowMs })
+  }
+
+  /** A page of the collection. */
+  #replyPage(list: ListRequest, reply: Reply, source: QuerySource, isCached: boolean): void | Promise<void> {
+    const { queries, limits } = this.#options
+    const { request, query, isTagged } = list
+    if (isTagged && reply.isNotModified(request, this.#tagAt(list.name, source.position))) return
+    const page = queries.answer(source, query, askerOf(request, limits.scanSeconds))
+    if (!(page instanceof Promise)) return this.#sendPage(list, reply, source, page, isCached)
+    return page.then((found) => this.#sendPage(list, reply, source, found, isCached))
+  }
+
+  #sendPage(list: ListRequest, reply: Reply, source: QuerySource, page: PageTextAt, isCached: boolean): void {
+    const { views } = this.#options
+    const { request, name, parameters, query, isTagged } = list
+    const { total, position } = page
+    reply.position = page.at
+    if (!page.exists) {
+      // The collection was removed during the query.
+      if (isTagged) reply.remove('ETag')
+      throw unknownCollection(name)
+    }
+    if (isTagged) reply.set('ETag', this.#tagAt(name, position))
+    const wrapper = this.#wrapperOf(request.base + collectionPath(name), parameters, query, total)
+    const text = wrapped(page.text, wrapper)
+    const link = linkOf(name, parameters, query, total)
+    replyPage(reply, { total, link, text })
+    // Long pages are not cached.
+    if (isTagged && isCached && source === views.find(name) && typeof text === 'string') {
+      this.#responses.note(request.base + request.url, position, { total, link, text })
+    }
+  }
+}

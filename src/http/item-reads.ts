@@ -1,0 +1,98 @@
+import { OBJECT_ID } from '../events/event.ts'
+import type { Journal } from '../events/journal.ts'
+import { tagOf } from '../json/tag.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
+import { relationsOf } from '../query/json-server.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { Slices } from '../runtime/time-slices.ts'
+import type { ApiRequest, Reply } from './api.ts'
+import { asksForPast, readPosition } from './as-of.ts'
+import type { CollectionReads } from './collection-reads.ts'
+import { textAt } from './inner-values.ts'
+import { itemNow, itemThen, replyItem } from './item-answers.ts'
+import { nestedFilter } from './json-server.ts'
+import type { RelatedCollections } from './related.ts'
+import { apiSegments, askerOf, type HttpQueryLimits, parametersOf } from './requests.ts'
+
+export interface ItemReadsOptions {
+  readonly views: Views
+  readonly past: Past
+  readonly journal: Pick<Journal, 'head' | 'read'>
+  readonly now: () => Date
+  readonly isJsonServer: boolean
+  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
+  readonly idField: string
+}
+
+/** GET of items, and of values inside items and single objects, in the present or past. */
+export class ItemReads {
+  readonly #options: ItemReadsOptions
+  readonly #related: RelatedCollections
+  readonly #collections: CollectionReads
+  readonly #slices: Slices
+
+  constructor(options: ItemReadsOptions, related: RelatedCollections, collections: CollectionReads, slices: Slices) {
+    this.#options = options
+    this.#related = related
+    this.#collections = collections
+    this.#slices = slices
+  }
+
+  /** GET at the path of an item, or of a member of a single object. */
+  get(request: ApiRequest, reply: Reply): void | Promise<void> {
+    const { views } = this.#options
+    const [name, key] = apiSegments(request.path) as [string, string]
+    if (request.querystring !== '' || views.find(name)?.isObject) return this.getValue(request, reply)
+    reply.position = views.position
+    replyItem(request, reply, itemNow(views, name, key))
+  }
+
+  /** GET of an item with parameters, or of a value inside an item or single object. */
+  async getValue(request: ApiRequest, reply: Reply): Promise<void> {
+    const { views, past, journal, now, limits, idField } = this.#options
+    const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
+    const parameters = parametersOf(request, limits)
+    const at = await readPosition(parameters, reply, journal, now)
+    reply.position = at ?? views.position
+    const object = at === undefined ? views.find(name)?.item(OBJECT_ID) : await past.item(name, OBJECT_ID, at)
+    const [key = '', ...inner] = segments
+    const rest = object ? segments : inner
+    const missing = rest.length > 0 ? 'UnknownParent' : 'NotFound'
+    const item =
+      object ?? (at === undefined ? itemNow(views, name, key, missing) : await itemThen(past, at, name, key, missing))
+    if (rest.length === 0) {
+      const relations = object ? [] : relationsOf(parameters)
+      if (relations.length === 0) return replyItem(request, reply, item)
+      const asker = askerOf(request, limits.scanSeconds)
+      const text = await this.#related.textOf(item, { collection: name, relations, at }, asker)
+      return replyItem(request, reply, { tag: tagOf(text), text })
+    }
+    const text = await this.#slices.run(() => textAt(item.text, rest, idField), request)
+    if (text !== undefined) return replyItem(request, reply, { tag: tagOf(text), text })
+    const child = object || rest.length > 1 ? undefined : rest[0]
+    if (child === undefined || !this.#hasNested(child)) {
+      throw new Refusal('NotFound', `The item has nothing at ${rest.join('/')}.`)
+    }
+    return this.#getNested(request, reply, child, [...parameters, nestedFilter(name, item.key)])
+  }
+
+  /** Whether `/api/posts/1/comments` is a list of items, as json-server's. */
+  #hasNested(collection: string): boolean {
+    return this.#options.isJsonServer && this.#options.views.find(collection)?.isObject === false
+  }
+
+  #getNested(
+    request: ApiRequest,
+    reply: Reply,
+    collection: string,
+    parameters: ReturnType<typeof parametersOf>,
+  ): void | Promise<void> {
+    const { views } = this.#options
+    reply.vary('Accept')
+    if (asksForPast(parameters)) return this.#collections.getPast(request, reply, collection, parameters)
+    reply.position = views.position
+    const present = views.find(collection)
+    return present && this.#collections.getPresent(request, reply, parameters, present)
+  }
+}

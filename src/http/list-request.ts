@@ -1,0 +1,68 @@
+import type { Path } from '../json/paths.ts'
+import { ALL, mayBeRelative, PAGING, type Parameter, parseQuery, type Query, type QueryLimits } from '../query/query.ts'
+import { Refusal } from '../runtime/errors.ts'
+import type { ApiRequest } from './api.ts'
+import { type Form, formOf, TYPES } from './formats/forms.ts'
+
+/** A parsed GET of a list of items. */
+export interface ListRequest {
+  readonly request: ApiRequest
+  /** The name of the collection. */
+  readonly name: string
+  readonly parameters: readonly Parameter[]
+  readonly query: Query
+  /** Whether the result changes only by events, so that it has an `ETag`. */
+  readonly isTagged: boolean
+  /** Undefined for a JSON page without embedded items. */
+  readonly exported: ExportForm | undefined
+}
+
+export interface ExportForm {
+  readonly form: Form
+  /** The whole result instead of a page. */
+  readonly isWhole: boolean
+}
+
+/**
+ * `time` is the field of the event time, `nowMs` the instant of a filter such as `now-1h`.
+ * @throws {Refusal} `Invalid` or `NotAcceptable`
+ */
+export function parseList(
+  { request, name, parameters }: Pick<ListRequest, 'request' | 'name' | 'parameters'>,
+  limits: QueryLimits,
+  { time, nowMs }: { readonly time: Path | undefined; readonly nowMs: number },
+): ListRequest {
+  const query = parseQuery(parameters, limits, { time, now: nowMs })
+  // Filters relative to now change without an event.
+  const isTagged = !(time || query.namesReceived) || !mayBeRelative(parameters)
+  return { request, name, parameters, query, isTagged, exported: exportOf(formOf(request), parameters, query) }
+}
+
+function exportOf(
+  form: Form | undefined,
+  parameters: readonly Parameter[],
+  { relations = [] }: Pick<Query, 'relations'>,
+): ExportForm | undefined {
+  if (!form) throw new Refusal('NotAcceptable', `Items are available as ${Object.values(TYPES).join(', ')}.`)
+  const isWhole = isForAll(parameters)
+  const isEmbedding = relations.length > 0
+  if (isWhole && isEmbedding) {
+    throw new Refusal('Invalid', 'The whole result (all=true) has no embedded items; ask for pages.')
+  }
+  return form === 'json' && !isWhole && !isEmbedding ? undefined : { form, isWhole }
+}
+
+/** Whether the whole result is requested instead of a page. */
+function isForAll(parameters: readonly Parameter[]): boolean {
+  const asked = parameters.filter(({ name }) => name === ALL)
+  const [first] = asked
+  if (!first) return false
+  if (asked.length > 1 || !['true', 'false'].includes(first.value)) {
+    throw new Refusal('Invalid', 'The parameter all must be true or false, once.')
+  }
+  const paging = parameters.find(({ name }) => PAGING.has(name))
+  if (first.value === 'true' && paging) {
+    throw new Refusal('Invalid', `The whole result has no pages: all=true cannot be combined with ${paging.name}.`)
+  }
+  return first.value === 'true'
+}
