@@ -6,7 +6,6 @@ import type { PageItems } from '../query/index/finder.ts'
 import type { SubscriptionFilter } from '../query/subscription-filter.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import type { Change, Subscribed } from './protocol.ts'
-import type { SubscriptionIndex } from './subscription-index.ts'
 
 /** The client of a subscription. */
 export interface Subscriber {
@@ -37,12 +36,6 @@ export interface Subscription {
   isEnded: boolean
 }
 
-export interface Watched {
-  readonly index: SubscriptionIndex<Subscription>
-  /** The subscriptions whose client has an item, by the item's key. */
-  readonly holders: Map<string, Set<Subscription>>
-}
-
 /** An item after an event; undefined after a deletion. */
 export interface Latest {
   readonly id: ItemId
@@ -67,53 +60,9 @@ export function give({ has }: Subscription, items: PageItems['items']): void {
   for (const { id, key } of items) has.set(key, id)
 }
 
-export function hold({ holders }: Watched, key: string, subscription: Subscription): void {
-  const those = holders.get(key)
-  if (those) those.add(subscription)
-  else holders.set(key, new Set([subscription]))
-}
-
-export function letGo({ holders }: Watched, key: string, subscription: Subscription): void {
-  const those = holders.get(key)
-  those?.delete(subscription)
-  if (those?.size === 0) holders.delete(key)
-}
-
-/** `sending` for an item that is not parsed yet. */
-export function* sendingText(
-  subscription: Subscription,
-  latest: Parameters<typeof latestOf>,
-  live: ReadonlyMap<string, Watched>,
-): Steps<void> {
-  yield* sending(subscription, yield* latestOf(...latest), live)
-}
-
-/** Sends the change of an item to a subscription if it concerns it. */
-export function* sending(
-  subscription: Subscription,
-  { id, item, position }: Latest,
-  live: ReadonlyMap<string, Watched>,
-): Steps<void> {
-  const { has, watch, client, isLive } = subscription
-  const isConcerned = item !== undefined && (yield* watch.concerns(item.value))
-  if (subscription.isEnded) return
-  const key = String(id)
-  const had = has.has(key)
-  const watched = isLive ? live.get(subscription.collection) : undefined
-  if (item && isConcerned) {
-    has.set(key, id)
-    if (watched) hold(watched, key, subscription)
-    const kind = had ? 'update' : 'enter'
-    client.change({ subscription: subscription.id, position, kind, id, text: item.text })
-  } else if (had) {
-    has.delete(key)
-    if (watched) letGo(watched, key, subscription)
-    client.change({ subscription: subscription.id, position, kind: 'leave', id, text: undefined })
-  }
-}
-
 /** Highest total length of the items with which a subscription begins, because one message is encoded at once. */
 const MOST_CHARACTERS = 2 ** 24
+
 /** The response to `subscribe`, with items as text. */
 export type Answered =
   | Exclude<Subscribed, { readonly subscription: string }>

@@ -9,27 +9,22 @@ import type { PageItems } from '../query/index/finder.ts'
 import type { PageItemsAt, Queries } from '../query/queries.ts'
 import { parseSubscriptionFilter, queryOf } from '../query/subscription-filter.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { Semaphore } from '../runtime/semaphore.ts'
 import { Slices, type Steps } from '../runtime/time-slices.ts'
+import { CatchUp } from './catch-up.ts'
+import { LaggingSubscriptions } from './lagging-subscriptions.ts'
+import { LiveSubscriptions } from './live-subscriptions.ts'
 import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
 import {
   type Answer,
   type Answered,
   give,
-  hold,
-  type Latest,
   latestOf,
-  letGo,
   type Subscriber,
   type Subscription,
-  sending,
-  sendingText,
   textOf,
   tooLong,
   tooMany,
-  type Watched,
 } from './subscription.ts'
-import { SubscriptionIndex } from './subscription-index.ts'
 
 export interface SubscriptionsOptions {
   readonly views: Views
@@ -54,29 +49,24 @@ export interface SubscriptionFigures {
 }
 
 /**
- * How many subscriptions catch up at a time, and how many records each reads before it queues again. This keeps a long
- * catch-up from delaying requests and other subscriptions.
- */
-const READING = 2
-const RECORDS_A_TURN = 128
-/**
  * Keeps the lists of clients up to date: the matching items, then each change that concerns them, in order, exactly
  * once. The cost of an event grows with the number of subscriptions that it may concern.
  */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
-  readonly #watched = new Map<string, Watched>()
+  readonly #live = new LiveSubscriptions()
+  readonly #lagging: LaggingSubscriptions
+  readonly #catchUp: CatchUp
   readonly #clients = new Map<Subscriber, Map<string, Subscription>>()
-  readonly #reading = new Semaphore(READING)
   readonly #slices = new Slices()
   #made = 0
-  #laggedEver = 0
-  /** The views are ahead of what subscriptions were told: parts of a write are still to come. */
-  #isMidway = false
-  #postponed: (() => void)[] = []
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
+    const { views, journal, log } = options
+    const shared = { views, live: this.#live, slices: this.#slices, log }
+    this.#lagging = new LaggingSubscriptions(shared)
+    this.#catchUp = new CatchUp({ ...shared, journal })
   }
 
   get perClient(): number {
@@ -113,33 +103,24 @@ export class Subscriptions {
    * the views are further ahead. The next call must wait for the returned promise.
    */
   apply(recorded: Recorded, hasMore = () => false): void | Promise<void> {
-    this.#isMidway = true
-    const applied = this.#watched.size === 0 ? undefined : this.#slices.run(() => this.#applying(recorded))
-    if (applied instanceof Promise) return applied.then(() => this.#applied(hasMore()))
-    this.#applied(hasMore())
+    this.#lagging.setMidway(true)
+    const applied = this.#live.isEmpty ? undefined : this.#slices.run(() => this.#applying(recorded))
+    if (applied instanceof Promise) return applied.then(() => this.#lagging.setMidway(hasMore()))
+    this.#lagging.setMidway(hasMore())
   }
 
   *#applying(recorded: Recorded): Steps<void> {
     for (const [position, event] of positioned(recorded)) {
-      const watched = isItemEvent(event) ? this.#watched.get(event.collection) : undefined
-      if (!watched || !isItemEvent(event)) continue
+      if (!isItemEvent(event) || !this.#live.has(event.collection)) continue
       const latest = yield* latestOf(event.id, textOf(event), position)
-      const concerned = latest.item ? yield* watched.index.concernedBy(latest.item.value) : new Set<Subscription>()
-      for (const one of watched.holders.get(String(event.id)) ?? []) concerned.add(one)
+      const concerned = yield* this.#live.concernedBy(event.collection, String(event.id), latest.item?.value)
       for (const subscription of concerned) {
         yield
         // A subscription that began meanwhile already has this event.
-        if (position > subscription.position) yield* this.#see(subscription, latest)
+        if (subscription.isEnded || position <= subscription.position) continue
+        if (!this.#lagging.postpones(subscription, latest)) yield* this.#live.send(subscription, latest)
       }
     }
-  }
-
-  #applied(hasMore: boolean): void {
-    this.#isMidway = hasMore
-    if (hasMore) return
-    const postponed = this.#postponed
-    this.#postponed = []
-    for (const work of postponed) work()
   }
 
   figures(): SubscriptionFigures {
@@ -149,7 +130,7 @@ export class Subscriptions {
       subscriptions += own.size
       for (const { behind } of own.values()) if (behind) lagging++
     }
-    return { subscriptions, lagging, laggedEver: this.#laggedEver }
+    return { subscriptions, lagging, laggedEver: this.#lagging.count }
   }
 
   /** Undefined if it has called `answer` itself. */
@@ -200,11 +181,11 @@ export class Subscriptions {
       give(subscription, items)
       subscription.position = position
       const isCurrent = position === views.position
-      if (!subscription.isEnded && isCurrent) this.#begin(subscription)
+      if (!subscription.isEnded && isCurrent) this.#live.add(subscription)
       const reset = after !== undefined && ({ reset: true } as const)
       const answered = { subscription: subscription.id, journal: journal.id, position, items, ...reset }
       answer(answered)
-      if (!isCurrent) this.#catchUpSoon(subscription)
+      if (!isCurrent) this.#catchUp.begin(subscription)
       return answered
     }
     const found = collection ? queries.find(collection, queryOf(subscription.watch, most)) : nothing
@@ -220,7 +201,7 @@ export class Subscriptions {
     if (found) give(subscription, found.items)
     await past.turnBack(has, found?.at ?? views.position, after, { name, matches: watch.concerns })
     subscription.position = after
-    this.#catchUpSoon(subscription)
+    this.#catchUp.begin(subscription)
     return { subscription: subscription.id, journal: this.#options.journal.id, position: after }
   }
 
@@ -241,7 +222,7 @@ export class Subscriptions {
     give(subscription, found)
     subscription.position = position
     subscription.pace = new Pace(clock, ms, speed)
-    this.#catchUpSoon(subscription)
+    this.#catchUp.begin(subscription)
     return { subscription: subscription.id, journal: journal.id, position, items: found }
   }
 
@@ -267,131 +248,9 @@ export class Subscriptions {
     }
   }
 
-  /** Runs after the response, so that the client knows the subscription when its first change arrives. */
-  #catchUpSoon(subscription: Subscription): void {
-    setImmediate(() => {
-      this.#catchUp(subscription).catch((error: unknown) => this.#failed(error))
-    })
-  }
-
-  async #catchUp(subscription: Subscription): Promise<void> {
-    const { views } = this.#options
-    while (!subscription.isEnded && subscription.position < views.position) {
-      const why = await this.#reading.run(() => this.#readOn(subscription, views.position))
-      if (why === 'slow') await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
-      else if (why !== 'more') await subscription.pace?.reach(why.until)
-    }
-    if (subscription.isEnded) return
-    this.#begin(subscription)
-    subscription.client.current(subscription.id, views.position)
-  }
-
-  /**
-   * Sends some of the changes up to `to`, and returns why it stopped. While a subscription waits, which may take days,
-   * it holds no file and no data.
-   */
-  async #readOn(subscription: Subscription, to: Position): Promise<'slow' | 'more' | { readonly until: string }> {
-    const { collection, pace, client } = subscription
-    let until = ''
-    let left = RECORDS_A_TURN
-    for await (const recorded of this.#options.journal.read(subscription.position + 1, to)) {
-      if (subscription.isEnded) break
-      if (left-- === 0) return 'more'
-      until = recorded.time
-      const isDue = pace?.isDue(until) ?? true
-      for (const [position, event] of positioned(recorded)) {
-        if (isItemEvent(event) && event.collection === collection) {
-          if (!isDue) return { until }
-          if (client.isSlow()) return 'slow'
-          await this.#slices.run(() => sendingText(subscription, [event.id, textOf(event), position], this.#watched))
-        }
-        subscription.position = position
-      }
-    }
-    return { until }
-  }
-
-  /** Makes the subscription live: from now on events come from the bus. */
-  #begin(subscription: Subscription): void {
-    const { collection, watch, has } = subscription
-    subscription.isLive = true
-    const watched = this.#watched.get(collection) ?? {
-      index: new SubscriptionIndex<Subscription>(),
-      holders: new Map(),
-    }
-    this.#watched.set(collection, watched)
-    watched.index.add(subscription, watch)
-    for (const key of has.keys()) hold(watched, key, subscription)
-  }
-
   #end(subscription: Subscription): void {
     subscription.isEnded = true
     subscription.pace?.end()
-    const watched = this.#watched.get(subscription.collection)
-    if (!watched) return
-    watched.index.remove(subscription, subscription.watch)
-    for (const key of subscription.has.keys()) letGo(watched, key, subscription)
-    if (watched.index.isEmpty) this.#watched.delete(subscription.collection)
-  }
-
-  *#see(subscription: Subscription, latest: Latest): Steps<void> {
-    if (subscription.isEnded) return
-    if (!subscription.behind && !subscription.client.isSlow()) {
-      yield* sending(subscription, latest, this.#watched)
-      return
-    }
-    if (!subscription.behind) {
-      this.#laggedEver++
-      subscription.behind = new Set()
-      subscription.client.lagging(subscription.id, latest.position)
-      subscription.client.whenDrained(() => this.#sendLatest(subscription))
-    }
-    // Deleting first moves the key to the end: keys are ordered by their latest change.
-    subscription.behind.delete(String(latest.id))
-    subscription.behind.add(String(latest.id))
-  }
-
-  #sendLatest(subscription: Subscription): void {
-    if (!subscription.behind || subscription.isEnded) return
-    // The views are ahead of what other subscriptions were told.
-    if (this.#isMidway) this.#postponed.push(() => this.#sendLatest(subscription))
-    else {
-      const sent = this.#slices.run(() => this.#sendingLatest(subscription))
-      if (sent instanceof Promise) sent.catch((error: unknown) => this.#failed(error))
-    }
-  }
-
-  /** Sends the latest state of each item that changed while the client was slow, as fast as the client reads. */
-  *#sendingLatest(subscription: Subscription): Steps<void> {
-    const { behind, client, has } = subscription
-    const collection = this.#options.views.any(subscription.collection)
-    if (!behind) return
-    for (const key of behind) {
-      if (subscription.isEnded) return
-      if (client.isSlow()) {
-        client.whenDrained(() => this.#sendLatest(subscription))
-        return
-      }
-      if (this.#isMidway) {
-        this.#sendLatest(subscription)
-        return
-      }
-      behind.delete(key)
-      const position = collection?.get(key)?.position
-      const item = collection?.item(key)
-      if (position !== undefined)
-        yield* sendingText(subscription, [item?.id ?? has.get(key) ?? key, item?.text, position], this.#watched)
-      yield
-    }
-    if (this.#isMidway) {
-      this.#sendLatest(subscription)
-      return
-    }
-    subscription.behind = undefined
-    client.current(subscription.id, this.#options.views.position)
-  }
-
-  #failed(error: unknown): void {
-    this.#options.log.error({ err: error }, 'a subscription could not catch up')
+    this.#live.remove(subscription)
   }
 }

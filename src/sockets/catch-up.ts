@@ -1,0 +1,80 @@
+import type { Logger } from 'pino'
+import { isItemEvent, type Position } from '../events/event.ts'
+import { type Journal, positioned } from '../events/journal.ts'
+import type { Views } from '../projections/views.ts'
+import { Semaphore } from '../runtime/semaphore.ts'
+import type { Slices } from '../runtime/time-slices.ts'
+import type { LiveSubscriptions } from './live-subscriptions.ts'
+import type { Subscription } from './subscription.ts'
+
+export interface CatchUpOptions {
+  readonly views: Pick<Views, 'position'>
+  readonly journal: Pick<Journal, 'read'>
+  readonly live: LiveSubscriptions
+  readonly slices: Slices
+  readonly log: Logger
+}
+
+/**
+ * How many subscriptions catch up at a time, and how many records each reads before it queues again. This keeps a long
+ * catch-up from delaying requests and other subscriptions.
+ */
+const READING = 2
+const RECORDS_A_TURN = 128
+
+/** Sends subscriptions the changes that they missed, from the journal, and then makes them live. */
+export class CatchUp {
+  readonly #options: CatchUpOptions
+  readonly #reading = new Semaphore(READING)
+
+  constructor(options: CatchUpOptions) {
+    this.#options = options
+  }
+
+  /** Begins after the response was sent, so that the client knows the subscription when its first change arrives. */
+  begin(subscription: Subscription): void {
+    setImmediate(() => {
+      this.#run(subscription).catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'a subscription could not catch up')
+      })
+    })
+  }
+
+  async #run(subscription: Subscription): Promise<void> {
+    const { views, live } = this.#options
+    while (!subscription.isEnded && subscription.position < views.position) {
+      const why = await this.#reading.run(() => this.#readOn(subscription, views.position))
+      if (why === 'slow') await new Promise<void>((resolve) => subscription.client.whenDrained(resolve))
+      else if (why !== 'more') await subscription.pace?.reach(why.until)
+    }
+    if (subscription.isEnded) return
+    live.add(subscription)
+    subscription.client.current(subscription.id, views.position)
+  }
+
+  /**
+   * Sends some of the changes up to `to`, and returns why it stopped. While a subscription waits, which may take days,
+   * it holds no file and no data.
+   */
+  async #readOn(subscription: Subscription, to: Position): Promise<'slow' | 'more' | { readonly until: string }> {
+    const { journal, live, slices } = this.#options
+    const { collection, pace, client } = subscription
+    let until = ''
+    let left = RECORDS_A_TURN
+    for await (const recorded of journal.read(subscription.position + 1, to)) {
+      if (subscription.isEnded) break
+      if (left-- === 0) return 'more'
+      until = recorded.time
+      const isDue = pace?.isDue(until) ?? true
+      for (const [position, event] of positioned(recorded)) {
+        if (isItemEvent(event) && event.collection === collection) {
+          if (!isDue) return { until }
+          if (client.isSlow()) return 'slow'
+          await slices.run(() => live.sendEvent(subscription, event, position))
+        }
+        subscription.position = position
+      }
+    }
+    return { until }
+  }
+}
