@@ -9,9 +9,8 @@ const src = fileURLToPath(new URL('../src', import.meta.url))
 const here = fileURLToPath(new URL('.', import.meta.url))
 const design = readFileSync(new URL('../docs/design.md', import.meta.url), 'utf8')
 
-/** The limits are to become 300 and 70. */
-const MOST_LINES_OF_FILE = 400
-const MOST_LINES_OF_FUNCTION = 340
+const MOST_LINES_OF_FILE = 300
+const MOST_LINES_OF_FUNCTION = 70
 
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => /(?<!\.d)\.ts$/.test(name))
 const textOf = (file: string): string => readFileSync(join(src, file), 'utf8')
