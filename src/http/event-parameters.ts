@@ -1,7 +1,8 @@
-import { isEventType, type Position } from '../events/event.ts'
-import { readInstant } from '../json/instant.ts'
+import { EVENT_TYPES, isEventType, type Position } from '../events/event.ts'
+import { type Instant, readInstant } from '../json/instant.ts'
+import type { JsonObject } from '../json/value.ts'
 import type { EventFilter } from '../projections/event-search.ts'
-import type { Parameter, QueryLimits } from '../query/query.ts'
+import { DEFAULT_PAGE_SIZE, type Parameter, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ACCESS_TOKEN } from './guard.ts'
 
@@ -12,63 +13,113 @@ export interface EventParameters extends EventFilter {
   readonly order?: 'asc' | 'desc'
 }
 
+/** A parameter of `/events`, for the check and for OpenAPI. */
+interface EventParameter {
+  readonly description: string
+  readonly schema: JsonObject
+  /** @throws {Refusal} when the text is not a value of the schema */
+  readonly parse: (value: string, limits: QueryLimits) => Partial<EventParameters>
+}
+
+const TEXT = { type: 'string' }
+const ORDERS = ['asc', 'desc'] as const
+const FLAGS = ['true', 'false'] as const
+
+/** The parameters of `/events`, in the order in which errors and documentation list them. */
+export const EVENT_PARAMETERS = {
+  from: {
+    description: 'The first position in that order; by default all events.',
+    schema: { type: 'integer', minimum: 0 },
+    parse: (value) => ({ from: parsePosition(value, 'The parameter from') }),
+  },
+  limit: {
+    description: `Highest number of events; by default ${DEFAULT_PAGE_SIZE}, all of them as NDJSON.`,
+    schema: { type: 'integer', minimum: 1 },
+    parse: (value, { pageSize }) => {
+      const limit = parsePosition(value, 'The parameter limit')
+      if (limit > 0 && limit <= pageSize) return { limit }
+      throw new Refusal('Invalid', `The parameter limit must be between 1 and ${pageSize}.`)
+    },
+  },
+  order: {
+    description: '`desc`: the newest first.',
+    schema: { type: 'string', enum: ORDERS },
+    parse: (value) => ({ order: oneOf('order', ORDERS, value) }),
+  },
+  collection: {
+    description: 'Only events of this collection.',
+    schema: TEXT,
+    parse: (collection) => ({ collection }),
+  },
+  id: {
+    description: 'Only events of items whose `id` has this text.',
+    schema: TEXT,
+    parse: (id) => ({ id }),
+  },
+  type: {
+    description: 'Only events of this type.',
+    schema: { type: 'string', enum: EVENT_TYPES },
+    parse: (type) => {
+      if (isEventType(type)) return { type }
+      throw new Refusal('Invalid', `There are no events of the type ${JSON.stringify(type)}.`)
+    },
+  },
+  actor: {
+    description: 'Only events of this actor.',
+    schema: TEXT,
+    parse: (actor) => ({ actor }),
+  },
+  since: {
+    description: 'Only events from this ISO 8601 date or date-time on.',
+    schema: TEXT,
+    parse: (value) => ({ since: instantOf('since', value) }),
+  },
+  until: {
+    description: 'Only events up to this ISO 8601 date or date-time.',
+    schema: TEXT,
+    parse: (value) => ({ until: instantOf('until', value) }),
+  },
+  follow: {
+    description: 'Whether a stream continues with new events; by default server-sent events do, NDJSON does not.',
+    schema: { type: 'boolean' },
+    parse: (value) => ({ follow: oneOf('follow', FLAGS, value) === 'true' }),
+  },
+} as const satisfies Readonly<Record<string, EventParameter>>
+
+export type EventParameterName = keyof typeof EVENT_PARAMETERS
+
 export function parseEventParameters(parameters: readonly Parameter[], limits: QueryLimits): EventParameters {
-  const wanted: { -readonly [name in keyof EventParameters]: EventParameters[name] } = { from: 1 }
+  let parsed: EventParameters = { from: 1 }
   const seen = new Set<string>()
   for (const { name, value } of parameters) {
     if (seen.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
     seen.add(name)
-    switch (name) {
-      case 'from':
-        wanted.from = parsePosition(value, 'The parameter from')
-        break
-      case 'limit': {
-        const limit = parsePosition(value, 'The parameter limit')
-        if (limit === 0 || limit > limits.pageSize) {
-          throw new Refusal('Invalid', `The parameter limit must be between 1 and ${limits.pageSize}.`)
-        }
-        wanted.limit = limit
-        break
-      }
-      case 'follow':
-        if (value !== 'true' && value !== 'false') {
-          throw new Refusal('Invalid', 'The parameter follow must be true or false.')
-        }
-        wanted.follow = value === 'true'
-        break
-      case 'order':
-        if (value !== 'asc' && value !== 'desc')
-          throw new Refusal('Invalid', 'The parameter order must be asc or desc.')
-        wanted.order = value
-        break
-      case 'type':
-        if (!isEventType(value))
-          throw new Refusal('Invalid', `There are no events of the type ${JSON.stringify(value)}.`)
-        wanted.type = value
-        break
-      case 'since':
-      case 'until': {
-        const instant = readInstant(value)
-        if (!instant) throw new Refusal('Invalid', `The parameter ${name} must be an ISO 8601 date or date-time.`)
-        wanted[name] = instant
-        break
-      }
-      case ACCESS_TOKEN:
-        break
-      case 'collection':
-      case 'id':
-      case 'actor':
-        wanted[name] = value
-        break
-      default:
-        throw new Refusal(
-          'Invalid',
-          `There is no parameter ${name}; there are: from, limit, order, collection, id, type, actor, since, until, follow.`,
-        )
+    if (name === ACCESS_TOKEN) continue
+    if (!isEventParameter(name)) {
+      const known = Object.keys(EVENT_PARAMETERS).join(', ')
+      throw new Refusal('Invalid', `There is no parameter ${name}; there are: ${known}.`)
     }
+    const { parse }: EventParameter = EVENT_PARAMETERS[name]
+    parsed = { ...parsed, ...parse(value, limits) }
   }
-  const isOpen = wanted.order === 'desc' && !seen.has('from')
-  return isOpen ? { ...wanted, from: Number.MAX_SAFE_INTEGER } : wanted
+  const isOpen = parsed.order === 'desc' && !seen.has('from')
+  return isOpen ? { ...parsed, from: Number.MAX_SAFE_INTEGER } : parsed
+}
+
+function isEventParameter(name: string): name is EventParameterName {
+  return Object.hasOwn(EVENT_PARAMETERS, name)
+}
+
+function oneOf<Value extends string>(name: string, values: readonly Value[], value: string): Value {
+  const found = values.find((one) => one === value)
+  if (found === undefined) throw new Refusal('Invalid', `The parameter ${name} must be ${values.join(' or ')}.`)
+  return found
+}
+
+function instantOf(name: string, value: string): Instant {
+  const instant = readInstant(value)
+  if (!instant) throw new Refusal('Invalid', `The parameter ${name} must be an ISO 8601 date or date-time.`)
+  return instant
 }
 
 export function parsePosition(text: string, what: string): Position {

@@ -1,9 +1,9 @@
 /** The parameters of all operations, by name. */
 
-import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { FILLS } from '../../query/aggregate/aggregation.ts'
 import { DEFAULT_PAGE_SIZE } from '../../query/query.ts'
+import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
 
 type Named = Readonly<Record<string, JsonObject>>
 
@@ -27,6 +27,16 @@ function requestHeader(name: string, description: string, schema: JsonObject = t
 
 const fromOne = { type: 'integer', minimum: 1 }
 const fromZero = { type: 'integer', minimum: 0 }
+
+/** Those of `/events`, some of which have the name of another parameter of a list. */
+function eventParameters(): Readonly<Record<`events.${EventParameterName}`, JsonObject>> {
+  return Object.fromEntries(
+    Object.entries(EVENT_PARAMETERS).map(([name, { description, schema }]) => [
+      `events.${name}`,
+      query(name, description, schema),
+    ]),
+  ) as ReturnType<typeof eventParameters>
+}
 
 /** Without defaults, because tools send them, and mixed paging parameters are rejected. */
 export const parameters = {
@@ -88,22 +98,7 @@ export const parameters = {
     'asOf',
     'The state right after the event at this position, or after the last event up to this ISO 8601 instant. Positions beyond the last one and future instants are refused.',
   ),
-  from: query('from', 'The first position in that order; by default all events.', fromZero),
-  order: query('order', '`desc`: the newest first.', { type: 'string', enum: ['asc', 'desc'] }),
-  events: query('limit', `Highest number of events; by default ${DEFAULT_PAGE_SIZE}, all of them as NDJSON.`, fromOne),
-  eventsCollection: query('collection', 'Only events of this collection.'),
-  eventsId: query('id', 'Only events of items whose `id` has this text.'),
-  type: query('type', 'Only events of this type.', { type: 'string', enum: EVENT_TYPES }),
-  actor: query('actor', 'Only events of this actor.'),
-  since: query('since', 'Only events from this ISO 8601 date or date-time on.'),
-  until: query('until', 'Only events up to this ISO 8601 date or date-time.'),
-  follow: query(
-    'follow',
-    'Whether a stream continues with new events; by default server-sent events do, NDJSON does not.',
-    {
-      type: 'boolean',
-    },
-  ),
+  ...eventParameters(),
   position: path('position', 'The position of an event, from 1.', fromZero),
   asset: path('name', 'The name of a file.'),
   'If-Match': requestHeader('If-Match', 'Write only when the item has one of these entity tags; `*`: when it exists.'),

@@ -1,8 +1,11 @@
 import type { JsonObject } from '../../json/value.ts'
 import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
+import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
 import { type Operation, pathItem, type Resource } from './operations.ts'
 import { content, ref } from './references.ts'
+
+const EVENTS = (Object.keys(EVENT_PARAMETERS) as EventParameterName[]).map((name) => `events.${name}` as const)
 
 /** An HTML page or a file. */
 function download(summary: string, ...types: readonly string[]): Operation {
@@ -18,19 +21,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
         summary: 'The events, by default oldest first',
         description:
           'A page as `application/json`; all matching events, one per line, as `application/x-ndjson`, with `follow=true` also new ones; all matching events and then new ones as `text/event-stream`, where `Last-Event-ID` resumes.',
-        parameters: [
-          'Last-Event-ID',
-          'from',
-          'order',
-          'events',
-          'eventsCollection',
-          'eventsId',
-          'type',
-          'actor',
-          'since',
-          'until',
-          'follow',
-        ],
+        parameters: ['Last-Event-ID', ...EVENTS],
         responses: {
           200: {
             description: 'The matching events. `Link` has the next page, if there is one.',
