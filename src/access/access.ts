@@ -169,7 +169,7 @@ export class Access {
   }
 
   /** The credentials for an active scheme. An API key takes precedence over the Authorization header. */
-  #read({ authorization, apiKey, accessToken }: Credentials): Presented | undefined {
+  #read({ authorization, apiKey, accessToken }: Credentials): PresentedCredentials | undefined {
     if (apiKey !== undefined && this.#has('apikey')) return { scheme: 'apikey', key: apiKey }
     const [, scheme = '', rest = ''] = schemeOf(authorization ?? '')
     switch (scheme.toLowerCase()) {
@@ -208,7 +208,7 @@ export class Access {
   }
 }
 
-type Presented =
+type PresentedCredentials =
   | { readonly scheme: 'apikey'; readonly key: string }
   | { readonly scheme: 'basic'; readonly name: string; readonly password: string }
   | { readonly scheme: 'token'; readonly jwt: string }

@@ -12,12 +12,12 @@ export interface RequestFields extends PageFields {
   readonly 'x-forwarded-for'?: string | string[] | undefined
 }
 
-export type Refused =
+export type RefusedAccess =
   | { readonly refused: 'Unauthenticated' }
   /** The address has failed too often lately, or too many of its passwords are being checked. */
   | { readonly refused: 'TooManyRequests'; readonly waitSeconds: number }
 
-const UNAUTHENTICATED: Refused = { refused: 'Unauthenticated' }
+const UNAUTHENTICATED: RefusedAccess = { refused: 'Unauthenticated' }
 
 /** Highest number of passwords being checked or waiting: per address, and in total. */
 const ATTEMPTS_PER_ADDRESS = 128
@@ -31,7 +31,7 @@ interface Attempts {
   readonly running: Set<Promise<unknown>>
 }
 
-function tooMany(waitSeconds: number): Refused {
+function tooMany(waitSeconds: number): RefusedAccess {
   return { refused: 'TooManyRequests', waitSeconds }
 }
 
@@ -87,7 +87,7 @@ export class Gate {
     return access.recognize(credentials)
   }
 
-  async admit(credentials: Credentials, address: () => string): Promise<Principal | Refused> {
+  async admit(credentials: Credentials, address: () => string): Promise<Principal | RefusedAccess> {
     const { access } = this
     if (!access) return ANYBODY
     const recognized = this.recognize(credentials, address)
@@ -102,7 +102,7 @@ export class Gate {
     return principal ?? this.#failed(address(), access.claimOf(credentials))
   }
 
-  #failed(address: string, claim: Claim): Refused {
+  #failed(address: string, claim: Claim): RefusedAccess {
     const waitSeconds = this.#failures.waitSeconds(address)
     if (waitSeconds > 0) return tooMany(waitSeconds)
     this.#count(address, claim)
@@ -122,7 +122,7 @@ export class Gate {
     address: string,
     claim: Claim,
     check: () => Promise<Principal | undefined>,
-  ): Promise<Principal | Refused> {
+  ): Promise<Principal | RefusedAccess> {
     const waitSeconds = this.#failures.waitSeconds(address)
     if (waitSeconds > 0) return tooMany(waitSeconds)
     const attempts = this.#attempts.get(address) ?? { count: 0, running: new Set() }
@@ -144,7 +144,7 @@ export class Gate {
     { running }: Attempts,
     claim: Claim,
     check: () => Promise<Principal | undefined>,
-  ): Promise<Principal | Refused> {
+  ): Promise<Principal | RefusedAccess> {
     while (running.size >= this.#failures.left(address)) {
       const waitSeconds = this.#failures.waitSeconds(address)
       if (waitSeconds > 0) return tooMany(waitSeconds)
@@ -171,7 +171,7 @@ export class Gate {
   }
 }
 
-export function isRefused(admitted: Principal | Refused): admitted is Refused {
+export function isRefused(admitted: Principal | RefusedAccess): admitted is RefusedAccess {
   return 'refused' in admitted
 }
 

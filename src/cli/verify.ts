@@ -59,7 +59,7 @@ async function verifyOnce(
   { journal, file, idField }: VerifyOptions,
   progress: Progress,
 ): Promise<VerifyResult> {
-  let known: Known
+  let known: DataFileState
   let folded: Awaited<ReturnType<typeof fold>>
   try {
     known = await knownContent(files, await files.resolve(file), journal)
@@ -97,7 +97,7 @@ interface FileComparison {
 async function compareFile(
   files: Files,
   options: VerifyOptions,
-  known: Known,
+  known: DataFileState,
   { id, head, views }: { readonly id: string; readonly head: Position; readonly views: Pick<Views, 'snapshot'> },
 ): Promise<FileComparison> {
   const { file } = options
@@ -121,7 +121,7 @@ async function compareFile(
   return { state: known.position === head ? 'current' : 'behind' }
 }
 
-interface Known {
+interface DataFileState {
   readonly journal: string | undefined
   /** The last position that the state file names. */
   readonly last: Position
@@ -132,7 +132,7 @@ interface Known {
 }
 
 /** Retries, since a running server may replace the file between two reads. */
-async function knownContent(files: Files, file: string, journal: string): Promise<Known> {
+async function knownContent(files: Files, file: string, journal: string): Promise<DataFileState> {
   for (let attempt = 1; ; attempt++) {
     const state = (await readStateFile(files, { dataFile: file, journal }))?.state
     const found = await contentOf(files, file)

@@ -18,7 +18,7 @@ export interface StateChange {
 }
 
 /** A live list, as the connection sees it. */
-export interface Subscriber {
+export interface ListSubscriber {
   /** The subscription to send now. */
   readonly wanted: Subscribe
   answered(answer: Subscribed): void
@@ -43,13 +43,13 @@ export class Connection {
   readonly #url: URL
   readonly #credentials: () => Credentials
   readonly #withBrowsers: boolean
-  readonly #subscribers = new Set<Subscriber>()
-  readonly #byId = new Map<string, Subscriber>()
+  readonly #subscribers = new Set<ListSubscriber>()
+  readonly #byId = new Map<string, ListSubscriber>()
   /** Changes that arrived before the response that names their subscription. */
   #early: Change[] = []
   #asking = 0
   /** Lists that are not up to date since the reconnection, and the number of changes that the others had missed. */
-  readonly #behind = new Set<Subscriber>()
+  readonly #behind = new Set<ListSubscriber>()
   #caughtUp: number | undefined
   #socket: Socket<ServerMessages, ClientMessages> | undefined
   /** Responses to requests of an earlier connection are ignored. */
@@ -81,7 +81,7 @@ export class Connection {
     return this.#onUpdated.add(listener)
   }
 
-  add(subscriber: Subscriber): void {
+  add(subscriber: ListSubscriber): void {
     if (this.#state === 'closed') {
       subscriber.ended()
       return
@@ -91,7 +91,7 @@ export class Connection {
     if (this.#socket?.connected) this.subscribe(subscriber)
   }
 
-  remove(subscriber: Subscriber): void {
+  remove(subscriber: ListSubscriber): void {
     this.#subscribers.delete(subscriber)
     for (const [id, one] of this.#byId) {
       if (one !== subscriber) continue
@@ -102,7 +102,7 @@ export class Connection {
   }
 
   /** Sends the subscription of a list. Does nothing while disconnected; connecting sends it. */
-  subscribe(subscriber: Subscriber): void {
+  subscribe(subscriber: ListSubscriber): void {
     const socket = this.#socket
     if (!socket?.connected) return
     const generation = this.#generation
@@ -122,7 +122,7 @@ export class Connection {
   }
 
   /** The list is up to date after missing `missed` changes, or was ended. */
-  settled(subscriber: Subscriber, missed: number): void {
+  settled(subscriber: ListSubscriber, missed: number): void {
     if (!this.#behind.delete(subscriber)) return
     if (this.#caughtUp !== undefined) this.#caughtUp += missed
     if (this.#behind.size === 0) this.#connected()

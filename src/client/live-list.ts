@@ -2,7 +2,7 @@ import type { Sort } from '../json/order.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Change, Subscribe, Subscribed } from '../sockets/protocol.ts'
 import { Changes, type ListChange } from './changes.ts'
-import type { Connection, Subscriber } from './connection.ts'
+import type { Connection, ListSubscriber } from './connection.ts'
 import { type Listener, Listeners } from './listeners.ts'
 import { MissedChanges } from './missed-changes.ts'
 import { pause } from './pause.ts'
@@ -40,7 +40,7 @@ type Phase = 'waiting' | 'catchingUp' | 'replaying' | 'live' | 'lagging'
 const STATUSES = { Invalid: 400, TooLarge: 413, TooMany: 429 } as const
 
 /** The items that match a query, kept up to date until the list is closed. */
-export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>, Subscriber {
+export class LiveList<T extends object> implements AsyncIterable<ListChange<T>>, ListSubscriber {
   /** Resolves when the list is loaded; rejects if the server refuses it, or it is closed before. */
   readonly ready: Promise<void>
   readonly #items: SortedItems<T>

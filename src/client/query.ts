@@ -8,7 +8,7 @@ import { type Deleted, type DeleteOptions, deleteItems } from './deletion.ts'
 import { LiveList } from './live-list.ts'
 import { type Field, filtersOf, type Moment, momentOf, subscriptionQuery, type Where } from './parameters.ts'
 import { Problem } from './problem.ts'
-import { type Asked, positionOf, type Requests, segment } from './requests.ts'
+import { positionOf, type RequestOptions, type Requests, segment } from './requests.ts'
 
 /** A page of matching items. */
 export interface Page<T> {
@@ -240,7 +240,7 @@ export class Query<T extends object> {
     }
   }
 
-  async #ask(paging: Readonly<Record<string, string | number | undefined>>, asked: Asked): Promise<Response> {
+  async #ask(paging: Readonly<Record<string, string | number | undefined>>, asked: RequestOptions): Promise<Response> {
     const { sort, fields, related, asOf } = this.#parts
     const parameters = this.#filters()
     for (const [name, value] of related) parameters.append(name, value)

@@ -3,7 +3,7 @@ import { problemOf } from './problem.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-export interface Asked {
+export interface RequestOptions {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string | undefined>>
   readonly signal?: AbortSignal
@@ -28,7 +28,7 @@ export class Requests {
   }
 
   /** `path` begins with a slash and is encoded. */
-  async send(method: Method, path: string, asked: Asked = {}): Promise<Response> {
+  async send(method: Method, path: string, asked: RequestOptions = {}): Promise<Response> {
     const { body, headers = {}, signal, accept = [], isOpen = false } = asked
     const own = isOpen ? {} : headersOf(this.credentials)
     const isByOwn = isOpen || Object.keys(own).length > 0

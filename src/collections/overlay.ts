@@ -81,7 +81,7 @@ export class Overlay implements AcceptedState {
   }
 }
 
-interface Pending {
+interface PendingEvent {
   readonly event: DomainEvent
   readonly position: Position
   /** Those that another item has after the event. */
@@ -99,7 +99,7 @@ class Layer implements CollectionState, FoldTarget {
   readonly #rely: (position: Position) => void
   readonly #changed = new Map<string, Item | Tombstone>()
   /** Changes that are not durable yet, oldest first, with the events' positions. */
-  readonly #pending: Pending[] = []
+  readonly #pending: PendingEvent[] = []
   readonly #keyFields: readonly Path[] | undefined
   /** The keys of the items that have natural keys which changed; undefined where none has it any more. */
   readonly #holders = new Map<string, { readonly key: string | undefined; readonly position: Position }>()

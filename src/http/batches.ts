@@ -29,7 +29,7 @@ export interface BatchesOptions {
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
 /** The body of a POST to a collection: one item, or a batch. */
-export type Posted = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
+export type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
 
 export class Batches {
   readonly #options: BatchesOptions
@@ -39,7 +39,7 @@ export class Batches {
     this.#options = options
   }
 
-  async read(request: ApiRequest): Promise<Posted> {
+  async read(request: ApiRequest): Promise<PostBody> {
     const { bodyBytes, batchBytes, slices } = this.#options
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
@@ -68,7 +68,7 @@ export class Batches {
     request: ApiRequest,
     reply: Reply,
     collection: string,
-    { bytes, items }: Extract<Posted, { items: unknown }>,
+    { bytes, items }: Extract<PostBody, { items: unknown }>,
   ): Promise<void> {
     refuseUnheeded(request)
     const { handler, slices } = this.#options

@@ -2,19 +2,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeLingering } from './lingering-close.ts'
 
-interface Answer {
+interface ClientErrorResponse {
   readonly status: number
   readonly reason: string
   readonly title: string
   readonly detail: string
 }
 
-function malformed(detail: string): Answer {
+function malformed(detail: string): ClientErrorResponse {
   return { status: 400, reason: 'Bad Request', title: 'The request is not HTTP', detail }
 }
 
 /** Responses to malformed requests by error code of Node's parser. Such requests never reach the app. */
-const ANSWERS: Readonly<Record<string, Answer>> = {
+const ANSWERS: Readonly<Record<string, ClientErrorResponse>> = {
   HPE_INVALID_URL: malformed(
     'The address in the request line has characters that URLs do not allow (RFC 3986). Percent-encode them as UTF-8: %C3%A9 for \u00e9.',
   ),
@@ -71,6 +71,6 @@ export function refuseMalformed(response: ServerResponse, detail: string): void 
   response.writeHead(400, { 'Content-Type': PROBLEM }).end(problem(malformed(detail)))
 }
 
-function problem({ title, status, detail }: Answer): string {
+function problem({ title, status, detail }: ClientErrorResponse): string {
   return JSON.stringify({ type: 'urn:recollect:problem:Malformed', title, status, detail })
 }

@@ -11,12 +11,12 @@ const UNANSWERED = 32
  * Whether a request has its response, which is sent within this turn of the event loop, will get it later, or is left
  * to other listeners.
  */
-export type Taken = 'answered' | 'pending' | 'left'
+export type Handling = 'answered' | 'pending' | 'left'
 
 /** Sees each request before the existing listeners. */
-export type Front = (request: IncomingMessage, response: ServerResponse) => Taken
+export type Front = (request: IncomingMessage, response: ServerResponse) => Handling
 
-export interface Exchange {
+export interface PendingExchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
 }
@@ -26,19 +26,19 @@ export interface Exchange {
  * allows: a read waits for earlier writes, and a write for earlier reads. Consecutive writes run concurrently, as they
  * share a flush; consecutive reads only if they complete synchronously.
  */
-export interface Connection {
+export interface HttpConnection {
   readonly socket: Socket
   /** The response to the last received request. */
   latest: ServerResponse | undefined
   /** Whether the latest request is answered, if its handling has begun. */
-  taken: Taken
+  taken: Handling
   /** Whether `latest` is in `unanswered`. A request on an idle connection is not, unless another one follows. */
   isCounted: boolean
   readonly unanswered: Set<ServerResponse>
   writes: number
   /** An asynchronous read. */
   read: ServerResponse | undefined
-  waiting: Exchange[]
+  waiting: PendingExchange[]
   /** Whether the connection is queued for a turn. */
   isReady: boolean
   isPaused: boolean
@@ -47,13 +47,13 @@ export interface Connection {
   readonly stayPaused: () => void
 }
 
-export function mayBegin({ waiting: [next], unanswered, read, writes }: Connection): boolean {
+export function mayBegin({ waiting: [next], unanswered, read, writes }: HttpConnection): boolean {
   return (
     next !== undefined && unanswered.size < UNANSWERED && !read && !(isSafe(next.request.method ?? '') && writes > 0)
   )
 }
 
-export function pause(connection: Connection): void {
+export function pause(connection: HttpConnection): void {
   connection.isPaused = true
   connection.socket.pause()
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net'
 import { isSafe } from '../access/roles.ts'
 import { answerClientError, malformation, refuseMalformed } from './client-error.ts'
-import { type Connection, type Exchange, type Front, mayBegin, pause, type Taken } from './connection.ts'
+import { type Front, type Handling, type HttpConnection, mayBegin, type PendingExchange, pause } from './connection.ts'
 import { lingerAtEnd } from './lingering-close.ts'
 
 /**
@@ -21,11 +21,11 @@ const SOCKET_IO = '/socket.io/'
 /** Tracks all connections of an HTTP server, and controls the order and number of their requests. */
 export class Connections {
   readonly #http: Server
-  readonly #all = new Map<Socket, Connection>()
+  readonly #all = new Map<Socket, HttpConnection>()
   #front: Front = () => 'left'
   #others: readonly RequestListener[] = []
   /** Connections with a request to start, in order. */
-  readonly #ready: Connection[] = []
+  readonly #ready: HttpConnection[] = []
   #isTurnComing = false
   #isReadingNothing = false
   #waiting = 0
@@ -106,7 +106,7 @@ export class Connections {
       socket.off('resume', known.stayPaused).on('resume', known.stayPaused)
       return
     }
-    const connection: Connection = {
+    const connection: HttpConnection = {
       socket,
       latest: undefined,
       taken: 'answered',
@@ -130,7 +130,7 @@ export class Connections {
     socket.once('end', () => this.#halfClosed(connection))
   }
 
-  #halfClosed({ socket, latest }: Connection): void {
+  #halfClosed({ socket, latest }: HttpConnection): void {
     if (!latest || latest.writableFinished) return
     const isPoll = latest.req.url?.startsWith(SOCKET_IO) === true
     const giveUp = setTimeout(() => !latest.headersSent && socket.destroy(), isPoll ? 0 : HALF_CLOSED_MS).unref()
@@ -179,7 +179,7 @@ export class Connections {
   }
 
   /** Schedules the connection's next request as soon as it may start. */
-  #advance(connection: Connection): void {
+  #advance(connection: HttpConnection): void {
     if (mayBegin(connection) && !connection.isReady) {
       connection.isReady = true
       this.#ready.push(connection)
@@ -197,7 +197,7 @@ export class Connections {
   /** Connections take turns, so that one with many pipelined requests does not delay others. */
   #turn(): void {
     for (let begun = 0; begun < BEGUN_PER_TURN && this.#ready.length > 0; begun++) {
-      const connection = this.#ready.shift() as Connection
+      const connection = this.#ready.shift() as HttpConnection
       connection.isReady = false
       if (mayBegin(connection)) this.#beginNext(connection)
       this.#advance(connection)
@@ -206,14 +206,14 @@ export class Connections {
     if (this.#isTurnComing) setImmediate(() => this.#turn())
   }
 
-  #beginNext(connection: Connection): void {
-    const { request, response } = connection.waiting.shift() as Exchange
+  #beginNext(connection: HttpConnection): void {
+    const { request, response } = connection.waiting.shift() as PendingExchange
     this.#waiting--
     this.#count(connection, response, this.#run(request, response, malformation(request)))
   }
 
   /** Tracks an unanswered response until it is sent. */
-  #count(connection: Connection, response: ServerResponse, taken: Taken): void {
+  #count(connection: HttpConnection, response: ServerResponse, taken: Handling): void {
     const isWrite = !isSafe(response.req.method ?? '')
     connection.unanswered.add(response)
     if (isWrite) connection.writes++
@@ -226,14 +226,14 @@ export class Connections {
     })
   }
 
-  #keepWaiting(connection: Connection, isKept: (exchange: Exchange) => boolean): void {
+  #keepWaiting(connection: HttpConnection, isKept: (exchange: PendingExchange) => boolean): void {
     const kept = connection.waiting.filter(isKept)
     this.#waiting -= connection.waiting.length - kept.length
     connection.waiting = kept
   }
 
   #destroyLongest(): void {
-    let longest: Connection | undefined
+    let longest: HttpConnection | undefined
     for (const one of this.#all.values()) if (one.waiting.length > (longest?.waiting.length ?? 0)) longest = one
     if (!longest) return
     this.#keepWaiting(longest, () => false)
@@ -257,7 +257,7 @@ export class Connections {
     }, 1)
   }
 
-  #run(request: IncomingMessage, response: ServerResponse, problem: string | undefined): Taken {
+  #run(request: IncomingMessage, response: ServerResponse, problem: string | undefined): Handling {
     if (problem !== undefined) {
       refuseMalformed(response, problem)
       return 'answered'

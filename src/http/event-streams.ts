@@ -11,7 +11,7 @@ export interface StreamOptions extends SearchSource {
 }
 
 /** The text format of a stream of events. */
-export interface Form {
+export interface StreamFormat {
   readonly begin: string
   readonly event: (position: Position, text: string) => string
   /**
@@ -21,9 +21,9 @@ export interface Form {
   readonly sign: string | undefined
 }
 
-export interface Streamed {
+export interface StreamRequest {
   readonly wanted: EventFilter & { readonly limit?: number }
-  readonly form: Form
+  readonly form: StreamFormat
   /** Whether the stream continues with new events. */
   readonly follows: boolean
   readonly reader: Principal
@@ -41,7 +41,7 @@ const PART_CHARACTERS = 16 * 1024
  * Yields all matching events, then, if requested, new ones. Reads the journal as fast as the client reads; for a slow
  * client it holds the result of one search turn, and no open file.
  */
-export async function* stream(options: StreamOptions, streamed: Streamed): AsyncGenerator<string> {
+export async function* stream(options: StreamOptions, streamed: StreamRequest): AsyncGenerator<string> {
   const { journal, arrivals, gate } = options
   const { wanted, form, follows, reader, isGone } = streamed
   const mayRead = (): boolean => gate.isValid(reader)
@@ -72,7 +72,7 @@ export async function* stream(options: StreamOptions, streamed: Streamed): Async
 
 async function* parts(
   found: AsyncIterable<FoundEvent>,
-  form: Form,
+  form: StreamFormat,
   most: number,
 ): AsyncGenerator<{ readonly text: string; readonly count: number }> {
   let text = ''

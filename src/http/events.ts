@@ -9,7 +9,7 @@ import type { ApiRequest, ApiResource, Reply } from './api.ts'
 import { JSON_TYPE } from './bodies.ts'
 import { EventPage } from './event-page.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
-import { eventText, type Form, type StreamOptions, stream } from './event-streams.ts'
+import { eventText, type StreamFormat, type StreamOptions, stream } from './event-streams.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
 
 export interface EventsOptions extends StreamOptions {
@@ -156,7 +156,7 @@ class EventReads {
   }
 }
 
-const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, Form>> = {
+const FORMS: Readonly<Record<typeof NDJSON_TYPE | typeof EVENT_STREAM, StreamFormat>> = {
   // No sign of life, since not every parser accepts empty lines.
   [NDJSON_TYPE]: { begin: '', event: (_position, text) => `${text}\n`, sign: undefined },
   // WHATWG HTML, "Server-sent events".

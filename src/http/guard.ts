@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import cors from '@koa/cors'
 import type { Context, Middleware } from 'koa'
 import type { Principal } from '../access/access.ts'
-import { credentialsOf, type Gate, isRefused, type Refused } from '../access/gate.ts'
+import { credentialsOf, type Gate, isRefused, type RefusedAccess } from '../access/gate.ts'
 import { includes, isSafe, neededRole } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
 
@@ -96,7 +96,7 @@ export function principalOf(ctx: Context): Principal | undefined {
 }
 
 /** The refusal; sets its headers. */
-export function refusalOf(ctx: Context, { access }: Gate, refused: Refused): Refusal {
+export function refusalOf(ctx: Context, { access }: Gate, refused: RefusedAccess): Refusal {
   if (refused.refused === 'TooManyRequests') {
     ctx.set('Retry-After', String(refused.waitSeconds))
     return new Refusal(

@@ -9,7 +9,7 @@ import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import { JSON_TYPE, PATCH_TYPES, parseAnyPatch, readBody } from './bodies.ts'
 import { apiSegments, originOf, refuseUnheeded, wantsRepresentation } from './requests.ts'
 
-interface Writing {
+interface InnerWriteOptions {
   readonly handler: Pick<CommandHandler, 'handle'>
   readonly slices: Slices
   /** Whether the path is that of a single object, of which all further segments are inside. */
@@ -18,7 +18,7 @@ interface Writing {
 }
 
 /** PUT and PATCH of a value inside an item or a single object: one event of the item. */
-export async function writeInside(request: ApiRequest, reply: Reply, writing: Writing): Promise<void> {
+export async function writeInside(request: ApiRequest, reply: Reply, writing: InnerWriteOptions): Promise<void> {
   const { handler, slices, isObject, idField } = writing
   const [collection, ...segments] = apiSegments(request.path) as [string, ...string[]]
   const [key, inside] = isObject ? [OBJECT_ID, segments] : [segments[0] as string, segments.slice(1)]

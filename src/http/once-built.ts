@@ -3,10 +3,10 @@ import { Refusal } from '../runtime/errors.ts'
 import type { ApiResource, ApiRoute } from './api.ts'
 
 /** Progress of building the store from the journal; undefined when it is complete. */
-export type Building = { readonly position: Position; readonly of: Position } | undefined
+export type BuildProgress = { readonly position: Position; readonly of: Position } | undefined
 
 /** Makes resources unavailable while the store is being built. */
-export function onceBuilt(resources: readonly ApiResource[], building: () => Building): readonly ApiResource[] {
+export function onceBuilt(resources: readonly ApiResource[], building: () => BuildProgress): readonly ApiResource[] {
   const once =
     (route: ApiRoute): ApiRoute =>
     (request, reply) => {
@@ -21,7 +21,7 @@ export function onceBuilt(resources: readonly ApiResource[], building: () => Bui
   }))
 }
 
-export function checkBuilt(building: Building): void {
+export function checkBuilt(building: BuildProgress): void {
   if (!building) return
   const { position, of } = building
   throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${of} events.`)

@@ -5,13 +5,13 @@ import { Corruption, isOutOfDescriptors, Refusal, type RefusalCode } from '../ru
 import { publicPath } from './base-path.ts'
 import { UnsupportedBody } from './bodies.ts'
 
-export interface Answered {
+export interface ProblemType {
   readonly status: number
   readonly title: string
 }
 
 /** Status codes and titles of all refusals. */
-export const ANSWERS: Readonly<Record<RefusalCode, Answered>> = {
+export const ANSWERS: Readonly<Record<RefusalCode, ProblemType>> = {
   Invalid: { status: 400, title: 'The request is not valid' },
   UnknownParent: { status: 400, title: 'The parent does not exist' },
   Unauthenticated: { status: 401, title: 'Credentials are needed' },
@@ -102,7 +102,7 @@ export function problems(log: Logger): Middleware {
 
 function described(
   code: string,
-  answered: Answered,
+  answered: ProblemType,
   detail: string,
   instance: string,
   errors: readonly object[],
@@ -117,7 +117,7 @@ export function problemIn({ code, message, faults }: Rejection): object {
 
 function membersOf(
   code: string,
-  { status, title }: Answered,
+  { status, title }: ProblemType,
   detail: string,
   instance: string | undefined,
   errors: readonly object[],

@@ -5,7 +5,7 @@ const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.0
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** A group of responses and their durations. */
-export interface Answered {
+export interface ResponseTimes {
   readonly method: string
   /** The pattern of the route (`/api/:collection/:id`), so that their number is bounded. */
   readonly route: string
@@ -41,7 +41,7 @@ export class RequestTimes {
     else this.#begin(method, route, status).note(seconds)
   }
 
-  *all(): Generator<Answered> {
+  *all(): Generator<ResponseTimes> {
     for (const [route, methods] of this.#routes)
       for (const [method, statuses] of methods)
         for (const [status, seconds] of statuses) yield { method, route, status, seconds }

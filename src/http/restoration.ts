@@ -14,11 +14,11 @@ import type { Slices } from '../runtime/time-slices.ts'
 import { sendJson } from './answers.ts'
 import { JSON_TYPE, readBody } from './bodies.ts'
 import { bodyOf } from './koa-body.ts'
-import { type Building, checkBuilt } from './once-built.ts'
+import { type BuildProgress, checkBuilt } from './once-built.ts'
 import { authorOf } from './requests.ts'
 
 export interface RestorationOptions {
-  readonly building: () => Building
+  readonly building: () => BuildProgress
   readonly handler: Pick<CommandHandler, 'restore'>
   readonly views: Views
   readonly past: Past

@@ -6,7 +6,7 @@ import { Corruption } from '../runtime/errors.ts'
 export type Verify = (rest: (checked: Position) => Promise<void>) => Promise<void>
 
 /** A running check of the journal. */
-export interface Running {
+export interface VerificationRun {
   /** Progress reports, and finally the result: one JSON text per line. */
   readonly lines: AsyncIterable<string>
   /** Called when the client is no longer interested. */
@@ -20,14 +20,14 @@ const TELL_MS = 100
 export class Verification {
   readonly #verify: Verify
   readonly #journal: Pick<Journal, 'head'>
-  #check: Check | undefined
+  #check: SharedCheck | undefined
 
   constructor(verify: Verify, journal: Pick<Journal, 'head'>) {
     this.#verify = verify
     this.#journal = journal
   }
 
-  begin(): Running {
+  begin(): VerificationRun {
     const check = this.#check ?? this.#start()
     check.readers++
     let isReading = true
@@ -41,9 +41,9 @@ export class Verification {
     }
   }
 
-  #start(): Check {
+  #start(): SharedCheck {
     const { head } = this.#journal
-    const check: Check = { head, position: 0, readers: 0, result: Promise.resolve({}) }
+    const check: SharedCheck = { head, position: 0, readers: 0, result: Promise.resolve({}) }
     const over = () => {
       if (this.#check === check) this.#check = undefined
     }
@@ -59,7 +59,7 @@ export class Verification {
   }
 }
 
-interface Check {
+interface SharedCheck {
   readonly head: Position
   /** Everything up to this position is verified. */
   position: Position
@@ -67,7 +67,7 @@ interface Check {
   result: Promise<object>
 }
 
-async function resultOf(verified: Promise<void>, check: Check): Promise<object> {
+async function resultOf(verified: Promise<void>, check: SharedCheck): Promise<object> {
   try {
     await verified
     return { ok: true, position: check.head }
@@ -77,7 +77,7 @@ async function resultOf(verified: Promise<void>, check: Check): Promise<object> 
   }
 }
 
-async function* told(check: Check): AsyncGenerator<string> {
+async function* told(check: SharedCheck): AsyncGenerator<string> {
   for (;;) {
     yield `${JSON.stringify({ position: check.position, of: check.head })}\n`
     const over = await Promise.race([check.result, new Promise<void>((resolve) => setTimeout(resolve, TELL_MS))])

@@ -50,7 +50,7 @@ interface ComputedState {
 }
 
 /** The items of a collection that match. */
-interface Watched {
+interface CollectionFilter {
   readonly name: string
   readonly matches: (item: JsonObject) => Steps<boolean>
 }
@@ -129,7 +129,12 @@ export class Past {
    * Semaphore the ids of the matching items at one position into those at an earlier position. The cost is proportional to
    * the changes in between.
    */
-  async turnBack(ids: Map<string, ItemId>, now: Position, then: Position, { name, matches }: Watched): Promise<void> {
+  async turnBack(
+    ids: Map<string, ItemId>,
+    now: Position,
+    then: Position,
+    { name, matches }: CollectionFilter,
+  ): Promise<void> {
     const changed = new Map<string, Position>()
     for await (const { events } of this.#journal.read(then + 1, now)) {
       for (const event of events) {

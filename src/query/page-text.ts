@@ -37,14 +37,14 @@ const PIECE = 2 ** 18
 const MOST_CHARACTERS = 2 ** 28
 
 /** An item, or a row that has no other time. */
-type Shown = Pick<Item, 'text'> & Partial<Pick<Item, 'timeMs'>>
+type PageRow = Pick<Item, 'text'> & Partial<Pick<Item, 'timeMs'>>
 
 /**
  * The text of a page.
  * @throws {Refusal} when it would exceed the highest number of characters.
  */
 export function* textOf(
-  items: readonly Shown[],
+  items: readonly PageRow[],
   fields: Selection | undefined,
   most = MOST_CHARACTERS,
 ): Steps<string | LongText> {
@@ -57,7 +57,7 @@ export function* textOf(
   let before = '['
   // `entries()` would create an array for each item.
   for (let index = 0; index < items.length; index++) {
-    const item = items[index] as Shown
+    const item = items[index] as PageRow
     if (index % STEP === STEP - 1) yield
     const text = fields ? yield* selectedText(item, fields) : item.text
     texts.push(before === '' ? text : before + text)
@@ -84,7 +84,7 @@ export function* textOf(
   return new LongText(pieces, bytes + Buffer.byteLength(last))
 }
 
-function* selectedText(item: Shown, fields: Selection): Steps<string> {
+function* selectedText(item: PageRow, fields: Selection): Steps<string> {
   const value = (yield* parseSteps(
     fields.has(RECEIVED) ? withReceived(item.text, item.timeMs ?? 0) : item.text,
   )) as JsonObject

@@ -12,7 +12,7 @@ interface Transport {
 }
 
 /** The members of Engine.IO's sockets that are needed to bound a client's queue. Its types leave them out. */
-export interface Connection {
+export interface EngineConnection {
   readonly request: IncomingMessage
   readonly writeBuffer: readonly { readonly data?: unknown }[]
   readonly transport: Transport
@@ -23,18 +23,18 @@ export interface Connection {
 }
 
 /** Size of the queue for the client, with PACKET_BYTES for each packet. */
-export function bytesWaiting({ writeBuffer }: Connection): number {
+export function bytesWaiting({ writeBuffer }: EngineConnection): number {
   return writeBuffer.reduce((sum, { data }) => sum + PACKET_BYTES + (typeof data === 'string' ? data.length : 0), 0)
 }
 
 /** Closes a connection at once and discards its queue. */
-export function terminate(connection: Connection): void {
+export function terminate(connection: EngineConnection): void {
   connection.close(true)
   connection.transport.socket?.terminate()
 }
 
 /** Calls back when the queue has too many packets. Ends a transport that is probed twice. */
-export function boundAnswers(connection: Connection, exceeded: () => void): void {
+export function boundAnswers(connection: EngineConnection, exceeded: () => void): void {
   // Counting packets is cheap; a timer adds up their bytes.
   connection.on('packet', () => {
     if (connection.writeBuffer.length > WAITING_BYTES / PACKET_BYTES) exceeded()

@@ -3,17 +3,19 @@ import type { Credentials, Principal } from '../access/access.ts'
 import { credentialsOf, type Gate, isRefused } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
 
-export type Opened =
+export type Admission =
   | { readonly type: 'refused'; readonly status: string; readonly reason: string }
   /** Without principal: no credentials were sent yet, and they must be before any data is sent. */
   | { readonly type: 'opened'; readonly principal: Principal | undefined }
 
-export type Identified = { readonly principal: Principal } | { readonly error: 'Unauthenticated' | 'TooManySockets' }
+export type Identification =
+  | { readonly principal: Principal }
+  | { readonly error: 'Unauthenticated' | 'TooManySockets' }
 
-const MISDIRECTED: Opened = { type: 'refused', status: '421 Misdirected Request', reason: 'Misdirected' }
-const UNAVAILABLE: Opened = { type: 'refused', status: '503 Service Unavailable', reason: 'Unavailable' }
-const FORBIDDEN: Opened = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
-const FULL: Opened = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
+const MISDIRECTED: Admission = { type: 'refused', status: '421 Misdirected Request', reason: 'Misdirected' }
+const UNAVAILABLE: Admission = { type: 'refused', status: '503 Service Unavailable', reason: 'Unavailable' }
+const FORBIDDEN: Admission = { type: 'refused', status: '403 Forbidden', reason: 'Forbidden' }
+const FULL: Admission = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
 
 /** Unauthenticated connections per address. They do not count towards the limit of authenticated ones. */
 const STRANGERS_PER_ADDRESS = 32
@@ -33,7 +35,7 @@ export class Door {
     this.#known = new PerAddress(perAddress)
   }
 
-  async open(request: IncomingMessage): Promise<Opened> {
+  async open(request: IncomingMessage): Promise<Admission> {
     const { headers } = request
     if (!this.#isReady()) return UNAVAILABLE
     if (!this.#gate.hosts.accepts(headers.host)) return MISDIRECTED
@@ -51,7 +53,7 @@ export class Door {
     return { type: 'refused', status: '401 Unauthorized', reason: admitted.refused }
   }
 
-  #opened(request: IncomingMessage, room: PerAddress, principal: Principal | undefined): Opened {
+  #opened(request: IncomingMessage, room: PerAddress, principal: Principal | undefined): Admission {
     // Checking a password takes time, so the limit may have been reached meanwhile.
     if (room.isFull(this.#addressOf(request))) return FULL
     this.#admitted.set(request, room)
@@ -59,7 +61,7 @@ export class Door {
   }
 
   /** Authenticates a Socket.IO client by its headers, or else by the `auth` of its handshake. */
-  async identify(request: IncomingMessage, auth: unknown): Promise<Identified> {
+  async identify(request: IncomingMessage, auth: unknown): Promise<Identification> {
     const address = this.#addressOf(request)
     const byRequest = credentialsOf(request.headers, accessTokenOf(request))
     const isByRequest = Object.values(byRequest).some((one) => one !== undefined)

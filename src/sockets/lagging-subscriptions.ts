@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Views } from '../projections/views.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { LiveSubscriptions } from './live-subscriptions.ts'
-import { type Latest, latestOf, type Subscription } from './subscription.ts'
+import { type ItemState, latestOf, type Subscription } from './subscription.ts'
 
 export interface LaggingOptions {
   readonly views: Pick<Views, 'position' | 'any'>
@@ -34,7 +34,7 @@ export class LaggingSubscriptions {
   }
 
   /** Whether the change is to be sent later, as the client is slow. */
-  postpones(subscription: Subscription, latest: Latest): boolean {
+  postpones(subscription: Subscription, latest: ItemState): boolean {
     if (!subscription.behind) {
       if (!subscription.client.isSlow()) return false
       this.count++

@@ -1,7 +1,7 @@
 import type { ItemEvent, Position } from '../events/event.ts'
 import type { JsonObject } from '../json/value.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import { type Latest, latestOf, type Subscription, textOf } from './subscription.ts'
+import { type ItemState, latestOf, type Subscription, textOf } from './subscription.ts'
 import { SubscriptionIndex } from './subscription-index.ts'
 
 /** The live subscriptions of a collection. */
@@ -53,7 +53,7 @@ export class LiveSubscriptions {
   }
 
   /** Sends the change of an item if it concerns the subscription, which need not be live yet. */
-  *send(subscription: Subscription, { id, item, position }: Latest): Steps<void> {
+  *send(subscription: Subscription, { id, item, position }: ItemState): Steps<void> {
     const { has, watch, client, isLive, collection } = subscription
     const isConcerned = item !== undefined && (yield* watch.concerns(item.value))
     if (subscription.isEnded) return

@@ -3,7 +3,7 @@ import { isSpeed, SPEEDS } from '../projections/pace.ts'
 import { Refusal } from '../runtime/errors.ts'
 
 /** A parsed `subscribe`; parseSubscriptionFilter reads its query. */
-export interface Wanted {
+export interface SubscribeRequest {
   readonly collection: string
   readonly query: unknown
   readonly after: Position | undefined
@@ -17,7 +17,7 @@ export interface Wanted {
  * Checks what a client sent.
  * @throws {Refusal} `Invalid`
  */
-export function parseSubscribe(sent: unknown): Wanted {
+export function parseSubscribe(sent: unknown): SubscribeRequest {
   if (typeof sent !== 'object' || sent === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
   const { collection, query, after, journal, from, speed } = sent as Readonly<Record<string, unknown>>
   if (typeof collection !== 'string' || collection === '') throw new Refusal('Invalid', 'collection must be text.')

@@ -8,7 +8,7 @@ import type { Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
 import { notificationsOf } from '../projections/notifications.ts'
 import { BoundedWebSocketServer } from './bounded-web-socket.ts'
-import { boundAnswers, bytesWaiting, type Connection, terminate, WAITING_BYTES } from './connection.ts'
+import { boundAnswers, bytesWaiting, type EngineConnection, terminate, WAITING_BYTES } from './connection.ts'
 import { Door } from './door.ts'
 import { FanOut, type Tellable } from './fan-out.ts'
 import { InParts } from './in-parts.ts'
@@ -83,7 +83,7 @@ export class Sockets implements Projection {
   readonly #joined = new WeakSet<object>()
   readonly #gate: Gate
   /** Engine.IO connections, also those before the end of their handshake. */
-  readonly #connected = new Set<Connection>()
+  readonly #connected = new Set<EngineConnection>()
   readonly #looking: NodeJS.Timeout
   readonly #stalls: Stalls
   #hasLooked = false
@@ -113,7 +113,7 @@ export class Sockets implements Projection {
       },
     })
     encodeAsTheyAre(this.#io)
-    this.#io.engine.on('connection', (connection: Connection) => this.#enter(connection))
+    this.#io.engine.on('connection', (connection: EngineConnection) => this.#enter(connection))
     this.#io.use((socket, next) => {
       // A second socket of the same connection would receive every event again.
       if (this.#joined.has(socket.conn)) {
@@ -144,7 +144,7 @@ export class Sockets implements Projection {
     }, LOOK_MS).unref()
   }
 
-  #enter(connection: Connection): void {
+  #enter(connection: EngineConnection): void {
     const leave = this.#door.enter(connection.request)
     if (!leave) {
       terminate(connection)
@@ -165,7 +165,7 @@ export class Sockets implements Projection {
     }
   }
 
-  #drop(connection: Connection): void {
+  #drop(connection: EngineConnection): void {
     this.#dropped++
     terminate(connection)
   }

@@ -1,8 +1,8 @@
 import type { Socket } from 'socket.io'
-import { bytesWaiting, type Connection, terminate } from './connection.ts'
+import { bytesWaiting, type EngineConnection, terminate } from './connection.ts'
 import { JsonText } from './json-text.ts'
 import type { Change, ClientMessages, ServerMessages, Subscribed } from './protocol.ts'
-import type { Answered, Subscriber, TextChange } from './subscription.ts'
+import type { SubscribeResponse, Subscriber, TextChange } from './subscription.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /** A client with a longer queue is slow. */
@@ -26,7 +26,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
   const requests: (() => Promise<void>)[] = []
   const end = (): void => {
     requests.length = 0
-    terminate(socket.conn as unknown as Connection)
+    terminate(socket.conn as unknown as EngineConnection)
   }
   const serve = async (): Promise<void> => {
     for (let request = requests[0]; request && socket.connected; request = requests[0]) {
@@ -58,7 +58,7 @@ export function serveSubscriptions(socket: ClientSocket, subscriptions: Subscrip
 }
 
 function subscriberOf(socket: ClientSocket): Subscriber {
-  const conn = socket.conn as unknown as Connection
+  const conn = socket.conn as unknown as EngineConnection
   const isSlow = (): boolean => bytesWaiting(conn) > SLOW_BYTES
   const waiting: (() => void)[] = []
   const look = (): void => {
@@ -78,7 +78,7 @@ function subscriberOf(socket: ClientSocket): Subscriber {
   }
 }
 
-function asSent(answered: Answered): Subscribed {
+function asSent(answered: SubscribeResponse): Subscribed {
   if (!('items' in answered) || !answered.items) return answered as Subscribed
   const { items, ...others } = answered
   const text = `${JSON.stringify(others).slice(0, -1)},"items":[${items.map((item) => item.text).join(',')}]}`

@@ -37,14 +37,14 @@ export interface Subscription {
 }
 
 /** An item after an event; undefined after a deletion. */
-export interface Latest {
+export interface ItemState {
   readonly id: ItemId
   readonly item: { readonly text: string; readonly value: JsonObject } | undefined
   readonly position: Position
 }
 
 /** Parses the item of an event in steps. */
-export function* latestOf(id: ItemId, text: string | undefined, position: Position): Steps<Latest> {
+export function* latestOf(id: ItemId, text: string | undefined, position: Position): Steps<ItemState> {
   const item = text === undefined ? undefined : { text, value: (yield* parseSteps(text)) as JsonObject }
   return { id, item, position }
 }
@@ -64,7 +64,7 @@ export function give({ has }: Subscription, items: PageItems['items']): void {
 const MOST_CHARACTERS = 2 ** 24
 
 /** The response to `subscribe`, with items as text. */
-export type Answered =
+export type SubscribeResponse =
   | Exclude<Subscribed, { readonly subscription: string }>
   | (Omit<Extract<Subscribed, { readonly subscription: string }>, 'items'> & { readonly items?: PageItems['items'] })
 
@@ -73,7 +73,7 @@ export function textOf(event: ItemEvent): string | undefined {
   return 'item' in event ? event.item.text : undefined
 }
 
-export type Answer = (answered: Answered) => void
+export type Respond = (answered: SubscribeResponse) => void
 
 /** An error if the subscription would begin with too many items. */
 export function tooMany(total: number, most: number, advice: string) {

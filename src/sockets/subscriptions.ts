@@ -13,12 +13,12 @@ import { Slices, type Steps } from '../runtime/time-slices.ts'
 import { CatchUp } from './catch-up.ts'
 import { LaggingSubscriptions } from './lagging-subscriptions.ts'
 import { LiveSubscriptions } from './live-subscriptions.ts'
-import { parseSubscribe, type Wanted } from './parse-subscribe.ts'
+import { parseSubscribe, type SubscribeRequest } from './parse-subscribe.ts'
 import {
-  type Answer,
-  type Answered,
   give,
   latestOf,
+  type Respond,
+  type SubscribeResponse,
   type Subscriber,
   type Subscription,
   textOf,
@@ -73,14 +73,14 @@ export class Subscriptions {
     return this.#options.perClient
   }
 
-  /** Calls `answer` once, before the first change is sent. Resolves after that. */
-  async subscribe(client: Subscriber, wanted: unknown, answer: Answer): Promise<void> {
+  /** Calls `respond` once, before the first change is sent. Resolves after that. */
+  async subscribe(client: Subscriber, wanted: unknown, respond: Respond): Promise<void> {
     try {
-      const answered = await this.#subscribe(client, parseSubscribe(wanted), answer)
-      if (answered) answer(answered)
+      const response = await this.#subscribe(client, parseSubscribe(wanted), respond)
+      if (response) respond(response)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      answer({ error: 'Invalid', message: error.message })
+      respond({ error: 'Invalid', message: error.message })
     }
   }
 
@@ -133,8 +133,12 @@ export class Subscriptions {
     return { subscriptions, lagging, laggedEver: this.#lagging.count }
   }
 
-  /** Undefined if it has called `answer` itself. */
-  async #subscribe(client: Subscriber, wanted: Wanted, answer: Answer): Promise<Answered | undefined> {
+  /** Undefined if it has called `respond` itself. */
+  async #subscribe(
+    client: Subscriber,
+    wanted: SubscribeRequest,
+    respond: Respond,
+  ): Promise<SubscribeResponse | undefined> {
     const { views, journal, perClient } = this.#options
     const watch = parseSubscriptionFilter(wanted.query)
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
@@ -158,23 +162,25 @@ export class Subscriptions {
     // read.
     this.#clients.set(client, own.set(id, subscription))
     if (wanted.from !== undefined) {
-      return await this.#orNot(subscription, () => this.#replay(subscription, wanted.from as string, wanted.speed))
+      return await this.#unlessRejected(subscription, () =>
+        this.#replay(subscription, wanted.from as string, wanted.speed),
+      )
     }
     const canResume = wanted.journal === journal.id && wanted.after !== undefined && wanted.after <= journal.head
     if (wanted.after !== undefined && canResume) {
-      return await this.#orNot(subscription, () => this.#resume(subscription, wanted.after as Position))
+      return await this.#unlessRejected(subscription, () => this.#resume(subscription, wanted.after as Position))
     }
-    const started = await this.#orNot(subscription, async () => this.#start(subscription, wanted, answer))
+    const started = await this.#unlessRejected(subscription, async () => this.#start(subscription, wanted, respond))
     return 'error' in started ? started : undefined
   }
 
   /** Begins with the matching items, then follows the changes. */
-  async #start(subscription: Subscription, { after }: Wanted, answer: Answer): Promise<Answered> {
+  async #start(subscription: Subscription, { after }: SubscribeRequest, respond: Respond): Promise<SubscribeResponse> {
     const { views, queries, journal, items: most } = this.#options
     const collection = views.find(subscription.collection)
     const nothing = { items: [], total: 0, at: views.position }
     // Synchronous if the result is, so that no event comes in between.
-    const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): Answered => {
+    const begin = ({ items, total, at: position }: Pick<PageItemsAt, 'items' | 'total' | 'at'>): SubscribeResponse => {
       const advice = `page through asOf=${position}, then subscribe after it`
       const refused = tooMany(total, most, advice) ?? tooLong(items, advice)
       if (refused) return { ...refused, position, journal: journal.id }
@@ -183,17 +189,17 @@ export class Subscriptions {
       const isCurrent = position === views.position
       if (!subscription.isEnded && isCurrent) this.#live.add(subscription)
       const reset = after !== undefined && ({ reset: true } as const)
-      const answered = { subscription: subscription.id, journal: journal.id, position, items, ...reset }
-      answer(answered)
+      const response = { subscription: subscription.id, journal: journal.id, position, items, ...reset }
+      respond(response)
       if (!isCurrent) this.#catchUp.begin(subscription)
-      return answered
+      return response
     }
     const found = collection ? queries.find(collection, queryOf(subscription.watch, most)) : nothing
     return begin(found instanceof Promise ? await found : found)
   }
 
   /** Computes which items matched at the client's last position; the changes since then follow. */
-  async #resume(subscription: Subscription, after: Position): Promise<Answered> {
+  async #resume(subscription: Subscription, after: Position): Promise<SubscribeResponse> {
     const { views, queries, past } = this.#options
     const { collection: name, watch, has } = subscription
     const collection = views.any(name)
@@ -206,7 +212,7 @@ export class Subscriptions {
   }
 
   /** Begins with the items that matched then; the changes follow at their pace, `speed` times as fast. */
-  async #replay(subscription: Subscription, from: string, speed: number): Promise<Answered> {
+  async #replay(subscription: Subscription, from: string, speed: number): Promise<SubscribeResponse> {
     const { journal, now, clock, items: most } = this.#options
     const { position, ms } = await momentOf(from, 'from', journal, now)
     const found = await this.#matchingAt(subscription, position)
@@ -227,13 +233,16 @@ export class Subscriptions {
   }
 
   /** Removes the subscription if it is rejected. */
-  async #orNot({ client, id }: Subscription, attempt: () => Promise<Answered>): Promise<Answered> {
-    let answered: Answered | undefined
+  async #unlessRejected(
+    { client, id }: Subscription,
+    attempt: () => Promise<SubscribeResponse>,
+  ): Promise<SubscribeResponse> {
+    let response: SubscribeResponse | undefined
     try {
-      answered = await attempt()
-      return answered
+      response = await attempt()
+      return response
     } finally {
-      if (!answered || 'error' in answered) this.unsubscribe(client, id)
+      if (!response || 'error' in response) this.unsubscribe(client, id)
     }
   }
 

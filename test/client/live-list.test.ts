@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Subscriber } from '../../src/client/connection.ts'
+import type { ListSubscriber } from '../../src/client/connection.ts'
 import { LiveList, type LiveListOptions } from '../../src/client/live-list.ts'
 import { parseSort } from '../../src/json/order.ts'
 import type { JsonObject } from '../../src/json/value.ts'
@@ -24,7 +24,7 @@ function listOf(
     add: () => {},
     remove: () => {},
     subscribe: () => asked++,
-    settled: (_: Subscriber, missed: number) => settled.push(missed),
+    settled: (_: ListSubscriber, missed: number) => settled.push(missed),
   }
   const list = new LiveList<Thing>(connection, {
     collection: 'a',

@@ -12,7 +12,7 @@ import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
 import type { Change, Subscribed } from '../../src/sockets/protocol.ts'
-import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
+import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock, turns } from '../support/clock.ts'
 import { project } from '../support/collections.ts'
@@ -145,8 +145,8 @@ class Client implements Subscriber {
     this.#world = world
   }
 
-  async subscribe(wanted: object): Promise<Answered> {
-    const answered = await new Promise<Answered>((resolve, reject) => {
+  async subscribe(wanted: object): Promise<SubscribeResponse> {
+    const answered = await new Promise<SubscribeResponse>((resolve, reject) => {
       this.#world.subscriptions.subscribe(this, wanted, resolve).catch(reject)
     })
     if ('error' in answered) return answered

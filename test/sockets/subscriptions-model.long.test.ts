@@ -10,7 +10,7 @@ import type { CollectionSnapshot } from '../../src/query/collection-snapshot.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 import { InParts } from '../../src/sockets/in-parts.ts'
-import type { Answered, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
+import type { SubscribeResponse, Subscriber, TextChange } from '../../src/sockets/subscription.ts'
 import { Subscriptions } from '../../src/sockets/subscriptions.ts'
 import { SimulatedClock } from '../support/clock.ts'
 import { editOf } from '../support/edits.ts'
@@ -137,7 +137,7 @@ class Client implements Subscriber {
     return how
   }
 
-  #answered(answered: Exclude<Answered, { readonly error: string }>): 'resumed' | 'reset' | 'new' {
+  #answered(answered: Exclude<SubscribeResponse, { readonly error: string }>): 'resumed' | 'reset' | 'new' {
     this.#id = answered.subscription
     this.position = answered.position
     if (!answered.items) return 'resumed'

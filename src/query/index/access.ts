@@ -56,7 +56,7 @@ interface OfPath {
   readonly isFixed: boolean
 }
 
-type Asked = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
+type UnplannedQuery = Pick<Query, 'filters' | 'mentioned' | 'sort' | 'grouping'>
 
 /** How indexes can help with a query: its filters by path, as far as order keys help, and its sorts. */
 export class AccessPaths {
@@ -75,7 +75,7 @@ export class AccessPaths {
   }
 
   /** Time-sliced, as a query may have a thousand filters. */
-  static *of({ filters, mentioned, sort, grouping }: Asked): Steps<AccessPaths> {
+  static *of({ filters, mentioned, sort, grouping }: UnplannedQuery): Steps<AccessPaths> {
     // A question about groups sorts its rows, not its items.
     const [sorts, needs] = grouping ? [[], needsOf(grouping)] : [sort, undefined]
     const paths = new AccessPaths(filters.length + Math.min(1, mentioned.length), sorts, needs)
