@@ -22,25 +22,25 @@ const MOST_READINGS = 20
 /** Consumes a file's bytes. */
 export interface ByteSink {
   /** Returns space for the next bytes; `left` bytes are left. */
-  room(left: number): Buffer | Promise<Buffer>
+  allocate(left: number): Buffer | Promise<Buffer>
   /** Reports the number of bytes put there; 0 at the end of the file. */
-  fed(bytes: number): void
+  commit(bytes: number): void
 }
 
 /**
- * Reads a file consistently: checks it after reading, and reads it again with another taker if it has changed. Bytes
+ * Reads a file consistently: checks it after reading, and reads it again into another sink if it has changed. Bytes
  * are passed in pieces, because hashing a large file, and allocating hundreds of megabytes, would block the event loop.
  */
 export async function contentOf(
   files: Files,
   path: string,
-  taking: () => ByteSink = hashedOnly,
+  newSink: () => ByteSink = discardingSink,
 ): Promise<FileContent | undefined> {
   for (let readings = 0; readings < MOST_READINGS; readings++) {
     const stat = await files.stat(path)
     if (!stat) return undefined
     if (!stat.isFile) throw noFile(path)
-    const hash = await hashOf(files, path, taking())
+    const hash = await hashOf(files, path, newSink())
     const isSame = (await files.stat(path))?.signature === stat.signature
     if (hash !== undefined && isSame) return { hash, signature: stat.signature, size: stat.size }
   }
@@ -56,27 +56,27 @@ export async function readBytes(files: Files, path: string): Promise<FileBytes |
   let pieces: Buffer[] = []
   const content = await contentOf(files, path, () => {
     pieces = []
-    return gathering(pieces)
+    return collectingSink(pieces)
   })
   return content && { pieces, content }
 }
 
-function gathering(pieces: Buffer[]): ByteSink {
+function collectingSink(pieces: Buffer[]): ByteSink {
   let room: Buffer
   return {
-    room(left) {
+    allocate(left) {
       room = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, left))
       return room
     },
-    fed(bytes) {
+    commit(bytes) {
       if (bytes > 0) pieces.push(room.subarray(0, bytes))
     },
   }
 }
 
-function hashedOnly(): ByteSink {
+function discardingSink(): ByteSink {
   const room = Buffer.allocUnsafeSlow(READ_BYTES)
-  return { room: () => room, fed: () => {} }
+  return { allocate: () => room, commit: () => {} }
 }
 
 /** Checked before opening: opening a pipe without a writer would block. */
@@ -91,7 +91,7 @@ function unreadable(path: string, error: unknown): Refusal {
 }
 
 /** Undefined if the file has disappeared. */
-async function hashOf(files: Files, path: string, taker: ByteSink): Promise<string | undefined> {
+async function hashOf(files: Files, path: string, sink: ByteSink): Promise<string | undefined> {
   const hash = createHash('sha256')
   const file = await files.open(path, 'read').catch(async (error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unreadable(path, error)
@@ -102,11 +102,11 @@ async function hashOf(files: Files, path: string, taker: ByteSink): Promise<stri
     for (let offset = 0; ; ) {
       const left = size - offset
       // Bounded by the initial size, so that a growing file is not read for ever.
-      const room = (await taker.room(left)).subarray(0, left)
+      const room = (await sink.allocate(left)).subarray(0, left)
       const bytes =
         left > 0 ? await file.read(room, offset).catch((error) => Promise.reject(unreadable(path, error))) : 0
       hash.update(room.subarray(0, bytes))
-      taker.fed(bytes)
+      sink.commit(bytes)
       if (bytes === 0) return hash.digest('hex')
       offset += bytes
     }

@@ -64,14 +64,14 @@ export class FileParser implements ByteSink {
   }
 
   /** Space for the next bytes. */
-  async room(left: number): Promise<Buffer> {
+  async allocate(left: number): Promise<Buffer> {
     this.#options.progress?.(left)
     await this.#goOn()
-    return this.#scan.room()
+    return this.#scan.allocate()
   }
 
-  fed(bytes: number): void {
-    this.#scan.fed(bytes)
+  commit(bytes: number): void {
+    this.#scan.commit(bytes)
   }
 
   /** The contents, after the end of the file was reported. */

@@ -85,10 +85,10 @@ export async function readBody(bytes: Buffer, idField: string, slices: Slices): 
   const parser = new FileParser({ base: new Map(), idField, slices, full: () => {} })
   try {
     for (let at = 0; at <= bytes.length; ) {
-      const room = await parser.room(bytes.length - at)
+      const room = await parser.allocate(bytes.length - at)
       const part = bytes.subarray(at, at + room.length)
       room.set(part)
-      parser.fed(part.length)
+      parser.commit(part.length)
       // No bytes are the end.
       if (part.length === 0) break
       at += part.length

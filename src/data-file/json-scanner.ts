@@ -68,7 +68,7 @@ export class JsonScanner {
   compact: Buffer | undefined
 
   /** Space for the next bytes. Discards scanned ones. */
-  room(): Buffer {
+  allocate(): Buffer {
     const rest = this.#end - this.#at
     // Doubles the window for long values, so that these are not scanned again for each part.
     const window = 2 * rest > this.#window.length ? Buffer.allocUnsafeSlow(2 * this.#window.length) : this.#window
@@ -79,7 +79,7 @@ export class JsonScanner {
     return window.subarray(rest)
   }
 
-  fed(bytes: number): void {
+  commit(bytes: number): void {
     this.#end += bytes
     if (bytes === 0) this.#isWhole = true
   }

@@ -122,14 +122,14 @@ async function comingIn(pieces: readonly Buffer[], base = NOTHING): Promise<File
   let left = pieces.reduce((sum, { length }) => sum + length, 0)
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
-      const copied = piece.copy(await reading.room(left), 0, at)
-      reading.fed(copied)
+      const copied = piece.copy(await reading.allocate(left), 0, at)
+      reading.commit(copied)
       at += copied
       left -= copied
     }
   }
-  await reading.room(0)
-  reading.fed(0)
+  await reading.allocate(0)
+  reading.commit(0)
   return reading.contents()
 }
 
