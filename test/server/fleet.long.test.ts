@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { io } from 'socket.io-client'
-import { startProcess } from './support/process.ts'
-import { json, type RunningServer, startServer } from './support/server.ts'
+import { startProcess } from '../support/process.ts'
+import { json, type RunningServer, startServer } from '../support/server.ts'
 
 /** How long the fleet sends in the long test. */
 const SECONDS = Number(process.env.FLEET_SECONDS ?? 4)
@@ -204,7 +204,9 @@ test('the fleet exits with 2 for unknown flags', async (t) => {
 })
 
 test('the packaged sample contains the demo data: sensors with their latest readings', () => {
-  const sample = JSON.parse(readFileSync(fileURLToPath(new URL('../data/sensors.json', import.meta.url)), 'utf8')) as {
+  const sample = JSON.parse(
+    readFileSync(fileURLToPath(new URL('../../data/sensors.json', import.meta.url)), 'utf8'),
+  ) as {
     readonly sensors: readonly Reading[]
     readonly sensordatas: readonly Reading[]
   }
@@ -234,7 +236,7 @@ function checkReading({ mac, data, timestamp }: Reading): void {
 }
 
 function startFleet(t: TestContext, server: RunningServer, flags: readonly (string | number)[]) {
-  const script = fileURLToPath(new URL('../examples/fleet.js', import.meta.url))
+  const script = fileURLToPath(new URL('../../examples/fleet.js', import.meta.url))
   const run = startProcess(t, [process.execPath, script, '--url', server.url, ...flags.map(String)])
   return {
     process: run.process,

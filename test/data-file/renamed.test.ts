@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { json, ofOneServer, runToEnd, startServer } from './support/server.ts'
+import { json, ofOneServer, runToEnd, startServer } from '../support/server.ts'
 
 const ONE = { skip: ofOneServer('a node of a cluster has its journal in the cluster') }
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']

@@ -4,9 +4,9 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { temporaryDirectory } from './support/directory.ts'
-import { json, runToEnd, startServer } from './support/server.ts'
-import { until } from './support/until.ts'
+import { temporaryDirectory } from '../support/directory.ts'
+import { json, runToEnd, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const packaged = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']
