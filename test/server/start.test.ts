@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../support/directory.ts'
 import { json, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
-const packaged = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
+const packaged = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
 const ANY_PORT = ['--urls', 'http://127.0.0.1:0']
 
 test('--help and --version print to standard output, and change nothing', async (t) => {
