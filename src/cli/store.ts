@@ -188,7 +188,7 @@ class Comparison {
       for (const key of keysAt(indexedOf(items.uncachedAt(place, HIGHEST)), paths, place)) {
         wanted++
         const bytes = Buffer.from(key, 'latin1')
-        if (atOnce(keys.from(bytes)).key?.equals(bytes)) found++
+        if (atOnce(keys.seek(bytes)).key?.equals(bytes)) found++
       }
     }
     if (found !== wanted || wanted !== tree.size) this.differs(`an entry of the index ${name} of ${quoted}`)

@@ -150,7 +150,7 @@ export class PastSnapshot implements CollectionSnapshot, CollectionItems {
       yield
     }
     const tree = index.tree.at(this.#now.at, this.places)
-    const keys = yield* MergedTree.of(tree, yield* bytesOf(without), yield* bytesOf(added))
+    const keys = MergedTree.of(tree, yield* bytesOf(without), yield* bytesOf(added))
     this.#keys.set(index, keys)
     return keys
   }

@@ -7,64 +7,57 @@ export class MergedTree implements OrderedKeys {
   readonly #tree: Tree
   /** Skipped keys, in order. */
   readonly #without: readonly Buffer[]
-  /** For each skipped key, its rank in the tree. */
-  readonly #ranks: readonly number[]
   /** Added keys, in order. None of them is in the tree, except among the skipped ones. */
   readonly #added: readonly Buffer[]
 
-  private constructor(tree: Tree, without: readonly Buffer[], ranks: readonly number[], added: readonly Buffer[]) {
+  private constructor(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]) {
     this.#tree = tree
     this.#without = without
-    this.#ranks = ranks
     this.#added = added
   }
 
   /** Both lists must be in order. */
-  static *of(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]): Steps<OrderedKeys> {
-    if (without.length + added.length === 0) return tree
-    const ranks: number[] = []
-    for (const key of without) {
-      ranks.push(yield* tree.rank(key))
-      yield
-    }
-    return new MergedTree(tree, without, ranks, added)
+  static of(tree: Tree, without: readonly Buffer[], added: readonly Buffer[]): OrderedKeys {
+    return without.length + added.length === 0 ? tree : new MergedTree(tree, without, added)
   }
 
-  *rank(key: Buffer): Steps<number> {
-    return (yield* this.#tree.rank(key)) - below(this.#without, key) + below(this.#added, key)
+  *count(from: Buffer, to: Buffer): Steps<number> {
+    if (from.compare(to) >= 0) return 0
+    const changed = between(this.#added, from, to) - between(this.#without, from, to)
+    return changed + (yield* this.#tree.count(from, to))
   }
 
-  *nth(rank: number): Steps<KeyCursor> {
-    // Binary search for the number of added keys before the result.
-    let low = 0
+  *seek(from: Buffer, skipped = 0): Steps<KeyCursor> {
+    const firstAdded = below(this.#added, from)
+    if (skipped === 0) return this.#cursor(yield* this.#tree.seek(from), firstAdded)
+    // Binary search for the first added key after the skipped ones.
+    let low = firstAdded
     let high = this.#added.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      const key = this.#added[middle] as Buffer
-      if (middle + (yield* this.#tree.rank(key)) - below(this.#without, key) < rank) low = middle + 1
+      if ((yield* this.count(from, this.#added[middle] as Buffer)) < skipped) low = middle + 1
       else high = middle
     }
-    return this.#cursor(yield* this.#tree.nth(this.#rankOf(rank - low)), low)
-  }
-
-  *from(key: Buffer): Steps<KeyCursor> {
-    return this.#cursor(yield* this.#tree.from(key), below(this.#added, key))
+    const inTree = yield* this.#skippedInTree(from, skipped - (low - firstAdded))
+    return this.#cursor(yield* this.#tree.seek(from, inTree), low)
   }
 
   #cursor(cursor: Cursor, added: number): KeyCursor {
     return new MergedCursor(cursor, this.#without, this.#added, added)
   }
 
-  /** Converts the rank among the keys that are not skipped into the rank in the tree. */
-  #rankOf(nth: number): number {
-    let low = 0
-    let high = this.#ranks.length
+  /** The number of keys in the tree to skip for so many of them to be skipped that are still there. */
+  *#skippedInTree(from: Buffer, left: number): Steps<number> {
+    const first = below(this.#without, from)
+    let low = first
+    let high = this.#without.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if ((this.#ranks[middle] as number) - middle <= nth) low = middle + 1
+      const before = (yield* this.#tree.count(from, this.#without[middle] as Buffer)) - (middle - first)
+      if (before <= left) low = middle + 1
       else high = middle
     }
-    return nth + low
+    return left + low - first
   }
 }
 
@@ -142,6 +135,10 @@ function below(keys: readonly Buffer[], key: Buffer): number {
     else high = middle
   }
   return low
+}
+
+function between(keys: readonly Buffer[], from: Buffer, to: Buffer): number {
+  return below(keys, to) - below(keys, from)
 }
 
 function has(keys: readonly Buffer[], key: Buffer): boolean {

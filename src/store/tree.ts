@@ -16,14 +16,12 @@ import {
 /** The number of every tree's root. */
 export const ROOT = 0
 
-/** An ordered set of keys that is read like a tree. */
+/** An ordered set of keys. */
 export interface OrderedKeys {
-  /** Number of keys below `key`. */
-  rank(key: Buffer): Steps<number>
-  /** A cursor at the key with this rank; past the end if there is none. */
-  nth(rank: number): Steps<KeyCursor>
-  /** A cursor at the first key that is not below `key`. */
-  from(key: Buffer): Steps<KeyCursor>
+  /** Number of keys from `from` to before `to`. */
+  count(from: Buffer, to: Buffer): Steps<number>
+  /** A cursor at the first key that is not below `from`, or `skipped` keys after it; past the end if there is none. */
+  seek(from: Buffer, skipped?: number): Steps<KeyCursor>
 }
 
 /** Iterates over keys in both directions. */
@@ -49,15 +47,15 @@ interface Level {
 }
 
 /**
- * A B+-tree of keys that end with a place (6 bytes), with counts: the rank of a key and the key of a rank are found on
- * one path from the root. Reads the tree as of one position. With `below`, keys at this place or a higher one are skipped,
- * as their items were created later; nodes with places on both sides are then counted in steps, once for each object.
+ * A B+-tree of keys that end with a place (6 bytes), with counts: the keys between two keys are counted on their paths
+ * from the root. Reads the tree as of one position. With `below`, keys at this place or a higher one are skipped, as
+ * their items were created later; nodes with places on both sides are then counted in steps, once for each object.
  */
 export class Tree implements OrderedKeys {
   readonly #nodeOf: (number: number) => Buffer
   readonly #below: number
-  /** With `below`: the prefix sums of inner nodes, by number. */
-  readonly #sums = new Map<number, Float64Array>()
+  /** With `below`: the counts of nodes with places on both sides, by number. */
+  readonly #counts = new Map<number, number>()
 
   /** `nodeOf` returns the bytes of a node, which must not change. */
   constructor(nodeOf: (number: number) => Buffer, below: number = HIGHEST) {
@@ -65,96 +63,111 @@ export class Tree implements OrderedKeys {
     this.#below = below
   }
 
-  *rank(key: Buffer): Steps<number> {
-    let number = ROOT
-    let node = this.#nodeOf(number)
-    let rank = 0
-    while (levelOf(node) > 0) {
-      const to = childFor(node, key)
-      rank += (yield* this.#sumsAt(number, node))[to] as number
-      number = childNode(node, to)
-      node = this.#nodeOf(number)
-    }
-    return rank + this.#countIn(node, lowerBound(node, key))
+  *count(from: Buffer, to: Buffer): Steps<number> {
+    return from.compare(to) < 0 ? yield* this.#countIn(this.#nodeOf(ROOT), from, to) : 0
   }
 
-  *nth(rank: number): Steps<Cursor> {
+  *seek(from: Buffer, skipped = 0): Steps<Cursor> {
     const levels: Level[] = []
-    let left = rank
-    let number = ROOT
-    let node = this.#nodeOf(number)
-    while (levelOf(node) > 0) {
-      const size = sizeOf(node)
-      const sums = yield* this.#sumsAt(number, node)
-      let index = childWith(sums, left)
-      left -= sums[index] as number
-      // Past the end: descend to the end of the last child.
-      if (index === size) left = Number.POSITIVE_INFINITY
-      index = Math.min(index, size - 1)
-      levels.push({ node, index })
-      number = childNode(node, index)
-      node = this.#nodeOf(number)
-    }
-    const size = sizeOf(node)
-    let index = 0
-    if (this.#below === HIGHEST) index = Math.min(left, size)
-    else for (; index < size; index++) if (placeAt(node, index) < this.#below && left-- <= 0) break
-    levels.push({ node, index })
-    return new Cursor(this.#nodeOf, this.#below, levels)
-  }
-
-  *from(key: Buffer): Steps<Cursor> {
-    if (this.#below !== HIGHEST) return yield* this.nth(yield* this.rank(key))
-    const levels: Level[] = []
+    // Applies as long as the path is that of `from`.
+    let bound: Buffer | undefined = from
+    let left = skipped
     let node = this.#nodeOf(ROOT)
     while (levelOf(node) > 0) {
-      const index = childFor(node, key)
+      const size = sizeOf(node)
+      let index = bound ? childFor(node, bound) : 0
+      if (bound && left > 0) {
+        const within = yield* this.#countIn(this.#nodeOf(childNode(node, index)), bound)
+        if (left >= within) {
+          left -= within
+          bound = undefined
+          index++
+        }
+      }
+      if (!bound) {
+        const child = yield* this.#childWith(node, index, left)
+        left = child.left
+        index = child.index
+        // Past the end: descend to the end of the last child.
+        if (index === size) left = Number.POSITIVE_INFINITY
+        index = Math.min(index, size - 1)
+      }
       levels.push({ node, index })
       node = this.#nodeOf(childNode(node, index))
     }
-    const index = lowerBound(node, key)
-    levels.push({ node, index: Math.max(0, index - 1) })
+    const size = sizeOf(node)
+    let index = bound ? lowerBound(node, bound) : 0
+    if (this.#below === HIGHEST) index = Math.min(index + left, size)
+    else for (; index < size; index++) if (placeAt(node, index) < this.#below && left-- <= 0) break
+    levels.push({ node, index })
     const cursor = new Cursor(this.#nodeOf, this.#below, levels)
-    if (index > 0) cursor.next()
+    // The next key is in another leaf.
+    if (bound && index === size) cursor.next()
     return cursor
   }
 
-  /** Prefix sums of an inner node: element n is the number of keys in its first n children. */
-  *#sumsAt(number: number, node: Buffer): Steps<Float64Array> {
-    if (this.#below === HIGHEST) return sumsOf(node)
-    const known = this.#sums.get(number)
-    if (known) return known
-    const size = sizeOf(node)
-    const made = new Float64Array(size + 1)
-    for (let index = 0; index < size; index++) {
-      made[index + 1] = (made[index] as number) + (yield* this.#countAt(node, index))
+  /** The child at or after `index` with the key after `left` others, of which some are left there; the number of children if there is none. */
+  *#childWith(node: Buffer, index: number, left: number): Steps<{ readonly index: number; readonly left: number }> {
+    if (this.#below === HIGHEST) {
+      const sums = sumsOf(node)
+      const rank = (sums[index] as number) + left
+      const child = childWithRank(sums, rank)
+      return { index: child, left: rank - (sums[child] as number) }
     }
-    this.#sums.set(number, made)
-    return made
+    const size = sizeOf(node)
+    if (left === Number.POSITIVE_INFINITY) return { index: size, left }
+    let at = index
+    let more = left
+    for (; at < size; at++) {
+      const count = yield* this.#countAt(node, at)
+      if (more < count) break
+      more -= count
+    }
+    return { index: at, left: more }
   }
 
-  *#countAt(node: Buffer, index: number): Steps<number> {
-    const { count, low, high, node: number } = childAt(node, index)
+  /** Number of visible keys below a node, from `from` to before `to`, if given. */
+  *#countIn(node: Buffer, from?: Buffer, to?: Buffer): Steps<number> {
+    if (levelOf(node) === 0) {
+      return this.#countKeys(node, from ? lowerBound(node, from) : 0, to ? lowerBound(node, to) : sizeOf(node))
+    }
+    const first = from ? childFor(node, from) : -1
+    const last = to ? childFor(node, to) : sizeOf(node)
+    if (first === last) return yield* this.#countIn(this.#nodeOf(childNode(node, first)), from, to)
+    let count = 0
+    if (from) count += yield* this.#countIn(this.#nodeOf(childNode(node, first)), from)
+    if (this.#below === HIGHEST) count += (sumsOf(node)[last] as number) - (sumsOf(node)[first + 1] as number)
+    else for (let index = first + 1; index < last; index++) count += yield* this.#countAt(node, index)
+    if (to) count += yield* this.#countIn(this.#nodeOf(childNode(node, last)), undefined, to)
+    return count
+  }
+
+  /** Number of visible keys below a child. */
+  *#countAt(parent: Buffer, index: number): Steps<number> {
+    const { count, low, high, node } = childAt(parent, index)
     if (high < this.#below) return count
     if (low >= this.#below) return 0
+    const known = this.#counts.get(node)
+    if (known !== undefined) return known
     yield
-    const child = this.#nodeOf(number)
-    const size = sizeOf(child)
-    return levelOf(child) === 0 ? this.#countIn(child, size) : ((yield* this.#sumsAt(number, child))[size] as number)
+    const counted = yield* this.#countIn(this.#nodeOf(node))
+    this.#counts.set(node, counted)
+    return counted
   }
 
-  /** Number of visible keys among the first `to` entries. */
-  #countIn(leaf: Buffer, to: number): number {
-    if (this.#below === HIGHEST) return to
+  /** Number of visible keys of a leaf from one index to before another. */
+  #countKeys(leaf: Buffer, from: number, to: number): number {
+    if (this.#below === HIGHEST) return to - from
     let count = 0
-    for (let index = 0; index < to; index++) if (placeAt(leaf, index) < this.#below) count++
+    for (let index = from; index < to; index++) if (placeAt(leaf, index) < this.#below) count++
     return count
   }
 }
 
-/** Prefix sums without `below`, cached by node, since the bytes of a node never change. */
+/** Prefix sums of the counts in a node, cached by node, since its bytes never change. */
 const sums = new WeakMap<Buffer, Float64Array>()
 
+/** Element n is the number of keys below the first n children. */
 function sumsOf(node: Buffer): Float64Array {
   const known = sums.get(node)
   if (known) return known
@@ -166,7 +179,7 @@ function sumsOf(node: Buffer): Float64Array {
 }
 
 /** The child with the key of this rank; the number of children if there is none. */
-function childWith(sums: Float64Array, rank: number): number {
+function childWithRank(sums: Float64Array, rank: number): number {
   let low = 0
   let high = sums.length - 1
   while (low < high) {

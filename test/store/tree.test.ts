@@ -4,9 +4,10 @@ import type { Position } from '../../src/events/event.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
 import { POSITION_BYTES, putPosition } from '../../src/store/bytes.ts'
 import { prefixEnd, TAG, tableKey } from '../../src/store/keys.ts'
+import { MergedTree } from '../../src/store/merged-tree.ts'
 import { Store } from '../../src/store/store.ts'
 import { NodeCache, StoredTree } from '../../src/store/stored-tree.ts'
-import type { Cursor, Tree } from '../../src/store/tree.ts'
+import type { KeyCursor, OrderedKeys, Tree } from '../../src/store/tree.ts'
 import type { Pin } from '../../src/store/versions.ts'
 import { Random, SEED } from '../support/random.ts'
 
@@ -19,9 +20,12 @@ function keyOf(text: string, place: number): Buffer {
   return key
 }
 
+/** Below all keys. */
+const FIRST = Buffer.alloc(0)
+const bytesOf = (name: string): Buffer => Buffer.from(name, 'latin1')
 const nameOf = (key: Buffer): string => key.toString('latin1')
 
-function all(cursor: Cursor, step: 'next' | 'previous'): string[] {
+function all(cursor: KeyCursor, step: 'next' | 'previous'): string[] {
   const found: string[] = []
   for (let { key } = cursor; key; { key } = cursor) {
     found.push(nameOf(key))
@@ -101,20 +105,33 @@ class World {
   }
 }
 
-function check(tree: Tree, keys: readonly string[], random: Random): void {
-  assert.deepEqual(all(atOnce(tree.nth(0)), 'next'), keys)
-  const last = atOnce(tree.nth(keys.length))
+function check(tree: OrderedKeys, keys: readonly string[], random: Random): void {
+  assert.deepEqual(all(atOnce(tree.seek(FIRST)), 'next'), keys)
+  const last = atOnce(tree.seek(FIRST, keys.length))
   assert.equal(last.key, undefined)
   last.previous()
   assert.deepEqual(all(last, 'previous'), [...keys].reverse())
+  // Some keys are in the tree, and some are not.
+  const anyKey = (): string => (keys[random.integer(keys.length)] ?? '') + (random.chance(0.5) ? '' : '\0')
   for (let left = 20; left > 0; left--) {
-    const index = random.integer(keys.length + 1)
-    const key = keys[index]
-    assert.equal(atOnce(tree.nth(index)).key?.toString('latin1'), key)
-    if (key === undefined) continue
-    assert.equal(atOnce(tree.rank(Buffer.from(key, 'latin1'))), index)
-    assert.equal(atOnce(tree.rank(Buffer.from(`${key}\0`, 'latin1'))), index + 1)
+    const [from, to] = [anyKey(), anyKey()]
+    const start = keys.filter((key) => key < from).length
+    const end = keys.filter((key) => key < to).length
+    assert.equal(atOnce(tree.count(bytesOf(from), bytesOf(to))), Math.max(0, end - start))
+    const skipped = random.integer(keys.length + 2)
+    const cursor = atOnce(tree.seek(bytesOf(from), skipped))
+    assert.equal(cursor.key?.toString('latin1'), keys[start + skipped])
+    cursor.previous()
+    assert.equal(cursor.key?.toString('latin1'), keys[Math.min(start + skipped, keys.length) - 1])
   }
+}
+
+/** As if some keys had been others before. */
+function checkMerged(tree: Tree, keys: readonly string[], random: Random): void {
+  const without = keys.filter(() => random.chance(0.1))
+  const added = Array.from({ length: random.integer(10) }, (_, index) => nameOf(keyOf(`x${index}`, index)))
+  const merged = [...keys.filter((key) => !without.includes(key)), ...added].sort()
+  check(MergedTree.of(tree, without.map(bytesOf), [...added].sort().map(bytesOf)), merged, random)
 }
 
 function placeOf(key: string): number {
@@ -135,6 +152,7 @@ describe('a tree in the store', () => {
         const below = random.integer(world.position * 100)
         const earlier = keys.filter((key) => placeOf(key) < below)
         check(world.tree.at(world.position, below), earlier, random)
+        checkMerged(world.tree.at(world.position, below), earlier, random)
         if (random.chance(0.2)) pins.push({ pin: store.pin(world.position), keys })
         for (const { pin, keys } of pins) check(world.tree.at(pin.position), keys, random)
         if (pins.length > 3) pins.shift()?.pin.release()
@@ -173,6 +191,6 @@ describe('a tree in the store', () => {
     write(() => {
       for (let at = 0; at < 2000; at++) tree.remove(keyOf(`reading${1e6 + 9 * 2000 + at}`, 9 * 2000 + at))
     })
-    assert.equal(atOnce(tree.at(1).nth(0)).key, undefined)
+    assert.equal(atOnce(tree.at(1).seek(FIRST)).key, undefined)
   })
 })

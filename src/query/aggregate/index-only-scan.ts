@@ -209,10 +209,9 @@ export class IndexOnlyScan {
 
   *#countTo(bound: Buffer, scan: KeyScan): Steps<number> {
     const { tree } = this.#plan
-    const from = yield* tree.rank(scan.cursor.key as Buffer)
-    const to = yield* tree.rank(bound)
-    scan.cursor = yield* tree.nth(to)
-    return to - from
+    const count = yield* tree.count(scan.cursor.key as Buffer, bound)
+    scan.cursor = yield* tree.seek(bound)
+    return count
   }
 
   /** Reads the item of the key at the cursor. */

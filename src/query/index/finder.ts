@@ -95,7 +95,7 @@ export function* all(items: CollectionItems): Generator<Candidate> {
 export function* candidatesOf(items: CollectionItems, plan: IndexPlan): Generator<Candidate | undefined> {
   const { tree, access, single } = plan
   for (const { range, size } of single) {
-    const cursor = yield* tree.from(bytesOf(range.from))
+    const cursor = yield* tree.seek(bytesOf(range.from))
     for (let left = size; left > 0; left--, cursor.next()) yield { place: cursor.place, matches: access.isExact }
   }
   yield* othersOf(items, plan)
@@ -109,7 +109,7 @@ export function* othersOf(
   if (others === 0) return
   const seen = new PlaceSet(items.places)
   for (const { from, to } of access.others) {
-    const cursor = yield* tree.from(bytesOf(from))
+    const cursor = yield* tree.seek(bytesOf(from))
     const end = bytesOf(to)
     for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
       if (seen.add(cursor.place)) yield { place: cursor.place, matches: false }

@@ -41,7 +41,7 @@ export class KeyScan {
   }
 
   static *of(options: ScanOptions): Steps<KeyScan> {
-    return new KeyScan(options, yield* options.tree.from(Buffer.from([KIND.single])))
+    return new KeyScan(options, yield* options.tree.seek(Buffer.from([KIND.single])))
   }
 
   /** The first key of the next run, at the cursor or after it; undefined after the last run. */
@@ -64,7 +64,7 @@ export class KeyScan {
       const { key } = this.cursor
       if (!key || key.compare(to) >= 0) return
     }
-    this.cursor = yield* this.#options.tree.from(to)
+    this.cursor = yield* this.#options.tree.seek(to)
   }
 
   /** Undefined if a key matches the filters, else the bytes up to which no key does. */

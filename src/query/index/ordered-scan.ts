@@ -4,7 +4,7 @@ import { type KeyCursor, type OrderedKeys, tupleOf } from '../../store/tree.ts'
 import type { Query } from '../query.ts'
 import { dividedAtMissing, type Order } from './access.ts'
 import { Matching, type Places } from './matcher.ts'
-import { bytesOf, type Counted, type IndexPlan } from './plan.ts'
+import { bytesOf, type IndexPlan } from './plan.ts'
 import { END } from './ranges.ts'
 import { comparing, type SortEntry, sortEntryOf } from './sort-keys.ts'
 import { KIND, MISSING, placeKey } from './tuples.ts'
@@ -44,20 +44,24 @@ export function* inOrder(items: CollectionItems, query: Query, plan: IndexPlan):
 }
 
 /** Keys to be read in one direction. */
-interface Run extends Pick<Counted, 'before' | 'size'> {
+interface Run {
+  readonly from: Buffer
+  readonly size: number
   readonly descending: boolean
 }
 
 /** The runs in snapshot order: items without a value come last, in the collection's order. */
 function* runsOf({ tree, single }: IndexPlan, { descending }: Order): Steps<Run[]> {
-  if (!descending) return single.map(({ before, size }) => ({ before, size, descending }))
+  if (!descending) return single.map(({ range, size }) => ({ from: bytesOf(range.from), size, descending }))
   const values: Run[] = []
   const missing: Run[] = []
-  for (const { range, prefix, before, size } of single) {
+  for (const { range, prefix, size } of single) {
     const [, rest] = dividedAtMissing(range, String.fromCharCode(KIND.single) + prefix)
-    const middle = yield* tree.rank(bytesOf(rest.from))
-    values.push({ before, size: middle - before, descending: true })
-    missing.push({ before: middle, size: before + size - middle, descending: false })
+    const from = bytesOf(range.from)
+    const middle = bytesOf(rest.from)
+    const count = yield* tree.count(from, middle)
+    values.push({ from, size: count, descending: true })
+    missing.push({ from: middle, size: size - count, descending: false })
   }
   return [...values.reverse(), ...missing]
 }
@@ -72,13 +76,13 @@ function* placesIn(
 ): Steps<void> {
   const end = places.length + count
   let passed = 0
-  for (const { before, size, descending } of runs) {
+  for (const run of runs) {
     const start = Math.max(0, from - passed)
-    const wanted = Math.min(size - start, end - places.length)
-    passed += size
+    const wanted = Math.min(run.size - start, end - places.length)
+    passed += run.size
     if (wanted <= 0) continue
-    if (descending) yield* takeDown(tree, before, size, start, wanted, places)
-    else yield* take(yield* tree.nth(before + start), wanted, places)
+    if (run.descending) yield* takeDown(tree, run, start, wanted, places)
+    else yield* take(yield* tree.seek(run.from, start), wanted, places)
   }
 }
 
@@ -92,33 +96,28 @@ function* take(cursor: KeyCursor, count: number, places: number[]): Steps<void> 
 const STEP = 256
 
 /** Descending, but within one tuple in the collection's order. */
-function* takeDown(
-  tree: OrderedKeys,
-  before: number,
-  size: number,
-  start: number,
-  count: number,
-  places: number[],
-): Steps<void> {
+function* takeDown(tree: OrderedKeys, run: Run, start: number, count: number, places: number[]): Steps<void> {
   const end = places.length + count
-  let rank = before + size - 1 - start
-  let cursor = yield* tree.nth(rank + 1)
+  // Ranks are numbers of keys of the run before a key.
+  let rank = run.size - 1 - start
+  let cursor = yield* tree.seek(run.from, rank + 1)
   const above = start > 0 ? cursor.key : undefined
   cursor.previous()
   if (above && cursor.hasTupleOf(above)) {
     // The page begins within the keys of one tuple.
-    const first = yield* tree.rank(tupleOf(above))
-    const next = yield* tree.rank(aboveTuple(tupleOf(above)))
-    const from = first + start - (before + size - next)
-    yield* take(yield* tree.nth(from), Math.min(next - from, count), places)
+    const first = yield* tree.count(run.from, tupleOf(above))
+    const next = yield* tree.count(run.from, aboveTuple(tupleOf(above)))
+    const from = first + start - (run.size - next)
+    yield* take(yield* tree.seek(run.from, from), Math.min(next - from, count), places)
     rank = first - 1
-    cursor = yield* tree.nth(rank)
+    cursor = yield* tree.seek(run.from, first)
+    cursor.previous()
   }
   while (places.length < end) {
     const group = [cursor.place]
     const last = cursor.key as Buffer
     cursor.previous()
-    while (group.length < MANY && rank - group.length >= before && cursor.hasTupleOf(last)) {
+    while (group.length < MANY && rank - group.length >= 0 && cursor.hasTupleOf(last)) {
       group.push(cursor.place)
       cursor.previous()
     }
@@ -126,11 +125,12 @@ function* takeDown(
       for (let at = group.length - 1; at >= 0 && places.length < end; at--) places.push(group[at] as number)
       rank -= group.length
     } else {
-      const lowest = yield* tree.rank(tupleOf(last))
-      yield* take(yield* tree.nth(lowest), Math.min(rank + 1 - lowest, end - places.length), places)
+      const lowest = yield* tree.count(run.from, tupleOf(last))
+      yield* take(yield* tree.seek(run.from, lowest), Math.min(rank + 1 - lowest, end - places.length), places)
       if (places.length === end) return
       rank = lowest - 1
-      cursor = yield* tree.nth(rank)
+      cursor = yield* tree.seek(run.from, lowest)
+      cursor.previous()
     }
     yield
   }
@@ -151,7 +151,7 @@ function* placedOthers(items: CollectionItems, query: Query, plan: IndexPlan, ru
   const { tree, access } = plan
   const seen = new Set<number>()
   for (const { from, to } of access.others) {
-    const cursor = yield* tree.from(bytesOf(from))
+    const cursor = yield* tree.seek(bytesOf(from))
     const end = bytesOf(to)
     for (let { key } = cursor; key && key.compare(end) < 0; { key } = cursor) {
       seen.add(cursor.place)
@@ -177,21 +177,19 @@ function* placedOthers(items: CollectionItems, query: Query, plan: IndexPlan, ru
 /** The number of keys of the runs before an item. */
 function* keysBefore({ keys, place }: SortEntry, { tree, single }: IndexPlan, runs: readonly Run[]): Steps<number> {
   const tuple = String.fromCharCode(KIND.single) + (single[0]?.prefix ?? '') + keys.join('')
-  const lower = yield* tree.rank(bytesOf(tuple))
-  const own = yield* tree.rank(bytesOf(tuple + placeKey(place)))
-  const higher = yield* tree.rank(aboveTuple(bytesOf(tuple)))
   let count = 0
-  for (const { before, size, descending } of runs) {
-    const end = before + size
-    if (descending && keys[0] === MISSING) count += size
-    else if (!descending) count += within(own, before, end)
+  for (const { from, size, descending } of runs) {
+    if (descending && keys[0] === MISSING) {
+      count += size
+      continue
+    }
+    const own = Math.min(size, yield* tree.count(from, bytesOf(tuple + placeKey(place))))
+    count += own
+    if (!descending) continue
     // Keys of higher tuples, and those of its own tuple before it.
-    else count += end - before - within(higher, before, end) + within(own, before, end) - within(lower, before, end)
+    const lower = Math.min(size, yield* tree.count(from, bytesOf(tuple)))
+    const notHigher = Math.min(size, yield* tree.count(from, aboveTuple(bytesOf(tuple))))
+    count += size - notHigher - lower
   }
   return count
-}
-
-/** The number of keys in a rank range that come before a rank. */
-function within(rank: number, from: number, to: number): number {
-  return Math.min(Math.max(rank, from), to) - from
 }

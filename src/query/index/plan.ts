@@ -33,11 +33,10 @@ export interface IndexPlan {
   readonly isInOrder: boolean
 }
 
-/** A range, with the number of keys before it and in it. */
+/** A range, with the number of keys in it. */
 export interface Counted {
   readonly range: KeyRange
   readonly prefix: string
-  readonly before: number
   readonly size: number
 }
 
@@ -58,17 +57,14 @@ function* counted(index: StoredIndex, tree: OrderedKeys, access: Access): Steps<
   const single: Counted[] = []
   let size = 0
   for (const [at, range] of access.single.entries()) {
-    const before = yield* tree.rank(bytesOf(range.from))
-    const within = (yield* tree.rank(bytesOf(range.to))) - before
-    if (within > 0) single.push({ range, prefix: access.prefixes[at] as string, before, size: within })
+    const within = yield* tree.count(bytesOf(range.from), bytesOf(range.to))
+    if (within > 0) single.push({ range, prefix: access.prefixes[at] as string, size: within })
     size += within
     yield
   }
   let others = 0
-  if ((yield* tree.rank(SINGLE)) > 0) {
-    for (const { from, to } of access.others) {
-      others += (yield* tree.rank(bytesOf(to))) - (yield* tree.rank(bytesOf(from)))
-    }
+  if ((yield* tree.count(Buffer.alloc(0), SINGLE)) > 0) {
+    for (const { from, to } of access.others) others += yield* tree.count(bytesOf(from), bytesOf(to))
   }
   const isOfOne = single.every(({ prefix }) => prefix === single[0]?.prefix)
   const most = access.order?.leavesOut ? 0 : FEW_OTHERS
