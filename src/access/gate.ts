@@ -55,7 +55,7 @@ export class Gate {
   readonly #proxies: TrustedProxies
   readonly #attempts = new Map<string, Attempts>()
   #attemptsInAll = 0
-  readonly #tellFailed: GateOptions['failed']
+  readonly #onFailure: GateOptions['failed']
 
   constructor({ access, failures, proxies, origins, hosts, failed }: GateOptions) {
     this.access = access
@@ -63,7 +63,7 @@ export class Gate {
     this.hosts = hosts
     this.#failures = failures
     this.#proxies = proxies
-    this.#tellFailed = failed
+    this.#onFailure = failed
   }
 
   /** The address by which failures and connections of a client are counted. */
@@ -111,7 +111,7 @@ export class Gate {
 
   #count(address: string, claim: Claim): void {
     this.#failures.add(address)
-    this.#tellFailed(address, claim)
+    this.#onFailure(address, claim)
   }
 
   /**

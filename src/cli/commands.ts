@@ -33,7 +33,7 @@ const SERVING: Readonly<Record<string, FlagSyntax>> = {
     default: 'wwwroot',
   },
   settings: { value: '<path>', text: 'the configuration file', default: 'appsettings.json' },
-  'accept-journal': { text: 'go on with a journal that does not fit the data file' },
+  'accept-journal': { text: 'continue with a journal that does not fit the data file' },
 }
 
 /** The commands. `--help` and the checks of arguments are generated from here. */

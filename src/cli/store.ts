@@ -41,9 +41,9 @@ const OF_COLLECTION: readonly (readonly [Tag, string])[] = [
   [TAG.life, 'a creation or removal'],
 ]
 const OF_ALL: readonly (readonly [Tag, string])[] = [
-  [TAG.answered, 'an answered Idempotency-Key'],
-  [TAG.answeredAt, 'the time of an answered Idempotency-Key'],
-  [TAG.takenIn, 'the edit of the data file that was merged last'],
+  [TAG.request, 'an answered Idempotency-Key'],
+  [TAG.requestTime, 'the time of an answered Idempotency-Key'],
+  [TAG.mergedEdit, 'the edit of the data file that was merged last'],
 ]
 
 /** Rewrites the store without its free pages. The server must have ended. */

@@ -5,7 +5,15 @@ import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query } from './query.ts'
 import { positionOf, type Requests, segment } from './requests.ts'
-import { asked, type Patch, type PatchOperation, type WriteOptions, type Written, write, written } from './writes.ts'
+import {
+  type Patch,
+  type PatchOperation,
+  sendOptions,
+  type WriteOptions,
+  type Written,
+  write,
+  written,
+} from './writes.ts'
 
 /** An item with its metadata. */
 export interface Read<T> {
@@ -55,7 +63,7 @@ export class Collection<T extends object> extends Query<T> {
   /** The server assigns the id, and creates the collection if it does not exist. */
   async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
     const path = `/api/${segment(this.collection)}`
-    const response = await this.server.requests.send('POST', path, { body: item, ...asked(options) })
+    const response = await this.server.requests.send('POST', path, { body: item, ...sendOptions(options) })
     const answered = (await response.json()) as Readonly<Record<string, ItemId>>
     return { id: answered[this.server.idField] as ItemId, ...written(response) }
   }
@@ -76,7 +84,7 @@ export class Collection<T extends object> extends Query<T> {
 
   /** Creates the collection if it does not exist. */
   async createEmpty(options: CreateOptions = {}): Promise<Pick<Written, 'position'>> {
-    const response = await this.server.requests.send('PUT', `/api/${segment(this.collection)}`, asked(options))
+    const response = await this.server.requests.send('PUT', `/api/${segment(this.collection)}`, sendOptions(options))
     return { position: positionOf(response) }
   }
 
@@ -95,7 +103,7 @@ export class Collection<T extends object> extends Query<T> {
   }
 
   #post(items: readonly unknown[], options: CreateOptions, preference?: string): Promise<Response> {
-    const { headers, ...rest } = asked(options)
+    const { headers, ...rest } = sendOptions(options)
     return this.server.requests.send('POST', `/api/${segment(this.collection)}`, {
       body: items,
       headers: { ...headers, Prefer: preference },
@@ -142,7 +150,7 @@ export class Item<T extends object> {
 
   /** The same, unless the item has the same event time or a later one. The server ignores that where the collection has no `Time`. */
   async replaceIfNewer(item: T, options: WriteOptions = {}): Promise<Written & { readonly isApplied: boolean }> {
-    const { signal, headers } = asked(options)
+    const { signal, headers } = sendOptions(options)
     const response = await this.#requests.send('PUT', this.path, {
       body: item,
       headers: { ...headers, Prefer: 'only-if-newer' },

@@ -35,7 +35,7 @@ export async function write(
   body: unknown,
   options: WriteOptions,
 ): Promise<Written> {
-  const { signal, headers: conditions } = asked(options)
+  const { signal, headers: conditions } = sendOptions(options)
   const patchType = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json'
   const response = await requests.send(method, path, {
     headers: { ...(method === 'PATCH' && { 'Content-Type': patchType }), ...conditions },
@@ -45,7 +45,7 @@ export async function write(
   return written(response)
 }
 
-export function asked({ ifMatch, idempotencyKey, signal }: WriteOptions) {
+export function sendOptions({ ifMatch, idempotencyKey, signal }: WriteOptions) {
   return {
     headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
     ...(signal && { signal }),

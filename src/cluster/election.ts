@@ -28,7 +28,7 @@ export interface ElectionOptions {
  * A node takes over a lease that it has not seen renewed for this long. Clocks are never compared: each node measures a
  * duration of its own, and may run a fifth too slow or too fast.
  */
-export const TAKEN_OVER_AFTER_MS = 5000
+export const TAKEOVER_AFTER_MS = 5000
 /** Allowance for late rounds and for the takeover itself. */
 const ROUNDS_MS = 2000
 /** How long the leader relies on a renewal, from the moment it was sent. */
@@ -59,7 +59,7 @@ export class Election {
 
   /** Another node's lease was renewed recently. */
   get isFresh(): boolean {
-    return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEN_OVER_AFTER_MS + ROUNDS_MS
+    return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEOVER_AFTER_MS + ROUNDS_MS
   }
 
   /**
@@ -88,7 +88,7 @@ export class Election {
     if (found.revision !== this.#seen?.revision) {
       this.#seen = { revision: found.revision, since: elapsedMs(), lease }
     }
-    const isFree = lease.released || elapsedMs() - this.#seen.since >= TAKEN_OVER_AFTER_MS
+    const isFree = lease.released || elapsedMs() - this.#seen.since >= TAKEOVER_AFTER_MS
     if (canDecide && isFree) await this.#take(found.revision)
   }
 

@@ -146,7 +146,7 @@ export class Node {
       why = error
     }
     const isMine = election.leader === id
-    this.#tellIfStuck(why !== undefined || (isMine && !election.isHeld), why)
+    this.#logIfStuck(why !== undefined || (isMine && !election.isHeld), why)
     if (isMine && election.isHeld && !this.#isElected) this.#lead()
     if (!isMine && this.#isElected) this.#resign()
     this.#announce()
@@ -160,7 +160,7 @@ export class Node {
     messenger.announce({ node: id, position: journal.head, urls, isDeciding: this.isLeader })
   }
 
-  #tellIfStuck(isStuck: boolean, why: unknown): void {
+  #logIfStuck(isStuck: boolean, why: unknown): void {
     const { elapsedMs, log } = this.#options
     if (!isStuck) {
       if (this.#stuckSince === Infinity) log.warn('the lease of the leader can be written again')

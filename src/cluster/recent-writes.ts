@@ -5,14 +5,14 @@ import { Refusal } from '../runtime/errors.ts'
 
 /** How long to wait for a write that another node has stored. */
 const WAIT_MS = 10_000
-const KEPT = 1024
+const MOST_WRITES = 1024
 /** Larger writes are not cached. */
-const KEPT_EVENTS = 8
+const MOST_EVENTS = 8
 
 /** Finds the write that ended at a position, as soon as this node has it. Must see writes after the views. */
 export class RecentWrites implements Projection {
   readonly #journal: Pick<Journal, 'head' | 'read'>
-  readonly #kept = new Map<Position, Recorded>()
+  readonly #recent = new Map<Position, Recorded>()
   readonly #waiting = new Map<Position, ((recorded: Recorded) => void)[]>()
 
   constructor(journal: Pick<Journal, 'head' | 'read'>) {
@@ -21,10 +21,10 @@ export class RecentWrites implements Projection {
 
   apply(recorded: Recorded): void {
     const last = lastPosition(recorded)
-    if (recorded.events.length <= KEPT_EVENTS) this.#kept.set(last, recorded)
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= KEPT) break
-      this.#kept.delete(oldest)
+    if (recorded.events.length <= MOST_EVENTS) this.#recent.set(last, recorded)
+    for (const oldest of this.#recent.keys()) {
+      if (this.#recent.size <= MOST_WRITES) break
+      this.#recent.delete(oldest)
     }
     const waiting = this.#waiting.get(last)
     if (!waiting) return
@@ -39,8 +39,8 @@ export class RecentWrites implements Projection {
 
   /** The write, or the part that the journal returns for its last position. */
   async endingAt(position: Position): Promise<Recorded> {
-    const kept = this.#kept.get(position)
-    if (kept) return kept
+    const recent = this.#recent.get(position)
+    if (recent) return recent
     if (position > this.#journal.head) return this.#arrival(position)
     for await (const recorded of this.#journal.read(position, position)) return recorded
     throw new Error(`the journal holds no event at position ${position}, though it was stored`)

@@ -16,7 +16,7 @@ export interface RequestBatchesOptions {
   readonly messageBytes: number
   /** Sends a node a JSON array of requests and resolves with the array of answers. */
   readonly send: (node: string, text: string) => Promise<string>
-  /** RequestBatches per message. */
+  /** Requests per message. */
   readonly together: Pick<Histogram, 'note'>
 }
 

@@ -84,7 +84,7 @@ export class Tail {
   /** Starts to follow the stream. */
   async begin(): Promise<void> {
     const { stream, place } = this.#options
-    const wrong = await this.#takeIn(place.rest)
+    const wrong = await this.#process(place.rest)
     if (wrong !== undefined) throw new Corruption(`Message ${this.#sequence} of the stream: ${wrong}.`)
     this.#following = stream.follow(this.#sequence + 1, async (sequence, message) => {
       await this.receive(sequence, message)
@@ -139,7 +139,7 @@ export class Tail {
       this.#assembler.forget()
       await this.#options.succeeded(succession)
     } else {
-      const wrong = await this.#takeIn(content.lines)
+      const wrong = await this.#process(content.lines)
       if (wrong !== undefined) throw corrupt(wrong)
     }
     this.#sequence = sequence
@@ -150,7 +150,7 @@ export class Tail {
   }
 
   /** Returns the rule that a record breaks; undefined if all are valid. */
-  async #takeIn(lines: readonly RecordLine[]): Promise<string | undefined> {
+  async #process(lines: readonly RecordLine[]): Promise<string | undefined> {
     const whole = this.#assembler.take(lines)
     if (typeof whole === 'string') return whole
     if (whole.writes.length === 0) return undefined

@@ -7,7 +7,15 @@ import type { Store } from '../store/store.ts'
 import type { FoldTarget } from './evolve.ts'
 import { blockOf } from './gaps.ts'
 import { type Item, keyOf, type Tombstone } from './item.ts'
-import { type EventMetadata, encodeItem, encodeTombstone, idOf, isTombstone, metadataOf, moved } from './item-record.ts'
+import {
+  type EventMetadata,
+  encodeItem,
+  encodeTombstone,
+  idOf,
+  isTombstone,
+  metadataOf,
+  setSince,
+} from './item-record.ts'
 import { type CollectionFacts, isUnused } from './stored-items.ts'
 import { Table } from './table.ts'
 
@@ -105,14 +113,13 @@ export class CollectionWriter implements FoldTarget {
   }
 
   get facts(): CollectionFacts {
-    const { name, exists, nextId, textIds, position } = this
     return {
-      name,
-      exists,
+      name: this.name,
+      exists: this.exists,
       isObject: this.isObject || undefined,
-      nextId,
-      textIds,
-      position,
+      nextId: this.nextId,
+      textIds: this.textIds,
+      position: this.position,
       size: this.#size,
       places: this.#places,
       table: this.#table.number,
@@ -135,14 +142,14 @@ export class CollectionWriter implements FoldTarget {
   }
 
   /** Called when readers see all changes so far. */
-  shown(): void {
+  markVisible(): void {
     this.#gaps = new Map()
     this.#hasAllGaps = true
     this.#changes = new Map()
   }
 
   /** Continues a write of which a part was stored earlier: the changed places and blocks are unknown. */
-  unknown(): this {
+  withUnknownChanges(): this {
     this.#hasAllGaps = false
     this.#changes = undefined
     return this
@@ -162,8 +169,8 @@ export class CollectionWriter implements FoldTarget {
     const found = this.#find(key)
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
-    this.#tell(place, found.isThere, new ObservedItem(item, document))
-    if (found.isThere) this.#noteChange(found, place, item.position)
+    this.#notifyObservers(place, found.isThere, new ObservedItem(item, document))
+    if (found.isThere) this.#indexChange(found, place, item.position)
     const record = encodeItem(item, { since, ...metadata })
     if (found.isThere) this.#table.putRecord(place, record)
     else {
@@ -171,19 +178,19 @@ export class CollectionWriter implements FoldTarget {
       this.#size++
       this.#table.putPlace(key, place, found.place !== undefined, item.position)
     }
-    this.#note(place, item)
+    this.#recordChange(place, item)
   }
 
   remove(id: ItemId, tombstone: Tombstone, metadata: EventMetadata): void {
     const found = this.#find(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
-    this.#tell(place, isThere, undefined)
-    this.#noteChange(found, place, tombstone.position)
+    this.#notifyObservers(place, isThere, undefined)
+    this.#indexChange(found, place, tombstone.position)
     this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
     this.#size--
-    this.#isEmpty(place)
-    this.#note(place, undefined)
+    this.#countEmpty(place)
+    this.#recordChange(place, undefined)
   }
 
   /**
@@ -198,7 +205,7 @@ export class CollectionWriter implements FoldTarget {
     const move = (key: string, record: Buffer): void => {
       const place = places++
       if (isTombstone(record)) gaps.set(blockOf(place), (gaps.get(blockOf(place)) ?? 0) + 1)
-      table.addRecord(place, moved(record, position))
+      table.addRecord(place, setSince(record, position))
       table.putPlace(key, place, false, position)
     }
     const isMoved = (key: string): boolean => table.placeOf(key, HIGHEST, places) !== undefined
@@ -229,8 +236,7 @@ export class CollectionWriter implements FoldTarget {
 
   /** Stores the properties that are not in the rows of items. */
   save(number: number): void {
-    const key = numberedKey(TAG.collection, 0, number)
-    this.#store.set(key, Buffer.from(JSON.stringify(this.facts)))
+    this.#store.set(numberedKey(TAG.collection, 0, number), Buffer.from(JSON.stringify(this.facts)))
     for (const block of this.#unsaved) {
       const value = Buffer.allocUnsafe(2)
       value.writeUInt16BE(this.#gaps.get(block) as number)
@@ -246,20 +252,20 @@ export class CollectionWriter implements FoldTarget {
     return found
   }
 
-  #tell(place: number, wasThere: boolean, after: ObservedItem | undefined): void {
+  #notifyObservers(place: number, wasThere: boolean, after: ObservedItem | undefined): void {
     const { number } = this.#table
-    const interested = this.#observers.filter((observer) => observer.isObserved(number, this.name))
-    if (interested.length === 0) return
+    const observers = this.#observers.filter((observer) => observer.isObserved(number, this.name))
+    if (observers.length === 0) return
     const found = wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined
     const before = found && new ObservedItem(found, found)
-    for (const observer of interested) observer.changed(number, place, before, after, this.name)
+    for (const observer of observers) observer.changed(number, place, before, after, this.name)
   }
 
   /**
    * Indexes a changed item by the position of the change, and removes the previous entry, so that changes since a
    * position can be found.
    */
-  #noteChange({ since, position }: ItemLocation, place: number, now: Position): void {
+  #indexChange({ since, position }: ItemLocation, place: number, now: Position): void {
     const { number } = this.#table
     if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))
     const value = Buffer.allocUnsafe(POSITION_BYTES)
@@ -267,7 +273,7 @@ export class CollectionWriter implements FoldTarget {
     this.#store.set(numberedKey(TAG.changed, number, now), value)
   }
 
-  #isEmpty(place: number): void {
+  #countEmpty(place: number): void {
     const block = blockOf(place)
     this.#gaps.set(block, this.#emptyIn(block) + 1)
     this.#unsaved.add(block)
@@ -280,7 +286,7 @@ export class CollectionWriter implements FoldTarget {
     return value ? value.readUInt16BE(0) : 0
   }
 
-  #note(place: number, item: Item | undefined): void {
+  #recordChange(place: number, item: Item | undefined): void {
     if (!this.#changes) return
     this.#changes.set(place, item)
     if (this.#changes.size > MOST_CHANGES) this.#changes = undefined

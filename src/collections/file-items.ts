@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
-import { checkParsed, violationTold } from '../json/parse.ts'
+import { checkParsed, violationOfError } from '../json/parse.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts'
@@ -178,7 +178,7 @@ function* parsedAt(text: string, place: readonly (string | number)[]): Steps<Jso
   try {
     return yield* parseSteps(text, checkParsed)
   } catch (error) {
-    const violation = violationTold(error)
+    const violation = violationOfError(error)
     throw violation ? invalid(pointer(place) + violation.pointer, violation.message) : error
   }
 }

@@ -56,19 +56,19 @@ const shortRecord = Buffer.allocUnsafeSlow(4096)
 export function encodeItem({ id, text, revision, position }: Item, metadata: RecordMetadata): Buffer {
   const bytes = Buffer.byteLength(text)
   const isAscii = bytes === text.length
-  const record = begun(id, bytes, isAscii ? FLAG.ascii : 0)
+  const record = newRecord(id, bytes, isAscii ? FLAG.ascii : 0)
   const from = record.length - bytes
   if (isAscii) record.write(text, from, 'latin1')
   else record.write(text, from)
-  return finished(record, position, revision, metadata)
+  return withHeader(record, position, revision, metadata)
 }
 
 /** The bytes are valid until the next record is encoded. */
 export function encodeTombstone(id: ItemId, { revision, position }: Tombstone, metadata: RecordMetadata): Buffer {
-  return finished(begun(id, 0, FLAG.tombstone), position, revision, metadata)
+  return withHeader(newRecord(id, 0, FLAG.tombstone), position, revision, metadata)
 }
 
-function begun(id: ItemId, textBytes: number, flags: number): Buffer {
+function newRecord(id: ItemId, textBytes: number, flags: number): Buffer {
   const isText = typeof id === 'string'
   const idBytes = isText ? Buffer.byteLength(id) : NUMBER_BYTES
   const length = AT.id + idBytes + textBytes
@@ -80,7 +80,7 @@ function begun(id: ItemId, textBytes: number, flags: number): Buffer {
   return record
 }
 
-function finished(
+function withHeader(
   record: Buffer,
   position: Position,
   revision: number,
@@ -132,7 +132,7 @@ export function metadataOf(record: Buffer): RecordMetadata {
 }
 
 /** Changes a record so that its item has its place since another position. */
-export function moved(record: Buffer, since: Position): Buffer {
+export function setSince(record: Buffer, since: Position): Buffer {
   putPosition(record, AT.since, since)
   record.writeUInt32BE(checksum(record, record.length), AT.crc)
   return record

@@ -29,7 +29,7 @@ export function naturalKeyOf(item: JsonObject, fields: readonly Path[]): string 
 }
 
 /** The natural key of an item for a message. */
-export function shownKey(item: JsonObject, fields: readonly Path[]): string {
+export function describeKey(item: JsonObject, fields: readonly Path[]): string {
   return fields
     .map((path) => {
       const text = JSON.stringify(valueAt(item, path))

@@ -6,7 +6,7 @@ import type { Store } from '../store/store.ts'
 import type { Collection } from './collection.ts'
 import type { ObservedItem, TableObserver } from './collection-writer.ts'
 import type { Item } from './item.ts'
-import { type KeyFields, naturalKeyOf, shownKey } from './natural-key.ts'
+import { describeKey, type KeyFields, naturalKeyOf } from './natural-key.ts'
 import type { PinnedCollection } from './stored-items.ts'
 
 /** The table of the rows that describe the others. */
@@ -147,7 +147,7 @@ export class NaturalKeys implements TableObserver {
           if (holder !== undefined && holder !== item.key) {
             throw new Refusal(
               'Conflict',
-              `The items ${JSON.stringify(holder)} and ${JSON.stringify(item.key)} of "${items.name}" have the same natural key (${shownKey(value, fields)}). ` +
+              `The items ${JSON.stringify(holder)} and ${JSON.stringify(item.key)} of "${items.name}" have the same natural key (${describeKey(value, fields)}). ` +
                 `Delete or change one of them while the setting Collections.${items.name}.Key is not given, then start with it again.`,
             )
           }

@@ -35,7 +35,7 @@ export class IdempotencyKeys implements StoredProjection {
     const timeMs = Date.parse(recorded.time)
     const key = rowKey(scopedKeyOf(recorded))
     this.#store.set(key, encode({ request: recorded.request, position, timeMs }))
-    this.#store.set(numberedKey(TAG.answeredAt, 0, position), key)
+    this.#store.set(numberedKey(TAG.requestTime, 0, position), key)
     this.#forget(timeMs)
   }
 
@@ -47,7 +47,7 @@ export class IdempotencyKeys implements StoredProjection {
   }
 
   #forget(timeMs: number): void {
-    const prefix = tableKey(TAG.answeredAt, 0)
+    const prefix = tableKey(TAG.requestTime, 0)
     for (const { key: at, value: key } of this.#store.rows(prefix, prefixEnd(prefix), { limit: FORGOTTEN_AT_ONCE })) {
       const found = this.#store.newest(key)
       const completed = found && decode(found)
@@ -65,7 +65,7 @@ interface TimedRequest extends CompletedRequest {
 }
 
 function rowKey(scopedKey: string): Buffer {
-  return Buffer.concat([tableKey(TAG.answered, 0), hash('sha256', scopedKey, 'buffer')])
+  return Buffer.concat([tableKey(TAG.request, 0), hash('sha256', scopedKey, 'buffer')])
 }
 
 function encode({ request, position, timeMs }: TimedRequest): Buffer {

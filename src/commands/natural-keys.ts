@@ -1,6 +1,6 @@
 import type { CollectionState } from '../collections/collection.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
-import { naturalKeyOf, shownKey } from '../collections/natural-key.ts'
+import { describeKey, naturalKeyOf } from '../collections/natural-key.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
 import { type DomainEvent, isItemEvent } from '../events/event.ts'
 import { parseSteps } from '../json/parse-steps.ts'
@@ -38,7 +38,7 @@ export function checkKey(item: JsonObject, key: string, collection: CollectionSt
 export function keyConflict(item: JsonObject, holder: Item, name: string, fields: readonly Path[]): Refusal {
   return new Refusal(
     'Conflict',
-    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${shownKey(item, fields)}).`,
+    `The item ${JSON.stringify(holder.key)} of "${name}" has the same natural key (${describeKey(item, fields)}).`,
   )
 }
 
@@ -96,6 +96,6 @@ function sameKey(
   code: RefusalCode,
 ): Refusal {
   const [one, other] = [JSON.stringify(key), JSON.stringify(holder)]
-  const message = `the items ${other} and ${one} would have the same natural key (${shownKey(item, fields)})`
+  const message = `the items ${other} and ${one} would have the same natural key (${describeKey(item, fields)})`
   return new Refusal(code, `In "${name}" ${message}.`, [{ pointer: pointer([name]), message }])
 }

@@ -152,7 +152,7 @@ export class DataFile implements Projection {
     const checked = this.#checked
     const isChecked = checked !== undefined && checked.signature === signature
     const content = isChecked ? checked : ((await onDisk.untouched()) ?? (await contentOf(files, path)))
-    await onDisk.recognise(content?.hash)
+    await onDisk.recognize(content?.hash)
     const { known, state } = onDisk
     if (content && known) {
       onDisk.content = content

@@ -130,10 +130,10 @@ export class FileOnDisk {
   }
 
   /** Identifies the file found at the start by its hash; undefined if there is none. */
-  async recognise(hash: string | undefined): Promise<void> {
-    const taken = this.#mergedEdits.last
-    const known = this.#written(hash, taken)
-    this.origin = known && known !== taken ? known : await this.#editedFrom()
+  async recognize(hash: string | undefined): Promise<void> {
+    const lastEdit = this.#mergedEdits.last
+    const known = this.#written(hash, lastEdit)
+    this.origin = known && known !== lastEdit ? known : await this.#editedFrom()
     if (this.origin) this.addVersion(this.origin.position)
     // With --accept-journal the file is compared in any case.
     this.known = this.base || this.hasUnfinished ? undefined : known
@@ -186,12 +186,14 @@ export class FileOnDisk {
    * The mark of a content. If a crash lost an imported edit from the state file, that edit is newer than the contents
    * in the state file: a file with one of these was edited again.
    */
-  #written(hash: string | undefined, taken: ContentMark | undefined): ContentMark | undefined {
+  #written(hash: string | undefined, lastEdit: ContentMark | undefined): ContentMark | undefined {
     const { confirmed, pending } = this.state ?? {}
-    if (!taken || taken.position <= (confirmed?.position ?? 0)) {
+    if (!lastEdit || lastEdit.position <= (confirmed?.position ?? 0)) {
       return [confirmed, pending].find((mark) => mark?.hash === hash)
     }
-    return [taken, pending].find((mark) => mark?.hash === hash && mark !== undefined && mark.position >= taken.position)
+    return [lastEdit, pending].find(
+      (mark) => mark?.hash === hash && mark !== undefined && mark.position >= lastEdit.position,
+    )
   }
 
   /** A pending content was put in place unless its temporary file still exists. */

@@ -66,7 +66,7 @@ export class FileParser implements ByteSink {
   /** Space for the next bytes. */
   async allocate(left: number): Promise<Buffer> {
     this.#options.progress?.(left)
-    await this.#goOn()
+    await this.#parseAvailable()
     return this.#scan.allocate()
   }
 
@@ -76,7 +76,7 @@ export class FileParser implements ByteSink {
 
   /** The contents, after the end of the file was reported. */
   async contents(): Promise<FileContents> {
-    await this.#goOn()
+    await this.#parseAvailable()
     if (!this.#whole) throw new Error('the file has not been read to its end')
     return this.#whole
   }
@@ -86,7 +86,7 @@ export class FileParser implements ByteSink {
     return pointer(this.#scan.place())
   }
 
-  async #goOn(): Promise<void> {
+  async #parseAvailable(): Promise<void> {
     const { slices, full } = this.#options
     this.#whole ??= await slices.run(() => untilMore(this.#reading))
     if (this.#characters <= PART_CHARACTERS) return

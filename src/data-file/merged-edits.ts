@@ -11,7 +11,7 @@ import type { ContentMark } from './state-file.ts'
  */
 export const DATA_FILE_ACTOR = 'data-file'
 
-const TAKEN_IN = tableKey(TAG.takenIn, 0)
+const ROW = tableKey(TAG.mergedEdit, 0)
 
 /** The edit of the data file that was merged last. Stored, so it must be registered before the store is built. */
 export class MergedEdits implements StoredProjection {
@@ -27,7 +27,7 @@ export class MergedEdits implements StoredProjection {
   store(_: DomainEvent, until: Position, recorded: Recorded): void {
     if (until !== lastPosition(recorded) || !isDataFileEdit(recorded, this.dataFileId)) return
     const taken = isPartKey(recorded.key) ? this.#stored?.taken : { position: until, hash: recorded.key }
-    this.#store.set(TAKEN_IN, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
+    this.#store.set(ROW, Buffer.from(JSON.stringify({ until, ...(taken && { taken }) } satisfies Stored)))
   }
 
   /** The edit that was completely merged last. */
@@ -41,7 +41,7 @@ export class MergedEdits implements StoredProjection {
   }
 
   get #stored(): Stored | undefined {
-    const found = this.#store.newest(TAKEN_IN)
+    const found = this.#store.newest(ROW)
     return found && (JSON.parse(found.toString('utf8', 0, found.length)) as Stored)
   }
 }

@@ -33,7 +33,7 @@ export class Compression {
   readonly #timers = new Set<{ cancel(): void }>()
   /** Segments before this index are to be compressed. */
   #until = 0
-  #going: Promise<void> | undefined
+  #running: Promise<void> | undefined
   #isEnding = false
 
   /** @param segments The journal's segments, in order; all but the last one are sealed. */
@@ -56,7 +56,7 @@ export class Compression {
   async end(): Promise<void> {
     this.#isEnding = true
     for (const timer of this.#timers) timer.cancel()
-    await this.#going
+    await this.#running
   }
 
   #after(delayMs: number, work: () => void): void {
@@ -68,9 +68,9 @@ export class Compression {
   }
 
   #begin(): void {
-    if (this.#going || this.#isEnding) return
-    this.#going = this.#compressAll().finally(() => {
-      this.#going = undefined
+    if (this.#running || this.#isEnding) return
+    this.#running = this.#compressAll().finally(() => {
+      this.#running = undefined
     })
   }
 

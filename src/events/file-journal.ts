@@ -51,7 +51,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   #accepted: Position
   #queue: QueuedWrite[] = []
   /** The writes of the current or last flush. */
-  #taken: readonly QueuedWrite[] = []
+  #inFlight: readonly QueuedWrite[] = []
   #flushing: Promise<void> | undefined
   /** When a full disk or missing descriptors are no longer reported. Writes are attempted in any case. */
   #fullUntil = 0
@@ -110,7 +110,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     while (flushed || this.#queue.length > 0) {
       if (flushed) this.#keep(flushed)
       const writes = this.#take()
-      this.#taken = writes
+      this.#inFlight = writes
       // The next flush runs while the previous batch is published.
       const flushing = writes.length > 0 ? this.#flush(writes) : undefined
       if (flushed) await this.#publish(flushed)
@@ -156,7 +156,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     const looking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return
       this.#fullUntil = performance.now() + FULL_MS
-      for (const { reject } of [...writes, ...this.#taken]) reject(new Refusal('OutcomeUnknown', STORED_UNSEEN))
+      for (const { reject } of [...writes, ...this.#inFlight]) reject(new Refusal('OutcomeUnknown', STORED_UNSEEN))
       const refused = this.#queue
       this.#queue = []
       const [first] = refused
@@ -189,7 +189,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
   /** The next batch follows this one. */
   #keep({ batch }: Flushed): void {
     for (const [at, offset] of batch.starts) this.note(at, offset, batch.end)
-    this.goOn(batch.next, batch.time)
+    this.advance(batch.next, batch.time)
   }
 
   async #publish({ writes, batch: { recorded } }: Flushed): Promise<void> {

@@ -36,7 +36,7 @@ export class Replica extends SegmentLog {
     }
     await writeAll(this.file, Buffer.concat(lines.map(({ bytes }) => bytes)), this.size)
     for (const { bytes, position } of lines) this.note(position, this.size, this.size + bytes.length)
-    this.goOn(next, time)
+    this.advance(next, time)
   }
 
   override async close(): Promise<void> {

@@ -92,7 +92,7 @@ export class SegmentLog {
   }
 
   /** Called when complete writes were written. */
-  protected goOn(next: ChainState, time: string): void {
+  protected advance(next: ChainState, time: string): void {
     this.#next = next
     this.#time = time
   }

@@ -91,7 +91,7 @@ const END = 0
 const NAME = 1
 
 /** Largest buffer in bytes that a writer reuses for its next key. */
-const KEPT_BYTES = 4096
+const REUSED_BYTES = 4096
 
 class KeyWriter {
   #most: number
@@ -106,7 +106,7 @@ class KeyWriter {
   begin(most: number): void {
     this.#most = most
     this.#length = 0
-    if (this.#bytes.length > KEPT_BYTES) this.#bytes = Buffer.allocUnsafe(KEPT_BYTES)
+    if (this.#bytes.length > REUSED_BYTES) this.#bytes = Buffer.allocUnsafe(REUSED_BYTES)
   }
 
   get isFull(): boolean {

@@ -49,14 +49,14 @@ export function* parseJsonText(text: string, what: string): Steps<JsonValue> {
 }
 
 function refusalOf(error: unknown): unknown {
-  const violation = violationTold(error)
+  const violation = violationOfError(error)
   if (!violation) return error
   const { code, ...fault } = violation
   return new Refusal(code, `${fault.message} (at ${fault.pointer || 'the root'}).`, [fault])
 }
 
 /** Thrown by `checkParsed`. */
-class Violated extends Error {
+class ViolationError extends Error {
   readonly violation: Violation
 
   constructor(violation: Violation) {
@@ -67,17 +67,17 @@ class Violated extends Error {
 
 /**
  * An `inspect` callback of `parseSteps` for values from clients.
- * @throws An error that `violationTold` explains.
+ * @throws An error that `violationOfError` explains.
  */
 export function checkParsed(parsed: Parsed): void {
   const violation = violationIn(parsed)
-  if (violation) throw new Violated(violation)
+  if (violation) throw new ViolationError(violation)
 }
 
 /** The violation that made parsing fail; undefined for other errors. */
-export function violationTold(error: unknown): Violation | undefined {
+export function violationOfError(error: unknown): Violation | undefined {
   if (error instanceof TooDeep) return { ...TOO_DEEP, pointer: pointer(error.path) }
-  return error instanceof Violated ? error.violation : undefined
+  return error instanceof ViolationError ? error.violation : undefined
 }
 
 export interface Violation extends Fault {

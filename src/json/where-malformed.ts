@@ -107,25 +107,25 @@ class Syntax {
   }
 
   errorAtEnd(): string | undefined {
-    if (this.#isInString) return this.#told(ERRORS.unclosed, this.#begin)
+    if (this.#isInString) return this.#message(ERRORS.unclosed, this.#begin)
     const error = this.#errorInWord()
     if (error !== undefined || this.#expected === 'end') return error
-    return this.#told(`the text ends where ${EXPECTED[this.#expected]}`, this.#passed)
+    return this.#message(`the text ends where ${EXPECTED[this.#expected]}`, this.#passed)
   }
 
   #errorInString(code: number): string | undefined {
     if (this.#escape === 0) {
       if (code === QUOTE) this.#isInString = false
       else if (code === BACKSLASH) this.#escape = 5
-      else if (code === NEWLINE || code === RETURN) return this.#told(ERRORS.unclosed, this.#begin)
-      else if (code < SPACE) return this.#told(ERRORS.control, this.#begin)
+      else if (code === NEWLINE || code === RETURN) return this.#message(ERRORS.unclosed, this.#begin)
+      else if (code < SPACE) return this.#message(ERRORS.control, this.#begin)
       return undefined
     }
     const isFirst = this.#escape === 5
     this.#escape = isFirst && code !== LETTER_U ? 0 : this.#escape - 1
     if (isFirst && code === LETTER_U) return undefined
     if ((isFirst ? ESCAPED : HEX_DIGIT).test(String.fromCharCode(code))) return undefined
-    return this.#told(isFirst ? ERRORS.escape : ERRORS.unicode, this.#begin)
+    return this.#message(isFirst ? ERRORS.escape : ERRORS.unicode, this.#begin)
   }
 
   /** Checks the word that has ended, which may consist of several tokens. */
@@ -135,9 +135,9 @@ class Syntax {
     for (let at = 0; at < word.length; ) {
       const begin = this.#begin + at
       if (word.charCodeAt(at) === SLASH) {
-        return /[/*]/.test(word.charAt(at + 1)) ? this.#told(ERRORS.comment, begin) : this.#unexpected(begin)
+        return /[/*]/.test(word.charAt(at + 1)) ? this.#message(ERRORS.comment, begin) : this.#unexpected(begin)
       }
-      if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#told(ERRORS.number, begin)
+      if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#message(ERRORS.number, begin)
       const length = lengthAt(NUMBER, word, at) || lengthAt(LITERAL, word, at)
       if (length === 0 || !this.#takesValue) return this.#unexpected(begin)
       this.#expected = this.#afterValue
@@ -153,7 +153,7 @@ class Syntax {
     }
     if (code === NEWLINE || code === SPACE || code === RETURN || code === TAB) return undefined
     const next = this.#after(code)
-    if (next === undefined) return this.#told(EXPECTED[this.#expected], begin)
+    if (next === undefined) return this.#message(EXPECTED[this.#expected], begin)
     this.#expected = next
     if (code === QUOTE) {
       this.#isInString = true
@@ -204,10 +204,10 @@ class Syntax {
   /** The message for a character that begins no token allowed here. */
   #unexpected(at: number): string {
     const expected = EXPECTED[this.#expected]
-    return this.#told(this.#takesValue ? `${expected}; ${ERRORS.word}` : expected, at)
+    return this.#message(this.#takesValue ? `${expected}; ${ERRORS.word}` : expected, at)
   }
 
-  #told(error: string, at: number): string {
+  #message(error: string, at: number): string {
     return `line ${this.#line}, column ${at - this.#lineBegin + 1}: ${error}`
   }
 }

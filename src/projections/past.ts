@@ -126,7 +126,7 @@ export class Past {
   }
 
   /**
-   * Semaphore the ids of the matching items at one position into those at an earlier position. The cost is proportional to
+   * Turns the ids of the matching items at one position into those at an earlier position. The cost is proportional to
    * the changes in between.
    */
   async turnBack(

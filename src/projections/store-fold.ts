@@ -98,7 +98,7 @@ export class StoreFold {
   show(): void {
     this.#shown = this.#state.visible
     this.#options.show(this.#touched)
-    for (const writer of this.#touched.values()) writer.shown()
+    for (const writer of this.#touched.values()) writer.markVisible()
     this.#touched.clear()
     this.#pin?.release()
     this.#pin = undefined
@@ -174,7 +174,7 @@ export class StoreFold {
       this.#numbers.set(facts.name, number)
       const writer = new CollectionWriter(store, facts, this.#observers)
       this.#writers.set(number, writer)
-      if (applied > this.#shown) this.#touched.set(number, writer.unknown())
+      if (applied > this.#shown) this.#touched.set(number, writer.withUnknownChanges())
     }
     if (applied > this.#shown) this.#pin ??= store.pin(this.#shown)
   }

@@ -40,8 +40,8 @@ interface Work {
 export class Slices {
   readonly #now: () => number
   readonly #later: (slice: () => void) => void
-  readonly #going: Work[] = []
-  readonly #unbegun: (() => Work)[] = []
+  readonly #running: Work[] = []
+  readonly #queued: (() => Work)[] = []
   /** Time spent in this turn of the loop on works that were not completed synchronously. */
   #triedMs = 0
 
@@ -61,13 +61,13 @@ export class Slices {
     const first = steps.next()
     if (first.done) return first.value
     const now = this.#now()
-    const until = now + (this.#going.length === 0 ? SLICE_MS : SHORT_MS)
+    const until = now + (this.#running.length === 0 ? SLICE_MS : SHORT_MS)
     do {
       const step = steps.next()
       if (step.done) return step.value
     } while (this.#now() < until)
     this.#triedMs += this.#now() - now
-    if (this.#going.length < AT_ONCE) return this.#wait(() => steps, asker)
+    if (this.#running.length < AT_ONCE) return this.#wait(() => steps, asker)
     steps.return(undefined as Result)
     return this.#wait(begin, asker)
   }
@@ -89,8 +89,8 @@ export class Slices {
   #wait<Result>(begin: () => Steps<Result>, asker?: Asker): Promise<Result> {
     return new Promise((resolve, reject) => {
       const work = (): Work => this.#workOf(begin(), resolve, reject, asker)
-      if (this.#going.length >= AT_ONCE) this.#unbegun.push(work)
-      else if (this.#going.push(work()) === 1) this.#later(() => this.#slice())
+      if (this.#running.length >= AT_ONCE) this.#queued.push(work)
+      else if (this.#running.push(work()) === 1) this.#later(() => this.#slice())
     })
   }
 
@@ -98,14 +98,14 @@ export class Slices {
     this.#triedMs = 0
     const until = this.#now() + SLICE_MS
     do {
-      const one = this.#going[0]
+      const one = this.#running[0]
       if (!one) return
       const isWaiting = one.go(until)
-      this.#going.shift()
-      const next = isWaiting ? one : this.#unbegun.shift()?.()
-      if (next) this.#going.push(next)
+      this.#running.shift()
+      const next = isWaiting ? one : this.#queued.shift()?.()
+      if (next) this.#running.push(next)
     } while (this.#now() < until)
-    if (this.#going.length > 0) this.#later(() => this.#slice())
+    if (this.#running.length > 0) this.#later(() => this.#slice())
   }
 
   #workOf<Result>(

@@ -74,7 +74,7 @@ export class ClusterDataFile implements Projection {
       if (isThere && !state && journal.head > 0 && mergedEdits.until === 0) {
         throw new Refusal(
           'Conflict',
-          `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither taken in nor written. Remove it, or name another one.`,
+          `The data file ${this.#path} was not written by this cluster, whose journal is not empty: it is neither imported nor written. Remove it, or name another one.`,
         )
       }
       const sample = settings.isSample && !isThere && journal.head === 0 ? await files.read(sampleFile) : undefined
@@ -113,6 +113,6 @@ export class ClusterDataFile implements Projection {
 
   get #opened(): DataFile {
     if (this.#open) return this.#open
-    throw new Refusal('Unavailable', this.#trouble?.detail ?? 'The data file is not looked at at the moment.')
+    throw new Refusal('Unavailable', this.#trouble?.detail ?? 'The data file is not open at the moment.')
   }
 }

@@ -29,7 +29,7 @@ export async function rulesOf({ api, dataStore, limits, collections }: Settings)
   }
 }
 
-/** Options for compressionOf full segments. */
+/** The compression of full segments. */
 export function compressionOf(
   { compressAfter }: Pick<Settings, 'compressAfter'>,
   { schedule, log }: Pick<EngineDependencies, 'schedule' | 'log'>,

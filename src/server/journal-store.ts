@@ -69,8 +69,8 @@ function mismatchOf(store: string, { journal, next }: Checkpoint, found: Pick<Wa
       ? `was built from the journal ${journal}, and this one is ${found.id ?? 'empty'}`
       : head < last
         ? `has position ${last}, and the journal ends at ${head}: it has lost the events ${head + 1} to ${last}`
-        : `was built up to position ${last} of a journal that went on differently: ${why}`
+        : `was built up to position ${last} of a journal that continued differently: ${why}`
   return new JournalMismatch(
-    `The store ${store} ${what}. Put the right journal back, or start with --accept-journal to go on with this one.`,
+    `The store ${store} ${what}. Put the right journal back, or start with --accept-journal to continue with this one.`,
   )
 }

@@ -191,7 +191,7 @@ function addConnections(
     return sockets().lagging
   })
   counter('lagged_total', 'How often a client was told that it is behind.', () => sockets().laggedEver)
-  counter('dropped_clients_total', 'Clients that were let go because they did not read.', () => {
+  counter('dropped_clients_total', 'Clients that were disconnected because they did not read.', () => {
     return sockets().dropped
   })
 }
@@ -232,24 +232,26 @@ function addCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, add
     () => engine.health().cluster?.lag ?? 0,
   )
   gauge('peers', 'Other nodes heard of in the last seconds.', () => engine.health().cluster?.peers.length ?? 0)
-  gauge('connected', '1 while there is a NATS server at the other end.', () =>
-    Number(engine.health().cluster?.isConnected),
-  )
+  gauge('connected', '1 while a NATS server is connected.', () => Number(engine.health().cluster?.isConnected))
   counter('reconnects_total', 'How often a NATS server was found again.', () => figures.reconnects)
   counter('takeovers_total', 'How often this node became the leader.', () => figures.takeovers)
-  add('counter', 'cluster_forwarded_commands_total', 'Commands handed to the leader, by outcome.', () =>
+  add('counter', 'cluster_forwarded_commands_total', 'Commands forwarded to the leader, by outcome.', () =>
     Object.entries(figures.forwarded).map(([outcome, value]) => ({ value, labels: { outcome } })),
   )
-  add('histogram', 'cluster_forward_duration_seconds', 'From when a command was handed on until its answer came.', () =>
+  add('histogram', 'cluster_forward_duration_seconds', 'From forwarding a command until its answer.', () =>
     series('recollect_cluster_forward_duration_seconds', figures.forwardSeconds),
   )
   add('histogram', 'cluster_forward_commands', 'Commands that shared a message to the leader.', () =>
     series('recollect_cluster_forward_commands', figures.forwardTogether),
   )
-  add('histogram', 'cluster_publish_duration_seconds', 'Until it was known what came of a message, by outcome.', () =>
-    Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
-      series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
-    ),
+  add(
+    'histogram',
+    'cluster_publish_duration_seconds',
+    'From sending a message until its outcome was known, by outcome.',
+    () =>
+      Object.entries(figures.publishSeconds).flatMap(([outcome, seconds]) =>
+        series('recollect_cluster_publish_duration_seconds', seconds, { outcome }),
+      ),
   )
   add('histogram', 'cluster_publish_writes', 'Writes that were sent to the stream together.', () =>
     series('recollect_cluster_publish_writes', figures.publishWrites),

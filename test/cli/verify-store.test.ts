@@ -24,9 +24,9 @@ const KINDS: readonly (readonly [Tag, RegExp])[] = [
   [TAG.gaps, /^The store has a count of empty places of /],
   [TAG.step, /^The store has a step of an item's history of /],
   [TAG.life, /^The store has a creation or removal of /],
-  [TAG.answered, /^The store has an answered Idempotency-Key /],
-  [TAG.answeredAt, /^The store has the time of an answered Idempotency-Key /],
-  [TAG.takenIn, /^The store has the edit of the data file /],
+  [TAG.request, /^The store has an answered Idempotency-Key /],
+  [TAG.requestTime, /^The store has the time of an answered Idempotency-Key /],
+  [TAG.mergedEdit, /^The store has the edit of the data file /],
   [TAG.changed, /^The store has the place of an item that changed /],
   [TAG.naturalKey, /^The store has a natural key of /],
   [TAG.node, /^The store has an entry of the index |damaged/],
@@ -122,7 +122,7 @@ test('verify --store finds missing, changed and extra rows of any kind', async (
       },
     }
     for (const [how, damage] of Object.entries(damages)) {
-      const isOfOne = tag === TAG.state || tag === TAG.takenIn
+      const isOfOne = tag === TAG.state || tag === TAG.mergedEdit
       if (how === 'one too many' && isOfOne) continue
       // One that no other leads to is read by nobody, and not all of its bytes say something of an item.
       if (how !== 'missing' && tag === TAG.node) continue

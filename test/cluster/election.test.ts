@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Election, type Register, TAKEN_OVER_AFTER_MS } from '../../src/cluster/election.ts'
+import { Election, type Register, TAKEOVER_AFTER_MS } from '../../src/cluster/election.ts'
 import { Random, SEED } from '../support/random.ts'
 
 type Fate = 'well' | 'lost' | 'unheard' | 'late'
@@ -72,7 +72,7 @@ test('an expired lease is taken over only after its holder has stopped relying o
     assert.ok(!(a.isHeld && b.isHeld))
   }
   assert.equal(heldUntil, 3500)
-  assert.equal(clock.ms, TAKEN_OVER_AFTER_MS)
+  assert.equal(clock.ms, TAKEOVER_AFTER_MS)
   await a.round()
   assert.equal(a.leader, 'b')
   assert.equal(a.isHeld, false)
@@ -102,7 +102,7 @@ test('a node that cannot lead releases its lease and takes none', async () => {
   await a.round(false)
   assert.ok(!a.isHeld)
   assert.equal(a.leader, undefined)
-  clock.ms += 2 * TAKEN_OVER_AFTER_MS
+  clock.ms += 2 * TAKEOVER_AFTER_MS
   await b.round(false)
   assert.ok(!b.isHeld)
   await b.round()

@@ -9,7 +9,7 @@ interface Sent {
   readonly text: string
 }
 
-/** RequestBatches whose messages are answered with the questions, but for those to a node that fails. */
+/** A batcher whose messages are answered with the requests themselves, except those to a node that fails. */
 function asking(messageBytes: number): { readonly questions: RequestBatches; readonly sent: readonly Sent[] } {
   const sent: Sent[] = []
   const questions = new RequestBatches({

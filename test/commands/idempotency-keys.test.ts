@@ -45,7 +45,7 @@ function recorded(position: number, ms: number): Recorded {
 }
 
 function remembered(store: Store): number {
-  const [byKey, byTime] = [TAG.answered, TAG.answeredAt].map((tag) => {
+  const [byKey, byTime] = [TAG.request, TAG.requestTime].map((tag) => {
     const prefix = tableKey(tag, 0)
     return store.rows(prefix, prefixEnd(prefix)).length
   })

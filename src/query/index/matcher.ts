@@ -15,7 +15,7 @@ export interface Places {
 
 /** How many characters are parsed between two yields. */
 const STEP_CHARACTERS = 4096
-/** The overhead of snapshot one item, expressed in characters. */
+/** The overhead of reading one item, expressed in characters. */
 const ITEM_CHARACTERS = 100
 
 /** Reads items and checks them against conditions, time-sliced. */

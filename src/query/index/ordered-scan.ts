@@ -50,7 +50,7 @@ interface Run {
   readonly descending: boolean
 }
 
-/** The runs in snapshot order: items without a value come last, in the collection's order. */
+/** The runs in the order of reading: items without a value come last, in the collection's order. */
 function* runsOf({ tree, single }: IndexPlan, { descending }: Order): Steps<Run[]> {
   if (!descending) return single.map(({ range, size }) => ({ from: bytesOf(range.from), size, descending }))
   const values: Run[] = []

@@ -10,7 +10,7 @@ export const FEW = 200
 /** This many items that the index does not order are read individually and merged. */
 const FEW_OTHERS = 1000
 
-/** How many keys can be read in the time that snapshot one item takes, roughly. */
+/** How many keys can be read in the time that reading one item takes, roughly. */
 const KEYS_PER_ITEM = 16
 
 /** The prefix of keys of items that the index orders. */
@@ -27,7 +27,7 @@ export interface IndexPlan {
   readonly others: number
   /** Total number of keys. */
   readonly size: number
-  /** The cost of snapshot the index, as a number of items to read. */
+  /** The cost of reading the index, as a number of items to read. */
   readonly cost: number
   /** Whether the page consists of consecutive keys, apart from a few items to be merged. */
   readonly isInOrder: boolean

@@ -57,7 +57,7 @@ export class StoredIndex {
   #since: Position | undefined
   /** Recent uses. */
   uses = 0
-  /** Number of queries that are snapshot it. */
+  /** Number of queries that are reading it. */
   readers = 0
   /** It is configured in the settings. */
   isFixed = false
