@@ -21,21 +21,15 @@ import { Table } from './table.ts'
 
 /** An item that is parsed once for all observers. */
 export class ObservedItem {
-  readonly #item: Item
+  readonly key: string
+  readonly text: string
   readonly #document: Pick<Document, 'value'>
   #value: JsonObject | undefined
 
-  constructor(item: Item, document: Pick<Document, 'value'>) {
-    this.#item = item
+  constructor({ key, text }: Item, document: Pick<Document, 'value'>) {
+    this.key = key
+    this.text = text
     this.#document = document
-  }
-
-  get key(): string {
-    return this.#item.key
-  }
-
-  get text(): string {
-    return this.#item.text
   }
 
   get value(): JsonObject {
@@ -169,7 +163,7 @@ export class CollectionWriter implements FoldTarget {
     const found = this.#find(key)
     const place = found.isThere ? (found.place as number) : this.#places++
     const since = found.isThere ? found.since : item.position
-    this.#notifyObservers(place, found.isThere, new ObservedItem(item, document))
+    this.#notifyObservers(place, found.isThere, item, document)
     if (found.isThere) this.#indexChange(found, place, item.position)
     const record = encodeItem(item, { since, ...metadata })
     if (found.isThere) this.#table.putRecord(place, record)
@@ -185,7 +179,7 @@ export class CollectionWriter implements FoldTarget {
     const found = this.#find(keyOf(id))
     const { place, isThere, since } = found
     if (!isThere || place === undefined) return
-    this.#notifyObservers(place, isThere, undefined)
+    this.#notifyObservers(place, isThere)
     this.#indexChange(found, place, tombstone.position)
     this.#table.putRecord(place, encodeTombstone(id, tombstone, { since, ...metadata }))
     this.#size--
@@ -252,12 +246,13 @@ export class CollectionWriter implements FoldTarget {
     return found
   }
 
-  #notifyObservers(place: number, wasThere: boolean, after: ObservedItem | undefined): void {
+  #notifyObservers(place: number, wasThere: boolean, item?: Item, document?: Document): void {
     const { number } = this.#table
     const observers = this.#observers.filter((observer) => observer.isObserved(number, this.name))
     if (observers.length === 0) return
     const found = wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined
     const before = found && new ObservedItem(found, found)
+    const after = item && document && new ObservedItem(item, document)
     for (const observer of observers) observer.changed(number, place, before, after, this.name)
   }
 
