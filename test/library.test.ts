@@ -9,12 +9,12 @@ import type { Middleware } from 'koa'
 import koaBody from 'koa-body'
 import { connect } from '../src/client/index.ts'
 import { segmentName } from '../src/events/segment.ts'
-import { type KoaContext, type RunningServer, type StartOptions, start } from '../src/library.ts'
+import { type KoaContext, type RunningServer, type StartOptions, start } from '../src/library/index.ts'
 import { type Scope, temporaryDirectory } from './support/directory.ts'
 import { startProcess } from './support/process.ts'
 import { json } from './support/server.ts'
 
-const LIBRARY = fileURLToPath(new URL('../dist/library.js', import.meta.url))
+const LIBRARY = fileURLToPath(new URL('../dist/library/index.js', import.meta.url))
 const PEOPLE = { people: [{ id: 1, name: 'Ada' }] }
 
 // Other tests make directories in the usual place.

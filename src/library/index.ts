@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Middleware } from 'koa'
 import { destination } from 'pino'
-import { openLog } from './cli/log.ts'
-import { descriptorLimit } from './server/descriptors.ts'
-import { platformDependencies, staticFilesOf } from './server/platform.ts'
-import { start as startService } from './server/service.ts'
-import { readSettings, type Settings } from './settings/settings.ts'
+import { openLog } from '../cli/log.ts'
+import { descriptorLimit } from '../server/descriptors.ts'
+import { platformDependencies, staticFilesOf } from '../server/platform.ts'
+import { start as startService } from '../server/service.ts'
+import { readSettings, type Settings } from '../settings/settings.ts'
 
 export interface StartOptions {
   /**
