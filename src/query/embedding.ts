@@ -27,7 +27,7 @@ export interface RelatedSnapshot extends Related {
   readonly snapshot: CollectionSnapshot
 }
 
-export type Each = (item: JsonObject, place: number) => void
+export type Each = (item: JsonObject, place: number) => Steps<void>
 
 /** Tells of each item that is wanted, in any order. */
 export type Match = (related: RelatedSnapshot, wanted: UnpagedQuery, each: Each) => Steps<void>
@@ -40,7 +40,7 @@ export interface ItemText {
 
 /** Characters of a page with what is embedded in it. */
 const MOST_CHARACTERS = 2 ** 25
-/** Items whose children are found together by an index. */
+/** Items whose children are found together by their keys. */
 const FOUND_TOGETHER = 64
 /** Items that are written in a step. */
 const STEP = 16
@@ -134,12 +134,15 @@ function* embedMany(items: readonly Item[], related: RelatedSnapshot, embedded: 
   for (let from = 0; from < items.length; from += together) {
     const children = new Map<string, { readonly place: number; readonly text: string }[]>()
     for (const { key } of items.slice(from, from + together)) children.set(key, [])
-    const filters = [filterOf(path, 'eq', [...children.keys()])]
-    yield* match(related, { filters, mentioned: [], sort: [] }, (item, place) => {
-      const { text } = snapshot.items.uncachedAt(place) as Item
-      for (const key of keysIn(item, path)) {
-        const found = children.get(key)
+    // A scan looks a foreign key up in the map. A filter of thousands of keys cannot be created in steps.
+    const isFew = children.size <= FOUND_TOGETHER
+    const filter = isFew ? filterOf(path, 'eq', [...children.keys()]) : filterOf(path, 'exists', ['true'])
+    yield* match(related, { filters: [filter], mentioned: [], sort: [] }, function* (item, place) {
+      for (const value of valuesAt(item, path)) {
+        if (value === undefined) yield
+        const found = children.get(scalarText(value) ?? '')
         if (!found || found.at(-1)?.place === place) continue
+        const { text } = snapshot.items.uncachedAt(place) as Item
         embedded.add(text.length)
         found.push({ place, text })
       }
@@ -165,14 +168,6 @@ function* embedOne(
     if (!found) continue
     embedded.add(found.text.length)
     embedded.set(index, member, found.text)
-  }
-}
-
-/** The ids that an item names at a path. */
-function* keysIn(item: JsonObject, path: Path): Generator<string> {
-  for (const value of valuesAt(item, path)) {
-    const key = scalarText(value)
-    if (key !== undefined) yield key
   }
 }
 
