@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { LineLimit } from '../access/failure-log.ts'
 import { formatPath, type Path } from '../json/paths.ts'
+import { needsOf } from '../query/aggregate/aggregation.ts'
 import type { FieldList } from '../query/field-list.ts'
 import { insteadOf } from '../query/json-server.ts'
 import type { PresentCollection } from '../query/queries.ts'
@@ -11,7 +12,7 @@ import type { Reply } from './api.ts'
 
 export interface HintsOptions {
   readonly fields: Pick<FieldList, 'has' | 'similarTo'>
-  /** Whether a filter or sort by a field that no item has is refused. */
+  /** Whether a query that names a field that no item has is refused. */
   readonly isStrict: boolean
   readonly log: Pick<Logger, 'warn'>
   /** Monotonic. */
@@ -24,7 +25,7 @@ const MOST_FIELDS = 16
 /** Fields that a response names. */
 const MOST_NAMED = 4
 
-/** Tells clients of filters and sorts by fields that no item has: such a query selects nothing, which looks like lost data. */
+/** Tells clients of fields in a query that no item has: such a query selects or shows nothing, which looks like lost data. */
 export class Hints {
   readonly #options: HintsOptions
   readonly #lines: LineLimit
@@ -83,17 +84,27 @@ export class Hints {
   }
 }
 
-/** The fields that are filtered or sorted by. Items without a field may be asked for with `exists`; rows are sorted by their columns. */
-function pathsOf({ filters, sort, grouping }: Query): readonly Path[] {
+/** The fields that a query names, up to a limit. */
+function pathsOf(query: Query): readonly Path[] {
   const paths = new Map<string, Path>()
-  for (const { path, operator } of filters) {
+  for (const path of namedIn(query)) {
+    const name = formatPath(path)
+    if (name !== 'id' && name !== RECEIVED) paths.set(name, path)
     if (paths.size === MOST_FIELDS) break
-    if (operator !== 'exists') paths.set(formatPath(path), path)
   }
-  if (!grouping || grouping.kind === 'newest') for (const { path } of sort) paths.set(formatPath(path), path)
-  paths.delete('id')
-  paths.delete(RECEIVED)
   return [...paths.values()]
+}
+
+/** Items without a field may be asked for with `exists`; rows are sorted by their columns; embedded items are no field. */
+function* namedIn({ filters, sort, grouping, selected = [], relations = [] }: Query): Generator<Path> {
+  for (const { path, operator } of filters) if (operator !== 'exists') yield path
+  if (!grouping || grouping.kind === 'newest') for (const { path } of sort) yield path
+  if (grouping) {
+    const { groups, values } = needsOf(grouping)
+    yield* groups
+    yield* values
+  }
+  for (const path of selected) if (!relations.some(({ name }) => name === path[0])) yield path
 }
 
 /** As a header may hold it. */

@@ -27,6 +27,8 @@ export interface Query {
   readonly page: Page
   /** Undefined: whole items. */
   readonly fields: Selection | undefined
+  /** The paths that `fields` was made from. */
+  readonly selected?: readonly Path[]
   /** Undefined: items are requested. Otherwise sort and page apply to rows. */
   readonly grouping?: Grouping | undefined
   /** Other items that are shown inside those of the page. */
@@ -193,6 +195,7 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     sort,
     page: parsePage(paging, limits.pageSize, grouping ? limits.pageSize : DEFAULT_PAGE_SIZE),
     fields: fields.length > 0 ? selectionOf(fields) : undefined,
+    selected: fields,
     relations,
   }
 }

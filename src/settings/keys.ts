@@ -53,7 +53,7 @@ export const KEYS = {
     ['none', 'json-server'],
     'answer as json-server does where the two differ: bodies, ids, the envelope of _page, nested routes',
   ),
-  'Api.StrictQuery': boolean('refuse filters and sorts by fields that no item of the collection has'),
+  'Api.StrictQuery': boolean('refuse queries that name a field that no item of the collection has'),
   'Authentication.Enabled': boolean('requests need credentials'),
   'Authentication.AuthenticationType': texts(['token'], 'token, basic, apikey, or several of them'),
   'Authentication.Users': objects('Username, Password (a hash from recollect hash-password) and Role of each user'),

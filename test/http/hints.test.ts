@@ -8,7 +8,11 @@ const POSTS = [
   { id: 2, title: 'another title', views: 200 },
 ]
 
-function serve(t: TestContext, flags: readonly string[] = [], data: unknown = { posts: POSTS, empty: [] }) {
+function serve(
+  t: TestContext,
+  flags: readonly string[] = [],
+  data: unknown = { posts: POSTS, comments: [], empty: [] },
+) {
   return startServer(t, { data, flags })
 }
 
@@ -39,13 +43,32 @@ test('a filter or sort by a field that no item has gets the usual response with 
   await until('the log line', () => server.stderr().includes('"didYouMean":['))
 })
 
+test('misspelt fields in aggregates, groups and selections get a hint, too', async (t) => {
+  const flags = ['--Collections', '{"posts":{"Time":"at"}}']
+  const server = await serve(t, flags, { posts: POSTS.map((post) => ({ ...post, at: '2026-01-01' })) })
+  for (const [search, wrong, right] of [
+    ['aggregate=count,avg(veiws)', 'veiws', 'views'],
+    ['aggregate=count&groupBy=title,auhtor.name', 'auhtor.name', 'author.name'],
+    ['distinct=titel', 'titel', 'title'],
+    ['newestBy=titel', 'titel', 'title'],
+    ['fields=id,titel', 'titel', 'title'],
+    ['fields=author.nmae,views&all=true', 'author.nmae', 'author.name'],
+  ] as const) {
+    assert.equal(await hintOf(server, search), `No item of "posts" has the field "${wrong}"; did you mean "${right}"?`)
+  }
+  const rows = await server.fetch('/api/posts?aggregate=max(veiws)')
+  assert.deepEqual(await rows.json(), [{ 'max(veiws)': null }])
+})
+
 test('there is no hint for fields that an item has, nor when the fields are not known', async (t) => {
   const server = await serve(t)
   for (const search of [
     'title=x&views_gt=1000&author.name=x&tags.label=y&_draft=false&id=7',
     'sort=-views,author.name',
     'nobody_exists=false',
-    'aggregate=count&groupBy=title&sort=-count',
+    'aggregate=count,max(views)&groupBy=title&sort=-count',
+    'distinct=tags.label',
+    'fields=id,$received,title,author.name,comments&_embed=comments',
     'titel=x&asOf=1',
   ]) {
     assert.equal(await hintOf(server, search), null, search)
@@ -83,6 +106,8 @@ test('with Api.StrictQuery a field that no item has is rejected', async (t) => {
   const server = await serve(t, ['--Api.StrictQuery', 'true'])
   assert.match(await detailOf(server, '/api/posts?titel=x'), /did you mean "title"/)
   assert.match(await detailOf(server, '/api/posts?sort=titel'), /did you mean "title"/)
+  assert.match(await detailOf(server, '/api/posts?distinct=titel'), /did you mean "title"/)
+  assert.match(await detailOf(server, '/api/posts?fields=titel'), /did you mean "title"/)
   const refused = await server.fetch('/api/posts?titel=x', { method: 'DELETE' })
   assert.equal(refused.status, 400)
   assert.equal(await hintOf(server, 'title=x'), null)
