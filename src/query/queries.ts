@@ -2,6 +2,7 @@ import { Collection } from '../collections/collection.ts'
 import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { ItemId, Position } from '../events/event.ts'
+import type { Projection } from '../events/projection.ts'
 import type { Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { type Asker, type Limit, Slices, type Steps } from '../runtime/time-slices.ts'
@@ -65,7 +66,7 @@ export interface MatchingIds {
  * Answers queries as of the position at which they arrive. Long work is time-sliced and reads at that position until
  * its end. A useful index is built when it is wanted a second time.
  */
-export class Queries {
+export class Queries implements Projection {
   readonly #options: QueriesOptions
   readonly #slices: Slices
   readonly #advisor: IndexAdvisor
@@ -74,11 +75,14 @@ export class Queries {
     this.#options = options
     this.#slices = options.slices ?? new Slices()
     const { views, bytes, collections = {} } = options
-    this.#advisor = new IndexAdvisor({ indexes: views.indexes, bytes, collections })
-    for (const name of Object.keys(collections)) {
-      const collection = views.any(name)
-      if (collection) this.#advisor.buildConfigured(collection)
-    }
+    const { indexes, any } = views
+    this.#advisor = new IndexAdvisor({ indexes, bytes, collections, any })
+    this.apply()
+  }
+
+  /** A write may have created a collection, or given it a new table. */
+  apply(): void {
+    this.#advisor.buildConfigured()
   }
 
   /** The requested page as text. Throws when the client has disconnected. */
@@ -104,7 +108,6 @@ export class Queries {
 
   /** Pins the current collection for a ResultCursor. The caller must release it. */
   hold(collection: Collection): PresentSnapshot {
-    this.#advisor.buildConfigured(collection)
     return new PresentSnapshot(collection, this.#options.views.indexes.of(collection.facts.table))
   }
 

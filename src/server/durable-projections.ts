@@ -204,6 +204,7 @@ export class DurableProjections extends Projections {
 
   /** Begins background work. */
   begin(): void {
+    this.queries.apply()
     this.#maintenance.begin(this.#openedAt)
   }
 

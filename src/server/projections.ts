@@ -12,7 +12,7 @@ import type { Views } from '../projections/views.ts'
  *
  * 1. In the transactions of the store: collections, history, Idempotency-Keys, imports of the data file.
  * 2. When the store has the write: views, command handler, data file, recent writes (of a cluster node). The service adds
- *    the list of fields, sockets and requests that wait for a position.
+ *    queries (for the configured indexes), the list of fields, sockets and requests that wait for a position.
  */
 export class Projections {
   readonly views: Views

@@ -50,7 +50,7 @@ function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceCo
   const { bodyBytes, batchBytes, batchItems, queryBytes, queryParameters, pageSize, scanSeconds, waitSeconds } = limits
   const { log, elapsedMs } = dependencies
   const fields = new FieldList(queries)
-  bus.add(fields)
+  bus.add(queries, fields)
   const all = apiResources({
     views,
     past,

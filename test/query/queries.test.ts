@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { Collection } from '../../src/collections/collection.ts'
 import type { Position } from '../../src/events/event.ts'
+import { Document } from '../../src/json/document.ts'
 import { parsePath } from '../../src/json/paths.ts'
 import { isWellFormed, type JsonObject, type JsonValue } from '../../src/json/value.ts'
 import type { Snapshot } from '../../src/projections/snapshot.ts'
@@ -11,7 +12,7 @@ import { Queries } from '../../src/query/queries.ts'
 import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Slices } from '../../src/runtime/time-slices.ts'
 import { Store } from '../../src/store/store.ts'
-import { CollectionWriter, collectionOf, type WithId } from '../support/collections.ts'
+import { CollectionWriter, collectionOf, project, recordOf, type WithId } from '../support/collections.ts'
 import { temporaryDirectory } from '../support/directory.ts'
 import { Random, SEED } from '../support/random.ts'
 import { until } from '../support/until.ts'
@@ -336,6 +337,7 @@ describe('the choice of indexes', () => {
     const built = () => queries.list().filter(({ built }) => built === undefined)
     await until('both are built', () => built().length === 2)
     writer.order(1999, 7, 5)
+    queries.apply()
     for (const search of ['n_gt=5&sort=-n', 'mac=F4:1&sort=at', 'sort=mac', 'sort=mac', 'sort=mac']) {
       const { text, total } = await queries.answer(collection, queryOf(search))
       const wanted = scan(collection.items(), queryOf(search))
@@ -343,6 +345,22 @@ describe('the choice of indexes', () => {
     }
     await until('both are built again', () => built().length === 2)
     assert.deepEqual(pathsOf(queries), ['n', 'mac,at'])
+  })
+
+  test('configured indexes whose builds were interrupted are built again', async () => {
+    const store = Store.temporary()
+    const earlier = new Views(store)
+    const names = ['first', 'second', 'third']
+    for (const [index, collection] of names.entries()) {
+      const item = Document.of({ id: 0, n: 1 })
+      const created = { type: 'ItemCreated', collection, id: 0, revision: 1, prior: 0, item } as const
+      project(earlier, recordOf(2 * index + 1, [{ type: 'CollectionCreated', collection }, created]))
+      void earlier.indexes.build(earlier.find(collection)?.facts.table as number, collection, [['n']])
+    }
+    earlier.end()
+    const configured = Object.fromEntries(names.map((name) => [name, { indexes: [[['n']]] }]))
+    const queries = new Queries({ views: new Views(store), bytes: 0, collections: configured })
+    await until('all are built', () => queries.list().filter(({ entries }) => entries === 1).length === names.length)
   })
 
   test('an index build that fills the disk continues when there is space, and is reported meanwhile', async (t) => {

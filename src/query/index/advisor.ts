@@ -31,6 +31,8 @@ export interface IndexAdvisorOptions {
   readonly bytes: number
   /** The paths of each index from the settings, by name of the collection. */
   readonly collections: Readonly<Record<string, { readonly indexes: readonly (readonly Path[])[] }>>
+  /** The collection, also if it was removed. */
+  readonly any: (name: string) => Collection | undefined
 }
 
 /** The demand for an index. */
@@ -54,20 +56,24 @@ export class IndexAdvisor {
     this.#options = options
   }
 
-  /** Builds the configured indexes of a collection, one after the other. */
-  buildConfigured({ name, facts }: Collection): void {
-    const { collections, indexes } = this.#options
-    const options = Object.hasOwn(collections, name) ? collections[name] : undefined
-    if (!options || this.#configured.get(name) === facts.table) return
-    this.#configured.set(name, facts.table)
-    const build = async (): Promise<void> => {
-      for (const paths of options.indexes) {
-        const built = indexes.build(facts.table, name, paths)
-        for (const index of indexes.of(facts.table)) if (index.name === nameOf(paths)) index.isFixed = true
-        await built
-      }
+  /** Builds the configured indexes of each collection whose table has none, one after the other. */
+  buildConfigured(): void {
+    const { collections, any } = this.#options
+    for (const [name, { indexes }] of Object.entries(collections)) {
+      const table = any(name)?.facts.table
+      if (table === undefined || this.#configured.get(name) === table) continue
+      this.#configured.set(name, table)
+      void this.#buildAll(table, name, indexes)
     }
-    void build()
+  }
+
+  async #buildAll(table: number, collection: string, all: readonly (readonly Path[])[]): Promise<void> {
+    const { indexes } = this.#options
+    for (const paths of all) {
+      const built = indexes.build(table, collection, paths)
+      for (const index of indexes.of(table)) if (index.name === nameOf(paths)) index.isFixed = true
+      await built
+    }
   }
 
   /** Counts the use of an index by a query, and the demand for a better one. */

@@ -106,7 +106,9 @@ export class StoredIndexes implements TableObserver {
   /** Removes incomplete indexes, and the remains of indexes and tables that no longer exist. */
   async tidy(tables: ReadonlySet<number>): Promise<void> {
     const known = new Set(this.all.map(({ tree }) => tree.number))
-    for (const index of this.all) if (!tables.has(index.table) || !index.isBuilt) await this.drop(index)
+    const useless = this.all.filter((index) => !tables.has(index.table) || !index.isBuilt)
+    // All become unavailable at once: one that is configured is built again before their rows are removed.
+    await Promise.all(useless.map((index) => this.drop(index)))
     if (this.#isEnded) return
     const trees = Buffer.from([TAG.tree])
     for (const { key } of this.#store.rows(trees, prefixEnd(trees))) {
