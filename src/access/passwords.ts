@@ -75,15 +75,10 @@ export function looksLikeHash(text: string): boolean {
 export async function verifyPassword(password: string, text: string): Promise<boolean> {
   const hash = parseHash(text)
   if (!hash) return false
-  return sameSecret(await derive(password, hash.salt, hash), hash.key)
+  return timingSafeEqual(await derive(password, hash.salt, hash), hash.key)
 }
 
-/** Compares digests in constant time. */
-export function sameSecret(a: string | Uint8Array, b: string | Uint8Array): boolean {
-  return timingSafeEqual(digest(a), digest(b))
-}
-
-export function digest(secret: string | Uint8Array): Buffer {
+export function digest(secret: string): Buffer {
   return hash('sha256', secret, 'buffer')
 }
 

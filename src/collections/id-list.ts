@@ -1,4 +1,5 @@
 import type { ItemId } from '../events/event.ts'
+import { isIndex } from './place-map.ts'
 
 const CHUNK = 4096
 /** Stands for an unknown id. */
@@ -34,7 +35,7 @@ export class IdList implements Iterable<ItemId | undefined> {
     const number = Math.floor(index / CHUNK)
     let chunk = this.#chunks[number] as Chunk
     if ('first' in chunk) chunk = Int32Array.from({ length: CHUNK }, (_, at) => (chunk as Run).first + at)
-    if (chunk instanceof Int32Array && !(id === undefined || isSmall(id))) chunk = Array.from(chunk, known)
+    if (chunk instanceof Int32Array && !(id === undefined || isIndex(id))) chunk = Array.from(chunk, known)
     chunk[index % CHUNK] = chunk instanceof Int32Array ? ((id as number | undefined) ?? NONE) : id
     this.#chunks[number] = chunk
   }
@@ -49,10 +50,6 @@ export class IdList implements Iterable<ItemId | undefined> {
   *[Symbol.iterator](): Generator<ItemId | undefined> {
     for (let index = 0; index < this.#length; index++) yield this.at(index)
   }
-}
-
-function isSmall(id: ItemId): id is number {
-  return typeof id === 'number' && id >= 0 && (id | 0) === id
 }
 
 function known(id: number): number | undefined {

@@ -1,4 +1,5 @@
 import type { ItemId } from '../events/event.ts'
+import { canonicalInteger } from './item.ts'
 import { PartitionedMap } from './partitioned-map.ts'
 
 /** Large pages, so that the directory of many keys stays in the processor's caches. */
@@ -81,21 +82,12 @@ function runOf(page: Uint32Array, first: number): Page {
 }
 
 /** Whether the id is an integer that fits in 31 bits. -0 is one, as its text is that of 0. */
-function isIndex(id: ItemId): id is number {
+export function isIndex(id: ItemId): id is number {
   return typeof id === 'number' && id >= 0 && (id | 0) === id
 }
 
-const ZERO = 48
-
-/** The integer of up to nine digits that a key spells canonically; -1 for other keys. */
+/** The integer of up to 31 bits that a key spells canonically; -1 for other keys. */
 function integerOfKey(key: string): number {
-  const { length } = key
-  if (length === 0 || length > 9) return -1
-  let integer = 0
-  for (let at = 0; at < length; at++) {
-    const digit = key.charCodeAt(at) - ZERO
-    if (digit < 0 || digit > 9) return -1
-    integer = integer * 10 + digit
-  }
-  return length > 1 && key.charCodeAt(0) === ZERO ? -1 : integer
+  const integer = canonicalInteger(key)
+  return integer !== undefined && isIndex(integer) ? integer : -1
 }

@@ -28,12 +28,8 @@ export interface MergeConflict {
   readonly id: ItemId
 }
 
-/** Compares items of an edit with those of its base. */
-export interface ItemComparison {
-  /** Quick check of an item in the file against that of the base. */
-  readonly isUnedited: (item: FileItem, base: FileItem) => boolean
-  readonly isSame: (a: FileItem, b: FileItem) => Steps<boolean>
-}
+/** Whether two items with different texts count as the same. */
+export type IsSame = (a: FileItem, b: FileItem) => Steps<boolean>
 
 const NOTHING: BaseCollection = { item: () => undefined, items: () => [] }
 
@@ -43,7 +39,7 @@ export class CollectionMerge {
   #base: BaseCollection
   #wasThere: boolean
   readonly #rules: Rules
-  readonly #comparison: ItemComparison
+  readonly #isSameItem: IsSame
   #events: ChunkedList<DomainEvent> = new ChunkedList()
   #ours: CollectionState | undefined
   /** Whether the collection exists before the next event. */
@@ -57,11 +53,11 @@ export class CollectionMerge {
   /** Lower bound for newly assigned ids. */
   #nextId = 0
 
-  constructor(base: BaseCollection | undefined, rules: Rules, comparison: ItemComparison, conflicts: MergeConflict[]) {
+  constructor(base: BaseCollection | undefined, rules: Rules, isSame: IsSame, conflicts: MergeConflict[]) {
     this.#base = base ?? NOTHING
     this.#wasThere = base !== undefined
     this.#rules = rules
-    this.#comparison = comparison
+    this.#isSameItem = isSame
     this.#conflicts = conflicts
   }
 
@@ -206,7 +202,7 @@ export class CollectionMerge {
   }
 
   *#isSame(a: FileItem | undefined, b: FileItem | undefined): Steps<boolean> {
-    return a === b || (a !== undefined && b !== undefined && (yield* this.#comparison.isSame(a, b)))
+    return a?.text === b?.text || (a !== undefined && b !== undefined && (yield* this.#isSameItem(a, b)))
   }
 
   *#delete(key: string): Steps<void> {
@@ -220,7 +216,7 @@ export class CollectionMerge {
   *#item(item: FileItem, index: number): Steps<void> {
     const id = item.id as ItemId
     const base = this.#base.item(keyOf(id))
-    if (base && this.#comparison.isUnedited(item, base)) return
+    if (item.text === base?.text) return
     const ours = this.#now.get(keyOf(id))
     const now = isItem(ours) ? ours : undefined
     // An edited item differs from the base, so it need not be compared with the base again.

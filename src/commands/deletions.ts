@@ -1,15 +1,16 @@
 import { IdList } from '../collections/id-list.ts'
 import type { Item } from '../collections/item.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
-import { ChunkedList, type List } from '../runtime/chunked-list.ts'
+import { ChunkedList, IndexedList, type List } from '../runtime/chunked-list.ts'
 import { stamp } from './item-event.ts'
 
 /** Lists one after the other. */
-export class JoinedLists<Thing> implements List<Thing> {
+export class JoinedLists<Thing> extends IndexedList<Thing> {
   readonly #lists: readonly List<Thing>[]
   readonly length: number
 
   constructor(lists: readonly List<Thing>[]) {
+    super()
     this.#lists = lists
     this.length = lists.reduce((length, list) => length + list.length, 0)
   }
@@ -22,23 +23,13 @@ export class JoinedLists<Thing> implements List<Thing> {
     }
     return undefined
   }
-
-  slice(from: number, to = this.length): readonly Thing[] {
-    const things: Thing[] = []
-    for (let index = from; index < Math.min(to, this.length); index++) things.push(this.at(index) as Thing)
-    return things
-  }
-
-  *[Symbol.iterator](): Generator<Thing> {
-    for (const list of this.#lists) yield* list
-  }
 }
 
 /**
  * The deletions of many items, optionally followed by the removal of their collection. Events are created on access, so
  * that an item with an integer id takes 20 to 30 bytes.
  */
-export class Deletions implements List<DomainEvent> {
+export class Deletions extends IndexedList<DomainEvent> {
   readonly #collection: string
   readonly #ids = new IdList()
   readonly #revisions = new ChunkedList<number>()
@@ -46,6 +37,7 @@ export class Deletions implements List<DomainEvent> {
   #isRemoval = false
 
   constructor(collection: string) {
+    super()
     this.#collection = collection
   }
 
@@ -72,15 +64,5 @@ export class Deletions implements List<DomainEvent> {
     if (id === undefined) return undefined
     const before = { revision: this.#revisions.at(place) as number, position: this.#positions.at(place) as number }
     return { type: 'ItemDeleted', ...stamp(this.#collection, id as ItemId, before) }
-  }
-
-  slice(from: number, to = this.length): readonly DomainEvent[] {
-    const events: DomainEvent[] = []
-    for (let index = from; index < Math.min(to, this.length); index++) events.push(this.at(index) as DomainEvent)
-    return events
-  }
-
-  *[Symbol.iterator](): Generator<DomainEvent> {
-    for (let index = 0; index < this.length; index++) yield this.at(index) as DomainEvent
   }
 }

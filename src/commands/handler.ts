@@ -129,7 +129,7 @@ export class CommandHandler implements Projection {
   async restore(restoration: Restoration, origin: Origin, isDryRun: boolean): Promise<RestoreOutcome> {
     const { outcome } = await this.#decideAlone(async () => {
       const { head } = this.#state
-      const { events } = await this.#slices.run(() => decideRestore(restoration, this.#state, this.#rules))
+      const events = await this.#slices.run(() => decideRestore(restoration, this.#state, this.#rules))
       const isWritten = !isDryRun && events.length > 0
       const appended = isWritten ? this.#accepted.appendFrom(head, events, origin) : undefined
       return { appended, outcome: { position: isWritten ? head + events.length : head, events } }

@@ -5,7 +5,7 @@ import { parseSteps } from '../json/parse-steps.ts'
 import { equalSteps } from '../json/value-steps.ts'
 import { ChunkedList, type List } from '../runtime/chunked-list.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import { type BaseCollection, CollectionMerge, type ItemComparison, type MergeConflict } from './collection-merge.ts'
+import { type BaseCollection, CollectionMerge, type IsSame, type MergeConflict } from './collection-merge.ts'
 import type { Rules } from './rules.ts'
 
 /** An edited data file, and the state from which the edit was made. */
@@ -14,46 +14,26 @@ export interface Edit {
   readonly base: ReadonlyMap<string, BaseCollection>
 }
 
-export interface MergeDecision {
-  readonly events: List<DomainEvent>
-  readonly conflicts: readonly MergeConflict[]
-}
-
 /** For edits, the order of an item's members does not matter. */
-const AS_EDITED: ItemComparison = {
-  isUnedited: (item, base) => item.text === base.text,
-  *isSame(a, b) {
-    return a.text === b.text || (yield* equalSteps(yield* parseSteps(a.text), yield* parseSteps(b.text)))
-  },
-}
-
-/** A three-way merge, in steps: only the editor's changes become events. */
-export function* decideMerge(
-  edit: Edit,
-  accepted: AcceptedState,
-  rules: Rules,
-  comparison = AS_EDITED,
-): Steps<MergeDecision> {
-  const merge = new Merge(edit, rules, comparison)
-  const events = yield* merge.rest(accepted)
-  return { events, conflicts: merge.conflicts }
+const equalAsJson: IsSame = function* (a, b) {
+  return yield* equalSteps(yield* parseSteps(a.text), yield* parseSteps(b.text))
 }
 
 /**
- * `decideMerge` for an edit that arrives in parts. Each part and the rest are decided separately, on the state accepted by
- * then; the texts of a part's items are not needed again.
+ * A three-way merge, in steps: only the editor's changes become events. An edit may arrive in parts; each part and the
+ * rest are decided separately, on the state accepted by then. The texts of a part's items are not needed again.
  */
 export class Merge {
   readonly conflicts: MergeConflict[] = []
   readonly #edit: Edit
   readonly #rules: Rules
-  readonly #comparison: ItemComparison
+  readonly #isSame: IsSame
   readonly #collections = new Map<string, CollectionMerge>()
 
-  constructor(edit: Edit, rules: Rules, comparison: ItemComparison = AS_EDITED) {
+  constructor(edit: Edit, rules: Rules, isSame: IsSame = equalAsJson) {
     this.#edit = edit
     this.#rules = rules
-    this.#comparison = comparison
+    this.#isSame = isSame
   }
 
   /** Events of the edited items found so far; more may follow. */
@@ -81,7 +61,7 @@ export class Merge {
   #collection(name: string): CollectionMerge {
     let merge = this.#collections.get(name)
     if (!merge) {
-      merge = new CollectionMerge(this.#edit.base.get(name), this.#rules, this.#comparison, this.conflicts)
+      merge = new CollectionMerge(this.#edit.base.get(name), this.#rules, this.#isSame, this.conflicts)
       this.#collections.set(name, merge)
     }
     return merge

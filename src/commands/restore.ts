@@ -2,11 +2,12 @@ import type { CollectionState } from '../collections/collection.ts'
 import { type FileItem, FileItems } from '../collections/file-items.ts'
 import { type Item, isItem, keyOf } from '../collections/item.ts'
 import type { AcceptedState } from '../collections/overlay.ts'
-import { OBJECT_ID } from '../events/event.ts'
+import { type DomainEvent, OBJECT_ID } from '../events/event.ts'
+import type { List } from '../runtime/chunked-list.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { BaseCollection, ItemComparison } from './collection-merge.ts'
-import { decideMerge, type Edit, type MergeDecision } from './merge.ts'
+import type { BaseCollection, IsSame } from './collection-merge.ts'
+import { type Edit, Merge } from './merge.ts'
 import { checkKeys } from './natural-keys.ts'
 import type { Rules } from './rules.ts'
 
@@ -26,20 +27,21 @@ export type Restoration =
     }
 
 /** Restored items are equal byte for byte. */
-const AS_TEXT: ItemComparison = {
-  isUnedited: (item, base) => item.text === base.text,
-  // biome-ignore lint/correctness/useYield: texts are compared at once
-  *isSame(a, b) {
-    return a.text === b.text
-  },
+// biome-ignore lint/correctness/useYield: nothing is left to compare
+const onlyByText: IsSame = function* () {
+  return false
 }
 
 /** A restore is merged like an edit of the data file, made from the accepted state: only differences become events. */
-export function* decideRestore(restoration: Restoration, accepted: AcceptedState, rules: Rules): Steps<MergeDecision> {
+export function* decideRestore(
+  restoration: Restoration,
+  accepted: AcceptedState,
+  rules: Rules,
+): Steps<List<DomainEvent>> {
   const edit = yield* editOf(restoration, accepted)
-  const decision = yield* decideMerge(edit, accepted, rules, AS_TEXT)
-  yield* checkKeys(decision.events, accepted, rules, 'Conflict')
-  return decision
+  const events = yield* new Merge(edit, rules, onlyByText).rest(accepted)
+  yield* checkKeys(events, accepted, rules, 'Conflict')
+  return events
 }
 
 /** The edit concerns a single item only, whatever else exists; a restored item becomes the last. */

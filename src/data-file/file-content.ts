@@ -10,12 +10,6 @@ export interface FileContent {
   readonly size: number
 }
 
-/** A content with its bytes, in pieces. */
-export interface FileBytes {
-  readonly pieces: readonly Buffer[]
-  readonly content: FileContent
-}
-
 /** How often to retry reading a file that changes while it is read. */
 const MOST_READINGS = 20
 
@@ -51,14 +45,14 @@ export function alwaysWritten(path: string): Refusal {
   return new Refusal('Unavailable', `The data file ${path} keeps changing; try again later.`)
 }
 
-/** `contentOf` with all bytes, in pieces. */
-export async function readBytes(files: Files, path: string): Promise<FileBytes | undefined> {
+/** The bytes of a file in pieces, read as consistently as by `contentOf`. */
+export async function piecesOf(files: Files, path: string): Promise<readonly Buffer[] | undefined> {
   let pieces: Buffer[] = []
   const content = await contentOf(files, path, () => {
     pieces = []
     return collectingSink(pieces)
   })
-  return content && { pieces, content }
+  return content && pieces
 }
 
 function collectingSink(pieces: Buffer[]): ByteSink {

@@ -3,7 +3,7 @@ import type { Files } from '../files/files.ts'
 import { Malformed } from '../json/parse-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
-import { alwaysWritten, contentOf, type FileContent, readBytes } from './file-content.ts'
+import { alwaysWritten, contentOf, type FileContent, piecesOf } from './file-content.ts'
 import { FileChanged, FileParser, type FileParserOptions, whyInvalid } from './file-parser.ts'
 
 /** A file that was read once. */
@@ -71,7 +71,7 @@ export async function readDataFile(
   } catch (error) {
     throw await withSyntaxError(error, parser?.place ?? '', options.slices, async () => {
       const size = (await files.stat(path))?.size ?? 0
-      return size <= MOST_SEARCHED_BYTES ? (await readBytes(files, path))?.pieces : undefined
+      return size <= MOST_SEARCHED_BYTES ? await piecesOf(files, path) : undefined
     })
   }
   throw new Refusal('Unavailable', `The data file ${path} was removed while it was read.`)

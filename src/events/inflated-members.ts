@@ -1,12 +1,10 @@
-import type { MemberTable } from './members.ts'
+import type { Position } from './event.ts'
 
-/** An LRU cache of inflated members, for the readers of one journal. */
+/** An LRU cache of inflated members of one journal, by the first position of their segment and their offset in its file. */
 export class InflatedMembers {
   readonly #most: number
   /** Least recently used first. */
   readonly #texts = new Map<string, Buffer>()
-  readonly #numbers = new WeakMap<MemberTable, number>()
-  #next = 0
   #bytes = 0
 
   /** @param most The size of the cache in bytes of text. */
@@ -18,8 +16,8 @@ export class InflatedMembers {
     return this.#bytes
   }
 
-  get(segment: MemberTable, offset: number): Buffer | undefined {
-    const key = this.#key(segment, offset)
+  get(first: Position, offset: number): Buffer | undefined {
+    const key = `${first}:${offset}`
     const text = this.#texts.get(key)
     if (!text) return undefined
     this.#texts.delete(key)
@@ -28,8 +26,8 @@ export class InflatedMembers {
   }
 
   /** A text longer than the cache is not cached. */
-  set(segment: MemberTable, offset: number, text: Buffer): void {
-    const key = this.#key(segment, offset)
+  set(first: Position, offset: number, text: Buffer): void {
+    const key = `${first}:${offset}`
     if (text.length > this.#most || this.#texts.has(key)) return
     this.#texts.set(key, text)
     this.#bytes += text.length
@@ -38,14 +36,5 @@ export class InflatedMembers {
       this.#texts.delete(oldest)
       this.#bytes -= length
     }
-  }
-
-  #key(segment: MemberTable, offset: number): string {
-    let number = this.#numbers.get(segment)
-    if (number === undefined) {
-      number = this.#next++
-      this.#numbers.set(segment, number)
-    }
-    return `${number}:${offset}`
   }
 }

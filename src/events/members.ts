@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { type OpenFile, readFully } from '../files/files.ts'
+import { lowerBound } from '../runtime/lower-bound.ts'
 
 /** A gzip member of a compressed segment. */
 export interface Member {
@@ -55,22 +56,16 @@ export class MemberTable {
 
   /** The member with this byte of the text; undefined beyond the end. */
   at(textOffset: number): Member | undefined {
-    let low = 0
-    let high = this.#textEnds.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#textEnds[middle] as number) <= textOffset) low = middle + 1
-      else high = middle
-    }
-    if (low === this.#textEnds.length) return undefined
-    const offset = this.#ends[low - 1] ?? 0
-    const textBegin = this.#textEnds[low - 1] ?? 0
+    const index = lowerBound(this.#textEnds, textOffset + 1)
+    if (index === this.#textEnds.length) return undefined
+    const offset = this.#ends[index - 1] ?? 0
+    const textBegin = this.#textEnds[index - 1] ?? 0
     return {
       offset,
-      length: (this.#ends[low] as number) - offset,
+      length: (this.#ends[index] as number) - offset,
       textOffset: textBegin,
-      textLength: (this.#textEnds[low] as number) - textBegin,
-      crc: this.#crcs[low] as number,
+      textLength: (this.#textEnds[index] as number) - textBegin,
+      crc: this.#crcs[index] as number,
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Files } from '../files/files.ts'
 import { Corruption } from '../runtime/errors.ts'
+import { lowerBound } from '../runtime/lower-bound.ts'
 import { writeOf } from './chain.ts'
 import type { Position } from './event.ts'
 import { InflatedMembers } from './inflated-members.ts'
@@ -54,7 +55,7 @@ export class SegmentReader {
 
   async *#linesOf(segment: Segment, from: Position, to: Position): AsyncGenerator<RecordLine> {
     const { positions, offsets } = segment.index
-    const offset = offsets[floorIndex(positions, from)]
+    const offset = offsets[Math.max(0, lowerBound(positions, from + 1) - 1)]
     if (offset === undefined) return
     const text = await openSegment(this.#files, segment, this.#inflated)
     try {
@@ -76,16 +77,4 @@ export class SegmentReader {
       await text.close()
     }
   }
-}
-
-/** The index of the last element that is not greater; 0 if all are. */
-function floorIndex(ascending: readonly number[], value: number): number {
-  let low = 0
-  let high = ascending.length - 1
-  while (low < high) {
-    const middle = (low + high + 1) >> 1
-    if ((ascending[middle] as number) <= value) low = middle
-    else high = middle - 1
-  }
-  return low
 }

@@ -68,7 +68,7 @@ async function openCompressed(
     if (!members)
       throw new Corruption(`${path}, position ${place.first} and on: the table of its gzip members is damaged.`)
     place.members = members
-    return new CompressedText(path, file, members, inflated)
+    return new CompressedText(path, file, place.first, members, inflated)
   } catch (error) {
     await file.close()
     throw error
@@ -88,14 +88,22 @@ async function openIfThere(files: Files, path: string): Promise<OpenFile | undef
 class CompressedText implements SegmentText {
   readonly path: string
   readonly file: OpenFile
+  readonly #first: Position
   readonly #members: MemberTable
   readonly #inflated: InflatedMembers | undefined
   /** The member that was read last. */
   #last: { readonly member: Member; readonly text: Buffer } | undefined
 
-  constructor(path: string, file: OpenFile, members: MemberTable, inflated: InflatedMembers | undefined) {
+  constructor(
+    path: string,
+    file: OpenFile,
+    first: Position,
+    members: MemberTable,
+    inflated: InflatedMembers | undefined,
+  ) {
     this.path = path
     this.file = file
+    this.#first = first
     this.#members = members
     this.#inflated = inflated
   }
@@ -117,10 +125,10 @@ class CompressedText implements SegmentText {
   }
 
   async #text(member: Member): Promise<Buffer> {
-    const cached = this.#inflated?.get(this.#members, member.offset)
+    const cached = this.#inflated?.get(this.#first, member.offset)
     if (cached) return cached
     const text = await readMember(this.file, this.path, member)
-    this.#inflated?.set(this.#members, member.offset, text)
+    this.#inflated?.set(this.#first, member.offset, text)
     return text
   }
 }

@@ -110,9 +110,9 @@ export async function writeChunks(
 }
 
 /** Replaces a file atomically: after a crash the file has either the old or the new content. */
-export async function replace(files: Files, path: string, bytes: Uint8Array, mode?: number): Promise<void> {
+export async function replace(files: Files, path: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${path}.tmp`
-  await writeNew(files, temporary, [bytes], mode)
+  await writeNew(files, temporary, [bytes])
   await files.rename(temporary, path)
   await files.syncDirectory(directoryOf(path))
 }

@@ -7,13 +7,29 @@ export interface List<Thing> extends Iterable<Thing> {
   slice(from: number, to?: number): readonly Thing[]
 }
 
+/** A list whose elements may be computed on access. */
+export abstract class IndexedList<Thing> implements List<Thing> {
+  abstract readonly length: number
+  abstract at(index: number): Thing | undefined
+
+  slice(from: number, to = this.length): readonly Thing[] {
+    const things: Thing[] = []
+    for (let index = from; index < Math.min(to, this.length); index++) things.push(this.at(index) as Thing)
+    return things
+  }
+
+  *[Symbol.iterator](): Generator<Thing> {
+    for (let index = 0; index < this.length; index++) yield this.at(index) as Thing
+  }
+}
+
 const CHUNK = 4096
 
 /**
  * A list in chunks for very many elements. An array of a million is allocated in one piece, and copied when it grows:
  * each blocks the event loop for 25 ms.
  */
-export class ChunkedList<Thing> implements List<Thing> {
+export class ChunkedList<Thing> extends IndexedList<Thing> {
   readonly #chunks: Thing[][] = []
   #length = 0
 
@@ -31,13 +47,7 @@ export class ChunkedList<Thing> implements List<Thing> {
     return this.#chunks[Math.floor(place / CHUNK)]?.[place % CHUNK]
   }
 
-  slice(from: number, to = this.#length): readonly Thing[] {
-    const things: Thing[] = []
-    for (let index = from; index < Math.min(to, this.#length); index++) things.push(this.at(index) as Thing)
-    return things
-  }
-
-  *[Symbol.iterator](): Generator<Thing> {
+  override *[Symbol.iterator](): Generator<Thing> {
     for (const chunk of this.#chunks) yield* chunk
   }
 }

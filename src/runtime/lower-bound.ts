@@ -1,3 +1,4 @@
+/** The index of the first of some ascending numbers that is not less than `number`; their count if all are less. */
 export function lowerBound(numbers: readonly number[], number: number): number {
   let low = 0
   let high = numbers.length

@@ -2,6 +2,7 @@ import { type ApiKey, SCHEMES, type Scheme, type User } from '../access/access.t
 import { isPasswordHash, looksLikeHash } from '../access/passwords.ts'
 import { ROLES, type Role } from '../access/roles.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
+import type { SettingValues } from './values.ts'
 
 export interface AuthenticationSettings {
   readonly enabled: boolean
@@ -11,40 +12,33 @@ export interface AuthenticationSettings {
   readonly token: { readonly secret: string | undefined; readonly expiresInSeconds: number }
 }
 
-export interface RawAuthentication {
-  readonly enabled: boolean
-  readonly types: readonly string[]
-  readonly users: readonly JsonValue[]
-  readonly apiKey: string | undefined
-  readonly apiKeys: readonly JsonValue[]
-  readonly secret: string | undefined
-  readonly expiresInSeconds: number
-}
-
 const SECRET_BYTES = 32
 /** Actor names with a meaning of their own. */
 const RESERVED = ['anonymous', 'data-file']
 
 /** Checks that the authentication settings are consistent. Messages never contain secrets. */
-export function parseAuthentication(raw: RawAuthentication, mistakes: string[]): AuthenticationSettings {
-  const schemes = raw.types.flatMap((type) => SCHEMES.find((scheme) => scheme === type.toLowerCase()) ?? [])
-  if (schemes.length < raw.types.length || schemes.length === 0) {
+export function readAuthentication(values: SettingValues, mistakes: string[]): AuthenticationSettings {
+  const enabled = values.get('Authentication.Enabled')
+  const types = values.get('Authentication.AuthenticationType')
+  const schemes = types.flatMap((type) => SCHEMES.find((scheme) => scheme === type.toLowerCase()) ?? [])
+  if (schemes.length < types.length || schemes.length === 0) {
     mistakes.push(
-      `Authentication.AuthenticationType must be one or more of ${SCHEMES.join(', ')}, not ${raw.types.join(', ')}.`,
+      `Authentication.AuthenticationType must be one or more of ${SCHEMES.join(', ')}, not ${types.join(', ')}.`,
     )
   }
-  const users = raw.users.map((entry, index): User => {
+  const users = values.get('Authentication.Users').map((entry, index): User => {
     const { name, secret, role } = parseEntry(entry, `Authentication.Users[${index}]`, 'Username', 'Password', mistakes)
     if (looksLikeHash(secret) && !isPasswordHash(secret)) {
       mistakes.push(`Authentication.Users[${index}].Password is not a valid hash, or its cost is too high.`)
     }
     return { name, password: secret, role }
   })
-  const apiKeys = raw.apiKeys.map((entry, index): ApiKey => {
+  const apiKeys = values.get('Authentication.ApiKeys').map((entry, index): ApiKey => {
     const { name, secret, role } = parseEntry(entry, `Authentication.ApiKeys[${index}]`, 'Name', 'Key', mistakes)
     return { name, key: secret, role }
   })
-  if (raw.apiKey !== undefined) apiKeys.push({ name: 'apikey', key: raw.apiKey, role: 'admin' })
+  const key = values.get('Authentication.ApiKey')
+  if (key !== undefined) apiKeys.push({ name: 'apikey', key, role: 'admin' })
   for (const [what, names] of [
     ['Users', users.map(({ name }) => name)],
     ['ApiKeys', apiKeys.map(({ name }) => name)],
@@ -53,10 +47,11 @@ export function parseAuthentication(raw: RawAuthentication, mistakes: string[]):
       mistakes.push(`Authentication.${what}: the name ${JSON.stringify(name)} is used twice, or is a reserved one.`)
     }
   }
-  if (raw.secret !== undefined && Buffer.byteLength(raw.secret) < SECRET_BYTES) {
+  const secret = values.get('Authentication.Token.Secret')
+  if (secret !== undefined && Buffer.byteLength(secret) < SECRET_BYTES) {
     mistakes.push(`Authentication.Token.Secret must have at least ${SECRET_BYTES} bytes.`)
   }
-  if (raw.enabled) {
+  if (enabled) {
     const needsUsers = schemes.some((scheme) => scheme !== 'apikey')
     if (needsUsers && users.length === 0)
       mistakes.push('Authentication.Users is needed for the schemes token and basic.')
@@ -64,8 +59,8 @@ export function parseAuthentication(raw: RawAuthentication, mistakes: string[]):
       mistakes.push('Authentication.ApiKey or Authentication.ApiKeys is needed for the scheme apikey.')
     }
   }
-  const token = { secret: raw.secret, expiresInSeconds: raw.expiresInSeconds }
-  return { enabled: raw.enabled, schemes: [...new Set(schemes)], users, apiKeys, token }
+  const token = { secret, expiresInSeconds: values.get('Authentication.Token.ExpiresInSeconds') }
+  return { enabled, schemes: [...new Set(schemes)], users, apiKeys, token }
 }
 
 function parseEntry(

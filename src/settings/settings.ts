@@ -2,7 +2,7 @@ import type { ClusterSettings } from '../cluster/connection.ts'
 import type { WriteSettings } from '../data-file/write-budget.ts'
 import type { SimulationSettings } from '../http/simulation.ts'
 import type { JsonValue } from '../json/value.ts'
-import { type AuthenticationSettings, parseAuthentication } from './authentication.ts'
+import { type AuthenticationSettings, readAuthentication } from './authentication.ts'
 import { readCluster } from './cluster.ts'
 import { type CollectionSettings, checkCollections } from './collections.ts'
 import type { ParsedFlags } from './flags.ts'
@@ -129,19 +129,6 @@ function readCollections(
     if (read !== undefined) schemas.set(name, read)
   }
   return collections
-}
-
-function readAuthentication(values: SettingValues, mistakes: string[]): AuthenticationSettings {
-  const raw = {
-    enabled: values.get('Authentication.Enabled'),
-    types: values.get('Authentication.AuthenticationType'),
-    users: values.get('Authentication.Users'),
-    apiKey: values.get('Authentication.ApiKey'),
-    apiKeys: values.get('Authentication.ApiKeys'),
-    secret: values.get('Authentication.Token.Secret'),
-    expiresInSeconds: values.get('Authentication.Token.ExpiresInSeconds'),
-  }
-  return parseAuthentication(raw, mistakes)
 }
 
 function readDataFile(values: SettingValues, mistakes: string[]): WriteSettings {

@@ -1,27 +1,32 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AuthenticationSettings, RawAuthentication } from '../../src/settings/authentication.ts'
-import { parseAuthentication } from '../../src/settings/authentication.ts'
+import { type AuthenticationSettings, readAuthentication } from '../../src/settings/authentication.ts'
+import type { KeyName } from '../../src/settings/keys.ts'
+import { SettingValues } from '../../src/settings/values.ts'
 
 const HASH = `scrypt$32768$8$1$${'s'.repeat(22)}$${'k'.repeat(43)}`
 const ANNA = { Username: 'anna', Password: HASH }
 
-function parse(raw: Partial<RawAuthentication>): { settings: AuthenticationSettings; mistakes: readonly string[] } {
+interface Given {
+  readonly types?: readonly string[]
+  readonly users?: readonly object[]
+  readonly apiKeys?: readonly object[]
+  readonly secret?: string
+}
+
+function parse({ types = ['token'], users = [ANNA], apiKeys = [], secret }: Given): {
+  settings: AuthenticationSettings
+  mistakes: readonly string[]
+} {
   const mistakes: string[] = []
-  const settings = parseAuthentication(
-    {
-      enabled: true,
-      types: ['token'],
-      users: [ANNA],
-      apiKey: undefined,
-      apiKeys: [],
-      secret: undefined,
-      expiresInSeconds: 1,
-      ...raw,
-    },
-    mistakes,
-  )
-  return { settings, mistakes }
+  const given: readonly (readonly [KeyName, unknown])[] = [
+    ['Authentication.Enabled', true],
+    ['Authentication.AuthenticationType', types],
+    ['Authentication.Users', users],
+    ['Authentication.ApiKeys', apiKeys],
+    ['Authentication.Token.Secret', secret],
+  ]
+  return { settings: readAuthentication(new SettingValues(new Map(given)), mistakes), mistakes }
 }
 
 test('a user without a role is an admin', () => {
@@ -44,7 +49,7 @@ test('a hash that cannot be checked at a sane cost is rejected at the start', ()
 })
 
 test('each mistake names the setting', () => {
-  const rows: readonly (readonly [raw: Partial<RawAuthentication>, place: RegExp])[] = [
+  const rows: readonly (readonly [given: Given, place: RegExp])[] = [
     [{ types: ['oauth'] }, /^Authentication\.AuthenticationType /],
     [{ types: [] }, /^Authentication\.AuthenticationType /],
     [{ users: [] }, /^Authentication\.Users is needed/],
@@ -59,8 +64,8 @@ test('each mistake names the setting', () => {
     [{ apiKeys: [{ Name: 'a', Key: 7 }] }, /^Authentication\.ApiKeys\[0\]\.Key /],
     [{ secret: 'x'.repeat(31) }, /^Authentication\.Token\.Secret /],
   ]
-  for (const [raw, place] of rows) {
-    const { mistakes } = parse(raw)
+  for (const [given, place] of rows) {
+    const { mistakes } = parse(given)
     assert.equal(mistakes.length, 1, `${place}: ${mistakes}`)
     assert.match(String(mistakes[0]), place)
   }

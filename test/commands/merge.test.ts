@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Overlay } from '../../src/collections/overlay.ts'
-import { decideMerge } from '../../src/commands/merge.ts'
+import { type AcceptedState, Overlay } from '../../src/collections/overlay.ts'
+import { type Edit, Merge } from '../../src/commands/merge.ts'
+import type { Rules } from '../../src/commands/rules.ts'
 import type { DomainEvent } from '../../src/events/event.ts'
 import { Document } from '../../src/json/document.ts'
 import type { JsonObject } from '../../src/json/value.ts'
@@ -16,7 +17,10 @@ import { snapshotOf } from '../support/snapshot.ts'
 
 type File = Readonly<Record<string, readonly JsonObject[] | JsonObject>>
 
-const takeIn = (...args: Parameters<typeof decideMerge>) => atOnce(decideMerge(...args))
+function merged(edit: Edit, accepted: AcceptedState, rules: Rules) {
+  const merge = new Merge(edit, rules)
+  return { events: atOnce(merge.rest(accepted)), conflicts: merge.conflicts }
+}
 
 const mapOf = (file: File) => new Map(Object.entries(file))
 
@@ -27,7 +31,7 @@ function journal(
 ) {
   const edited = (file: File) => {
     const shownState = base ? mapOf(base) : fileOf(viewsOf(events.slice(0, shown)))
-    return takeIn(editOf(mapOf(file), shownState), accepted(events), RULES)
+    return merged(editOf(mapOf(file), shownState), accepted(events), RULES)
   }
   return {
     edited: (file: File) => ({
@@ -272,9 +276,9 @@ test('when others replaced a list by an object, theirs stays unless the editor c
 test('a schema is checked only for changes of the editor, and errors name the place in the file', () => {
   const rules = { ...RULES, hasSchema: () => true, faultsOf: () => [{ pointer: '/name', message: 'must be short' }] }
   const base = mapOf({ things: [ANN, BOB] })
-  assert.deepEqual(takeIn(editOf(base, base), accepted(BOTH), rules).events.length, 0)
+  assert.deepEqual(merged(editOf(base, base), accepted(BOTH), rules).events.length, 0)
   assert.throws(
-    () => takeIn(editOf(mapOf({ things: [ANN, { id: 1, name: 'Bert' }] }), base), accepted(BOTH), rules),
+    () => merged(editOf(mapOf({ things: [ANN, { id: 1, name: 'Bert' }] }), base), accepted(BOTH), rules),
     (error: unknown) =>
       error instanceof Refusal && error.code === 'Invalid' && error.faults[0]?.pointer === '/things/1/name',
   )
@@ -291,12 +295,12 @@ test('merging an edit of the current state gives exactly the edited file', () =>
           .filter(() => random.chance(0.8))
           .map((name) => [name, anything(random, base.get(name) ?? [])] as const),
       )
-      const { events } = takeIn(editOf(file, base), acceptedNow, RULES)
+      const { events } = merged(editOf(file, base), acceptedNow, RULES)
       if (events.length > 0) project(views, recordOf(views.position + 1, [...events]))
       const after = fileOf(views)
       assert.deepEqual([...after.keys()].sort(), [...file.keys()].sort())
       for (const [name, items] of file) assert.deepEqual(after.get(name), items)
-      assert.deepEqual(takeIn(editOf(file, after), acceptedNow, RULES).events.length, 0)
+      assert.deepEqual(merged(editOf(file, after), acceptedNow, RULES).events.length, 0)
     }
   })
 })
