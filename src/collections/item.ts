@@ -1,4 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
+import * as CODE from '../json/char-codes.ts'
 import type { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import { tagOf } from '../json/tag.ts'
@@ -69,17 +70,15 @@ export const HIGHEST_ID = 2 ** 52
  */
 export function canonicalInteger(key: string): number | undefined {
   const { length } = key
-  if (length === 0 || length > 16 || (length > 1 && key.charCodeAt(0) === ZERO)) return undefined
+  if (length === 0 || length > 16 || (length > 1 && key.charCodeAt(0) === CODE.ZERO)) return undefined
   let integer = 0
   for (let at = 0; at < length; at++) {
-    const digit = key.charCodeAt(at) - ZERO
+    const digit = key.charCodeAt(at) - CODE.ZERO
     if (digit < 0 || digit > 9) return undefined
     integer = integer * 10 + digit
   }
   return integer <= HIGHEST_ID ? integer : undefined
 }
-
-const ZERO = 48
 
 /** Whether a key is that of an id. */
 export function isKeyOf(key: string, id: ItemId): boolean {

@@ -10,6 +10,7 @@ import { FileMistakes, kindOf, noCollection, noItem, noObject, sameIdTwice } fro
 import { keyOf } from '../collections/item.ts'
 import { holdsObject } from '../collections/stored-items.ts'
 import { type ItemId, OBJECT_ID } from '../events/event.ts'
+import * as CODE from '../json/char-codes.ts'
 import { parseSteps } from '../json/parse-steps.ts'
 import { pointer } from '../json/pointer.ts'
 import { own } from '../json/value.ts'
@@ -20,9 +21,6 @@ import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { Base } from './base.ts'
 import type { ByteSink } from './file-content.ts'
 import { JsonScanner, MORE, type ScanSteps } from './json-scanner.ts'
-
-const OPEN_BRACE = 0x7b
-const OPEN_BRACKET = 0x5b
 
 /** Bytes decoded in one step. */
 const CHUNK_BYTES = 32 * 1024
@@ -98,13 +96,13 @@ export class FileParser implements ByteSink {
   *#read(): ScanSteps<FileContents> {
     const scan = this.#scan
     yield* scan.begin()
-    if (scan.peek() !== OPEN_BRACE) throw noObject(kindOf(scan.peek()))
+    if (scan.peek() !== CODE.OPEN_BRACE) throw noObject(kindOf(scan.peek()))
     for (let isFirst = true; yield* scan.member(isFirst); isFirst = false) {
       const name = yield* scan.name()
       const badName = faultOfCollection(name)
       if (badName) this.#mistakes.add(badName)
-      if (scan.peek() === OPEN_BRACE) yield* this.#object(name)
-      else if (scan.peek() === OPEN_BRACKET) yield* this.#items(name)
+      if (scan.peek() === CODE.OPEN_BRACE) yield* this.#object(name)
+      else if (scan.peek() === CODE.OPEN_BRACKET) yield* this.#items(name)
       else {
         const kind = kindOf(scan.peek())
         yield* scan.skip()
@@ -161,7 +159,7 @@ export class FileParser implements ByteSink {
     let hasOthers = false
     let isMixed = false
     for (let isFirst = true; yield* scan.element(isFirst); isFirst = false, index++) {
-      if (scan.peek() !== OPEN_BRACE) {
+      if (scan.peek() !== CODE.OPEN_BRACE) {
         // One mistake for a list of numbers is enough.
         if (!isMixed) this.#mistakes.add(noItem(name, index, kindOf(scan.peek())))
         isMixed = true

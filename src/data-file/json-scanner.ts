@@ -1,19 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import * as CODE from '../json/char-codes.ts'
 import { Malformed } from '../json/parse-steps.ts'
 
-const TAB = 0x09
-const NEWLINE = 0x0a
-const RETURN = 0x0d
-const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPEN_BRACKET = 0x5b
-const BACKSLASH = 0x5c
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
 /** For each byte, whether it may belong to a number, `true`, `false` or `null`. */
@@ -100,19 +89,19 @@ export class JsonScanner {
 
   /** Whether the object has another member (`isFirst`: the first of the object that begins here); moves to its name. */
   member(isFirst: boolean): ScanSteps<boolean> {
-    return this.#next(isFirst, CLOSE_BRACE)
+    return this.#next(isFirst, CODE.CLOSE_BRACE)
   }
 
   /** Whether the array has another element (`isFirst`: the first of the array that begins here); moves to it. */
   element(isFirst: boolean): ScanSteps<boolean> {
-    return this.#next(isFirst, CLOSE_BRACKET)
+    return this.#next(isFirst, CODE.CLOSE_BRACKET)
   }
 
   /** The name of a member; moves to its value. */
   *name(): ScanSteps<string> {
     let bytes = this.#cutName()
     while (!bytes) {
-      if (this.#isWhole || this.peek() !== QUOTE) throw new Malformed()
+      if (this.#isWhole || this.peek() !== CODE.QUOTE) throw new Malformed()
       yield MORE
       bytes = this.#cutName()
     }
@@ -124,7 +113,7 @@ export class JsonScanner {
       throw new Malformed()
     }
     yield* this.#skipBlanks()
-    if (this.peek() !== COLON) throw new Malformed()
+    if (this.peek() !== CODE.COLON) throw new Malformed()
     yield* this.#pass()
     return name
   }
@@ -158,7 +147,7 @@ export class JsonScanner {
   /** Skips the value that begins here, of any type and length. */
   *skip(): ScanSteps<void> {
     const first = this.peek()
-    if (first !== QUOTE && first !== OPEN_BRACE && first !== OPEN_BRACKET) yield* this.#skipWord()
+    if (first !== CODE.QUOTE && first !== CODE.OPEN_BRACE && first !== CODE.OPEN_BRACKET) yield* this.#skipWord()
     else {
       const inside = { depth: 0, isInString: false, isEscaped: false }
       while (!this.#passInside(inside)) {
@@ -178,7 +167,7 @@ export class JsonScanner {
   *#next(isFirst: boolean, close: number): ScanSteps<boolean> {
     if (!isFirst) yield* this.#skipBlanks()
     const byte = isFirst ? undefined : this.peek()
-    if (!isFirst && byte !== COMMA && byte !== close) throw new Malformed()
+    if (!isFirst && byte !== CODE.COMMA && byte !== close) throw new Malformed()
     yield* this.#pass()
     if (byte === close) return false
     if (isFirst && this.peek() === close) {
@@ -186,7 +175,7 @@ export class JsonScanner {
       return false
     }
     const next = this.peek()
-    if (next === undefined || next === COMMA || next === close) throw new Malformed()
+    if (next === undefined || next === CODE.COMMA || next === close) throw new Malformed()
     return true
   }
 
@@ -197,7 +186,7 @@ export class JsonScanner {
 
   /** Skips a number, `true`, `false` or `null`. */
   *#skipWord(): ScanSteps<void> {
-    if (!IS_WORD[this.peek() ?? SPACE]) throw new Malformed()
+    if (!IS_WORD[this.peek() ?? CODE.SPACE]) throw new Malformed()
     for (;;) {
       while (this.#at < this.#end && IS_WORD[this.#window[this.#at] as number]) this.#at++
       if (this.#at < this.#end || this.#isWhole) return
@@ -211,10 +200,10 @@ export class JsonScanner {
     while (this.#at < stop) {
       const byte = this.#window[this.#at++]
       if (inside.isEscaped) inside.isEscaped = false
-      else if (byte === QUOTE) inside.isInString = !inside.isInString
-      else if (inside.isInString) inside.isEscaped = byte === BACKSLASH
-      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) inside.depth++
-      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) inside.depth--
+      else if (byte === CODE.QUOTE) inside.isInString = !inside.isInString
+      else if (inside.isInString) inside.isEscaped = byte === CODE.BACKSLASH
+      else if (byte === CODE.OPEN_BRACE || byte === CODE.OPEN_BRACKET) inside.depth++
+      else if (byte === CODE.CLOSE_BRACE || byte === CODE.CLOSE_BRACKET) inside.depth--
       if (inside.depth === 0 && !inside.isInString) return true
     }
     return false
@@ -226,21 +215,17 @@ export class JsonScanner {
 
   /** False if the window ends before something else comes. */
   #passBlanks(): boolean {
-    const bytes = this.#window
-    for (; this.#at < this.#end; this.#at++) {
-      const byte = bytes[this.#at]
-      if (byte !== SPACE && byte !== NEWLINE && byte !== RETURN && byte !== TAB) return true
-    }
-    return false
+    while (this.#at < this.#end && CODE.isBlank(this.#window[this.#at])) this.#at++
+    return this.#at < this.#end
   }
 
   /** Consumes the name that begins here, with its quotes; undefined if it continues beyond the window. */
   #cutName(): Buffer | undefined {
     const bytes = this.#window
-    if (this.peek() !== QUOTE) return undefined
+    if (this.peek() !== CODE.QUOTE) return undefined
     for (let at = this.#at + 1; at < this.#end; at++) {
-      if (bytes[at] === BACKSLASH) at++
-      else if (bytes[at] === QUOTE) {
+      if (bytes[at] === CODE.BACKSLASH) at++
+      else if (bytes[at] === CODE.QUOTE) {
         const name = bytes.subarray(this.#at, at + 1)
         this.#at = at + 1
         return name
@@ -262,15 +247,15 @@ export class JsonScanner {
       const byte = bytes[at] as number
       if (isInString) {
         if (isEscaped) isEscaped = false
-        else if (byte === QUOTE) isInString = false
-        else if (byte === BACKSLASH) isEscaped = true
-      } else if (byte <= SPACE && isBlank(byte)) continue
-      else if (byte === QUOTE) isInString = true
-      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++
-      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--
+        else if (byte === CODE.QUOTE) isInString = false
+        else if (byte === CODE.BACKSLASH) isEscaped = true
+      } else if (byte <= CODE.SPACE && CODE.isBlank(byte)) continue
+      else if (byte === CODE.QUOTE) isInString = true
+      else if (byte === CODE.OPEN_BRACE || byte === CODE.OPEN_BRACKET) depth++
+      else if (byte === CODE.CLOSE_BRACE || byte === CODE.CLOSE_BRACKET) depth--
       // Keeps one blank between words, which must not be joined.
-      if (to < at && !isInString && IS_WORD[byte] && IS_WORD[bytes[to - 1] as number] && isBlank(bytes[at - 1]))
-        bytes[to++] = SPACE
+      if (to < at && !isInString && IS_WORD[byte] && IS_WORD[bytes[to - 1] as number] && CODE.isBlank(bytes[at - 1]))
+        bytes[to++] = CODE.SPACE
       if (to < at) bytes[to] = byte
       to++
       all |= byte
@@ -285,8 +270,4 @@ export class JsonScanner {
     cut.isEscaped = isEscaped
     return isDone
   }
-}
-
-function isBlank(byte: number | undefined): boolean {
-  return byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB
 }

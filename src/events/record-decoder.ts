@@ -1,3 +1,4 @@
+import * as CODE from '../json/char-codes.ts'
 import { Document } from '../json/document.ts'
 import { parseText } from '../json/parse-text.ts'
 import type { JsonObject } from '../json/value.ts'
@@ -9,13 +10,6 @@ const ITEM = Buffer.from(',"item":{')
 const NEXT_EVENT = Buffer.from('},{"type":"')
 /** Closes item, event, events and record. */
 const CLOSE = Buffer.from('}}]}')
-const COMMA = 0x2c
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
 
 /**
  * Decodes a record whose bytes, from `start` up to its closing brace, are verified. Items are extracted as text and not
@@ -43,7 +37,7 @@ function decodeOne(record: Buffer): JournalRecord | undefined {
 function decodeSeveral(record: Buffer): JournalRecord | undefined {
   const events = record.indexOf(EVENTS)
   const close = record.length - 2
-  if (events < 0 || record[close] !== CLOSE_BRACKET) return undefined
+  if (events < 0 || record[close] !== CODE.CLOSE_BRACKET) return undefined
   const decoded = decodeEvents(record, events + EVENTS.length, close)
   return decoded && { ...JSON.parse(`{${record.toString('utf8', 0, events)}}`), events: decoded }
 }
@@ -61,7 +55,7 @@ function withDocument(event: DomainEvent): DomainEvent {
 function decodeEvents(record: Buffer, start: number, end: number): readonly DomainEvent[] | undefined {
   const events: DomainEvent[] = []
   let item = record.indexOf(ITEM, start)
-  for (let at = start; record[at] === OPEN_BRACE; at++) {
+  for (let at = start; record[at] === CODE.OPEN_BRACE; at++) {
     if (item >= 0 && item < at) item = record.indexOf(ITEM, at)
     // An event that ends before the next item begins has no item.
     const next = endOf(record, at, item < 0 ? end : item)
@@ -72,13 +66,13 @@ function decodeEvents(record: Buffer, start: number, end: number): readonly Doma
       if (item < 0) return undefined
       const from = item + ITEM.length - 1
       const to = record.indexOf(NEXT_EVENT, from) < 0 ? end - 1 : endOf(record, from, end)
-      if (to === undefined || record[to] !== CLOSE_BRACE) return undefined
+      if (to === undefined || record[to] !== CODE.CLOSE_BRACE) return undefined
       const head = JSON.parse(`${record.toString('utf8', at, item)}}`)
       events.push({ ...head, item: new Document(record.toString('utf8', from, to)) })
       at = to + 1
     }
     if (at === end) return events
-    if (record[at] !== COMMA) return undefined
+    if (record[at] !== CODE.COMMA) return undefined
   }
   return undefined
 }
@@ -88,15 +82,15 @@ function endOf(bytes: Buffer, start: number, limit: number): number | undefined 
   let depth = 0
   for (let at = start; at < limit; at++) {
     switch (bytes[at]) {
-      case QUOTE:
-        for (at++; at < limit && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at++
+      case CODE.QUOTE:
+        for (at++; at < limit && bytes[at] !== CODE.QUOTE; at++) if (bytes[at] === CODE.BACKSLASH) at++
         break
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
+      case CODE.OPEN_BRACE:
+      case CODE.OPEN_BRACKET:
         depth++
         break
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
+      case CODE.CLOSE_BRACE:
+      case CODE.CLOSE_BRACKET:
         if (--depth === 0) return at + 1
         break
     }

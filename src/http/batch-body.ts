@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import * as CODE from '../json/char-codes.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { bodyRefusal, normalizeCoding, tooLarge } from './koa-body.ts'
 
@@ -65,8 +66,6 @@ export function gatherBody(request: IncomingMessage, { bytes, listBytes }: BodyL
   function limitOf(chunk: Buffer): number | undefined {
     const first = chunk.find((byte) => byte !== 0x20 && (byte < 0x09 || byte > 0x0d))
     if (first === undefined) return undefined
-    return first === OPEN_BRACKET ? listBytes : bytes
+    return first === CODE.OPEN_BRACKET ? listBytes : bytes
   }
 }
-
-const OPEN_BRACKET = 0x5b

@@ -1,12 +1,5 @@
+import * as CODE from './char-codes.ts'
 import { endOfString } from './quoted.ts'
-
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
 
 /** Approximate length of a chunk; a long token makes it longer. */
 const PIECE_CHARACTERS = 64 * 1024
@@ -27,30 +20,30 @@ export function* indented(json: string, margin: string): Generator<string> {
   let depth = 0
   for (let at = 0; at < json.length; at++) {
     switch (json.charCodeAt(at)) {
-      case QUOTE:
+      case CODE.QUOTE:
         at = endOfString(json, at)
         break
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
+      case CODE.OPEN_BRACE:
+      case CODE.OPEN_BRACKET:
         if (isClosing(json.charCodeAt(at + 1))) at++
         else {
           text += json.slice(written, at + 1) + lineAt(++depth)
           written = at + 1
         }
         break
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
+      case CODE.CLOSE_BRACE:
+      case CODE.CLOSE_BRACKET:
         text += json.slice(written, at) + lineAt(--depth)
         written = at
         break
-      case COMMA:
+      case CODE.COMMA:
         text += json.slice(written, at + 1) + lineAt(depth)
         written = at + 1
         if (text.length < PIECE_CHARACTERS) break
         yield text
         text = ''
         break
-      case COLON:
+      case CODE.COLON:
         text += `${json.slice(written, at + 1)} `
         written = at + 1
         break
@@ -60,5 +53,5 @@ export function* indented(json: string, margin: string): Generator<string> {
 }
 
 function isClosing(code: number): boolean {
-  return code === CLOSE_BRACE || code === CLOSE_BRACKET
+  return code === CODE.CLOSE_BRACE || code === CODE.CLOSE_BRACKET
 }

@@ -1,3 +1,5 @@
+import { isDigit } from './char-codes.ts'
+
 /** A point in time: milliseconds since 1970 and the microseconds of that millisecond. */
 export interface Instant {
   readonly ms: number
@@ -90,10 +92,6 @@ function twoDigits(text: string, start: number): number {
   const tens = text.charCodeAt(start)
   const ones = text.charCodeAt(start + 1)
   return isDigit(tens) && isDigit(ones) ? (tens - 0x30) * 10 + ones - 0x30 : Number.NaN
-}
-
-function isDigit(unit: number): boolean {
-  return unit >= 0x30 && unit <= 0x39
 }
 
 /** Parses an instant from a query string, where an unescaped "+" of the zone has become a space. */

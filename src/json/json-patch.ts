@@ -1,6 +1,7 @@
 import { applyPatch, type Operation as LibraryOperation } from 'rfc6902'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/steps.ts'
+import * as CODE from './char-codes.ts'
 import { MAX_NESTING, parseSteps } from './parse-steps.ts'
 import { arrayIndex, pointer } from './pointer.ts'
 import { endOfString } from './quoted.ts'
@@ -132,18 +133,12 @@ export function nestingOf(json: string): number {
   let deepest = 0
   for (let at = 0; at < json.length; at++) {
     const code = json.charCodeAt(at)
-    if (code === QUOTE) at = endOfString(json, at)
-    else if (code === OPEN_BRACE || code === OPEN_BRACKET) deepest = Math.max(deepest, ++depth)
-    else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth--
+    if (code === CODE.QUOTE) at = endOfString(json, at)
+    else if (code === CODE.OPEN_BRACE || code === CODE.OPEN_BRACKET) deepest = Math.max(deepest, ++depth)
+    else if (code === CODE.CLOSE_BRACE || code === CODE.CLOSE_BRACKET) depth--
   }
   return deepest
 }
-
-const QUOTE = 0x22
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
 
 /**
  * rfc6902 cannot operate on the whole document, so the document is wrapped in an object. An added value is put beside

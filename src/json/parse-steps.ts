@@ -1,4 +1,5 @@
 import type { Steps } from '../runtime/steps.ts'
+import * as CODE from './char-codes.ts'
 import { parseText } from './parse-text.ts'
 import { afterBlanks, endOfString } from './quoted.ts'
 import { isArray, isObject, type JsonValue, put } from './value.ts'
@@ -84,13 +85,6 @@ interface Container {
   value: JsonValue[] | Record<string, JsonValue> | undefined
 }
 
-const QUOTE = 0x22
-const COMMA = 0x2c
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-
 /** Placeholder for a container that is parsed separately. */
 const STUB = '[]'
 
@@ -119,24 +113,24 @@ class LongParse {
     const text = this.#text
     for (let at = 0; at < text.length; at++) {
       switch (text.charCodeAt(at)) {
-        case QUOTE:
+        case CODE.QUOTE:
           this.#string = at
           at = endOfString(text, at)
           if (at < 0) throw new Malformed()
           break
-        case OPEN_BRACKET:
+        case CODE.OPEN_BRACKET:
           this.#enter(at, true)
           break
-        case OPEN_BRACE:
+        case CODE.OPEN_BRACE:
           this.#enter(at, false)
           break
-        case COMMA:
+        case CODE.COMMA:
           if (at - this.#parsed < this.#stepCharacters) break
           this.#parseUpTo(at)
           yield
           break
-        case CLOSE_BRACKET:
-        case CLOSE_BRACE: {
+        case CODE.CLOSE_BRACKET:
+        case CODE.CLOSE_BRACE: {
           const whole = this.#leave(at)
           if (whole !== undefined) return whole
         }
@@ -160,7 +154,7 @@ class LongParse {
   #leave(at: number): JsonValue | undefined {
     const container = this.#innermost
     const isWhole = this.#containers.length === 1
-    if (container.isArray !== (this.#text.charCodeAt(at) === CLOSE_BRACKET)) throw new Malformed()
+    if (container.isArray !== (this.#text.charCodeAt(at) === CODE.CLOSE_BRACKET)) throw new Malformed()
     if (isWhole || container.value) this.#parseUpTo(at)
     if (isWhole && afterBlanks(this.#text, at + 1) < this.#text.length) throw new Malformed()
     this.#containers.pop()
@@ -198,7 +192,7 @@ class LongParse {
     if (!isFirst) {
       from = afterBlanks(text, rest)
       if (from === end && stub === '') return
-      if (text.charCodeAt(from++) !== COMMA) throw new Malformed()
+      if (text.charCodeAt(from++) !== CODE.COMMA) throw new Malformed()
     }
     const inner = text.slice(from, end) + stub
     const json = isList ? `[${inner}]` : `{${inner}}`
@@ -215,7 +209,7 @@ class LongParse {
         isEmpty = false
       }
     }
-    if (isEmpty && (!isFirst || text.charCodeAt(end) === COMMA)) throw new Malformed()
+    if (isEmpty && (!isFirst || text.charCodeAt(end) === CODE.COMMA)) throw new Malformed()
   }
 
   /** The path of a container. All containers around it must have a value. */

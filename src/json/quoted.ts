@@ -1,5 +1,4 @@
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
+import * as CODE from './char-codes.ts'
 
 /** Printable ASCII without characters that JSON escapes. */
 const PLAIN = /^[ !#-[\]-~]*$/
@@ -16,24 +15,21 @@ export function endOfString(json: string, start: number): number {
   // With very many escaped quotes, repeated `indexOf` takes five times as long.
   for (at++; at < json.length; at++) {
     const code = json.charCodeAt(at)
-    if (code === QUOTE) return at
-    if (code === BACKSLASH) at++
+    if (code === CODE.QUOTE) return at
+    if (code === CODE.BACKSLASH) at++
   }
   return -1
 }
 
 function isEscaped(json: string, at: number): boolean {
   let before = at - 1
-  while (json.charCodeAt(before) === BACKSLASH) before--
+  while (json.charCodeAt(before) === CODE.BACKSLASH) before--
   return (at - before) % 2 === 0
 }
 
 /** Offset of the first character at or after `from` that is no white space; the text's length if there is none. */
 export function afterBlanks(text: string, from: number): number {
   let at = from
-  for (; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) break
-  }
+  while (at < text.length && CODE.isBlank(text.charCodeAt(at))) at++
   return at
 }

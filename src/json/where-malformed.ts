@@ -1,4 +1,5 @@
 import type { Steps } from '../runtime/steps.ts'
+import * as CODE from './char-codes.ts'
 
 /** Characters scanned in one step. */
 const CHUNK_CHARACTERS = 32 * 1024
@@ -50,21 +51,7 @@ const ERRORS = {
   word: 'a value is text in double quotes, a number, true, false, null, a list or an object',
 }
 
-const TAB = 0x09
-const NEWLINE = 0x0a
-const RETURN = 0x0d
-const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
-const SLASH = 0x2f
-const COLON = 0x3a
-const OPEN_BRACKET = 0x5b
-const BACKSLASH = 0x5c
-const CLOSE_BRACKET = 0x5d
-const LETTER_U = 0x75
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-
+const DELIMITERS = Array.from('",:[]{}', (character) => character.charCodeAt(0))
 const HEX_DIGIT = /[\da-fA-F]/
 const ESCAPED = /["\\/bfnrt]/
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
@@ -115,15 +102,15 @@ class Syntax {
 
   #errorInString(code: number): string | undefined {
     if (this.#escape === 0) {
-      if (code === QUOTE) this.#isInString = false
-      else if (code === BACKSLASH) this.#escape = 5
-      else if (code === NEWLINE || code === RETURN) return this.#message(ERRORS.unclosed, this.#begin)
-      else if (code < SPACE) return this.#message(ERRORS.control, this.#begin)
+      if (code === CODE.QUOTE) this.#isInString = false
+      else if (code === CODE.BACKSLASH) this.#escape = 5
+      else if (code === CODE.NEWLINE || code === CODE.RETURN) return this.#message(ERRORS.unclosed, this.#begin)
+      else if (code < CODE.SPACE) return this.#message(ERRORS.control, this.#begin)
       return undefined
     }
     const isFirst = this.#escape === 5
-    this.#escape = isFirst && code !== LETTER_U ? 0 : this.#escape - 1
-    if (isFirst && code === LETTER_U) return undefined
+    this.#escape = isFirst && code !== CODE.LETTER_U ? 0 : this.#escape - 1
+    if (isFirst && code === CODE.LETTER_U) return undefined
     if ((isFirst ? ESCAPED : HEX_DIGIT).test(String.fromCharCode(code))) return undefined
     return this.#message(isFirst ? ERRORS.escape : ERRORS.unicode, this.#begin)
   }
@@ -134,7 +121,7 @@ class Syntax {
     this.#word = ''
     for (let at = 0; at < word.length; ) {
       const begin = this.#begin + at
-      if (word.charCodeAt(at) === SLASH) {
+      if (word.charCodeAt(at) === CODE.SLASH) {
         return /[/*]/.test(word.charAt(at + 1)) ? this.#message(ERRORS.comment, begin) : this.#unexpected(begin)
       }
       if (lengthAt(UNFINISHED_NUMBER, word, at) > 0) return this.#message(ERRORS.number, begin)
@@ -147,15 +134,15 @@ class Syntax {
   }
 
   #errorOf(code: number, begin: number): string | undefined {
-    if (code === NEWLINE) {
+    if (code === CODE.NEWLINE) {
       this.#line++
       this.#lineBegin = begin + 1
     }
-    if (code === NEWLINE || code === SPACE || code === RETURN || code === TAB) return undefined
+    if (CODE.isBlank(code)) return undefined
     const next = this.#after(code)
     if (next === undefined) return this.#message(EXPECTED[this.#expected], begin)
     this.#expected = next
-    if (code === QUOTE) {
+    if (code === CODE.QUOTE) {
       this.#isInString = true
       this.#begin = begin
     }
@@ -166,19 +153,19 @@ class Syntax {
   #after(code: number): Expected | undefined {
     const expected = this.#expected
     switch (code) {
-      case QUOTE:
+      case CODE.QUOTE:
         if (expected === 'firstName' || expected === 'name') return 'colon'
         return this.#takesValue ? this.#afterValue : undefined
-      case OPEN_BRACKET:
-      case OPEN_BRACE:
+      case CODE.OPEN_BRACKET:
+      case CODE.OPEN_BRACE:
         if (!this.#takesValue) return undefined
-        this.#containers.push(code === OPEN_BRACKET)
-        return code === OPEN_BRACKET ? 'firstElement' : 'firstName'
-      case CLOSE_BRACKET:
+        this.#containers.push(code === CODE.OPEN_BRACKET)
+        return code === CODE.OPEN_BRACKET ? 'firstElement' : 'firstName'
+      case CODE.CLOSE_BRACKET:
         return expected === 'firstElement' || expected === 'endOfElement' ? this.#leave() : undefined
-      case CLOSE_BRACE:
+      case CODE.CLOSE_BRACE:
         return expected === 'firstName' || expected === 'endOfMember' ? this.#leave() : undefined
-      case COMMA:
+      case CODE.COMMA:
         if (expected === 'endOfElement') return 'element'
         return expected === 'endOfMember' ? 'name' : undefined
       default:
@@ -213,22 +200,7 @@ class Syntax {
 }
 
 function isDelimiter(code: number): boolean {
-  switch (code) {
-    case TAB:
-    case NEWLINE:
-    case RETURN:
-    case SPACE:
-    case QUOTE:
-    case COMMA:
-    case COLON:
-    case OPEN_BRACKET:
-    case CLOSE_BRACKET:
-    case OPEN_BRACE:
-    case CLOSE_BRACE:
-      return true
-    default:
-      return false
-  }
+  return CODE.isBlank(code) || DELIMITERS.includes(code)
 }
 
 /** Length of the match of a sticky expression at an offset; 0 without a match. */

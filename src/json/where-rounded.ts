@@ -1,16 +1,5 @@
+import * as CODE from './char-codes.ts'
 import { endOfString } from './quoted.ts'
-
-const QUOTE = 0x22
-const PLUS = 0x2b
-const COMMA = 0x2c
-const MINUS = 0x2d
-const DOT = 0x2e
-const COLON = 0x3a
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const LETTER_E = 0x65
 
 /** The shortest number that a double rounds to 0 is `1e-324`. */
 const LEAST_CHARACTERS = 6
@@ -37,13 +26,14 @@ export function whereRounded(json: string): Rounded | undefined {
   for (let at = 0; at < json.length; at++) {
     const code = json.charCodeAt(at)
     const innermost = path[path.length - 1]
-    if (code === QUOTE) {
+    if (code === CODE.QUOTE) {
       string = at
       at = endOfString(json, at)
-    } else if (code === OPEN_BRACKET || code === OPEN_BRACE) path.push({ isArray: code === OPEN_BRACKET, at: 0 })
-    else if (code === CLOSE_BRACKET || code === CLOSE_BRACE) path.pop()
-    else if (code === COLON && innermost) innermost.at = string
-    else if (code === COMMA && innermost?.isArray) innermost.at++
+    } else if (code === CODE.OPEN_BRACKET || code === CODE.OPEN_BRACE)
+      path.push({ isArray: code === CODE.OPEN_BRACKET, at: 0 })
+    else if (code === CODE.CLOSE_BRACKET || code === CODE.CLOSE_BRACE) path.pop()
+    else if (code === CODE.COLON && innermost) innermost.at = string
+    else if (code === CODE.COMMA && innermost?.isArray) innermost.at++
     else if (isOfNumber(code)) {
       const begin = at
       while (isOfNumber(json.charCodeAt(at + 1))) at++
@@ -61,7 +51,8 @@ function nameAt(json: string, begin: number): string {
 
 /** Also matches letters of `true` and `false`, which are too short to be taken for a number. */
 function isOfNumber(code: number): boolean {
-  return (code >= 0x30 && code <= 0x39) || code === MINUS || code === DOT || code === PLUS || (code | 0x20) === LETTER_E
+  const { MINUS, DOT, PLUS, LETTER_E } = CODE
+  return CODE.isDigit(code) || code === MINUS || code === DOT || code === PLUS || (code | 0x20) === LETTER_E
 }
 
 /** Undefined if the number is not rounded. */
