@@ -547,6 +547,10 @@ test('a misspelt flag is rejected with a suggestion', () => {
     ['--api.upsertOnPut=true', '--Api.UpsertOnPut'],
     ['--Limits.PagesSize=1', '--Limits.PageSize'],
     ['--Authentification.Enabled=true', '--Authentication.Enabled'],
+    ['--ro', '--read-only'],
+    ['--id=key', '--DataStore.IdField'],
+    ['--no-cors', '--Cors.Origins'],
+    ['-q', '--Log.Level'],
   ] as const) {
     mistakes({ argv: [wrong] }, new RegExp(`^Unknown flag ${wrong.split('=')[0]}; did you mean ${right}\\?$`))
   }

@@ -4,6 +4,20 @@ import type { JsonValue } from '../json/value.ts'
 import { KEY_NAMES, type KeyName, SCHEMAS } from './keys.ts'
 import type { SettingsSource } from './sources.ts'
 
+/** Flags of json-server that have another name here. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  '--config': '--settings',
+  '-c': '--settings',
+  '--delay': '--Simulate.Delay.Enabled',
+  '-d': '--Simulate.Delay.Enabled',
+  '--id': '--DataStore.IdField',
+  '-i': '--DataStore.IdField',
+  '--no-cors': '--Cors.Origins',
+  '--quiet': '--Log.Level',
+  '-q': '--Log.Level',
+  '--ro': '--read-only',
+}
+
 export interface FlagSyntax {
   /** The placeholder of its value; undefined for a switch. */
   readonly value?: string
@@ -114,10 +128,9 @@ function parse(
   const settings = command.takesSettings ? KEY_NAMES : []
   const unknown = (argument: string): void => {
     const given = argument.replace(/=.*/s, '')
-    const similar = mostSimilar(
-      given,
-      [...valued, ...switches, ...settings].map((flag) => `--${flag}`),
-    )
+    const known = [...valued, ...switches, ...settings].map((flag) => `--${flag}`)
+    const instead = Object.hasOwn(INSTEAD, given) ? INSTEAD[given] : undefined
+    const similar = known.find((flag) => flag === instead) ?? mostSimilar(given, known)
     const hint =
       similar === undefined ? `${`recollect ${name}`.trim()} --help lists the known ones.` : `did you mean ${similar}?`
     complain(`Unknown flag ${given}; ${hint}`)
