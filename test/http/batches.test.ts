@@ -112,6 +112,8 @@ test('a rejected item rejects the whole batch, and is named', async () => {
     [CSV, 'n,m\n1,2\n1,"2', 400, /^Line 3: the body is not well-formed CSV/],
     [CSV, 'n,n\n1,2', 400, /^Line 1: column 2 of the header, "n", is there twice/],
     [CSV, 'n,a..b\n1,2', 400, /has an empty name/],
+    [CSV, 'n;a\n1;2', 400, /"n;a", is the only one: columns are separated by commas/],
+    [CSV, 'n\ta\n1\t2', 400, /columns are separated by commas/],
     [CSV, 'n,__proto__.b\n1,2', 400, /must not be named __proto__/],
     [CSV, 'n,a,a.b\n1,,2\n1,2,2', 400, /^Line 3: The column "a.b" is inside another one/],
   ]

@@ -149,7 +149,9 @@ function columnsOf({ cells, line }: Row): readonly Column[] {
           ? 'must not be named __proto__'
           : path.length > MAX_NESTING
             ? `is nested deeper than ${MAX_NESTING}`
-            : undefined
+            : cells.length === 1 && /[;\t]/.test(name)
+              ? 'is the only one: columns are separated by commas'
+              : undefined
     if (fault)
       throw new Refusal(
         'Invalid',
