@@ -15,7 +15,7 @@ import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
 import { onFirstUse } from './late-modules.ts'
 import { problemIn } from './problems.ts'
-import { originOf, refuseUnheeded, wantsLenient } from './requests.ts'
+import { originOf, refuseParameters, refuseUnheeded, wantsLenient } from './requests.ts'
 
 export interface BatchesOptions {
   readonly handler: Pick<CommandHandler, 'bulk'>
@@ -71,6 +71,7 @@ export class Batches {
     { bytes, items }: Extract<PostBody, { items: unknown }>,
   ): Promise<void> {
     refuseUnheeded(request)
+    refuseParameters(request)
     const { handler, slices } = this.#options
     const isLenient = wantsLenient(request.headers)
     const command = { type: 'CreateItems', collection, items, isLenient } as const

@@ -4,7 +4,7 @@ import { collectionPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import type { PageTextAt, PresentCollection, Queries, QuerySource } from '../query/queries.ts'
-import { mayBeRelative, type Parameter } from '../query/query.ts'
+import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import { asksForPast, readPosition, timeOfAsOf } from './as-of.ts'
@@ -16,7 +16,7 @@ import { wrapperFor } from './json-server.ts'
 import { type ListRequest, parseList } from './list-request.ts'
 import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped } from './pages.ts'
 import type { RelatedCollections } from './related.ts'
-import { apiSegments, askerOf, type HttpQueryLimits, parametersOf } from './requests.ts'
+import { apiSegments, askerOf, type HttpQueryLimits, parametersOf, refuseMisspelt } from './requests.ts'
 
 export interface CollectionReadsOptions {
   readonly views: Views
@@ -75,7 +75,10 @@ export class CollectionReads {
     if (asksForPast(parameters)) return this.getPast(request, reply, name, parameters)
     reply.position = views.position
     if (!present) throw unknownCollection(name)
-    if (present.isObject) return replyItem(request, reply, present.item(OBJECT_ID) as Item)
+    if (present.isObject) {
+      refuseMisspelt(parameters, [AS_OF])
+      return replyItem(request, reply, present.item(OBJECT_ID) as Item)
+    }
     return this.getPresent(request, reply, parameters, present)
   }
 

@@ -12,7 +12,15 @@ import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_F
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { Hints } from './hints.ts'
-import { apiSegments, type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+import {
+  apiSegments,
+  DRY_RUN,
+  type HttpQueryLimits,
+  originOf,
+  parametersOf,
+  refuseParameters,
+  refuseUnheeded,
+} from './requests.ts'
 
 export interface DeletionOptions {
   readonly handler: Pick<CommandHandler, 'bulk'>
@@ -23,7 +31,6 @@ export interface DeletionOptions {
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
-export const DRY_RUN = 'dryRun'
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
 const MOST_DEPENDENTS = 8
@@ -88,6 +95,7 @@ export async function deleteWithDependents(
   { handler, views, limits }: Pick<DeletionOptions, 'handler' | 'views' | 'limits'>,
 ): Promise<BulkOutcome> {
   refuseUnheeded(request)
+  refuseParameters(request)
   const field = foreignKeyOf(item.collection)
   const dependents = names.map((collection) => {
     if (views.find(collection)?.isObject === false) return { collection, field }

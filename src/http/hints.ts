@@ -1,11 +1,12 @@
 import type { Logger } from 'pino'
 import { LineLimit } from '../access/failure-log.ts'
 import { formatPath, type Path } from '../json/paths.ts'
+import { mostSimilar } from '../json/similar.ts'
 import { needsOf } from '../query/aggregate/aggregation.ts'
 import type { FieldList } from '../query/field-list.ts'
 import { insteadOf } from '../query/json-server.ts'
 import type { PresentCollection } from '../query/queries.ts'
-import type { Query } from '../query/query.ts'
+import { type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { RECEIVED } from '../query/virtual-field.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Reply } from './api.ts'
@@ -24,6 +25,9 @@ const HEADER = 'Recollect-Hint'
 const MOST_FIELDS = 16
 /** Fields that a response names. */
 const MOST_NAMED = 4
+
+/** The parameters that, misspelt, are filters. */
+const PARAMETERS = [...WITHOUT_FILTERS].filter((name) => !name.startsWith('_'))
 
 /** Tells clients of fields in a query that no item has: such a query selects or shows nothing, which looks like lost data. */
 export class Hints {
@@ -80,7 +84,9 @@ export class Hints {
       return `There is no parameter ${name}, and no item of ${where} has such a field; instead: ${instead}.`
     }
     const similar = this.#options.fields.similarTo(collection, path)
-    return `No item of ${where} has the field ${name}${similar === undefined ? '.' : `; did you mean ${JSON.stringify(similar)}?`}`
+    const parameter = similar === undefined ? mostSimilar(field, PARAMETERS) : undefined
+    const meant = similar === undefined ? parameter && `the parameter ${parameter}` : JSON.stringify(similar)
+    return `No item of ${where} has the field ${name}${meant === undefined ? '.' : `; did you mean ${meant}?`}`
   }
 }
 

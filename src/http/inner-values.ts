@@ -7,7 +7,7 @@ import { stringifySteps } from '../json/value-steps.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import { JSON_TYPE, PATCH_TYPES, parseAnyPatch, readBody } from './bodies.ts'
-import { apiSegments, originOf, refuseUnheeded, wantsRepresentation } from './requests.ts'
+import { apiSegments, originOf, refuseParameters, refuseUnheeded, wantsRepresentation } from './requests.ts'
 
 interface InnerWriteOptions {
   readonly handler: Pick<CommandHandler, 'handle'>
@@ -28,6 +28,7 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: In
     ? await slices.run(() => parseAnyPatch(body), request)
     : ({ type: 'value', value: body.json } as const)
   refuseUnheeded(request)
+  refuseParameters(request)
   const { headers } = request
   const conditions = { ifMatch: parseTags(headers['if-match']), ifNoneMatch: parseTags(headers['if-none-match']) }
   const { position, item } = await handler.handle(

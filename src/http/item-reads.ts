@@ -3,7 +3,8 @@ import type { Journal } from '../events/journal.ts'
 import { tagOf } from '../json/tag.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
-import { relationsOf } from '../query/json-server.ts'
+import { EMBEDDING, relationsOf } from '../query/json-server.ts'
+import { AS_OF } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
@@ -13,7 +14,7 @@ import { textAt } from './inner-values.ts'
 import { itemNow, itemThen, replyItem } from './item-answers.ts'
 import { nestedFilter } from './json-server.ts'
 import type { RelatedCollections } from './related.ts'
-import { apiSegments, askerOf, type HttpQueryLimits, parametersOf } from './requests.ts'
+import { apiSegments, askerOf, type HttpQueryLimits, parametersOf, refuseMisspelt } from './requests.ts'
 
 export interface ItemReadsOptions {
   readonly views: Views
@@ -53,6 +54,8 @@ export class ItemReads {
     const { views, past, journal, now, limits, idField } = this.#options
     const [name, ...segments] = apiSegments(request.path) as [string, ...string[]]
     const parameters = parametersOf(request, limits)
+    const isNested = this.#hasNested(segments.at(-1) ?? '')
+    if (!isNested) refuseMisspelt(parameters, [AS_OF, ...EMBEDDING])
     const at = await readPosition(parameters, reply, journal, now)
     reply.position = at ?? views.position
     const object = at === undefined ? views.find(name)?.item(OBJECT_ID) : await past.item(name, OBJECT_ID, at)

@@ -19,6 +19,7 @@ import {
   type HttpQueryLimits,
   originOf,
   parametersOf,
+  refuseParameters,
   refuseUnheeded,
   wantsOnlyIfNewer,
 } from './requests.ts'
@@ -111,6 +112,7 @@ export class ItemWrites {
   async #write(request: ApiRequest, reply: Reply, body: Body | undefined, command: Command): Promise<void> {
     const { handler, isJsonServer, idField } = this.#options
     refuseUnheeded(request)
+    refuseParameters(request)
     const outcome = await handler.handle(command, originOf(request, body?.bytes ?? NO_BODY))
     reply.position = outcome.position
     if (isJsonServer && !outcome.item) await this.#replyDeleted(request, reply, outcome.position)

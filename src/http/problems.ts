@@ -87,8 +87,10 @@ export function problems(log: Logger): Middleware {
   return async (ctx, next) => {
     try {
       await next()
-      if (ctx.status === 404 && ctx.body === undefined)
-        throw new Refusal('NotFound', `Nothing is served at ${publicPath(ctx.res, ctx.path)}.`)
+      if (ctx.status === 404 && ctx.body === undefined) {
+        const [path, api] = [ctx.path, '/api'].map((one) => publicPath(ctx.res, one))
+        throw new Refusal('NotFound', `Nothing is served at ${path}; collections are at ${api}/<collection>.`)
+      }
     } catch (error) {
       const asked = { method: ctx.method, path: publicPath(ctx.res, ctx.path) }
       const { status, text, headers } = problemOf(error, asked, log, ctx.state.requestId)

@@ -8,8 +8,8 @@ import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import { gatherBody } from './batch-body.ts'
 import { JSON_TYPE, readBytes } from './bodies.ts'
-import { DRY_RUN, parseDryRun, refuseConditions } from './collections.ts'
-import { type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+import { parseDryRun, refuseConditions } from './collections.ts'
+import { DRY_RUN, type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
 export interface ReplacementOptions {
   readonly handler: Pick<CommandHandler, 'restore'>

@@ -3,7 +3,9 @@ import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Context } from 'koa'
 import type { Origin } from '../events/journal.ts'
-import { type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
+import { mostSimilar } from '../json/similar.ts'
+import { DEPENDENT } from '../query/json-server.ts'
+import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Asker } from '../runtime/time-slices.ts'
@@ -112,6 +114,29 @@ export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 
       'Invalid',
       "Items have no time of modification, so If-Unmodified-Since is refused; send If-Match with the item's ETag.",
     )
+  }
+}
+
+/** Asks what a write would do. */
+export const DRY_RUN = 'dryRun'
+
+/** Rejects writes of items with parameters that would otherwise be ignored, such as a dry run that deletes. */
+export function refuseParameters({ method, querystring }: Pick<ApiRequest, 'method' | 'querystring'>): void {
+  if (querystring === '') return
+  for (const name of new URLSearchParams(querystring).keys()) {
+    const isDelete = method === 'DELETE'
+    if (isDelete ? name === DEPENDENT : mostSimilar(name, [AS_OF, DRY_RUN]) === undefined) continue
+    const only = isDelete ? `, only ${DEPENDENT}` : ''
+    throw new Refusal('Invalid', `A ${method} of an item takes no parameter ${JSON.stringify(name)}${only}.`)
+  }
+}
+
+/** Rejects misspelt parameters of a GET that would otherwise be ignored: the present would look like the past. */
+export function refuseMisspelt(parameters: readonly Parameter[], known: readonly string[]): void {
+  for (const { name } of parameters) {
+    const meant = known.includes(name) ? undefined : mostSimilar(name, known)
+    if (meant === undefined) continue
+    throw new Refusal('Invalid', `There is no parameter ${JSON.stringify(name)} here; did you mean ${meant}?`)
   }
 }
 

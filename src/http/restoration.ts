@@ -31,6 +31,7 @@ const CHANGES = 1000
 
 /** POST to `/admin/restore`. */
 export async function restore(ctx: Context, options: RestorationOptions, slices: Slices): Promise<void> {
+  if (ctx.querystring !== '') throw new Refusal('Invalid', 'A restore takes no parameters; dryRun is in its body.')
   const source = { headers: ctx.headers, bytes: async () => bodyOf(ctx) }
   const { json } = await readBody(source, [JSON_TYPE], slices)
   const request = await parseRestore(json, options)

@@ -35,6 +35,9 @@ export const DEPENDENT = '_dependent'
 /** The parameters that are no filters, besides those that count pages. */
 export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, EMBED, EXPAND, DEPENDENT]
 
+/** The parameters that name the relations to show. */
+export const EMBEDDING = [EMBED, EXPAND] as const
+
 const MOST_RELATIONS = 8
 
 /** json-server 1.0 has these behind a colon. There the three for text ignore case. */
@@ -81,7 +84,7 @@ export function jsonServerSort(parameters: readonly Parameter[]): readonly Sort[
 /** The relations requested by `_embed` and `_expand`, each once. */
 export function relationsOf(parameters: readonly Parameter[]): readonly Relation[] {
   const relations = new Map<string, Relation>()
-  for (const parameter of [EMBED, EXPAND] as const) {
+  for (const parameter of EMBEDDING) {
     for (const name of valuesOf(parameters, parameter)) relations.set(name, { parameter, name })
   }
   if (relations.size > MOST_RELATIONS) {

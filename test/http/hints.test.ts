@@ -43,6 +43,17 @@ test('a filter or sort by a field that no item has gets the usual response with 
   await until('the log line', () => server.stderr().includes('"didYouMean":['))
 })
 
+test('a misspelt parameter, which is a filter, gets a hint, too', async (t) => {
+  const server = await serve(t)
+  for (const [search, parameter] of [
+    ['asof=1', 'asOf'],
+    ['aggregate=count&groupby=title', 'groupBy'],
+    ['pagesize=1', 'pageSize'],
+  ] as const) {
+    assert.match((await hintOf(server, search)) ?? '', new RegExp(`; did you mean the parameter ${parameter}\\?$`))
+  }
+})
+
 test('misspelt fields in aggregates, groups and selections get a hint, too', async (t) => {
   const flags = ['--Collections', '{"posts":{"Time":"at"}}']
   const server = await serve(t, flags, { posts: POSTS.map((post) => ({ ...post, at: '2026-01-01' })) })
