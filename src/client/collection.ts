@@ -4,11 +4,11 @@ import { InnerValue } from './inner-value.ts'
 import { type Moment, momentOf } from './parameters.ts'
 import { Problem } from './problem.ts'
 import { Query } from './query.ts'
-import { positionOf, type Requests, segment } from './requests.ts'
+import { positionOf, type RequestOptions, type Requests, segment } from './requests.ts'
 import {
   type Patch,
   type PatchOperation,
-  sendOptions,
+  sendWrite,
   type WriteOptions,
   type Written,
   write,
@@ -62,8 +62,7 @@ type HistoryFilter = Omit<EventsFilter, 'collection' | 'id'>
 export class Collection<T extends object> extends Query<T> {
   /** The server assigns the id, and creates the collection if it does not exist. */
   async create(item: Omit<T, 'id'>, options: CreateOptions = {}): Promise<Created> {
-    const path = `/api/${segment(this.collection)}`
-    const response = await this.server.requests.send('POST', path, { body: item, ...sendOptions(options) })
+    const response = await this.#post(item, options)
     const answered = (await response.json()) as Readonly<Record<string, ItemId>>
     return { id: answered[this.server.idField] as ItemId, ...written(response) }
   }
@@ -77,15 +76,15 @@ export class Collection<T extends object> extends Query<T> {
 
   /** Creates the valid items in one write. Returns a result for each item, in order. */
   async createEach(items: readonly Omit<T, 'id'>[], options: CreateOptions = {}): Promise<CreatedEach> {
-    const response = await this.#post(items, options, 'handling=lenient')
+    const response = await this.#post(items, options, { Prefer: 'handling=lenient' })
     const { results } = (await response.json()) as { results: readonly AnsweredResult[] }
     return { results: results.map(resultOf), position: positionOf(response) }
   }
 
   /** Creates the collection if it does not exist. */
   async createEmpty(options: CreateOptions = {}): Promise<Pick<Written, 'position'>> {
-    const response = await this.server.requests.send('PUT', `/api/${segment(this.collection)}`, sendOptions(options))
-    return { position: positionOf(response) }
+    const { position } = await write(this.server.requests, 'PUT', this.#path, undefined, options)
+    return { position }
   }
 
   /** Deletes the collection with all its items. Requires the role admin. */
@@ -102,13 +101,12 @@ export class Collection<T extends object> extends Query<T> {
     return eventsOf<T>(this.server.requests, { ...filter, collection: this.collection })
   }
 
-  #post(items: readonly unknown[], options: CreateOptions, preference?: string): Promise<Response> {
-    const { headers, ...rest } = sendOptions(options)
-    return this.server.requests.send('POST', `/api/${segment(this.collection)}`, {
-      body: items,
-      headers: { ...headers, Prefer: preference },
-      ...rest,
-    })
+  #post(body: unknown, options: CreateOptions, headers?: RequestOptions['headers']): Promise<Response> {
+    return sendWrite(this.server.requests, 'POST', this.#path, body, options, headers)
+  }
+
+  get #path(): string {
+    return `/api/${segment(this.collection)}`
   }
 }
 
@@ -150,12 +148,7 @@ export class Item<T extends object> {
 
   /** The same, unless the item has the same event time or a later one. The server ignores that where the collection has no `Time`. */
   async replaceIfNewer(item: T, options: WriteOptions = {}): Promise<Written & { readonly isApplied: boolean }> {
-    const { signal, headers } = sendOptions(options)
-    const response = await this.#requests.send('PUT', this.path, {
-      body: item,
-      headers: { ...headers, Prefer: 'only-if-newer' },
-      ...(signal && { signal }),
-    })
+    const response = await sendWrite(this.#requests, 'PUT', this.path, item, options, { Prefer: 'only-if-newer' })
     return { ...written(response), isApplied: response.status !== 200 }
   }
 

@@ -1,4 +1,5 @@
 import { positionOf, type Requests, segment } from './requests.ts'
+import { sendWrite } from './writes.ts'
 
 export interface DeleteOptions {
   /** Deletes nothing and returns what would be deleted. */
@@ -23,13 +24,10 @@ export async function deleteItems(
   requests: Requests,
   collection: string,
   filters: URLSearchParams,
-  { dryRun, idempotencyKey, signal }: DeleteOptions,
+  { dryRun, ...options }: DeleteOptions,
 ): Promise<Deleted> {
   if (dryRun) filters.set('dryRun', 'true')
   const search = filters.size > 0 ? `?${filters}` : ''
-  const response = await requests.send('DELETE', `/api/${segment(collection)}${search}`, {
-    headers: { 'Idempotency-Key': idempotencyKey },
-    ...(signal && { signal }),
-  })
+  const response = await sendWrite(requests, 'DELETE', `/api/${segment(collection)}${search}`, undefined, options)
   return { ...((await response.json()) as Omit<Deleted, 'position'>), position: positionOf(response) }
 }

@@ -115,12 +115,9 @@ export class Query<T extends object> {
     aggregates: readonly Name[],
     { signal, groupBy = [], ...windows }: AggregateOptions<T> = {},
   ): Promise<Page<AggregateRow<Name>>> {
-    const asked = {
-      ...this.#paging(),
-      ...(groupBy.length > 0 && { groupBy: groupBy.join(',') }),
-      ...windows,
-    }
-    const page = await this.#read({ aggregate: aggregates.join(','), ...asked }, { ...(signal && { signal }) })
+    const groups = groupBy.length > 0 ? { groupBy: groupBy.join(',') } : {}
+    const parameters = { aggregate: aggregates.join(','), ...this.#paging(), ...groups, ...windows }
+    const page = await this.#read(parameters, { signal })
     return page as unknown as Page<AggregateRow<Name>>
   }
 
@@ -227,7 +224,7 @@ export class Query<T extends object> {
 
   async #read(
     paging: Readonly<Record<string, string | number | undefined>>,
-    options: { readonly signal?: AbortSignal },
+    options: RequestOptions,
   ): Promise<Page<T>> {
     const response = await this.#ask(paging, options)
     const body = (await response.json()) as T[] | { readonly results: T[] }

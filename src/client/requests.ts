@@ -6,7 +6,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export interface RequestOptions {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string | undefined>>
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** Sends no credentials: invalid ones would count as a failure. */
   readonly isOpen?: boolean
   /** Further statuses that are not thrown as a Problem. */

@@ -1,4 +1,4 @@
-import { type Method, positionOf, type Requests } from './requests.ts'
+import { type Method, positionOf, type RequestOptions, type Requests } from './requests.ts'
 
 export interface Written {
   /** Position of the event. */
@@ -35,21 +35,21 @@ export async function write(
   body: unknown,
   options: WriteOptions,
 ): Promise<Written> {
-  const { signal, headers: conditions } = sendOptions(options)
   const patchType = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json'
-  const response = await requests.send(method, path, {
-    headers: { ...(method === 'PATCH' && { 'Content-Type': patchType }), ...conditions },
-    ...(body !== undefined && { body }),
-    ...(signal && { signal }),
-  })
-  return written(response)
+  const headers = method === 'PATCH' ? { 'Content-Type': patchType } : {}
+  return written(await sendWrite(requests, method, path, body, options, headers))
 }
 
-export function sendOptions({ ifMatch, idempotencyKey, signal }: WriteOptions) {
-  return {
-    headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
-    ...(signal && { signal }),
-  }
+export function sendWrite(
+  requests: Requests,
+  method: Method,
+  path: string,
+  body: unknown,
+  { ifMatch, idempotencyKey, signal }: WriteOptions,
+  headers: RequestOptions['headers'] = {},
+): Promise<Response> {
+  const conditions = { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey }
+  return requests.send(method, path, { body, headers: { ...conditions, ...headers }, signal })
 }
 
 export function written(response: Response): Written {
