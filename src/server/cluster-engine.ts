@@ -65,7 +65,7 @@ export class ClusterEngine extends Engine {
     this.warnings = warnings
     const local = projections.decide(journal, rules, now)
     const recent = new RecentWrites(journal)
-    projections.follow(journal, local, dataFile, recent)
+    projections.follow(journal, { handler: local, dataFile, recentWrites: recent })
     const requestId = (): string => projections.mergedEdits.dataFileId as string
     const node = new Node({
       id,

@@ -53,7 +53,7 @@ export class FileEngine extends Engine {
     this.projections = projections
     this.dataFile = dataFile
     this.handler = projections.decide(journal, rules, dependencies.now)
-    projections.follow(journal, this.handler, dataFile)
+    projections.follow(journal, { handler: this.handler, dataFile })
     this.past = projections.past(journal)
     this.tokens = tokensInDirectory(dependencies.files, settings.journal, false)
     this.figures = [{ kind: 'journal', figures: journal.figures, segments: () => journal.segments() }]

@@ -1,19 +1,12 @@
 import { IdempotencyKeys } from '../commands/idempotency-keys.ts'
 import { MergedEdits } from '../data-file/merged-edits.ts'
-import { EventBus } from '../events/bus.ts'
 import type { Journal } from '../events/journal.ts'
-import type { Projection } from '../events/projection.ts'
 import { History } from '../projections/history.ts'
 import { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
+import { type AppliedProjections, EventBus } from './event-bus.ts'
 
-/**
- * The projections of a journal. They see a write in this order:
- *
- * 1. In the transactions of the store: collections, history, Idempotency-Keys, imports of the data file.
- * 2. When the store has the write: views, command handler, data file, recent writes (of a cluster node). The service adds
- *    queries (for the configured indexes), the list of fields, sockets and requests that wait for a position.
- */
+/** The projections of a journal: those with rows in the store see a write first, then those of the bus. */
 export class Projections {
   readonly views: Views
   readonly history: History
@@ -27,13 +20,13 @@ export class Projections {
     this.history = new History(views)
     this.idempotencyKeys = new IdempotencyKeys(views.store)
     this.mergedEdits = new MergedEdits(views.store, dataFileId)
+    // In this order, after the collections and in their transactions.
     views.storeWith(this.history, this.idempotencyKeys, this.mergedEdits)
-    this.bus.add(views)
   }
 
-  /** Applies all further writes of a journal: to the views, then to `others` in this order. */
-  follow(journal: Pick<Journal, 'follow'>, ...others: readonly Projection[]): void {
-    this.bus.add(...others)
+  /** Applies all further writes of a journal. */
+  follow(journal: Pick<Journal, 'follow'>, others: Omit<AppliedProjections, 'views'> = {}): void {
+    this.bus.add({ ...others, views: this.views })
     journal.follow((recorded) => this.bus.publish(recorded))
   }
 

@@ -49,8 +49,8 @@ function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceCo
   const { api, limits } = settings
   const { bodyBytes, batchBytes, batchItems, queryBytes, queryParameters, pageSize, scanSeconds, waitSeconds } = limits
   const { log, elapsedMs } = dependencies
-  const fields = new FieldList(queries)
-  bus.add(queries, fields)
+  const fieldList = new FieldList(queries)
+  bus.add({ queries, fieldList })
   const all = apiResources({
     views,
     past,
@@ -58,7 +58,7 @@ function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceCo
     handler,
     journal,
     now: () => engine.now(),
-    hints: new Hints({ fields, isStrict: api.strictQuery, log, elapsedMs }),
+    hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log, elapsedMs }),
     isJsonServer: api.compatibility === 'json-server',
     bodies: { bodyBytes, batchBytes, batchItems },
     limits: { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds },

@@ -71,7 +71,7 @@ async function serve(engine: Engine, settings: Settings, dependencies: ServiceDe
     const connections = new Connections(http)
     destroyStalled(http, connections, limits.stallSeconds)
     const sockets = openSockets(context, http, connections)
-    engine.bus.add(sockets, arrivals)
+    engine.bus.add({ sockets, arrivals })
     const front: Front = middleware.length > 0 ? () => 'left' : hotPath(routes)
     serveBelow(new BasePath(settings.basePath, (remote) => gate.isTrustedProxy(remote)), http, connections, front)
     connectionLimits.guard(http)

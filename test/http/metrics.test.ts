@@ -148,7 +148,7 @@ test('metrics report a subscription that lags until it has caught up', async () 
   const clock = new SimulatedClock()
   const queries = new Queries({ views, bytes: 2 ** 20 })
   const subscriptions = new Subscriptions({ views, past, queries, journal, log, now, clock, items: 10, perClient: 10 })
-  bus.add({ apply: (recorded) => void subscriptions.apply(recorded) })
+  bus.add({ sockets: { apply: (recorded) => void subscriptions.apply(recorded) } })
   let drained = (): void => {}
   let slow = true
   const client: Subscriber = {

@@ -60,7 +60,7 @@ class FaultyDoors implements Doors {
         for (const item of items) this.#past.set(item.key, item)
       })
     }
-    engine.bus.add({ apply })
+    engine.bus.add({ sockets: { apply } })
   }
 
   read(key: string): Item | undefined {

@@ -74,7 +74,7 @@ async function play(disk: SimulatedDisk, replay: Replay): Promise<Played> {
   })
   await engine.start(failed)
   const told: (readonly [number, Recorded])[] = []
-  engine.bus.add({ apply: (one) => told.push([clock.elapsedMs(), one]) })
+  engine.bus.add({ sockets: { apply: (one) => told.push([clock.elapsedMs(), one]) } })
   return { engine, clock, failures, operations, told }
 }
 
@@ -298,7 +298,7 @@ test('any journal is replayed from any position at any speed, each write when it
       project(expected, one)
       assert.deepEqual(snapshotOf(engine.views), snapshotOf(expected), context)
     }
-    engine.bus.add({ apply })
+    engine.bus.add({ sockets: { apply } })
     await clock.pass((ms - NOON) / speed + 20)
     assert.equal(position, journal.head, context)
     const ends = all.map(lastPosition)

@@ -268,9 +268,11 @@ async function run(
   const states = new States()
   for await (const recorded of journal.read(1)) states.note(recorded)
   bus.add({
-    apply(recorded) {
-      states.note(recorded)
-      inParts.give(recorded)
+    sockets: {
+      apply(recorded) {
+        states.note(recorded)
+        inParts.give(recorded)
+      },
     },
   })
   let [lags, resets, resumed] = [0, 0, 0]

@@ -5,8 +5,6 @@ import { FILLS } from '../../query/aggregate/aggregation.ts'
 import { DEFAULT_PAGE_SIZE } from '../../query/query.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
 
-type Named = Readonly<Record<string, JsonObject>>
-
 const text = { type: 'string' }
 
 function path(name: string, description: string, schema: JsonObject = text): JsonObject {
@@ -131,6 +129,6 @@ export const parameters = {
     'An id of the request for the journal and the log. Invalid ones are ignored.',
     { type: 'string', pattern: '^[\\w.:+/=-]{1,128}$' },
   ),
-} as const satisfies Named
+} as const satisfies Readonly<Record<string, JsonObject>>
 
 export type ParameterName = keyof typeof parameters

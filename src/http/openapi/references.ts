@@ -3,7 +3,7 @@ import type { HeaderName } from './headers.ts'
 import type { ParameterName } from './parameters.ts'
 
 /** Components of one kind, by name. */
-export type Named = Readonly<Record<string, JsonObject>>
+export type Components = Readonly<Record<string, JsonObject>>
 
 export function headerRefs(names: readonly HeaderName[]): JsonObject {
   return Object.fromEntries(names.map((name) => [name, ref('headers', name)]))

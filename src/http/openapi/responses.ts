@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../json/value.ts'
 import { ANSWERS } from '../problems.ts'
 import type { HeaderName } from './headers.ts'
-import { headerRefs, type Named, ref } from './references.ts'
+import { type Components, headerRefs, ref } from './references.ts'
 
 /** Descriptions of problems by status. */
 const PROBLEMS = {
@@ -51,16 +51,16 @@ const HEADERS_OF: Readonly<Record<string, readonly HeaderName[]>> = {
   503: ['Retry-After'],
 }
 
-export const responses: Named = {
-  ...named(PROBLEMS),
+export const responses: Components = {
+  ...problemResponses(PROBLEMS),
   Problem: problem(405, 'Any other problem. The one of a method that is not allowed here says in `Allow` which are.', [
     'Allow',
   ]),
 }
 
-export const accessResponses: Named = named(ACCESS_PROBLEMS)
+export const accessResponses: Components = problemResponses(ACCESS_PROBLEMS)
 
-function named(descriptions: Readonly<Record<number, string>>): Named {
+function problemResponses(descriptions: Readonly<Record<number, string>>): Components {
   return Object.fromEntries(
     Object.entries(descriptions).map(([status, description]) => [
       problemName(status),

@@ -2,13 +2,13 @@ import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { ANSWERS } from '../problems.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
-import { type Named, ref } from './references.ts'
+import { type Components, ref } from './references.ts'
 
 const id = { type: ['string', 'number'] }
 const position = { type: 'integer', minimum: 0 }
 const text = { type: 'string' }
 
-function object(properties: Named, required: readonly string[] = Object.keys(properties), rest?: JsonObject) {
+function object(properties: Components, required: readonly string[] = Object.keys(properties), rest?: JsonObject) {
   return { type: 'object', required, properties, ...rest }
 }
 
@@ -186,4 +186,4 @@ export const schemas = {
     },
     ['type', 'title', 'status', 'detail'],
   ),
-} as const satisfies Named
+} as const satisfies Components
