@@ -14,8 +14,9 @@ import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
 import { CSV_TYPE } from './formats/forms.ts'
 import { onFirstUse } from './late-modules.ts'
+import { prefers } from './preferences.ts'
 import { problemIn } from './problems.ts'
-import { originOf, refuseParameters, refuseUnheeded, wantsLenient } from './requests.ts'
+import { originOf, refuseParameters, refuseUnheeded } from './requests.ts'
 
 export interface BatchesOptions {
   readonly handler: Pick<CommandHandler, 'bulk'>
@@ -55,7 +56,7 @@ export class Batches {
 
   async #itemsOf(type: string, content: JsonValue, request: ApiRequest): Promise<readonly BatchItem[]> {
     const { slices, batchItems, batchBytes } = this.#options
-    const limits = { items: batchItems, bytes: batchBytes, isLenient: wantsLenient(request.headers) }
+    const limits = { items: batchItems, bytes: batchBytes, isLenient: prefers(request.headers, 'handling=lenient') }
     if (isArray(content)) return slices.run(() => itemsOfList(content, limits), request)
     const text = content as string
     if (type === NDJSON_TYPE) return slices.run(() => itemsOfLines(text, limits), request)
@@ -73,7 +74,7 @@ export class Batches {
     refuseUnheeded(request)
     refuseParameters(request)
     const { handler, slices } = this.#options
-    const isLenient = wantsLenient(request.headers)
+    const isLenient = prefers(request.headers, 'handling=lenient')
     const command = { type: 'CreateItems', collection, items, isLenient } as const
     const outcome = await handler.bulk(command, originOf(request, await slices.run(() => digestOf(bytes))))
     reply.position = outcome.position

@@ -7,6 +7,7 @@ import { collectionPath } from '../projections/address.ts'
 import type { Views } from '../projections/views.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import { RANGES } from '../query/filter.ts'
+import { FLAG, type ParameterDescription, parseFlag } from '../query/parameter.ts'
 import type { Queries } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -31,6 +32,10 @@ export interface DeletionOptions {
   readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
 }
 
+/** The parameters of writes of many items, besides filters. */
+export const BULK_PARAMETERS = {
+  [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
 const MOST_DEPENDENTS = 8
@@ -125,15 +130,7 @@ function parseDeletion(parameters: readonly Parameter[]) {
       )
     } else filters.push(parameter)
   }
-  return { filters, isDryRun: parseDryRun(parameters) }
-}
-
-export function parseDryRun(parameters: readonly Parameter[]): boolean {
-  const given = parameters.filter(({ name }) => name === DRY_RUN).map(({ value }) => value)
-  if (given.length > 1 || !['true', 'false'].includes(given[0] ?? 'false')) {
-    throw new Refusal('Invalid', 'The parameter dryRun must be true or false, once.')
-  }
-  return given[0] === 'true'
+  return { filters, isDryRun: parseFlag(parameters, DRY_RUN) }
 }
 
 /** Compared as text, nearly all times are less than `now-30d`: DELETE would delete far more than intended. */

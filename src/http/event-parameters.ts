@@ -1,8 +1,9 @@
 import { EVENT_TYPES, isEventType, type Position } from '../events/event.ts'
 import { type Instant, readInstant } from '../json/instant.ts'
-import type { JsonObject } from '../json/value.ts'
 import type { EventFilter } from '../projections/event-search.ts'
-import { DEFAULT_PAGE_SIZE, type Parameter, type QueryLimits } from '../query/query.ts'
+import { DEFAULT_PAGE_SIZE } from '../query/paging.ts'
+import { FLAG, type ParameterDescription, TEXT } from '../query/parameter.ts'
+import type { Parameter, QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { ACCESS_TOKEN } from './guard.ts'
 
@@ -14,14 +15,11 @@ export interface EventParameters extends EventFilter {
 }
 
 /** A parameter of `/events`, for the check and for OpenAPI. */
-interface EventParameter {
-  readonly description: string
-  readonly schema: JsonObject
+interface EventParameter extends ParameterDescription {
   /** @throws {Refusal} when the text is not a value of the schema */
   readonly parse: (value: string, limits: QueryLimits) => Partial<EventParameters>
 }
 
-const TEXT = { type: 'string' }
 const ORDERS = ['asc', 'desc'] as const
 const FLAGS = ['true', 'false'] as const
 
@@ -81,7 +79,7 @@ export const EVENT_PARAMETERS = {
   },
   follow: {
     description: 'Whether a stream continues with new events; by default server-sent events do, NDJSON does not.',
-    schema: { type: 'boolean' },
+    schema: FLAG,
     parse: (value) => ({ follow: oneOf('follow', FLAGS, value) === 'true' }),
   },
 } as const satisfies Readonly<Record<string, EventParameter>>

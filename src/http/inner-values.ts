@@ -7,7 +7,8 @@ import { stringifySteps } from '../json/value-steps.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
 import { JSON_TYPE, PATCH_TYPES, parseAnyPatch, readBody } from './bodies.ts'
-import { apiSegments, originOf, refuseParameters, refuseUnheeded, wantsRepresentation } from './requests.ts'
+import { prefers } from './preferences.ts'
+import { apiSegments, originOf, refuseParameters, refuseUnheeded } from './requests.ts'
 
 interface InnerWriteOptions {
   readonly handler: Pick<CommandHandler, 'handle'>
@@ -39,7 +40,7 @@ export async function writeInside(request: ApiRequest, reply: Reply, writing: In
   // A JSON Patch may remove the value.
   const text = item && (await slices.run(() => textAt(item.text, inside, idField), request))
   if (text !== undefined) reply.set('ETag', tagOf(text))
-  if (text === undefined || !wantsRepresentation(headers)) {
+  if (text === undefined || !prefers(headers, 'return=representation')) {
     reply.status = 204
     return
   }

@@ -6,7 +6,8 @@ import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
-import { apiSegments, wantsRepresentation } from './requests.ts'
+import { type Preference, prefers } from './preferences.ts'
+import { apiSegments } from './requests.ts'
 
 export function unknownCollection(name: string): Refusal {
   return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
@@ -77,17 +78,17 @@ export function answerWith(
     return
   }
   reply.set('ETag', item.tag)
-  const onlyIfNewer = command.type === 'ReplaceItem' && command.onlyIfNewer ? ['only-if-newer'] : []
-  if (onlyIfNewer.length > 0 && !event) {
-    reply.set('Preference-Applied', onlyIfNewer[0] as string)
+  const applied: Preference[] = command.type === 'ReplaceItem' && command.onlyIfNewer ? ['only-if-newer'] : []
+  if (applied.length > 0 && !event) {
+    reply.set('Preference-Applied', applied.join())
     reply.json('{"applied":false}')
     return
   }
   const created = event !== undefined && isCreation(event)
   const isPosted = command.type === 'CreateItem'
   if (created || isPosted) reply.set('Location', itemPath(command.collection, item.key))
-  const isPreferred = wantsRepresentation(headers)
-  const applied = [...onlyIfNewer, ...(isPreferred ? ['return=representation'] : [])]
+  const isPreferred = prefers(headers, 'return=representation')
+  if (isPreferred) applied.push('return=representation')
   if (applied.length > 0) reply.set('Preference-Applied', applied.join(', '))
   // A created single object has no id to return.
   const isShown = isPreferred || isJsonServer || (created && item.id === OBJECT_ID)

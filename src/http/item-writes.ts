@@ -14,6 +14,7 @@ import { type Body, JSON_TYPE, PATCH_TYPES, parseAnyPatch, parseItem, readBody }
 import { deleteWithDependents } from './collections.ts'
 import { textAt, writeInside } from './inner-values.ts'
 import { answerWith, itemNow, target } from './item-answers.ts'
+import { prefers } from './preferences.ts'
 import {
   apiSegments,
   type HttpQueryLimits,
@@ -21,7 +22,6 @@ import {
   parametersOf,
   refuseParameters,
   refuseUnheeded,
-  wantsOnlyIfNewer,
 } from './requests.ts'
 
 export interface ItemWritesOptions {
@@ -75,7 +75,8 @@ export class ItemWrites {
   async replace(request: ApiRequest, reply: Reply): Promise<void> {
     const body = await readBody(request, [JSON_TYPE], this.#slices)
     const to = target(request)
-    const onlyIfNewer = wantsOnlyIfNewer(request.headers) && this.#options.queries.timeOf(to.collection) !== undefined
+    const onlyIfNewer =
+      prefers(request.headers, 'only-if-newer') && this.#options.queries.timeOf(to.collection) !== undefined
     const item = parseItem(body)
     await this.#write(request, reply, body, { type: 'ReplaceItem', ...to, item, ...(onlyIfNewer && { onlyIfNewer }) })
   }

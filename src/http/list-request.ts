@@ -1,5 +1,7 @@
 import type { Path } from '../json/paths.ts'
-import { ALL, mayBeRelative, PAGING, type Parameter, parseQuery, type Query, type QueryLimits } from '../query/query.ts'
+import { PAGING } from '../query/paging.ts'
+import { parseFlag } from '../query/parameter.ts'
+import { ALL, mayBeRelative, type Parameter, parseQuery, type Query, type QueryLimits } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest } from './api.ts'
 import { type Form, formOf, TYPES } from './formats/forms.ts'
@@ -54,15 +56,8 @@ function exportOf(
 
 /** Whether the whole result is requested instead of a page. */
 function isForAll(parameters: readonly Parameter[]): boolean {
-  const asked = parameters.filter(({ name }) => name === ALL)
-  const [first] = asked
-  if (!first) return false
-  if (asked.length > 1 || !['true', 'false'].includes(first.value)) {
-    throw new Refusal('Invalid', 'The parameter all must be true or false, once.')
-  }
+  if (!parseFlag(parameters, ALL)) return false
   const paging = parameters.find(({ name }) => PAGING.has(name))
-  if (first.value === 'true' && paging) {
-    throw new Refusal('Invalid', `The whole result has no pages: all=true cannot be combined with ${paging.name}.`)
-  }
-  return first.value === 'true'
+  if (!paging) return true
+  throw new Refusal('Invalid', `The whole result has no pages: all=true cannot be combined with ${paging.name}.`)
 }

@@ -3,12 +3,13 @@ import type { RestoredCollection } from '../commands/restore.ts'
 import { readBody } from '../data-file/file-reader.ts'
 import type { DomainEvent } from '../events/event.ts'
 import type { Views } from '../projections/views.ts'
+import { parseFlag } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Slices, Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import { gatherBody } from './batch-body.ts'
 import { JSON_TYPE, readBytes } from './bodies.ts'
-import { parseDryRun, refuseConditions } from './collections.ts'
+import { refuseConditions } from './collections.ts'
 import { DRY_RUN, type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
 export interface ReplacementOptions {
@@ -33,7 +34,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Rep
   const parameters = parametersOf(request, limits)
   const other = parameters.find(({ name }) => name !== DRY_RUN)
   if (other) throw new Refusal('Invalid', `A POST of all collections takes no parameter ${other.name}, only dryRun.`)
-  const isDryRun = parseDryRun(parameters)
+  const isDryRun = parseFlag(parameters, DRY_RUN)
   const source = {
     headers: request.headers,
     bytes: () => gatherBody(request.incoming, { bytes: batchBytes, listBytes: batchBytes }),

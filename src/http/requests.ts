@@ -10,6 +10,7 @@ import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Asker } from '../runtime/time-slices.ts'
 import type { ApiRequest } from './api.ts'
+import { prefers } from './preferences.ts'
 
 const PREFIX = '/api/'
 
@@ -36,37 +37,15 @@ function decoded(segment: string): string {
   }
 }
 
-const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
+export const REQUEST_ID = /^[\w.:+/=-]{1,128}$/
 
 /** The client's own request id, or a new one. */
 export function requestIdOf({ 'x-request-id': sent }: IncomingHttpHeaders, newId: () => string): string {
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : newId()
 }
 
-export function wantsRepresentation(headers: IncomingHttpHeaders): boolean {
-  return prefers(headers, /^\s*return\s*=\s*"?representation"?\s*(;|$)/i)
-}
-
-/** Whether a batch is processed item by item (RFC 7240 §4.4). */
-export function wantsLenient(headers: IncomingHttpHeaders): boolean {
-  return prefers(headers, /^\s*handling\s*=\s*"?lenient"?\s*(;|$)/i)
-}
-
-/** Whether a PUT is to leave an item as it is that has the same event time or a later one. */
-export function wantsOnlyIfNewer(headers: IncomingHttpHeaders): boolean {
-  return prefers(headers, /^\s*only-if-newer\s*(;|$)/i)
-}
-
-function prefers({ prefer }: IncomingHttpHeaders, wanted: RegExp): boolean {
-  return (
-    prefer !== undefined &&
-    String(prefer)
-      .split(',')
-      .some((preference) => wanted.test(preference))
-  )
-}
-
-const KEY_BYTES = 255
+/** Highest length of an Idempotency-Key. */
+export const KEY_BYTES = 255
 
 export function authorOf(ctx: Context): Origin {
   return { actor: ctx.state.actor as string, requestId: ctx.state.requestId as string }
@@ -90,11 +69,11 @@ export function originOf(
     headers['content-type'] ?? '',
     headers['if-match'] ?? '',
     headers['if-none-match'] ?? '',
-    String(wantsRepresentation(headers)),
+    String(prefers(headers, 'return=representation')),
     Buffer.from(body).toString('latin1'),
     // Only writes of many items use this preference.
-    ...(wantsLenient(headers) ? ['lenient'] : []),
-    ...(method === 'PUT' && wantsOnlyIfNewer(headers) ? ['only-if-newer'] : []),
+    ...(prefers(headers, 'handling=lenient') ? ['lenient'] : []),
+    ...(method === 'PUT' && prefers(headers, 'only-if-newer') ? ['only-if-newer'] : []),
     ...(method === 'DELETE' && querystring !== '' ? [querystring] : []),
   ]
   return { ...author, key, request: hash('sha256', JSON.stringify(parts), 'hex') }

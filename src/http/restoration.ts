@@ -4,7 +4,7 @@ import type { Restoration, RestoredCollection } from '../commands/restore.ts'
 import type { Position } from '../events/event.ts'
 import type { Journal } from '../events/journal.ts'
 import { pointer } from '../json/pointer.ts'
-import { isObject, type JsonValue } from '../json/value.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { parseMoment } from '../projections/moment.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
@@ -75,7 +75,30 @@ async function restorationOf(
   return { type: 'collections', collections }
 }
 
-const RESTORE = ['to', 'collection', 'id', 'dryRun']
+/** How messages name the types of the schema. */
+const TYPES = { number: 'a number', string: 'text', boolean: 'true or false' } as const
+
+interface RestoreSchema {
+  readonly required: readonly string[]
+  readonly properties: Readonly<
+    Record<string, { readonly type: readonly (keyof typeof TYPES)[]; readonly description: string }>
+  >
+}
+
+/** The body, for the check and for OpenAPI. */
+export const RESTORE_SCHEMA = {
+  type: 'object',
+  required: ['to'],
+  additionalProperties: false,
+  properties: {
+    to: { type: ['number', 'string'], description: 'A position, or an ISO 8601 instant.' },
+    collection: { type: ['string'], description: 'Only this collection.' },
+    id: { type: ['string', 'number'], description: 'Only this item of it.' },
+    dryRun: { type: ['boolean'], description: 'Only report what would change.' },
+  },
+  examples: [{ to: 42, collection: 'sensors', dryRun: true }],
+} as const satisfies RestoreSchema & JsonObject
+
 /** Highest number of reported mistakes; a request may have a hundred thousand. */
 const FAULTS = 20
 
@@ -91,19 +114,20 @@ async function parseRestore(
   { journal, now }: Pick<RestorationOptions, 'journal' | 'now'>,
 ): Promise<RestoreRequest> {
   if (!isObject(json)) throw new Refusal('Unprocessable', 'The request must be an object, such as {"to": 42}.')
-  const { to, collection, id, dryRun = false } = json
+  const { to, collection, id, dryRun } = json
+  const { required, properties }: RestoreSchema = RESTORE_SCHEMA
   const faults: Fault[] = []
   const check = (isRight: boolean, name: string, message: string): void => {
     if (!isRight) faults.push({ pointer: pointer([name]), message })
   }
-  check(typeof to === 'string' || typeof to === 'number', 'to', 'must be a position or an ISO 8601 date-time')
-  check(collection === undefined || typeof collection === 'string', 'collection', 'must be text')
-  check(id === undefined || typeof id === 'string' || typeof id === 'number', 'id', 'must be text or a number')
+  for (const [name, { type, description }] of Object.entries(properties)) {
+    const isValid = json[name] === undefined ? !required.includes(name) : type.some((one) => one === typeof json[name])
+    check(isValid, name, `must be ${type.map((one) => TYPES[one]).join(' or ')}: ${description}`)
+  }
   check(id === undefined || collection !== undefined, 'id', 'needs the collection, too')
-  check(typeof dryRun === 'boolean', 'dryRun', 'must be true or false')
   for (const name in json) {
     if (faults.length >= FAULTS) break
-    check(RESTORE.includes(name), name, `is not known; there are ${RESTORE.join(', ')}`)
+    check(Object.hasOwn(properties, name), name, `is not known; there are ${Object.keys(properties).join(', ')}`)
   }
   if (faults.length > 0) throw new Refusal('Unprocessable', 'The request is not a valid restore request.', faults)
   return {

@@ -5,11 +5,11 @@ import { parsePath, splitList } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Operator } from './filter.ts'
-import type { Family, Parameter } from './parameter.ts'
+import { type Family, type Parameter, type ParameterDescription, TEXT_LIST } from './parameter.ts'
 
 /** Other items that are shown inside the items of a query. */
 export interface Relation {
-  readonly parameter: '_embed' | '_expand'
+  readonly parameter: RelationParameter
   /** The name of a collection or, for its one item, the singular of one. */
   readonly name: string
 }
@@ -27,16 +27,36 @@ export const JSON_SERVER_FAMILIES: readonly Family[] = [
 
 const SORT = '_sort'
 const ORDER = '_order'
-const EMBED = '_embed'
-const EXPAND = '_expand'
-/** The parameters of DELETE that name collections whose items are deleted with the item that they refer to. */
 export const DEPENDENT = '_dependent'
 
-/** The parameters that are no filters, besides those that count pages. */
-export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, EMBED, EXPAND, DEPENDENT]
+/** The parameters of GET that show related items. */
+export const RELATION_PARAMETERS = {
+  _embed: {
+    description:
+      'Shows in each item the items of these collections that refer to it by `<singular>Id`; or, of a singular, the item that it refers to.',
+    schema: TEXT_LIST,
+  },
+  _expand: {
+    description: 'Shows in each item the one that it refers to by `<name>Id`: `_expand=post` by `postId`.',
+    schema: TEXT_LIST,
+  },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
 
-/** The parameters that name the relations to show. */
-export const EMBEDDING = [EMBED, EXPAND] as const
+type RelationParameter = keyof typeof RELATION_PARAMETERS
+
+export const EMBEDDING = Object.keys(RELATION_PARAMETERS) as readonly RelationParameter[]
+
+/** The parameters of DELETE of an item. */
+export const DEPENDENT_PARAMETERS = {
+  [DEPENDENT]: {
+    description:
+      'Also deletes the items of these collections that refer to the item by `<singular>Id`, in the same write.',
+    schema: TEXT_LIST,
+  },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
+
+/** The parameters that are no filters, besides those that count pages and show related items. */
+export const JSON_SERVER_PARAMETERS: readonly string[] = [SORT, ORDER, DEPENDENT]
 
 const MOST_RELATIONS = 8
 

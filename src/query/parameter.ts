@@ -1,3 +1,6 @@
+import type { JsonObject } from '../json/value.ts'
+import { Refusal } from '../runtime/errors.ts'
+
 /** A parameter as sent, for links, and decoded. */
 export interface Parameter {
   readonly raw: string
@@ -15,4 +18,24 @@ export interface Family {
   readonly isEnd?: boolean
   /** Items of a page when no size is given. */
   readonly initial?: number
+}
+
+/** A parameter as OpenAPI documents it. */
+export interface ParameterDescription {
+  readonly description: string
+  readonly schema: JsonObject
+}
+
+export const TEXT = { type: 'string' } as const
+/** Separated by commas. */
+export const TEXT_LIST = { type: 'array', items: TEXT } as const
+export const FLAG = { type: 'boolean' } as const
+
+/** The value of a parameter with the schema `FLAG`; by default false. */
+export function parseFlag(parameters: readonly Parameter[], name: string): boolean {
+  const given = parameters.filter((parameter) => parameter.name === name).map(({ value }) => value)
+  if (given.length > 1 || !['true', 'false'].includes(given[0] ?? 'false')) {
+    throw new Refusal('Invalid', `The parameter ${name} must be true or false, once.`)
+  }
+  return given[0] === 'true'
 }

@@ -2,18 +2,19 @@ import { parseSort, type Sort } from '../json/order.ts'
 import { formatPath, type Path, parsePath, type Selection, selectionOf, splitList } from '../json/paths.ts'
 import { fold } from '../json/text-search.ts'
 import { Refusal } from '../runtime/errors.ts'
-import { GROUPING, type Grouping, isGrouping, parseGrouping } from './aggregate/aggregation.ts'
+import { GROUPING_PARAMETERS, type Grouping, parseGrouping } from './aggregate/aggregation.ts'
 import { type Filter, filterOf, OPERATORS, type Operator, RANGES } from './filter.ts'
 import {
   colonOperator,
-  JSON_SERVER_FAMILIES,
   JSON_SERVER_PARAMETERS,
   jsonServerSort,
+  RELATION_PARAMETERS,
   type Relation,
   relationsOf,
 } from './json-server.ts'
 import { interpretations } from './literal.ts'
-import type { Family, Parameter } from './parameter.ts'
+import { DEFAULT_PAGE_SIZE, PAGE_PARAMETERS, PAGING, type Page, parsePage } from './paging.ts'
+import { FLAG, type Parameter, type ParameterDescription, TEXT, TEXT_LIST } from './parameter.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
 
 export type { Parameter } from './parameter.ts'
@@ -38,25 +39,6 @@ export interface Query {
   /** It names the virtual field `$received`, in any of its parts. */
   readonly namesReceived?: boolean
 }
-
-export interface Page {
-  readonly offset: number
-  readonly size: number
-  /** Highest number of items on a page. */
-  readonly largest: number
-  /** The paging parameters of the request, which links use as well. */
-  readonly family: Family
-}
-
-const FAMILIES: readonly Family[] = [
-  { start: 'page', size: 'pageSize', pages: true },
-  { start: 'page', size: 'per_page', pages: true },
-  { start: 'skip', size: 'take', pages: false },
-  { start: 'offset', size: 'limit', pages: false },
-  ...JSON_SERVER_FAMILIES,
-]
-
-export const DEFAULT_PAGE_SIZE = 512
 
 /** Limited because a sort reads items while comparing them, which cannot be interrupted. */
 const MAX_SORT_FIELDS = 16
@@ -141,17 +123,31 @@ export const AS_OF = 'asOf'
 /** Requests the whole result instead of a page. */
 export const ALL = 'all'
 
-export const PAGING: ReadonlySet<string> = new Set(FAMILIES.flatMap(({ start, size }) => [start, size]))
+/** The parameters of a list that are not filters of a field, for the parser and for OpenAPI. */
+export const LIST_PARAMETERS = {
+  q: { description: 'Text that occurs in any value of the item, ignoring case.', schema: TEXT },
+  sort: {
+    description:
+      '`<field>_asc`, `<field>_desc`, `<field>`, `+<field>` or `-<field>`. Items without the field come last.',
+    schema: TEXT_LIST,
+  },
+  ...PAGE_PARAMETERS,
+  [ALL]: { description: '`true`: the whole result as a stream, instead of a page.', schema: FLAG },
+  fields: { description: 'Only these fields of each item; dotted paths keep their nesting.', schema: TEXT_LIST },
+  ...RELATION_PARAMETERS,
+  ...GROUPING_PARAMETERS,
+  [AS_OF]: {
+    description:
+      'The state right after the event at this position, or after the last event up to this ISO 8601 instant. Positions beyond the last one and future instants are refused.',
+    schema: TEXT,
+  },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
 
-/** Parameters that do not filter items. */
+/** Parameters that do not filter items; use `<name>_eq` for fields with such names. */
 export const WITHOUT_FILTERS: ReadonlySet<string> = new Set([
+  ...Object.keys(LIST_PARAMETERS).filter((name) => name !== 'q'),
   ...PAGING,
-  ...GROUPING,
   ...JSON_SERVER_PARAMETERS,
-  'sort',
-  'fields',
-  AS_OF,
-  ALL,
 ])
 
 export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits, context: QueryContext = {}): Query {
@@ -164,11 +160,10 @@ export function parseQuery(parameters: readonly Parameter[], limits: QueryLimits
     if (name === 'q') mentioned.push(fold(value))
     else if (name === 'sort') sort.push(...splitList(value).map(parseSort))
     else if (name === 'fields') fields.push(...splitList(value).map(parsePath))
-    else if (name === AS_OF || name === ALL || isGrouping(name) || JSON_SERVER_PARAMETERS.includes(name)) continue
     else if (PAGING.has(name)) {
       if (paging.has(name)) throw new Refusal('Invalid', `The parameter ${name} must be given once.`)
       paging.set(name, value)
-    } else {
+    } else if (!WITHOUT_FILTERS.has(name)) {
       const values = filters.get(name)
       if (values) values.push(value)
       else filters.set(name, [value])
@@ -220,75 +215,4 @@ function suffixOperator(name: string): { readonly field: string; readonly operat
   const suffix = name.slice(underscore + 1)
   const operator = underscore > 0 ? OPERATORS.find((known) => known === suffix) : undefined
   return operator ? { field: name.slice(0, underscore), operator } : { field: name, operator: 'eq' }
-}
-
-function parsePage(paging: ReadonlyMap<string, string>, largest: number, initial: number): Page {
-  const used = [...paging.keys()]
-  const family = FAMILIES.find(({ start, size }) => used.every((name) => name === start || name === size))
-  if (!family) {
-    throw new Refusal(
-      'Invalid',
-      `The parameters ${used.join(', ')} count pages in different ways; use one of: ${FAMILIES.map(({ start, size }) => `${start} and ${size}`).join('; ')}.`,
-    )
-  }
-  const start = number(paging, family.start, firstOf(family)) ?? firstOf(family)
-  const behind = family.isEnd ? start : 0
-  const size =
-    (number(paging, family.size, behind + 1) ?? behind + Math.min(family.initial ?? initial, largest)) - behind
-  if (size > largest) throw new Refusal('Invalid', `The parameter ${family.size} may be at most ${behind + largest}.`)
-  return { offset: offsetOf(family, start, size), size, largest, family }
-}
-
-function firstOf({ pages }: Family): number {
-  return pages ? 1 : 0
-}
-
-function offsetOf({ pages }: Family, start: number, size: number): number {
-  return pages ? (start - 1) * size : start
-}
-
-function number(paging: ReadonlyMap<string, string>, name: string, least: number): number | undefined {
-  const text = paging.get(name)
-  if (text === undefined) return undefined
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
-  if (value >= least) return value
-  throw new Refusal(
-    'Invalid',
-    `The parameter ${name} must be an integer of at least ${least}, not ${JSON.stringify(text)}.`,
-  )
-}
-
-export interface PageLink {
-  readonly relation: 'first' | 'prev' | 'next' | 'last'
-  /** The query without its `?`. */
-  readonly search: string
-}
-
-/**
- * The parameters of the other pages; all others are kept as they were sent. Before an offset smaller than a page comes
- * a page of only as many items, so that following `prev` shows no item twice.
- */
-export function pageLinks(parameters: readonly Parameter[], page: Page, total: number): readonly PageLink[] {
-  const { family, size, offset } = page
-  const lastOffset = Math.max(0, Math.ceil(total / size) - 1) * size
-  let rest = ''
-  for (const { name, raw } of parameters) {
-    if (name !== family.start && !(family.isEnd && name === family.size)) rest += `${raw}&`
-  }
-  rest += `${family.start}=`
-  const at = (start: number): string => {
-    if (family.pages) return `${rest}${Math.floor(start / size) + 1}`
-    return family.isEnd ? `${rest}${start}&${family.size}=${start + size}` : rest + start
-  }
-  const links: PageLink[] = [{ relation: 'first', search: at(0) }]
-  if (offset >= size) links.push({ relation: 'prev', search: at(Math.min(offset - size, lastOffset)) })
-  else if (offset > 0) links.push({ relation: 'prev', search: upTo(offset, parameters, family) })
-  if (offset + size < total) links.push({ relation: 'next', search: at(offset + size) })
-  links.push({ relation: 'last', search: at(lastOffset) })
-  return links
-}
-
-function upTo(offset: number, parameters: readonly Parameter[], family: Family): string {
-  const others = parameters.filter(({ name }) => name !== family.start && name !== family.size)
-  return [...others.map(({ raw }) => raw), `${family.size}=${offset}`, `${family.start}=0`].join('&')
 }

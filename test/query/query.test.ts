@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DEFAULT_PAGE_SIZE, pageLinks, parseParameters, parseQuery } from '../../src/query/query.ts'
+import { DEFAULT_PAGE_SIZE, pageLinks } from '../../src/query/paging.ts'
+import { parseParameters, parseQuery } from '../../src/query/query.ts'
 import { Refusal } from '../../src/runtime/errors.ts'
 
 const LIMITS = { parameters: 1000, pageSize: 10_000 }

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../json/value.ts'
+import { LIST_PARAMETERS } from '../../query/query.ts'
 import { NDJSON_TYPE } from '../answers.ts'
 import { JSON_TYPE } from '../bodies.ts'
 import { CSV_TYPE } from '../formats/forms.ts'
@@ -6,6 +7,8 @@ import type { Operation, Response } from './operations.ts'
 import { content, ref } from './references.ts'
 
 export const NOT_MODIFIED: Response = { description: 'The client has the current version.', headers: ['ETag'] }
+
+const LIST_NAMES = Object.keys(LIST_PARAMETERS) as (keyof typeof LIST_PARAMETERS)[]
 
 /** A header row of dotted paths, then rows. */
 const csv = { ...content({ type: 'string' }, CSV_TYPE) }
@@ -17,32 +20,7 @@ export function list(item: JsonObject, isAny = false): Operation {
     summary: 'The items',
     description:
       'Filters apply first, then the sort, then the page, then the fields. Paging parameters of different kinds cannot be mixed. With `all=true` the whole result is sent, as of one position.',
-    parameters: [
-      'filters',
-      'q',
-      'sort',
-      'page',
-      'pageSize',
-      'per_page',
-      'skip',
-      'take',
-      'offset',
-      'limit',
-      'all',
-      'fields',
-      '_embed',
-      '_expand',
-      'aggregate',
-      'groupBy',
-      'window',
-      'tz',
-      'fill',
-      'distinct',
-      'newestBy',
-      'asOf',
-      'If-None-Match',
-      'Wait-For-Position',
-    ],
+    parameters: ['filters', ...LIST_NAMES, 'If-None-Match', 'Wait-For-Position'],
     responses: {
       200: {
         description: `A page of the items that match, which past the end is empty, or with \`all=true\` all of them. \`Link\` and \`X-Total-Count\` come with a page.${isAny ? ' A single object is answered as it is.' : ''}`,

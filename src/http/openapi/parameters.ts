@@ -1,38 +1,41 @@
 /** The parameters of all operations, by name. */
 
 import type { JsonObject } from '../../json/value.ts'
-import { FILLS } from '../../query/aggregate/aggregation.ts'
-import { DEFAULT_PAGE_SIZE } from '../../query/query.ts'
+import { OPERATORS } from '../../query/filter.ts'
+import { DEPENDENT_PARAMETERS } from '../../query/json-server.ts'
+import { type ParameterDescription, TEXT } from '../../query/parameter.ts'
+import { LIST_PARAMETERS } from '../../query/query.ts'
+import { BULK_PARAMETERS } from '../collections.ts'
 import { EVENT_PARAMETERS, type EventParameterName } from '../event-parameters.ts'
+import { PREFERENCES, type Preference } from '../preferences.ts'
+import { KEY_BYTES, REQUEST_ID } from '../requests.ts'
 
-const text = { type: 'string' }
-
-function path(name: string, description: string, schema: JsonObject = text): JsonObject {
+function path(name: string, description: string, schema: JsonObject = TEXT): JsonObject {
   return { name, in: 'path', required: true, description, schema }
 }
 
-function query(name: string, description: string, schema: JsonObject = text): JsonObject {
-  return { name, in: 'query', description, schema }
+function query(name: string, { description, schema }: ParameterDescription): JsonObject {
+  return { name, in: 'query', description, schema, ...(schema.type === 'array' && { style: 'form', explode: false }) }
 }
 
-function list(name: string, description: string): JsonObject {
-  return { ...query(name, description, { type: 'array', items: text }), style: 'form', explode: false }
+function queries<Name extends string>(described: Readonly<Record<Name, ParameterDescription>>) {
+  const all = Object.entries<ParameterDescription>(described).map(([name, one]) => [name, query(name, one)])
+  return Object.fromEntries(all) as Readonly<Record<Name, JsonObject>>
 }
 
-function requestHeader(name: string, description: string, schema: JsonObject = text): JsonObject {
+function requestHeader(name: string, description: string, schema: JsonObject = TEXT): JsonObject {
   return { name, in: 'header', description, schema }
 }
 
-const fromOne = { type: 'integer', minimum: 1 }
-const fromZero = { type: 'integer', minimum: 0 }
+function prefer(...preferences: readonly Preference[]): JsonObject {
+  const texts = preferences.map((preference) => `\`${preference}\`: ${PREFERENCES[preference]}`)
+  return requestHeader('Prefer', `${texts.join('; ')} (RFC 7240).`)
+}
 
 /** Those of `/events`, some of which have the name of another parameter of a list. */
 function eventParameters(): Readonly<Record<`events.${EventParameterName}`, JsonObject>> {
   return Object.fromEntries(
-    Object.entries(EVENT_PARAMETERS).map(([name, { description, schema }]) => [
-      `events.${name}`,
-      query(name, description, schema),
-    ]),
+    Object.entries(EVENT_PARAMETERS).map(([name, parameter]) => [`events.${name}`, query(name, parameter)]),
   ) as ReturnType<typeof eventParameters>
 }
 
@@ -46,58 +49,17 @@ export const parameters = {
     { type: 'string', minLength: 1 },
   ),
   filters: {
-    ...query(
-      'filters',
-      'Any other parameter is a filter: `<field>=<value>`, or `<field>_<operator>=<value>` with `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in`, `contains`, `startswith`, `endswith`, `exists`, and `like`, `istartswith`, `iendswith`, which ignore case; `<field>:<operator>` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with `ne` neither).',
-      { type: 'object', additionalProperties: text },
-    ),
+    ...query('filters', {
+      description: `Any other parameter is a filter: \`<field>=<value>\`, or \`<field>_<operator>=<value>\` with ${OPERATORS.map((operator) => `\`${operator}\``).join(', ')}; \`like\`, \`istartswith\` and \`iendswith\` ignore case; \`<field>:<operator>\` as in json-server 1.0 is understood, too. A field may be a dotted path. All filters must hold; of one given twice either (with \`ne\` neither).`,
+      schema: { type: 'object', additionalProperties: TEXT },
+    }),
     style: 'form',
     explode: true,
     example: {},
   },
-  q: query('q', 'Text that occurs in any value of the item, ignoring case.'),
-  sort: list(
-    'sort',
-    '`<field>_asc`, `<field>_desc`, `<field>`, `+<field>` or `-<field>`. Items without the field come last.',
-  ),
-  page: query('page', 'The page, from 1. With `pageSize` or `per_page`.', fromOne),
-  pageSize: query('pageSize', `Items on a page; ${DEFAULT_PAGE_SIZE} by default.`, fromOne),
-  per_page: query('per_page', 'The same as `pageSize`.', fromOne),
-  skip: query('skip', 'Number of items to skip. With `take`.', fromZero),
-  take: query('take', 'Highest number of items.', fromOne),
-  offset: query('offset', 'Number of items to skip. With `limit`.', fromZero),
-  limit: query('limit', 'Highest number of items.', fromOne),
-  all: query('all', '`true`: the whole result as a stream, instead of a page.', { type: 'boolean' }),
-  dryRun: query('dryRun', '`true`: only say what would be deleted or replaced.', { type: 'boolean' }),
-  fields: list('fields', 'Only these fields of each item; dotted paths keep their nesting.'),
-  _embed: list(
-    '_embed',
-    'Shows in each item the items of these collections that refer to it by `<singular>Id`; or, of a singular, the item that it refers to.',
-  ),
-  _expand: list('_expand', 'Shows in each item the one that it refers to by `<name>Id`: `_expand=post` by `postId`.'),
-  _dependent: list(
-    '_dependent',
-    'Also deletes the items of these collections that refer to the item by `<singular>Id`, in the same write.',
-  ),
-  aggregate: list(
-    'aggregate',
-    'Rows instead of items: `count`, `avg(field)`, `sum(field)`, `min(field)`, `max(field)`, `first(field)`, `last(field)`, and percentiles such as `p95(field)`.',
-  ),
-  groupBy: list('groupBy', 'A row for each combination of values of these fields. With `aggregate`.'),
-  window: query('window', 'A row for each window of event time, such as `15m`, `1h` or `1d`. With `aggregate`.'),
-  tz: query('tz', 'The time zone of the windows, such as `Europe/Helsinki`. With `window`.'),
-  fill: query('fill', 'Rows of windows without items: none, with null, or with the values before. With `window`.', {
-    type: 'string',
-    enum: [...FILLS],
-  }),
-  distinct: query('distinct', 'The values of this field instead of items, in their order.'),
-  newestBy: query('newestBy', 'Only the newest item of each value of this field, by event time.'),
-  asOf: query(
-    'asOf',
-    'The state right after the event at this position, or after the last event up to this ISO 8601 instant. Positions beyond the last one and future instants are refused.',
-  ),
+  ...queries({ ...LIST_PARAMETERS, ...DEPENDENT_PARAMETERS, ...BULK_PARAMETERS }),
   ...eventParameters(),
-  position: path('position', 'The position of an event, from 1.', fromZero),
+  position: path('position', 'The position of an event, from 1.', { type: 'integer', minimum: 0 }),
   asset: path('name', 'The name of a file.'),
   'If-Match': requestHeader('If-Match', 'Write only when the item has one of these entity tags; `*`: when it exists.'),
   'If-None-Match': requestHeader(
@@ -107,27 +69,21 @@ export const parameters = {
   'Idempotency-Key': requestHeader(
     'Idempotency-Key',
     'Any text. The same key and request within 24 hours gets the first response again, and writes nothing.',
-    { type: 'string', minLength: 1, maxLength: 255 },
+    { type: 'string', minLength: 1, maxLength: KEY_BYTES },
   ),
   'Wait-For-Position': requestHeader(
     'Wait-For-Position',
     'Wait until this position is available, the `Journal-Position` of an earlier response: so a client reads its own write at any node of a cluster. 503 after `Limits.WaitSeconds`.',
     { type: 'integer', minimum: 0 },
   ),
-  Prefer: requestHeader('Prefer', '`return=representation`: answer with the item (RFC 7240).'),
-  PreferOnPut: requestHeader(
-    'Prefer',
-    '`return=representation`: answer with the item; `only-if-newer`: leave an item as it is that has the same event time or a later one (RFC 7240).',
-  ),
-  PreferOnPost: requestHeader(
-    'Prefer',
-    '`return=representation`: answer with the item; `handling=lenient`: leave out the items of a batch that cannot be created, with a result for each (RFC 7240).',
-  ),
+  Prefer: prefer('return=representation'),
+  PreferOnPut: prefer('return=representation', 'only-if-newer'),
+  PreferOnPost: prefer('return=representation', 'handling=lenient'),
   'Last-Event-ID': requestHeader('Last-Event-ID', 'As `text/event-stream`: resume after this position.'),
   'X-Request-Id': requestHeader(
     'X-Request-Id',
     'An id of the request for the journal and the log. Invalid ones are ignored.',
-    { type: 'string', pattern: '^[\\w.:+/=-]{1,128}$' },
+    { type: 'string', pattern: REQUEST_ID.source },
   ),
 } as const satisfies Readonly<Record<string, JsonObject>>
 

@@ -1,6 +1,7 @@
 import { EVENT_TYPES } from '../../events/event.ts'
 import type { JsonObject } from '../../json/value.ts'
 import { ANSWERS } from '../problems.ts'
+import { RESTORE_SCHEMA } from '../restoration.ts'
 import { bulkSchemas } from './bulk-schemas.ts'
 import { type Components, ref } from './references.ts'
 
@@ -126,18 +127,7 @@ export const schemas = {
     },
     ['state', 'position', 'behind', 'nextWrite'],
   ),
-  Restore: {
-    type: 'object',
-    required: ['to'],
-    additionalProperties: false,
-    properties: {
-      to: { type: ['integer', 'string'], description: 'A position, or an ISO 8601 instant.' },
-      collection: { ...text, description: 'Only this collection.' },
-      id: { ...id, description: 'Only this item of it.' },
-      dryRun: { type: 'boolean', description: 'Only report what would change.' },
-    },
-    examples: [{ to: 42, collection: 'sensors', dryRun: true }],
-  },
+  Restore: RESTORE_SCHEMA,
   Restored: object({
     position: { ...position, description: 'Of the last event.' },
     dryRun: { type: 'boolean' },

@@ -1,6 +1,6 @@
 import { formatPath, type Path, parsePath, splitList } from '../../json/paths.ts'
 import { Refusal } from '../../runtime/errors.ts'
-import type { Parameter } from '../parameter.ts'
+import { type Parameter, type ParameterDescription, TEXT, TEXT_LIST } from '../parameter.ts'
 import { parseWindow, type Window } from './window.ts'
 
 /** Functions of a field, besides percentiles (`p50`, `p99.9`). */
@@ -38,13 +38,29 @@ export type Grouping =
   | { readonly kind: 'distinct'; readonly path: Path }
   | { readonly kind: 'newest'; readonly path: Path; readonly time: Path }
 
-/** Parameters of queries for groups; use `<name>_eq` for fields with such names. */
-export const GROUPING = ['aggregate', 'groupBy', 'window', 'tz', 'fill', 'distinct', 'newestBy'] as const
-
 const MOST_AGGREGATES = 32
 const MOST_GROUPS = 8
-const POSSIBLE =
-  'count, avg(field), sum(field), min(field), max(field), first(field), last(field), p50(field), p95(field)'
+const POSSIBLE = ['count', ...[...FUNCTIONS, 'p50', 'p95'].map((name) => `${name}(field)`)].join(', ')
+
+/** Parameters of queries for groups. */
+export const GROUPING_PARAMETERS = {
+  aggregate: { description: `Rows instead of items. Possible are ${POSSIBLE}.`, schema: TEXT_LIST },
+  groupBy: {
+    description: 'A row for each combination of values of these fields. With `aggregate`.',
+    schema: TEXT_LIST,
+  },
+  window: {
+    description: 'A row for each window of event time, such as `15m`, `1h` or `1d`. With `aggregate`.',
+    schema: TEXT,
+  },
+  tz: { description: 'The time zone of the windows, such as `Europe/Helsinki`. With `window`.', schema: TEXT },
+  fill: {
+    description: 'Rows of windows without items: none, with null, or with the values before. With `window`.',
+    schema: { type: 'string', enum: FILLS },
+  },
+  distinct: { description: 'The values of this field instead of items, in their order.', schema: TEXT },
+  newestBy: { description: 'Only the newest item of each value of this field, by event time.', schema: TEXT },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
 
 /** The requested groups, undefined if items are requested; `time` is the path of the event time. */
 export function parseGrouping(parameters: readonly Parameter[], time: Path | undefined): Grouping | undefined {
@@ -74,8 +90,8 @@ function known(time: Path | undefined, parameter: string): Path {
   )
 }
 
-export function isGrouping(name: string): boolean {
-  return (GROUPING as readonly string[]).includes(name)
+function isGrouping(name: string): boolean {
+  return Object.hasOwn(GROUPING_PARAMETERS, name)
 }
 
 function parseAggregation(given: ReadonlyMap<string, string>, time: Path | undefined): Aggregation {
