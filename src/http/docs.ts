@@ -1,14 +1,12 @@
-import { hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import Router from '@koa/router'
-import type { Middleware } from 'koa'
 import { Refusal } from '../runtime/errors.ts'
 import { sendJson } from './answers.ts'
 import type { FileStreams } from './file-streams.ts'
-import { CONTENT_SECURITY_POLICY } from './headers.ts'
 import { onFirstUse } from './late-modules.ts'
 import { OpenApi, type OpenApiOptions } from './openapi/openapi.ts'
 import { resource } from './resource.ts'
+import { makeSwaggerPage, swaggerPolicy, withoutWebFonts } from './swagger-page.ts'
 
 export interface DocsOptions extends OpenApiOptions {
   /** The directory of Swagger UI's files, created by the build. */
@@ -28,7 +26,8 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
 export function docRoutes(options: DocsOptions): Router {
   const router = new Router({ sensitive: true, strict: true })
   const description = new OpenApi(options)
-  const page = onFirstUse(makePage)
+  // Created on first use, so that the server starts faster.
+  const page = onFirstUse(makeSwaggerPage)
 
   resource(router, '/openapi.json', { GET: async (ctx) => sendJson(ctx, await description.text()) })
 
@@ -43,9 +42,9 @@ export function docRoutes(options: DocsOptions): Router {
   resource(router, '/swagger/', {
     GET: async (ctx) => {
       await (await page())(ctx, async () => {})
-      const html = String(ctx.body).replace(/<link href="https:[^>]*>/g, '')
+      const html = withoutWebFonts(String(ctx.body))
       ctx.body = html
-      ctx.set('Content-Security-Policy', policyFor(html))
+      ctx.set('Content-Security-Policy', swaggerPolicy(html))
     },
   })
 
@@ -63,27 +62,4 @@ export function docRoutes(options: DocsOptions): Router {
   })
 
   return router
-}
-
-/** Created on first use, so that the server starts faster. */
-async function makePage(): Promise<Middleware> {
-  const { koaSwagger } = await import('koa2-swagger-ui')
-  return koaSwagger({
-    title: 'Recollect API',
-    routePrefix: false,
-    swaggerCdnUrl: '.',
-    swaggerVersion: 'assets',
-    swaggerOptions: { url: '../openapi.json', validatorUrl: null, deepLinking: true },
-    customCSS: '.opblock-tag { overflow-wrap: anywhere; }',
-    favicon: 'assets/favicon-32x32.png',
-    hideTopbar: true,
-  }) as unknown as Middleware
-}
-
-/** Allows the page's inline script by its hash. */
-function policyFor(html: string): string {
-  const hashes = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
-    ([, script = '']) => `'sha256-${hash('sha256', script, 'base64')}'`,
-  )
-  return CONTENT_SECURITY_POLICY.replace("script-src 'self'", ["script-src 'self'", ...hashes].join(' '))
 }
