@@ -29,7 +29,6 @@ export class TrustedProxies {
     return chain[0] as string
   }
 
-  /** Whether an address is that of a trusted proxy. */
   has(remote: string): boolean {
     return this.#trusts(plain(remote))
   }

@@ -16,7 +16,6 @@ export class LineLimit {
   #beganMs = Number.NEGATIVE_INFINITY
   #lines = 0
 
-  /** `elapsedMs` must be monotonic. */
   constructor(elapsedMs: () => number) {
     this.#elapsedMs = elapsedMs
   }
@@ -38,7 +37,6 @@ export class FailureLog {
   readonly #limit: LineLimit
   #unlogged = 0
 
-  /** `elapsedMs` must be monotonic. */
   constructor(log: Pick<Logger, 'warn'>, elapsedMs: () => number) {
     this.#log = log
     this.#limit = new LineLimit(elapsedMs)

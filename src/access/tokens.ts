@@ -8,7 +8,6 @@ export interface Token {
   readonly expiresAt: number
 }
 
-/** Persists revocations. */
 export interface RevocationStore {
   read(): Promise<readonly Revocation[]>
   write(revocations: readonly Revocation[]): Promise<void>

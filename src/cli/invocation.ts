@@ -35,7 +35,6 @@ export type CliCommand =
   | { readonly type: 'backup'; readonly file: string; readonly journal: string; readonly out: string }
   | { readonly type: 'migrate'; readonly migration: Migration }
 
-/** The parsed command line. */
 export type Invocation =
   | { readonly type: 'help'; readonly command: CommandName }
   | { readonly type: 'version' }

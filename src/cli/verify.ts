@@ -28,7 +28,6 @@ export interface VerifyResult {
 
 export interface VerifyOptions {
   readonly journal: string
-  /** The data file. */
   readonly file: string
   readonly idField: string
 }

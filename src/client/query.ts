@@ -37,7 +37,6 @@ export interface Server {
   readonly requests: Requests
   /** Opened on first use. */
   readonly connection: Connection
-  /** The field of an item that is its id. */
   readonly idField: string
 }
 

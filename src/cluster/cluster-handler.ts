@@ -24,11 +24,9 @@ import type { FormerText, LeaderRequest, LeaderResponse, RestorationText } from 
 import type { RecentWrites } from './recent-writes.ts'
 
 export interface ClusterHandlerOptions {
-  /** The member of an item that is its id. */
   readonly idField: string
   /** Decides commands while this node is the leader. */
   readonly local: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
-  /** Imports this node's data file. */
   readonly reload: () => Promise<ImportOutcome>
   readonly snapshot: () => Promise<Position>
   readonly node: Pick<Node, 'id' | 'leader' | 'isLeader'>

@@ -37,7 +37,6 @@ export interface ClusterJournalOptions extends Omit<ReplicaOptions, 'id'> {
 export class ClusterJournal implements Journal, Sized {
   readonly id: string
   readonly #options: ClusterJournalOptions
-  /** The node's own copy. */
   readonly replica: Replica
   readonly #tail: Tail
   readonly #sender: Sender
@@ -121,7 +120,6 @@ export class ClusterJournal implements Journal, Sized {
     this.#tail.follow(follower)
   }
 
-  /** Starts to follow the stream. */
   begin(): Promise<void> {
     return this.#tail.begin()
   }

@@ -12,7 +12,6 @@ import { JournalMismatch } from '../runtime/errors.ts'
 export interface ClusterSettings {
   /** `nats://` or `tls://` URLs, with user and password if needed. */
   readonly servers: readonly string[]
-  /** The name of the stream. */
   readonly stream: string
   /** Copies of the stream. */
   readonly replicas: number

@@ -3,7 +3,6 @@ import type { NatsConnection } from '@nats-io/transport-node'
 /** Properties of the NATS servers that keep the stream. */
 export interface ServerFacts {
   readonly version: string
-  /** Copies of the stream. */
   readonly replicas: number
   /** Whether the servers sync every write; undefined if they do not tell this account. */
   readonly syncsAlways: boolean | undefined

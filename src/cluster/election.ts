@@ -20,7 +20,6 @@ export interface ElectionOptions {
   readonly register: Register
   /** Unique to this process. */
   readonly node: string
-  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
 }
 

@@ -14,7 +14,6 @@ export interface LeaderWritesOptions {
   readonly tail: Pick<Tail, 'receive'>
   readonly figures: Pick<ClusterFigures, 'publishWrites'>
   readonly now: () => Date
-  /** Whether the disk has room for so many events. */
   readonly hasRoom: (events: number) => boolean
   /** Whether the leadership with this token has ended. */
   readonly hasEnded: (token: string) => boolean
@@ -78,7 +77,6 @@ export class LeaderWrites {
     })
   }
 
-  /** Rejects the writes that are not sent yet. */
   rejectQueued(): void {
     const queue = this.#queue
     this.#queue = []

@@ -3,7 +3,6 @@ import { type ChainState, RECORD_BYTES } from '../events/record-format.ts'
 import { type EncodedRecord, encodeWrite } from '../events/record-writer.ts'
 import type { Message } from './message.ts'
 
-/** A write that waits to be sent. */
 export interface PendingAppend {
   readonly draft: Draft
   /** The events as JSON. */

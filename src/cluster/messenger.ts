@@ -45,7 +45,6 @@ export class Messenger {
     void this.#watch()
   }
 
-  /** Whether a NATS server is connected. */
   get isConnected(): boolean {
     return this.#isConnected
   }

@@ -25,7 +25,6 @@ export type RestorationText =
   | { readonly type: 'collections'; readonly collections: readonly (readonly [string, FormerText | null])[] }
   | { readonly type: 'item'; readonly collection: string; readonly key: string; readonly item: JsonObject | null }
 
-/** A request to the leader. */
 export type LeaderRequest =
   | { readonly type: 'handle'; readonly command: Command; readonly origin: Origin }
   | { readonly type: 'bulk'; readonly command: BulkCommand; readonly origin: Origin }

@@ -12,7 +12,6 @@ interface PendingRequest {
 }
 
 export interface RequestBatchesOptions {
-  /** Highest size of a message. */
   readonly messageBytes: number
   /** Sends a node a JSON array of requests and resolves with the array of answers. */
   readonly send: (node: string, text: string) => Promise<string>
@@ -29,7 +28,6 @@ export class RequestBatches {
     this.#options = options
   }
 
-  /** Whether a request fits into a message. */
   fits(text: string): boolean {
     return Buffer.byteLength(text) + BRACKETS_BYTES <= this.#options.messageBytes
   }

@@ -7,7 +7,6 @@ import type { RecordLine } from '../events/record-reader.ts'
 export interface CompleteWrites {
   readonly writes: readonly Recorded[]
   readonly lines: readonly RecordLine[]
-  /** The position, chain value and flush that the next record must have. */
   readonly next: ChainState
 }
 
@@ -16,7 +15,6 @@ export class WriteAssembler {
   readonly #chain: Chain
   #unfinished: RecordLine[] = []
 
-  /** `next` is what the first record must carry. */
   constructor(next: ChainState) {
     this.#chain = new Chain(next)
   }

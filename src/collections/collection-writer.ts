@@ -57,7 +57,6 @@ interface ItemLocation {
   readonly place: number | undefined
   readonly isThere: boolean
   readonly since: Position
-  /** Position of its last event. */
   readonly position: Position
 }
 
@@ -83,7 +82,6 @@ export class CollectionWriter implements FoldTarget {
   #table: Table
   /** Blocks whose number of empty places has changed since readers last saw them. */
   #gaps = new Map<number, number>()
-  /** Whether `#gaps` is complete. */
   #hasAllGaps = true
   /** Blocks that are not stored yet. */
   readonly #unsaved = new Set<number>()

@@ -18,7 +18,6 @@ export interface CollectionState {
   readonly isObject: boolean
   /** The integer that the next POST gets: one above the highest ever used. */
   readonly nextId: number
-  /** Number of items with a text id. */
   readonly textIds: number
   /** Position of the last event that concerned it. */
   readonly position: Position

@@ -3,7 +3,6 @@ import type { Document } from '../json/document.ts'
 import { Item, integerOf, keyOf, type Tombstone } from './item.ts'
 import type { EventMetadata } from './item-record.ts'
 
-/** The state that `evolve` changes. */
 export interface FoldTarget {
   exists: boolean
   isObject: boolean

@@ -62,14 +62,12 @@ export class FileItems {
   unnamed = 0
   /** Whether ids were assigned, so that the file does not show the resulting state. */
   wasNamed = false
-  /** Undefined if unknown. */
   matched: Matched | undefined
 
   get length(): number {
     return this.#ids.length
   }
 
-  /** Whether this is a single object. */
   get isObject(): boolean {
     return this.indexOf(OBJECT_ID) !== undefined
   }
@@ -111,7 +109,6 @@ export class FileItems {
     return this.#checksums[Math.floor(index / CHUNK)]?.[index % CHUNK] ?? 0
   }
 
-  /** Adds the next item. */
   add(id: ItemId | undefined): void {
     if (id === undefined) this.unnamed++
     else this.#note(id, this.length)
@@ -147,7 +144,6 @@ export class FileItems {
 /** The collections of a data file, in order. */
 export type FileContents = ReadonlyMap<string, FileItems>
 
-/** The error of a collection's name in a data file. */
 export function faultOfCollection(name: string): Fault | undefined {
   const message = faultOfName(name, "a collection's name")
   return message === undefined ? undefined : { pointer: pointer([name]), message: `${message}: give it another name` }

@@ -82,7 +82,6 @@ export function noCollection(name: string, kind: string): Fault {
   return { pointer: pointer([name]), message }
 }
 
-/** The mistake of an element that is not an item. */
 export function noItem(collection: string, index: number, kind: string): Fault {
   const message = `an item must be an object, not ${kind}: write each value of the list as {"value": …}`
   return { pointer: pointer([collection, index]), message }

@@ -44,7 +44,6 @@ export class Gaps {
     this.#counted = Math.min(this.#counted, block + 1)
   }
 
-  /** Number of items before a block. */
   before(block: number): number {
     if (this.#total === 0) return block * BLOCK
     this.#count(block + 1)

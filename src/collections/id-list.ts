@@ -30,7 +30,6 @@ export class IdList implements Iterable<ItemId | undefined> {
     if (this.#length % CHUNK === 0) this.#chunks.push(runOf(this.#chunks.pop() as Chunk))
   }
 
-  /** Replaces an existing element. */
   set(index: number, id: ItemId | undefined): void {
     const number = Math.floor(index / CHUNK)
     let chunk = this.#chunks[number] as Chunk

@@ -35,7 +35,6 @@ export const RECORD_BYTES = AT.id
 const FLAG = { tombstone: 1, textId: 2, ascii: 4 } as const
 const NUMBER_BYTES = 8
 
-/** The time of an item's event, and its previous event. */
 export interface EventMetadata {
   /** The position of the previous event, 0 if there is none. */
   readonly prior: Position
@@ -43,7 +42,6 @@ export interface EventMetadata {
   readonly timeMs: number
 }
 
-/** The stored metadata of the last event. */
 export interface RecordMetadata extends EventMetadata {
   /** The position since which the item has its place. */
   readonly since: Position

@@ -80,7 +80,6 @@ export function canonicalInteger(key: string): number | undefined {
   return integer <= HIGHEST_ID ? integer : undefined
 }
 
-/** Whether a key is that of an id. */
 export function isKeyOf(key: string, id: ItemId): boolean {
   return typeof id === 'string' ? id === key : id === canonicalInteger(key) || key === keyOf(id)
 }

@@ -48,7 +48,6 @@ export class NaturalKeys implements TableObserver {
     }
   }
 
-  /** The key of the item that has a natural key. */
   find(collection: string, naturalKey: string): string | undefined {
     const table = this.#tables.get(collection)
     const found = table === undefined ? undefined : this.#store.newest(keyedKey(TAG.naturalKey, table, naturalKey))

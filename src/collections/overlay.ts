@@ -17,7 +17,6 @@ export interface AcceptedState {
   collection(name: string): CollectionState
 }
 
-/** Looks up a durable collection. */
 export type CollectionLookup = (name: string) => CollectionState | undefined
 
 /**

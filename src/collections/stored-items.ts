@@ -16,7 +16,6 @@ export interface CollectionFacts {
   readonly nextId: number
   readonly textIds: number
   readonly position: Position
-  /** Number of items. */
   readonly size: number
   /** Above the places of all items. */
   readonly places: number
@@ -43,7 +42,6 @@ export interface CollectionItems {
   item(key: string): Item | undefined
 }
 
-/** All items in order. */
 export function* itemsIn(items: CollectionItems): Generator<Item> {
   for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
     yield items.uncachedAt(place) as Item
@@ -125,7 +123,6 @@ export abstract class StoredItems implements CollectionItems {
   }
 }
 
-/** The record at a place, of an item or of a deleted one. */
 export interface ItemMetadata {
   readonly id: ItemId
   /** The position of the item's last event. */
@@ -162,7 +159,6 @@ export class PinnedCollection extends StoredItems {
     return { id: idOf(record), position: positionOf(record), prior, since, isTombstone: isTombstone(record) }
   }
 
-  /** Number of items below a place. */
   below(place: number): number {
     const block = blockOf(place)
     let count = this.gaps.before(block)

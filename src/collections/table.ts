@@ -114,7 +114,6 @@ export class Table {
     return entry
   }
 
-  /** The place of an item; undefined if it does not exist. */
   placeOfItem(id: ItemId, at: Position, places: number): number | undefined {
     const found = this.find(keyOf(id), at, places)
     return found && this.#isItem(found.record) ? found.place : undefined

@@ -27,7 +27,6 @@ export type SelectItems = (command: DeleteItems) => Promise<Selection | undefine
 export type DeleteItems = Extract<BulkCommand, { type: 'DeleteItems' }>
 type DeleteItemWithDependents = Extract<BulkCommand, { type: 'DeleteItemWithDependents' }>
 
-/** The result of deciding a command on many items. */
 export interface BulkDecision {
   readonly events: List<DomainEvent>
   readonly notCreated: NotCreatedItems

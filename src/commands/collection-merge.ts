@@ -33,7 +33,6 @@ export type IsSame = (a: FileItem, b: FileItem) => Steps<boolean>
 
 const NOTHING: BaseCollection = { item: () => undefined, items: () => [] }
 
-/** The merge of one collection. */
 export class CollectionMerge {
   readonly #conflicts: MergeConflict[]
   #base: BaseCollection

@@ -4,7 +4,6 @@ import type { DomainEvent, ItemId } from '../events/event.ts'
 import { ChunkedList, IndexedList, type List } from '../runtime/chunked-list.ts'
 import { stamp } from './item-event.ts'
 
-/** Lists one after the other. */
 export class JoinedLists<Thing> extends IndexedList<Thing> {
   readonly #lists: readonly List<Thing>[]
   readonly length: number
@@ -51,7 +50,6 @@ export class Deletions extends IndexedList<DomainEvent> {
     this.#positions.push(position)
   }
 
-  /** Appends the removal of the collection. */
   removeCollection(): void {
     this.#isRemoval = true
   }

@@ -21,7 +21,6 @@ import type { Rules } from './rules.ts'
 
 export interface HandlerOptions {
   readonly journal: Journal
-  /** The durable collections. */
   readonly durable: CollectionLookup
   readonly rules: Rules
   readonly now: () => Date

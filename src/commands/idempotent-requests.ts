@@ -3,7 +3,6 @@ import { Refusal } from '../runtime/errors.ts'
 import { type CompletedRequest, type IdempotencyKeys, scopedKeyOf } from './idempotency-keys.ts'
 
 interface PendingRequest {
-  /** SHA-256 of the request. */
   readonly request: string
   readonly outcome: Promise<unknown>
 }

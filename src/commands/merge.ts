@@ -36,7 +36,6 @@ export class Merge {
     this.#isSame = isSame
   }
 
-  /** Events of the edited items found so far; more may follow. */
   *part(accepted: AcceptedState): Steps<List<DomainEvent>> {
     const events = new ChunkedList<DomainEvent>()
     for (const [name, items] of this.#edit.file) {

@@ -22,7 +22,6 @@ export interface RestoreOutcome {
   readonly events: List<DomainEvent>
 }
 
-/** The result of a command on many items. */
 export interface BulkOutcome extends RestoreOutcome {
   readonly notCreated: NotCreatedItems
 }
@@ -44,13 +43,11 @@ export interface MergeOutcome {
   readonly conflicts: readonly MergeConflict[]
 }
 
-/** The outcome of importing an edited data file. */
 export interface ImportOutcome extends Omit<MergeOutcome, 'writes'> {
   /** Position of the state from which the edit was made. */
   readonly basedOn: Position
 }
 
-/** The outcome of a write by one command on an item. */
 export function outcomeOf(recorded: Recorded): Outcome {
   const position = lastPosition(recorded)
   const event = recorded.events.at(-1)

@@ -9,9 +9,7 @@ export interface Latest {
   readonly by: Path
 }
 
-/** The settings that apply to writes. */
 export interface Rules {
-  /** The member of an item that is its id. */
   readonly idField: string
   readonly upsertOnPut: boolean
   readonly clientIdsOnPost: boolean

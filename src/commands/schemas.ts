@@ -19,7 +19,6 @@ const MOST_COMPARED = 50_000
  */
 const MOST_CHARACTERS = { url: 2048, regex: 2048 } as const
 
-/** Returns the faults of an item. */
 type Check = (item: JsonObject) => readonly ErrorObject[]
 
 interface Compiled {

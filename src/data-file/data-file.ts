@@ -24,7 +24,6 @@ export interface DataFileOptions {
   readonly files: Files
   /** Symbolic links are resolved. */
   readonly path: string
-  /** The member of an item that is its id. */
   readonly idField: string
   /** The journal's directory, which holds the state file while the data file cannot be replaced. */
   readonly journal: string
@@ -36,10 +35,8 @@ export interface DataFileOptions {
   readonly readOnly: boolean
   /** Calls back once after a delay, unless cancelled; does not keep the process alive. */
   readonly schedule: Schedule
-  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
   readonly now: () => Date
-  /** When the file is written. */
   readonly settings: WriteSettings
   /** The data file overrides the journal: see docs/journal.md, "A journal that does not fit". */
   readonly acceptJournal: boolean

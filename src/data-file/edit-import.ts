@@ -12,7 +12,6 @@ export interface EditImportOptions extends Omit<EditMergerOptions, 'progress'> {
   readonly log: Logger
   /** Imports nothing but the first items. */
   readonly readOnly: boolean
-  /** The file as read when the first items were checked. */
   readonly checked: ReadResult | undefined
   /** Records that the file shows a state of the journal. */
   readonly confirm: (mark: ContentMark) => Promise<void>
@@ -36,12 +35,10 @@ export class EditImport {
     this.#checked = checked
   }
 
-  /** Progress of importing a large file. */
   get progress(): { readonly bytes: number; readonly of: number } | undefined {
     return this.#progress
   }
 
-  /** Aborts a running import, which the next start continues. */
   end(): void {
     this.#isEnding = true
   }

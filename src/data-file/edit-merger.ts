@@ -92,7 +92,6 @@ export class EditMerger {
     return this.#openBase({ position, edits })
   }
 
-  /** The edits that were merged after a position. */
   async #editsSince(position: Position): Promise<readonly (readonly [Position, Position])[]> {
     const { mergedEdits, connection } = this.#options
     const { journal } = connection()

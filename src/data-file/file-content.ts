@@ -13,7 +13,6 @@ export interface FileContent {
 /** How often to retry reading a file that changes while it is read. */
 const MOST_READINGS = 20
 
-/** Consumes a file's bytes. */
 export interface ByteSink {
   /** Returns space for the next bytes; `left` bytes are left. */
   allocate(left: number): Buffer | Promise<Buffer>

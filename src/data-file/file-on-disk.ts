@@ -14,7 +14,6 @@ import {
   writeStateFile,
 } from './state-file.ts'
 
-/** The state of the file on disk. */
 export interface FileStatus {
   readonly state: 'current' | 'behind' | 'merging' | 'edited' | 'invalid' | 'failing'
   /** The position whose state the file shows. */
@@ -40,7 +39,6 @@ export class FileOnDisk {
   readonly #place: StateFilePaths
   /** The content last read or written; undefined while there is no file. */
   content: FileContent | undefined
-  /** The content of the state file. */
   state: StateFile | undefined
   /** The known content on disk: written from the journal, or imported. */
   known: ContentMark | undefined
@@ -83,7 +81,6 @@ export class FileOnDisk {
     return until > Math.max(last?.position ?? 0, this.state?.confirmed?.position ?? 0, this.#mergedUntil)
   }
 
-  /** An edit was completely merged. */
   merged(): void {
     this.#mergedUntil = this.#mergedEdits.until
   }
@@ -106,7 +103,6 @@ export class FileOnDisk {
     return { state: shown < position || this.isOff ? 'behind' : 'current', position: shown }
   }
 
-  /** Reads the state file. Call it before the journal is replayed. */
   async prepare(): Promise<void> {
     const stored = await readStateFile(this.#files, this.#place)
     this.state = stored?.state
@@ -114,7 +110,6 @@ export class FileOnDisk {
     this.isInPlace = this.#isStateInJournal = stored?.isInPlace ?? false
   }
 
-  /** Remembers a version that the file has or had. */
   addVersion(position: Position, edits: FileVersion['edits'] = []): void {
     this.versions = withVersion(this.versions, { position, edits })
   }
@@ -153,7 +148,6 @@ export class FileOnDisk {
     return true
   }
 
-  /** A content is in place. */
   replaced(content: FileContent, isInPlace: boolean): void {
     this.content = content
     this.isInPlace = isInPlace

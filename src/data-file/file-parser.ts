@@ -29,7 +29,6 @@ const PART_CHARACTERS = 4 * 1024 * 1024
 
 export interface FileParserOptions {
   readonly base: Base
-  /** The member of an item that is its id. */
   readonly idField: string
   readonly slices: Slices
   /** Called when the edited items exceed PART_CHARACTERS. It must take them from the contents. */
@@ -61,7 +60,6 @@ export class FileParser implements ByteSink {
     this.#reading = this.#read()
   }
 
-  /** Space for the next bytes. */
   async allocate(left: number): Promise<Buffer> {
     this.#options.progress?.(left)
     await this.#parseAvailable()

@@ -6,7 +6,6 @@ import type { Slices, Steps } from '../runtime/time-slices.ts'
 import { alwaysWritten, contentOf, type FileContent, piecesOf } from './file-content.ts'
 import { FileChanged, FileParser, type FileParserOptions, whyInvalid } from './file-parser.ts'
 
-/** A file that was read once. */
 export interface ReadResult {
   /** The contents; with edited items only if all of them fit in memory. */
   readonly file: FileContents

@@ -12,12 +12,10 @@ const REMEMBERED = 1000
 /** The search for the base of an edit covers versions up to this number of events older than the last one. */
 const MOST_EVENTS = 100_000
 
-/** Whether a version shows an event. */
 export function showsEvent({ position, edits }: FileVersion, event: Position): boolean {
   return event <= position || edits.some(([first, last]) => first <= event && event <= last)
 }
 
-/** The last event that a version shows. */
 export function lastEventOf({ position, edits }: FileVersion): Position {
   return edits.at(-1)?.[1] ?? position
 }

@@ -51,7 +51,6 @@ interface Stored {
   readonly taken?: ContentMark
 }
 
-/** Whether a write is an edit of this data file. */
 export function isDataFileEdit(
   recorded: Recorded,
   dataFileId?: string,

@@ -10,7 +10,6 @@ export class StopLimit {
   /** Undefined until the server stops. */
   #stopByMs: number | undefined
 
-  /** `elapsedMs` is a monotonic clock. */
   constructor(elapsedMs: () => number) {
     this.#elapsedMs = elapsedMs
   }

@@ -6,7 +6,6 @@ const REST_FACTOR = 9
 
 export interface WriteScheduleOptions {
   readonly schedule: Schedule
-  /** A monotonic clock in milliseconds. */
   readonly elapsedMs: () => number
   readonly now: () => Date
   /** Longest time that the file may be behind; undefined for no limit. */
@@ -46,7 +45,6 @@ export class WriteSchedule {
     return this.#deadline?.at
   }
 
-  /** Duration of the current write. */
   get writingMs(): number {
     return this.#options.elapsedMs() - this.#beganMs
   }
@@ -84,7 +82,6 @@ export class WriteSchedule {
     this.#deadline = undefined
   }
 
-  /** A write begins. */
   begin(): void {
     this.#beganMs = this.#options.elapsedMs()
     this.#isWriting = true
@@ -100,7 +97,6 @@ export class WriteSchedule {
     else if (isBehind) this.soon()
   }
 
-  /** Begins no further writes. */
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()

@@ -10,7 +10,6 @@ import {
   type RecordStart,
 } from './record-writer.ts'
 
-/** A write to be made durable. */
 export interface Write {
   readonly draft: Draft
   /** Its events as JSON; undefined for a large write, whose events are encoded while they are written. */
@@ -41,7 +40,6 @@ export class Batch {
     this.#end = end
   }
 
-  /** The chain values of the next record. */
   get next(): ChainState {
     return this.#next
   }

@@ -1,7 +1,6 @@
 import type { Position } from './event.ts'
 import type { SegmentSpan } from './segment.ts'
 
-/** A journal whose length in bytes is known. */
 export interface Sized {
   /** Approximate number of bytes in the journal after the event at a position. */
   bytesAfter(position: Position): number

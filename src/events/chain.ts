@@ -12,7 +12,6 @@ export class Chain {
     this.#whole = next
   }
 
-  /** The chain values of the next record. */
   get next(): ChainState {
     return this.#next
   }

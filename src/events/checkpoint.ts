@@ -13,7 +13,6 @@ import { openSegment, readText, type SegmentText } from './segment-text.ts'
 export interface Checkpoint {
   /** The journal's UUID. */
   readonly journal: string
-  /** The chain values of the next record. */
   readonly next: ChainState
   /** Time of the last event. */
   readonly time: string

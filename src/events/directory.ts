@@ -52,7 +52,6 @@ export interface JournalLock {
   release(): Promise<void>
 }
 
-/** Locks a journal's directory. */
 export async function lockDirectory(files: Files, directory: string): Promise<JournalLock> {
   await files.makeDirectory(directory)
   const lock = await files.lock(`${directory}/lock`)

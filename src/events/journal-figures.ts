@@ -7,9 +7,7 @@ const FLUSH_WRITES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
 export class JournalFigures {
   events = 0
   bytes = 0
-  /** Duration of a flush. */
   readonly flushSeconds = new Histogram(FLUSH_SECONDS)
-  /** Writes per flush. */
   readonly flushWrites = new Histogram(FLUSH_WRITES)
   /** Writes that failed for lack of space. */
   refusedForSpace = 0

@@ -41,7 +41,6 @@ export interface Recorded extends Origin {
   readonly events: List<DomainEvent>
 }
 
-/** A draft with its time. */
 export function recordedOf({ expected, actor, requestId, key, request, events }: Draft, time: string): Recorded {
   const position = expected
   if (key === undefined) return { position, time, actor, requestId, events }

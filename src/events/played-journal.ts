@@ -10,9 +10,7 @@ export interface PlayedJournalOptions {
   readonly id: string
   /** The segments as they were at the start: later events are not replayed. */
   readonly segments: readonly Segment[]
-  /** The initial position. */
   readonly head: Position
-  /** The last position. */
   readonly end: Position
   /** Awaited before followers see writes. */
   readonly project: (batch: readonly Recorded[]) => void | Promise<void>

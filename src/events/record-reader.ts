@@ -5,7 +5,6 @@ import { decodeRecord } from './record-decoder.ts'
 import { FORMAT, type JournalRecord, NEWLINE, OPENING, PREFIX_BYTES, type SegmentHeader } from './record-format.ts'
 import { readSome, type SegmentText } from './segment-text.ts'
 
-/** A record and its line. */
 export interface RecordLine {
   readonly record: JournalRecord
   /** crc32 of the rest, 8 hex digits. */
@@ -28,7 +27,6 @@ export class ScannedLine {
     this.offset = base + at
   }
 
-  /** crc32 of the rest, 8 hex digits. */
   get crc(): string {
     return this.#frame.crc
   }

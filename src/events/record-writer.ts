@@ -4,7 +4,6 @@ import type { DomainEvent, Position } from './event.ts'
 import type { Origin } from './journal.ts'
 import { NEWLINE, OPENING, PREFIX_BYTES, RECORD_BYTES, type SegmentHeader } from './record-format.ts'
 
-/** An encoded line. */
 export interface EncodedLine {
   readonly bytes: Buffer
   /** crc32 of the rest, 8 hex digits. */

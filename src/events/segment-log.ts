@@ -17,7 +17,6 @@ export interface SegmentLogOptions extends DirectoryOptions {
   readonly compress?: Omit<CompressionOptions, 'files'>
 }
 
-/** The file of a segment. */
 export interface SegmentStatus {
   readonly first: Position
   /** Bytes of the file. */
@@ -74,7 +73,6 @@ export class SegmentLog {
     return this.size >= this.#options.segmentBytes
   }
 
-  /** The chain values of the next record. */
   get next(): ChainState {
     return this.#next
   }

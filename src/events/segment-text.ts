@@ -5,7 +5,6 @@ import type { Position } from './event.ts'
 import type { InflatedMembers } from './inflated-members.ts'
 import { type Member, MemberTable } from './members.ts'
 
-/** The name of a compressed segment's file. */
 export function compressedPath(path: string): string {
   return `${path}.gz`
 }
@@ -22,7 +21,6 @@ export interface SegmentPlace {
 
 /** The text of a segment, whether its file is plain or compressed. All offsets refer to the text. */
 export interface SegmentText extends Pick<OpenFile, 'read' | 'size' | 'close'> {
-  /** The path of the open file. */
   readonly path: string
   /** The bytes on disk, compressed or not. */
   readonly file: Pick<OpenFile, 'read' | 'size'>
@@ -91,7 +89,6 @@ class CompressedText implements SegmentText {
   readonly #first: Position
   readonly #members: MemberTable
   readonly #inflated: InflatedMembers | undefined
-  /** The member that was read last. */
   #last: { readonly member: Member; readonly text: Buffer } | undefined
 
   constructor(

@@ -14,7 +14,6 @@ export interface Walk {
   /** The journal's UUID; undefined if there is no journal yet. */
   readonly id: string | undefined
   readonly segments: Segment[]
-  /** The chain values of the next record. */
   readonly next: ChainState
   /** Time of the last event, '' if there is none. */
   readonly time: string
@@ -80,7 +79,6 @@ export async function checkUpTo(
   throw new Corruption(`${directory}: its records up to position ${position - 1} are not those of the checkpoint.`)
 }
 
-/** The state of a walk. */
 class Walker {
   readonly #files: Files
   readonly #visit: Visit | undefined

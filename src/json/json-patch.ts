@@ -127,7 +127,6 @@ const STEP_OPERATIONS = 8
 /** Longer values are stringified and parsed in steps of their own. */
 const STEP_CHARACTERS = 32 * 1024
 
-/** Nesting depth of JSON text. */
 export function nestingOf(json: string): number {
   let depth = 0
   let deepest = 0

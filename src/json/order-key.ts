@@ -29,21 +29,18 @@ export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): St
   return writer.key()
 }
 
-/** The order key of a scalar. */
 export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {
   scalars.begin(most)
   scalars.scalar(value)
   return scalars.key()
 }
 
-/** The order key of a ranked value. */
 export function keyOfRanked(value: Ranked): string {
   const writer = new KeyWriter(Number.POSITIVE_INFINITY)
   writer.ranked(value)
   return writer.key()
 }
 
-/** The rank of the value to which an order key belongs. */
 export function rankOfKey(key: string): number {
   return key.charCodeAt(0) - 1
 }

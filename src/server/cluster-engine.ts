@@ -27,7 +27,6 @@ import { type TokenStorage, tokensInBucket } from './token-storage.ts'
 const LOOK_MS = 5000
 
 interface ClusterEngineParts {
-  /** The id of the node. */
   readonly id: string
   readonly settings: Settings
   readonly dependencies: EngineDependencies

@@ -9,7 +9,6 @@ import type { Settings } from '../settings/settings.ts'
 import type { EngineDependencies } from './dependencies.ts'
 import type { Projections } from './projections.ts'
 
-/** The data file at a path, as the settings configure it. */
 export function configuredDataFile(
   path: string,
   settings: Settings,
@@ -43,7 +42,6 @@ export interface ConnectionOptions extends Pick<JournalConnection, 'journal' | '
   readonly requestId: () => string
 }
 
-/** Connects the data file to an open journal. */
 export function connectionOf({ journal, past, handler, rules, requestId }: ConnectionOptions): JournalConnection {
   return {
     journal,

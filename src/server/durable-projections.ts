@@ -104,7 +104,6 @@ export class DurableProjections extends Projections {
     return this.#queries
   }
 
-  /** Whether the disk has room for a write. */
   get hasRoom(): boolean {
     return this.#hasRoom(1, 0)
   }
@@ -202,7 +201,6 @@ export class DurableProjections extends Projections {
     return !this.views.isFull && this.#opened.store.hasRoom(rows, most)
   }
 
-  /** Begins background work. */
   begin(): void {
     this.queries.apply()
     this.#maintenance.begin(this.#openedAt)

@@ -85,7 +85,6 @@ export abstract class Engine {
   abstract now(): Date
   /** Checks the journal's files. Calls and awaits `rest` between batches. */
   abstract verify(rest: (checked: Position) => Promise<void>): Promise<void>
-  /** Imports edits of the data file. */
   abstract reload(): Promise<ImportOutcome>
   /** Writes the data file now; resolves with the position that it shows. */
   abstract snapshot(): Promise<Position>

@@ -198,7 +198,6 @@ function addFiles({ figures, segments }: EngineFigures & { readonly kind: 'journ
   metrics.counter('journal_refused_for_space_total', spaceHelp, () => figures.refusedForSpace)
 }
 
-/** Metrics of a cluster node. */
 function addCluster(engine: Pick<Engine, 'health'>, figures: ClusterFigures, metrics: Metrics): void {
   const status = () => engine.health().cluster
   const roleHelp = '1 for the role that the node has, 0 for the other.'

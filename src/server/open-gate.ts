@@ -23,7 +23,6 @@ export interface GateDependencies {
   readonly log: Logger
 }
 
-/** Creates the gate from the settings. */
 export async function openGate(
   settings: Settings,
   storage: TokenStorage,
@@ -61,7 +60,6 @@ function nameOf({ host }: Address): readonly string[] {
   return host === undefined ? [] : [host.includes(':') ? `[${host}]` : host]
 }
 
-/** Warnings for the operator about insecure settings. */
 export function warningsOf({ authentication, urls }: Settings, isReadOnly = false): readonly string[] {
   const warnings: string[] = []
   if (!authentication.enabled && urls.some(isPublic)) {

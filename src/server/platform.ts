@@ -10,7 +10,6 @@ import type { ServiceDependencies } from './dependencies.ts'
 /** Resolved by the package's own name, so that it is the same for a source file and for the bundle. */
 const packageRoot = dirname(createRequire(import.meta.url).resolve('recollect/package.json'))
 
-/** A file of the package. */
 export function packaged(path: string): string {
   return resolve(packageRoot, path)
 }

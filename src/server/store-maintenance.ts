@@ -8,7 +8,6 @@ import type { JournalStore } from './journal-store.ts'
 
 /** A crash after this time is not attributed to a damaged store. */
 const SETTLED_MS = 60_000
-/** How often to sync the store. */
 const SYNC_MS = 5000
 /** Verifying takes a quarter of the time: it rests for this multiple of its duration. */
 const REST_FACTOR = 3
@@ -45,7 +44,6 @@ export class StoreMaintenance {
     this.#compaction.begin()
   }
 
-  /** Syncs the store within some seconds. */
   syncSoon(): void {
     if (this.#syncTimer || this.#isEnding) return
     this.#syncTimer = this.#dependencies.schedule(() => {

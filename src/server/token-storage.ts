@@ -9,7 +9,6 @@ import { Corruption, Refusal } from '../runtime/errors.ts'
 
 const SECRET_BYTES = 32
 
-/** Persistent data of tokens. */
 export interface TokenStorage {
   /** Created if missing. */
   readonly secret: () => Promise<Uint8Array>

@@ -1,7 +1,6 @@
 import { formatPath, type Path, parsePath, splitList } from '../json/paths.ts'
 import { isArray, isObject, type JsonValue } from '../json/value.ts'
 
-/** The settings of one collection. */
 export interface CollectionSettings {
   /** The fields of each index. */
   readonly indexes: readonly (readonly Path[])[]

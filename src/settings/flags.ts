@@ -32,7 +32,6 @@ export interface FlagSyntax {
 
 /** The arguments that a command accepts. */
 export interface CommandSyntax {
-  /** The description in one line. */
   readonly text: string
   readonly flags: Readonly<Record<string, FlagSyntax>>
   /** Required flags. */
@@ -43,7 +42,6 @@ export interface CommandSyntax {
   readonly takesSettings?: true
 }
 
-/** The parsed arguments of a command. */
 export interface ParsedFlags extends SettingsSource {
   /** The value of a flag; undefined if it is missing. */
   text(name: string): string | undefined

@@ -6,7 +6,6 @@ export interface Key<Value> {
   /** The type as --help shows it. */
   readonly type: string
   readonly default: Value
-  /** The description in one line. */
   readonly text: string
   /** Replaces a default that is too long for a table. */
   readonly shownDefault?: string

@@ -13,7 +13,6 @@ import { type Address, addressesOf } from './urls.ts'
 import { SettingValues } from './values.ts'
 
 export interface Settings extends HttpSettings {
-  /** The data file. */
   readonly file: string
   /** The data file was not named: it begins as a copy of the packaged sample. */
   readonly isSample: boolean
@@ -32,7 +31,6 @@ export interface Settings extends HttpSettings {
   readonly authentication: AuthenticationSettings
   /** The directory of static files; undefined: `wwwroot` in the working directory. */
   readonly staticFiles: string | undefined
-  /** By name. */
   readonly collections: Readonly<Record<string, CollectionSettings>>
   readonly segmentBytes: number
   /** Seconds after which a full segment is compressed. */

@@ -5,7 +5,6 @@ import { whereMalformed } from '../json/where-malformed.ts'
 import { atOnce } from '../runtime/time-slices.ts'
 import { hintFor, isGroup, isKey, KEY_NAMES, KEYS, type KeyName, SCHEMAS, SECTIONS } from './keys.ts'
 
-/** A source of settings. */
 export interface SettingsSource {
   /** All of its values are text. */
   readonly isText: boolean

@@ -19,7 +19,6 @@ export class SettingValues {
     return Object.fromEntries(names.map((name) => [memberOf(name), this.get(name)])) as Section<Name>
   }
 
-  /** The settings that differ from their defaults, without secrets, for the log. */
   nonDefaults(schemas: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
     const shown: Record<string, unknown> = {}
     for (const name of KEY_NAMES) {
