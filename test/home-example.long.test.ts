@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from './support/directory.ts'
+import { freePort } from './support/ports.ts'
 import { startProcess } from './support/process.ts'
 import { ofOneServer, type RunningServer, startServer } from './support/server.ts'
 import { until } from './support/until.ts'
@@ -22,13 +23,12 @@ const keyOf = ({ mac, timestamp }: Reading): string => `${mac} ${timestamp}`
 async function home(t: TestContext) {
   const directory = await temporaryDirectory(t)
   cpSync(HOME, directory, { recursive: true })
-  const flags = ['--file', 'data.json', '--settings', 'appsettings.json', '--urls']
-  const first = await startServer(t, { directory, isBare: true, flags: [...flags, 'http://127.0.0.1:0'] })
-  const { url } = first
-  const start = () => startServer(t, { directory, isBare: true, flags: [...flags, url] })
+  const url = `http://127.0.0.1:${await freePort()}`
+  const flags = ['--file', 'data.json', '--settings', 'appsettings.json', '--urls', url]
+  const start = () => startServer(t, { directory, isBare: true, flags })
   return {
     directory,
-    first,
+    first: await start(),
     start,
     sensors: (...given: string[]) => runSensors(t, directory, ['--url', url, ...given]),
   }

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from '../support/directory.ts'
+import { freePort } from '../support/ports.ts'
 import { startProcess } from '../support/process.ts'
 import { ofOneServer, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
@@ -35,15 +34,6 @@ const ROWS: readonly Row[] = DOCUMENT.split('\n').flatMap((line) => {
   if (!method || !path) return []
   return [{ method, path, body, verdicts: { '0.17.4': old, '1.0.0-beta.15': beta } }]
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { readonly port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 async function startJsonServer(t: TestContext, version: Version): Promise<string> {
   const directory = await temporaryDirectory(t)

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { lstat, mkdir, readdir, readFile, realpath, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from '../support/directory.ts'
+import { freePort } from '../support/ports.ts'
 import { json, runToEnd, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -187,8 +188,8 @@ test('one line lists the addresses with their ports, and every address serves th
 test('a port in use is reported with exit code 1, and the journal is free again', async (t) => {
   const directory = await temporaryDirectory(t)
   const other = createServer()
-  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
-  const { port } = other.address() as AddressInfo
+  const port = await freePort()
+  await new Promise<void>((resolve) => other.listen(port, '127.0.0.1', resolve))
   const flags = ['--file', 'db.json', '--urls']
   const { code, stdout, stderr } = await runToEnd(t, directory, [
     ...flags,

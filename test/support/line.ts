@@ -1,5 +1,6 @@
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import type { Scope } from './directory.ts'
+import { freePort } from './ports.ts'
 
 /** Carries connections to a server, until it is cut. */
 export interface Line {
@@ -42,7 +43,8 @@ export async function lineTo(t: Scope, url: string): Promise<Line> {
     }
     if (isStalled) far.pause()
   })
-  const listen = (port: number) => new Promise<void>((resolve) => line.listen(port, '127.0.0.1', resolve))
+  const port = await freePort()
+  const listen = () => new Promise<void>((resolve) => line.listen(port, '127.0.0.1', resolve))
   const cut = (): Promise<void> => {
     const closed = new Promise<void>((resolve) => line.close(() => resolve()))
     for (const [near, far] of carried) {
@@ -51,16 +53,15 @@ export async function lineTo(t: Scope, url: string): Promise<Line> {
     }
     return closed
   }
-  await listen(0)
+  await listen()
   t.after(cut)
-  const { port } = line.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${port}`,
     aim(other) {
       target = new URL(other)
     },
     cut,
-    mend: () => listen(port),
+    mend: listen,
     stall(wanted) {
       isStalled = wanted
       for (const far of carried.values()) {

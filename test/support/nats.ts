@@ -1,12 +1,11 @@
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { type Scope, temporaryDirectory } from './directory.ts'
 import type { Namespace } from './namespace.ts'
+import { freePort } from './ports.ts'
 import { type RunningProcess, startProcess } from './process.ts'
 import { until } from './until.ts'
 
@@ -71,7 +70,8 @@ export async function startNats(
   { servers = 1, maxPayload, config: more = [], namespace }: NatsOptions = {},
 ): Promise<readonly NatsServer[]> {
   const directory = await temporaryDirectory(t)
-  const ports = await freePorts(servers * 2)
+  const ports: number[] = []
+  while (ports.length < servers * 2) ports.push(await freePort())
   const routes = ports.slice(servers).map((port) => `nats-route://127.0.0.1:${port}`)
   const started: NatsServer[] = []
   for (let index = 0; index < servers; index++) {
@@ -113,20 +113,6 @@ export async function startNats(
     }
   })
   return started
-}
-
-async function freePorts(count: number): Promise<readonly number[]> {
-  const listening = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer()
-      server.listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      return server
-    }),
-  )
-  const ports = listening.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(listening.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
 }
 
 /** A connection that finds its way back by itself. */
