@@ -4,7 +4,9 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authentication, keyOf, passwordOf } from '../support/authentication.ts'
 import { barriers, openPage, withoutBrowser } from '../support/browser.ts'
+import { freePort } from '../support/ports.ts'
 import { json, startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const SAMPLE = JSON.parse(readFileSync(new URL('../../data/sensors.json', import.meta.url), 'utf8'))
@@ -16,7 +18,9 @@ const cell = (text: string): string => `#table tr:has-text("${MAC}") td:text-is(
 const humidity = (value: number) => json('PATCH', { data: { humidity: value } })
 
 test('every page reports that the server was killed, and catches up when it is started again', options, async (t) => {
-  const first = await startServer(t, { data: SAMPLE })
+  const url = `http://127.0.0.1:${await freePort()}`
+  const flags = ['--file', 'db.json', '--urls', url]
+  const first = await startServer(t, { data: SAMPLE, isBare: true, flags })
   const opened = [
     { path: '/', before: cell('42.5'), after: cell('7') },
     {
@@ -39,7 +43,7 @@ test('every page reports that the server was killed, and catches up when it is s
   const elsewhere = await startServer(t, { directory: first.directory })
   for (let value = 1; value <= 7; value++) await elsewhere.fetch(`/api/sensors/${MAC}`, humidity(value))
   await elsewhere.stop()
-  await startServer(t, { directory: first.directory, isBare: true, flags: ['--file', first.file, '--urls', first.url] })
+  await startServer(t, { directory: first.directory, isBare: true, flags })
   for (const { page, after } of pages) {
     await page.getByText('Reconnected, 7 changes caught up').waitFor()
     await page.locator(after).waitFor()
@@ -136,14 +140,19 @@ for (const scheme of ['token', 'basic', 'apikey']) {
 }
 
 test('the page reports an expired token and offers to sign in again', options, async (t) => {
-  const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '3'])
-  const server = await startServer(t, { data: SAMPLE, flags })
+  let passedMs = 0
+  const server = await startHere(t, {
+    data: SAMPLE,
+    flags: authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '3600']),
+    now: () => new Date(Date.now() + passedMs),
+  })
   const { page } = await openPage(t, server.url)
   await page.locator('#account').click()
   await page.getByLabel('Name', { exact: true }).fill('reader')
   await page.getByLabel('Password', { exact: true }).fill(passwordOf('reader'))
   await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click()
   await live(page)
+  passedMs = 3_600_000
   await page.getByText('Not signed in').waitFor()
   await page.locator('#refused').getByRole('button', { name: 'Sign in' }).waitFor()
 })

@@ -3,6 +3,7 @@ import { after, type TestContext, test } from 'node:test'
 import { type Credentials, connect, type StateChange } from '../../src/client/index.ts'
 import { authentication, keyOf, passwordOf, tokenOf } from '../support/authentication.ts'
 import { startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 type Scheme = 'token' | 'basic' | 'apikey'
@@ -57,16 +58,21 @@ for (const [scheme, credentials] of Object.entries(SCHEMES) as [Scheme, (url: st
 }
 
 test('a client logs in, is rejected when its token has expired, and continues after the next login', async (t) => {
-  const flags = authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '2'])
-  const server = await startServer(t, { data: { a: [{ id: 1 }] }, flags })
+  let passedMs = 0
+  const server = await startHere(t, {
+    data: { a: [{ id: 1 }] },
+    flags: authentication(['token'], ['--Authentication.Token.ExpiresInSeconds', '1800']),
+    now: () => new Date(Date.now() + passedMs),
+  })
   const client = clientOf(t, server.url, {})
   await assert.rejects(client.login('reader', 'wrong'), { status: 401 })
   const { expiresInSeconds } = await client.login('reader', passwordOf('reader'))
-  assert.equal(expiresInSeconds, 2)
+  assert.equal(expiresInSeconds, 1800)
   const states: StateChange[] = []
   client.onState((change) => states.push(change))
   const list = client.collection('a').live()
   await list.ready
+  passedMs = 1_800_000
   await until('the end of the token', () => client.state === 'refused')
   const writer = clientOf(t, server.url, { token: await tokenOf(server.url, 'writer') })
   await writer.collection('a').create({})

@@ -6,6 +6,7 @@ import { WebSocket } from 'ws'
 import { authentication, basic, keyOf, passwordOf, SECRET, tokenOf } from '../support/authentication.ts'
 import { send, sendJson } from '../support/requests.ts'
 import { type RunningServer, startServer } from '../support/server.ts'
+import { startHere } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const ALL = ['token', 'basic', 'apikey'] as const
@@ -227,6 +228,12 @@ test('sockets need authentication', options, async (t) => {
 })
 
 test('a socket is closed when its token expires or is revoked', options, async (t) => {
+  let passedMs = 0
+  const { url } = await startHere(t, {
+    data: { sensors: [] },
+    flags: authentication(ALL, ['--Authentication.Token.ExpiresInSeconds', '7200']),
+    now: () => new Date(Date.now() + passedMs),
+  })
   const kinds = (token: string) => [
     plain(t, url, { headers: bearer(token) }),
     plain(t, url, { query: { access_token: token } }),
@@ -237,11 +244,12 @@ test('a socket is closed when its token expires or is revoked', options, async (
     plain(t, url, { headers: { 'X-API-KEY': keyOf('reader') } }),
     socketIo(t, url, { auth: { token: await tokenOf(url, 'reader') } }),
   ]
-  const brief = kinds(await signed({ exp: Math.floor(Date.now() / 1000) + 3 }))
+  const brief = kinds(await signed({ exp: Math.floor(Date.now() / 1000) + 3600 }))
   const longer = await tokenOf(url, 'reader')
   const revocable = kinds(longer)
   for (const client of [...stays, ...brief, ...revocable]) await entered('everybody', client)
 
+  passedMs = 3_600_000
   for (const client of brief) await until('its end with the token', () => client.state() === 'out')
   assert.equal(brief[0]?.why(), '1008')
   assert.equal(brief[2]?.why(), 'io server disconnect')
