@@ -180,7 +180,7 @@ export const RUNS = {
     file: 'test/cluster/any-node.long.test.ts',
     full: {
       CLUSTER_FILES: [
-        'ids,methods,bodies,conditions,patches,retries,problems,positions,waiting,query,as-of,past,restore',
+        'ids,methods,bodies,conditions,patches,retries,problems,positions,position-wait,query,as-of,past,restore',
         'events,event-stream,event-following,openapi,hot-path,statics,verify,metrics',
         'test/sockets/notifications.test.ts,test/sockets/replay.test.ts,test/sockets/subscriptions.test.ts',
         'test/model/model.test.ts',

@@ -79,7 +79,7 @@ else {
     contract(`the journal of a cluster ${on}`, opened)
 
     test(`following a stream ${on} can be closed at any moment, even before it has started`, {
-      timeout: 60_000,
+      timeout: 600_000,
     }, async () => {
       const stream = await opened()
       await stream.publish({ position: 1, bytes: Buffer.from('first') }, 0)

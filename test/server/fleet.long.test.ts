@@ -24,7 +24,7 @@ interface Reading {
 }
 
 const outlives = 'the readings of a fleet are stored once, notified once, and survive the process and the data file'
-test(outlives, { timeout: (SECONDS + 60) * 1000 }, async (t) => {
+test(outlives, { timeout: (SECONDS + 600) * 1000 }, async (t) => {
   const flags = [...UPSERT, '--Journal.SegmentBytes', '1048576']
   const first = await startServer(t, { data: EMPTY, flags })
   const told: number[] = []

@@ -53,7 +53,7 @@ after(async () => (await browser)?.close())
 function start(): Promise<Browser> {
   const executablePath = process.env.CHROMIUM
   if (!executablePath) throw new Error('chromium is missing: the environment variable CHROMIUM names none')
-  return chromium.launch({ executablePath, args: FLAGS })
+  return chromium.launch({ executablePath, args: FLAGS, timeout: WAIT_MS })
 }
 
 /** Opens the address as one who was never there before: with a cache and a storage of its own, which end with the test. */

@@ -166,8 +166,9 @@ function flush(message: OutgoingMessage, headers: readonly string[]): void {
 
 /** Resolves when the node has what was answered before. */
 async function caughtUp(hostname: string, port: string, position: number): Promise<void> {
-  const { status } = await send(`http://${hostname}:${port}`, 'HEAD', '/api', {
-    headers: { 'Wait-For-Position': String(position) },
+  const headers = { 'Wait-For-Position': String(position) }
+  await until(`a node comes to position ${position}`, async () => {
+    const { status } = await send(`http://${hostname}:${port}`, 'HEAD', '/api', { headers })
+    return status === 200 || status === 401
   })
-  if (status !== 200 && status !== 401) throw new Error(`a node does not come to position ${position}: ${status}`)
 }

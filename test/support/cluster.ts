@@ -89,6 +89,8 @@ export async function startCluster(t: Scope, options: ClusterOptions = {}): Prom
     String(nats.length),
     '--Api.UpsertOnPut',
     'true',
+    '--Limits.WaitSeconds',
+    '120',
     ...(options.flags ?? []),
   ]
   const started: RunningServer[] = []
