@@ -103,8 +103,10 @@ export async function startNats(
     try {
       const nc = await connect({ servers: started.map(({ url }) => url), reconnect: false, timeout: 1000 })
       try {
-        const account = await (await jetstreamManager(nc, { timeout: 1000 })).getAccountInfo()
-        return account !== undefined
+        // A leader that was just elected does not know all servers yet, and places no stream on them.
+        const { streams } = await jetstreamManager(nc, { timeout: 1000 })
+        await streams.add({ name: 'ready', subjects: ['ready'], num_replicas: servers })
+        return await streams.delete('ready')
       } finally {
         await nc.close()
       }
