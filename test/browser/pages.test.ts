@@ -77,3 +77,27 @@ test('the pages use the configured id field', { skip: withoutBrowser }, async (t
   await page.getByText('1 sensor').first().waitFor()
   assert.deepEqual(errors, [])
 })
+
+test('on a phone a single object leaves the way to the other collections open', {
+  skip: withoutBrowser,
+}, async (t) => {
+  const server = await startServer(t, { data: { posts: [{ id: 1, title: 'one' }], profile: { name: 'typicode' } } })
+  const { page, errors } = await openPage(t, `${server.url}/?collection=profile`)
+  await page.setViewportSize({ width: 390, height: 800 })
+  await page.getByText('typicode').waitFor()
+  await page.locator('#names').getByText('posts').click()
+  await page.locator('#table').getByText('one').waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('readings that are few and old are shown over the time that they take', { skip: withoutBrowser }, async (t) => {
+  const mac = 'E1:09:5C:D2:77:40'
+  const first = Date.now() - 3 * 24 * 3_600_000
+  const sensordatas = Array.from({ length: 6 }, (_, id) => {
+    return { id, mac, data: { temperature: id }, timestamp: new Date(first + id * 600_000).toISOString() }
+  })
+  const server = await startServer(t, { data: { sensors: [{ ...sensordatas[5], id: mac }], sensordatas } })
+  const { page } = await openPage(t, `${server.url}/sensors.html`)
+  await page.locator('#ranges [aria-pressed=true]', { hasText: 'All' }).waitFor()
+  await page.getByText('6 readings').waitFor()
+})

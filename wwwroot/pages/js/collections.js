@@ -222,6 +222,7 @@ async function items(isChange) {
   else objects.add(collection)
   showCreate()
   for (const id of ['query', 'table', 'pager']) find(id).hidden = !answer.isList
+  find('collections').classList.toggle('of-object', !answer.isList)
   void panel.show(collection, answer.isList ? key : '')
   if (!answer.isList) return setText(find('total'), 'single object')
   table.show(answer.body, isChange && !isOther)

@@ -34,7 +34,7 @@ export function healthCard(place) {
       ['Data file', dataFile && `${dataFile.state}${lag > 0 ? `, ${counted(lag, 'event')} behind` : ''}`],
       ['Store', store && `${store.state} at ${count(store.position)}`],
       ['Cluster', cluster && `${cluster.role}${cluster.lag ? `, ${counted(cluster.lag, 'event')} behind` : ''}`],
-      ['Writes', body.readOnly ? 'refused, read-only' : journal.writable ? 'taken' : 'refused'],
+      ['Writes', body.readOnly ? 'refused, read-only' : journal.writable ? 'accepted' : 'refused'],
       ['Identity', el('span.mono.break', null, journal.id)],
       ['Detail', dataFile?.detail && visible(dataFile.detail)],
     ]

@@ -102,6 +102,7 @@ export function itemPanel(place, { onClose, onMade }) {
       'div.row.item-head',
       null,
       el('h2.break', null, title()),
+      key === '' && el('p.quiet', null, 'single object'),
       key !== '' && el('button.plain.push', { type: 'button', 'aria-label': 'Close', onclick: onClose }, '✕'),
     )
   }

@@ -23,6 +23,8 @@ const RANGES = /** @type {const} */ ([
 /** The range that is shown where the address names none, if the latest reading is in it. */
 const USUAL = '24h'
 const ROWS = 50
+/** Readings in a smaller part of the range that the page chose are shown alone. */
+const LEAST_PART = 0.05
 /** A moment that is passed sooner is not read. */
 const SETTLE_MS = 400
 /** The pause before changed readings are read again: so many milliseconds, or a multiple of the time that the last read took, if that is longer. */
@@ -55,6 +57,8 @@ export function sensorChart({ onRange }) {
   let readAgainAt = 0
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let settling
+  /** The sensor whose readings are too close together for the fitting range. */
+  let closeKey = ''
 
   find('ranges').setAttribute('role', 'group')
   find('ranges').setAttribute('aria-label', 'Time shown')
@@ -82,7 +86,7 @@ export function sensorChart({ onRange }) {
     const mac = short(macOf(item), 200)
     setText(find('chosen'), visible(name))
     setText(find('chosen-mac'), mac === name ? '' : mac)
-    const range = rangeOf(wanted)
+    const range = rangeNow(wanted)
     for (const button of find('ranges').children) button.setAttribute('aria-pressed', String(button.value === range[0]))
     if (before?.key !== key) drop()
     else if (before.at !== at) live = []
@@ -100,6 +104,11 @@ export function sensorChart({ onRange }) {
     else void load()
   }
 
+  /** @param {Shown} wanted */
+  function rangeNow(wanted) {
+    return rangeOf(wanted.range === undefined && wanted.key === closeKey ? { ...wanted, range: 'all' } : wanted)
+  }
+
   /** Adds a reading that came just now. @param {any} item */
   function append(item) {
     const time = timeOfReading(item)
@@ -113,7 +122,7 @@ export function sensorChart({ onRange }) {
   async function load() {
     if (!shown) return
     const { key, item, at } = shown
-    const [range, , ms] = rangeOf(shown)
+    const [range, , ms] = rangeNow(shown)
     const to = endOf(shown)
     const abort = new AbortController()
     loading = abort
@@ -125,6 +134,13 @@ export function sensorChart({ onRange }) {
       if (abort.signal.aborted) return
       series = { ...read, key, range, at }
       const last = read.points.at(-1)
+      const first = read.points[0]
+      if (closeKey !== key && range !== USUAL && !shown.range && first && last) {
+        if (ms !== undefined && last.to - first.from < LEAST_PART * ms) {
+          closeKey = key
+          return show(shown)
+        }
+      }
       if (last) {
         // The last window is not over yet.
         last.to = Math.max(last.from, Math.min(last.to, to))
@@ -143,7 +159,7 @@ export function sensorChart({ onRange }) {
   /** @param {number} now */
   function tick(now) {
     if (!shown || shown.at !== undefined || document.hidden) return
-    const [, , ms = now] = rangeOf(shown)
+    const [, , ms = now] = rangeNow(shown)
     // Less is not seen.
     if (now - shown.now > ms / PIXELS) {
       shown = { ...shown, now }
@@ -166,7 +182,7 @@ export function sensorChart({ onRange }) {
     if (!shown) return
     const { item } = shown
     const points = pointsShown()
-    const [, , ms] = rangeOf(shown)
+    const [, , ms] = rangeNow(shown)
     let to = endOf(shown)
     // All there is fills the width.
     const last = points.at(-1)
@@ -240,7 +256,7 @@ export function sensorChart({ onRange }) {
    */
   async function download(type, ending) {
     if (!shown) return
-    const [, , ms] = rangeOf(shown)
+    const [, , ms] = rangeNow(shown)
     const to = endOf(shown)
     const asked = downloadQuery({ item: shown.item, at: shown.at, from: ms === undefined ? undefined : to - ms, to })
     const name = String(macOf(shown.item)).replaceAll(/[^\w.-]+/g, '-')
