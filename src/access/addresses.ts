@@ -1,9 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 
-/**
- * Addresses and networks (`10.0.0.0/8`) whose X-Forwarded-For header is trusted. The constructor throws on other
- * entries.
- */
+/** Addresses and networks (`10.0.0.0/8`) whose X-Forwarded-For header is trusted; throws on other entries. */
 export class TrustedProxies {
   readonly #list = new BlockList()
 
@@ -39,10 +36,7 @@ export class TrustedProxies {
   }
 }
 
-/**
- * The address by which rate limits count a client: the /64 network of an IPv6 address, since a client can use all of
- * it.
- */
+/** The address by which rate limits count a client: its /64 network, as a client can use all of that. */
 export function networkOf(address: string): string {
   if (isIP(address) !== 6) return address
   const [before = [], after] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''))

@@ -19,10 +19,7 @@ interface Surface {
   readonly unsafe: Role
 }
 
-/**
- * All paths that need a role. The others (static files, the OpenAPI document, /health, /token) are public and show no
- * items.
- */
+/** All paths that need a role. Static files, the OpenAPI document, /health and /token are public and show no items. */
 const SURFACES: readonly Surface[] = [
   // A POST replaces all collections.
   { path: /^\/api\/?$/i, safe: 'reader', unsafe: 'admin' },

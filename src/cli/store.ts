@@ -51,10 +51,7 @@ export async function compact(files: Files, journal: string): Promise<Compacted>
   return whileStopped(files, journal, (directory) => directory.compact())
 }
 
-/**
- * Compares the store, row by row, with the state that the events up to its position produce. The server must have
- * ended.
- */
+/** Compares the store, row by row, with the state that its events produce. The server must have ended. */
 export async function compareStore(files: Files, journal: string, progress: Progress): Promise<readonly string[]> {
   return whileStopped(files, journal, async (directory) => {
     const store = directory.open()

@@ -2,7 +2,7 @@ import type { FileContents } from '../collections/file-items.ts'
 import type { Base } from '../data-file/base.ts'
 import { contentOf } from '../data-file/file-content.ts'
 import { FileChanged } from '../data-file/file-parser.ts'
-import { readDataFile } from '../data-file/file-reader.ts'
+import { readDataFile, retryWhileChanging } from '../data-file/file-reader.ts'
 import { readStateFile } from '../data-file/state-file.ts'
 import type { Position } from '../events/event.ts'
 import type { Files } from '../files/files.ts'
@@ -32,22 +32,9 @@ export interface VerifyOptions {
   readonly idField: string
 }
 
-/**
- * Verifies frames, checksums, positions, the chain and segment headers, and compares the data file with the folded
- * state.
- */
-export async function verify(
-  files: Files,
-  { journal, file, idField }: VerifyOptions,
-  progress: Progress,
-): Promise<VerifyResult> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await verifyOnce(files, { journal, file, idField }, progress)
-    } catch (error) {
-      if (!(error instanceof FileChanged) || attempt === MOST_ATTEMPTS) throw error
-    }
-  }
+/** Verifies frames, checksums, positions, chain and headers, and compares the data file with the folded state. */
+export function verify(files: Files, options: VerifyOptions, progress: Progress): Promise<VerifyResult> {
+  return retryWhileChanging(options.file, () => verifyOnce(files, options, progress), MOST_ATTEMPTS)
 }
 
 /** How often to retry when a running server replaces the data file meanwhile. */

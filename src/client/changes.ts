@@ -27,9 +27,7 @@ export class Changes<T> {
     this.#wasReset = wasReset
   }
 
-  /**
-   * The changes that lead from the items before to those after. `isAnew`: items may be new objects with equal content.
-   */
+  /** The changes from the items before to those after. `isAnew`: items may be new objects with equal content. */
   static between<T>(
     before: readonly Entry<T>[],
     after: readonly Entry<T>[],

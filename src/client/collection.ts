@@ -139,9 +139,7 @@ export class Item<T extends object> {
     }
   }
 
-  /**
-   * Replaces the item. If it does not exist, the server creates it (setting `Api.UpsertOnPut`) or responds with 404.
-   */
+  /** Replaces the item. If it does not exist, it is created (setting `Api.UpsertOnPut`), or the response is 404. */
   async replace(item: T, options: WriteOptions = {}): Promise<Written> {
     return write(this.#requests, 'PUT', this.path, item, options)
   }

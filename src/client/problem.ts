@@ -35,10 +35,7 @@ interface ProblemDocument {
   readonly errors?: Problem['errors']
 }
 
-/**
- * Creates a Problem from a response. One without a problem document, such as that of a proxy, is described by its
- * status.
- */
+/** Creates a Problem from a response. Without a problem document, as from a proxy, the status describes it. */
 export async function problemOf(response: Response): Promise<Problem> {
   const text = await response.text()
   const isProblem = response.headers.get('Content-Type')?.startsWith('application/problem+json')

@@ -153,10 +153,7 @@ export class Query<T extends object> {
     }
   }
 
-  /**
-   * The whole result as a stream of text, which reflects a single position. CSV has a header row, NDJSON one item per
-   * line.
-   */
+  /** The whole result as text, of a single position. CSV has a header row, NDJSON one item per line. */
   async export(format: ExportFormat, options: { readonly signal?: AbortSignal } = {}): Promise<Exported> {
     if (this.#parts.page) throw new TypeError('The whole result has no pages.')
     const headers = { Accept: FORMATS[format] }

@@ -61,10 +61,7 @@ export class Election {
     return this.#seen !== undefined && this.#options.elapsedMs() - this.#seen.since < TAKEOVER_AFTER_MS + ROUNDS_MS
   }
 
-  /**
-   * Renews the lease or tries to get it. With `canDecide` false, leaves it to other nodes. Throws if the register does
-   * not respond.
-   */
+  /** Renews the lease or tries to get it, unless `canDecide` is false. Throws if the register does not respond. */
   async round(canDecide = true): Promise<void> {
     const { register, node, elapsedMs } = this.#options
     if (!canDecide) await this.release()

@@ -85,10 +85,7 @@ export async function moveToStream(
   }
 }
 
-/**
- * Copies the journal of a stream into a directory that is empty or holds the beginning of the journal. Verifies every
- * record.
- */
+/** Copies the journal of a stream into a directory that is empty or has its beginning. Verifies every record. */
 export async function moveToDirectory(
   stream: RecordStream,
   files: Files,

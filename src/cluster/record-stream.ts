@@ -3,10 +3,7 @@ import type { Message, Sequence } from './message.ts'
 /** The outcome of a message. 'behind': another message is at its place. 'unknown': it may or may not be stored, or may be later. */
 export type PublishOutcome = 'stored' | 'behind' | 'unknown'
 
-/**
- * The distributed log that holds the journal of a cluster: messages without gaps that never change, with
- * compare-and-append.
- */
+/** The log that holds the journal of a cluster: unchanging messages without gaps, with compare-and-append. */
 export interface RecordStream {
   /** Highest size of a message. */
   readonly messageBytes: number

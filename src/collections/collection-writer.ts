@@ -254,10 +254,7 @@ export class CollectionWriter implements FoldTarget {
     for (const observer of observers) observer.changed(number, place, before, after, this.name)
   }
 
-  /**
-   * Indexes a changed item by the position of the change, and removes the previous entry, so that changes since a
-   * position can be found.
-   */
+  /** Indexes a changed item by the position of the change instead of the previous one, to find changes. */
   #indexChange({ since, position }: ItemLocation, place: number, now: Position): void {
     const { number } = this.#table
     if (position > since) this.#store.remove(numberedKey(TAG.changed, number, position))

@@ -112,9 +112,7 @@ export class Collection extends StoredItems implements CollectionState {
     return new PinnedCollection(this.#facts, this.#table, this.#gaps.copy(), pin)
   }
 
-  /**
-   * Makes stored changes visible to readers. Undefined gaps or changes mean that any block or place may have changed.
-   */
+  /** Makes stored changes visible to readers. Undefined gaps or changes: any block or place may have changed. */
   show(
     facts: CollectionFacts,
     gaps: ReadonlyMap<number, number> | undefined,

@@ -12,10 +12,7 @@ interface Run {
 
 type Chunk = Run | Int32Array | (ItemId | undefined)[]
 
-/**
- * A list of ids, some of which may be unknown. Integers of up to 31 bits take four bytes, and none if they are
- * consecutive.
- */
+/** A list of ids, known or not. Integers of up to 31 bits take four bytes, and none if they are consecutive. */
 export class IdList implements Iterable<ItemId | undefined> {
   readonly #chunks: Chunk[] = []
   #length = 0

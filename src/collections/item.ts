@@ -64,10 +64,7 @@ export function keyOf(id: ItemId): string {
 /** The highest id that clients may choose, since POST counts on from the highest integer. */
 export const HIGHEST_ID = 2 ** 52
 
-/**
- * The integer that a key spells canonically: `7`, not `07` or `7.0`. Text that spells an integer beyond HIGHEST_ID is
- * ordinary text.
- */
+/** The integer that a key spells canonically: `7`, not `07` or `7.0`. Undefined beyond HIGHEST_ID. */
 export function canonicalInteger(key: string): number | undefined {
   const { length } = key
   if (length === 0 || length > 16 || (length > 1 && key.charCodeAt(0) === CODE.ZERO)) return undefined

@@ -8,10 +8,7 @@ const PAGE = 1 << BITS
 const MASK = PAGE - 1
 const SMALLEST_PAGE = 64
 
-/**
- * Integers use pages while they are at most SPREAD times as many as the keys, plus SPARSE: a page costs the same
- * however few keys are in it.
- */
+/** Integers use pages up to SPREAD times as many as the keys, plus SPARSE, as pages have a fixed size. */
 const SPREAD = 4
 const SPARSE = 1024
 

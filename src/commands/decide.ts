@@ -134,10 +134,7 @@ function* createItem(
   return collection.exists ? [created] : [{ type: 'CollectionCreated', collection: collection.name }, created]
 }
 
-/**
- * Creates an object only if one existed before, so that a mistyped address creates none. New objects come with the data
- * file.
- */
+/** Creates an object only if one existed before, so that a mistyped address creates none. */
 function* createObject(collection: CollectionState, body: JsonObject, rules: Rules): Steps<readonly DomainEvent[]> {
   const { name } = collection
   if (collection.exists || !collection.isObject) throw missing(name, OBJECT_ID)

@@ -17,9 +17,7 @@ export interface CompletedRequest {
 /** How long a retry gets the first response again. */
 const REMEMBERED_MS = 24 * 60 * 60 * 1000
 
-/**
- * Expired keys deleted by one write. A million may expire at once, and deleting all of them would block the event loop.
- */
+/** Expired keys deleted by one write: deleting a million at once would block the event loop. */
 const FORGOTTEN_AT_ONCE = 100
 
 /** A projection of the journal: the Idempotency-Keys of the last day, with their requests. */

@@ -12,10 +12,7 @@ export async function recordedOutcome(journal: Pick<Journal, 'read'>, position: 
 /** Events read at first; ten times as many each time the write turns out to begin earlier. */
 const FIRST_READ = 1024
 
-/**
- * All events of the write that ends at a position. A write does not record where it began, so the journal is read
- * backwards.
- */
+/** All events of the write that ends at a position, read backwards, as a write does not record where it began. */
 export async function eventsOfWrite(journal: Pick<Journal, 'read'>, position: Position): Promise<List<DomainEvent>> {
   for (let count = FIRST_READ; ; count *= 10) {
     const from = Math.max(1, position - count + 1)

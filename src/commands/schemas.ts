@@ -8,15 +8,9 @@ import { type Fault, Refusal } from '../runtime/errors.ts'
 const MOST_FAULTS = 100
 /** Validation of an item with more values stops at the first fault, because each value may have one. */
 const MOST_VALUES = 10_000
-/**
- * Highest number of values of one item that `uniqueItems` compares, which takes up to 20 ms; arrays beyond it are
- * invalid.
- */
+/** Highest number of values of one item that `uniqueItems` compares, which takes up to 20 ms; more are invalid. */
 const MOST_COMPARED = 50_000
-/**
- * Highest number of characters by format. Checking a url takes quadratic time, checking a regex compiles it; longer
- * text is invalid.
- */
+/** Longest texts by format; longer ones are invalid. Checking a url takes quadratic time, a regex is compiled. */
 const MOST_CHARACTERS = { url: 2048, regex: 2048 } as const
 
 type Check = (item: JsonObject) => readonly ErrorObject[]

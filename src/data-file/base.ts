@@ -25,10 +25,7 @@ export interface BaseSources {
   readonly past: Pick<Past, 'names' | 'collection'>
 }
 
-/**
- * The state that a version of the data file shows. It is folded from the journal only if other writes lie between
- * merged edits.
- */
+/** The state that a version of the data file shows, folded from the journal only if writes lie between merged edits. */
 export async function openBase(options: BaseSources, version: FileVersion): Promise<OpenBase> {
   const { views, journal, past } = options
   const position = lastEventOf(version)

@@ -31,10 +31,7 @@ export interface DataFileWriterOptions extends Pick<WriteScheduleOptions, 'sched
 
 const RETRY_MS = 1000
 
-/**
- * Keeps the file up to date, with writes in proportion to what changed. Never overwrites an edit that is not merged
- * yet.
- */
+/** Keeps the file up to date, with writes in proportion to what changed. Never overwrites an unmerged edit. */
 export class DataFileWriter {
   readonly #options: DataFileWriterOptions
   readonly #onDisk: FileOnDisk
@@ -222,20 +219,14 @@ export class DataFileWriter {
     await this.#forgetPending().catch((error) => this.#fails(error))
   }
 
-  /**
-   * Forgets and removes a new file that was not put in place. The file in place must be recognized first, also after a
-   * crash.
-   */
+  /** Forgets and removes a new file that was not put in place. The file in place must be recognized first. */
   async #forgetPending(): Promise<void> {
     const { origin, state, isTorn } = this.#onDisk
     if (state?.pending && !isTorn) await this.#note(origin, undefined)
     await removeTemporary(this.#options.files, this.#options.path)
   }
 
-  /**
-   * Records that the file shows this state of the journal. If that fails the file is written again, which records it as
-   * well.
-   */
+  /** Records that the file shows this state of the journal. If that fails, the file is written and recorded again. */
   async confirm(mark: ContentMark): Promise<void> {
     this.#onDisk.origin = mark
     this.#onDisk.addVersion(mark.position)

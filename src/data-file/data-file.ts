@@ -238,10 +238,7 @@ export class DataFile implements Projection {
     this.#import.end()
   }
 
-  /**
-   * Writes pending changes, unless that takes too long. Throws if writing fails for a reason other than a full disk or
-   * a missing directory.
-   */
+  /** Writes pending changes if there is time. Throws after a failure other than a full disk or a missing directory. */
   async close(): Promise<void> {
     this.end()
     this.#watcher.close()

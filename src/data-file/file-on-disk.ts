@@ -30,9 +30,7 @@ export interface WriteLag {
 
 export type DataFileStatus = FileStatus & WriteLag
 
-/**
- * Tracks the file on disk: which contents are known, from which state an edit was made, and what prevents writing it.
- */
+/** Tracks the file on disk: its known contents, the state from which an edit was made, and what prevents writing it. */
 export class FileOnDisk {
   readonly #files: Files
   readonly #path: string
@@ -47,9 +45,7 @@ export class FileOnDisk {
   /** The versions that the file had, in order; an edit may have been made from any of them. */
   versions: readonly FileVersion[] = []
   trouble: Pick<FileStatus, 'state' | 'detail'> | undefined
-  /**
-   * Whether the file is written in place, as it cannot be replaced; the state file is in the journal's directory then.
-   */
+  /** Whether the file is written in place, as it cannot be replaced. Then the state file is beside the journal. */
   isInPlace = false
   isTorn = false
   #isStateInJournal = false
@@ -73,9 +69,7 @@ export class FileOnDisk {
     return this.isMerged || this.base !== undefined
   }
 
-  /**
-   * Whether an edit was merged partly. Then no content is known: restoring the previous file reverts the merged parts.
-   */
+  /** Whether an edit was merged partly. Then no content is known: the previous file reverts the merged parts. */
   get hasUnfinished(): boolean {
     const { last, until } = this.#mergedEdits
     return until > Math.max(last?.position ?? 0, this.state?.confirmed?.position ?? 0, this.#mergedUntil)
@@ -114,9 +108,7 @@ export class FileOnDisk {
     this.versions = withVersion(this.versions, { position, edits })
   }
 
-  /**
-   * The content of the file on disk if it is unchanged since it was written and confirmed; otherwise it must be read.
-   */
+  /** The content of the file if it is unchanged since it was written and confirmed; otherwise it must be read. */
   async untouched(): Promise<FileContent | undefined> {
     const { hash, signature } = this.state?.confirmed ?? {}
     if (hash === undefined || signature === undefined) return undefined

@@ -19,8 +19,12 @@ const MOST_ATTEMPTS = 5
 const MOST_SEARCHED_BYTES = 256 * 1024 * 1024
 
 /** Retries work that throws FileChanged. */
-export async function retryWhileChanging<T>(path: string, work: (attempt: number) => Promise<T>): Promise<T> {
-  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+export async function retryWhileChanging<T>(
+  path: string,
+  work: (attempt: number) => Promise<T>,
+  attempts = MOST_ATTEMPTS,
+): Promise<T> {
+  for (let attempt = 0; attempt < attempts; attempt++) {
     try {
       return await work(attempt)
     } catch (error) {

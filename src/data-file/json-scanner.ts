@@ -51,9 +51,7 @@ export class JsonScanner {
   #at = 0
   #isWhole = false
   #cut = { ...NOTHING_CUT }
-  /**
-   * The bytes of the last object as in the file, if it has no blanks between tokens; valid until the scan continues.
-   */
+  /** The bytes of the last object, if it has no blanks between tokens; valid until the scan continues. */
   compact: Buffer | undefined
 
   /** Space for the next bytes. Discards scanned ones. */

@@ -57,10 +57,7 @@ function* hashing(
 
 const CHUNK_CHARACTERS = 64 * 1024
 
-/**
- * From this number of items on, each has a single line: people no longer read all of them, and a third of the bytes
- * would be blanks.
- */
+/** From this number of items on, each has a single line: a third of the bytes would be blanks. */
 const MANY_ITEMS = 1000
 
 /**

@@ -13,9 +13,7 @@ export async function checkNoJournalIsMissing(files: Files, path: string, journa
   if (kept) throw missingJournal(path, kept.state)
 }
 
-/**
- * Throws if the data file was renamed without its journal. If that is only possible, logs a warning. Changes nothing.
- */
+/** Throws if the data file was renamed without its journal; logs a warning if that is only possible. */
 export async function checkNotRenamed(
   files: Files,
   path: string,

@@ -11,9 +11,7 @@ export interface ContentMark {
   readonly hash: string
   /** The signature of the file with this content: a file that still has it need not be read. */
   readonly signature?: string
-  /**
-   * Set while the file is being overwritten. The hash is not known yet; a crash leaves some beginning of the content.
-   */
+  /** Set while the file is being overwritten. The hash is unknown; a crash leaves some beginning of the content. */
   readonly inPlace?: true
 }
 
@@ -30,10 +28,7 @@ export interface StateFile {
   readonly versions: readonly FileVersion[]
 }
 
-/**
- * Where the state is stored: beside the data file, or in the journal's directory while the data file cannot be
- * replaced.
- */
+/** The state is stored beside the data file, or in the journal's directory while the data file cannot be replaced. */
 export interface StateFilePaths {
   readonly dataFile: string
   readonly journal: string
@@ -59,9 +54,7 @@ export async function removeTemporary(files: Files, dataFile: string): Promise<v
   if (await files.stat(path)) await files.remove(path)
 }
 
-/**
- * `isInPlace`: the state was stored in the journal's directory, which takes precedence over one beside the data file.
- */
+/** `isInPlace`: found in the journal's directory, which takes precedence over the place beside the data file. */
 export interface StoredStateFile {
   readonly state: StateFile
   readonly isInPlace: boolean

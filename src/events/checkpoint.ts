@@ -6,10 +6,7 @@ import { parseHeader, readFrame } from './record-reader.ts'
 import { type SegmentSpan, segmentName } from './segment.ts'
 import { openSegment, readText, type SegmentText } from './segment-text.ts'
 
-/**
- * A position in a journal between two writes, with the data to continue reading from there. It covers durable events
- * only.
- */
+/** A position in a journal between two durable writes, with the data to continue reading from there. */
 export interface Checkpoint {
   /** The journal's UUID. */
   readonly journal: string

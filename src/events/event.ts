@@ -15,10 +15,7 @@ interface OfItem {
   readonly prior: Position
 }
 
-/**
- * A change of an item, in the past tense. It holds the result of the decision, so that replay applies it without
- * deciding again.
- */
+/** A change of an item, in the past tense. It holds the result, so that replay applies it without deciding again. */
 export type ItemEvent =
   | (OfItem & {
       readonly type: 'ItemCreated' | 'ItemReplaced' | 'ItemPatched' | 'ObjectCreated'

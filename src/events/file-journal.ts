@@ -37,10 +37,7 @@ const STORED_UNSEEN =
 const TOO_MANY_FILES = 'The server has too many files and connections open to begin a segment. Nothing was stored.'
 /** How often to check for space while writes wait for it. */
 const LOOK_MS = 500
-/**
- * How long a full disk is reported. Without a limit, clients that wait for the report to end before they write would
- * wait for ever.
- */
+/** How long a full disk is reported. Clients may wait for the end of the report before they write again. */
 const FULL_MS = 5000
 
 /** The journal in a directory of segments; docs/journal.md describes the format and the rules. */
@@ -148,10 +145,7 @@ export class FileJournal extends SegmentLog implements Journal, Sized {
     }
   }
 
-  /**
-   * Waits until readers see a batch. If the disk is too full for that, its writes fail with 504 and later ones with
-   * 507.
-   */
+  /** Waits until readers see a batch. On a full disk, its writes fail with 504 and later ones with 507. */
   async #withRoom(writes: readonly QueuedWrite[], projected: Promise<void>): Promise<void> {
     const looking = setInterval(() => {
       if (this.#hasRoom(1, 0)) return

@@ -33,10 +33,7 @@ export interface Draft extends Origin {
 export interface Recorded extends Origin {
   /** Position of the first event. */
   readonly position: Position
-  /**
-   * ISO 8601, UTC, milliseconds. Never earlier than that of the previous event; positions define the order, times do
-   * not.
-   */
+  /** ISO 8601, UTC, milliseconds. Never decreases; positions define the order, times do not. */
   readonly time: string
   readonly events: List<DomainEvent>
 }

@@ -42,10 +42,7 @@ export class PlayedJournal implements Journal {
     return this.#head
   }
 
-  /**
-   * Replays one write after the other, each after `reach` has resolved for its time; resolves at the end, or when it is
-   * closed.
-   */
+  /** Replays one write after the other, each once `reach` has resolved for its time, until the end or `close`. */
   async play(reach: (time: string) => Promise<void>): Promise<void> {
     for await (const write of this.#reader.writes(this.#head + 1, this.end)) {
       await reach(write.time)

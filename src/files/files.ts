@@ -45,9 +45,7 @@ export interface Files {
   syncDirectory(path: string): Promise<void>
   /** Follows every symbolic link, also a dangling one; returns the path itself if nothing is there. */
   resolve(path: string): Promise<string>
-  /**
-   * Locks the file exclusively until `release` or the end of the process. Undefined if another process holds the lock.
-   */
+  /** Locks the file until `release` or the end of the process. Undefined if another process holds the lock. */
   lock(path: string): Promise<{ release(): Promise<void> } | undefined>
   /** Calls back after a change in the directory; may call back without one. */
   watch(directory: string, changed: (name: string) => void): { close(): void }
@@ -71,9 +69,7 @@ export async function readFully(file: Pick<OpenFile, 'read'>, length: number, of
   return buffer.subarray(0, filled)
 }
 
-/**
- * How many bytes to write between two syncs. One sync at the end of a large file would delay the syncs of other files.
- */
+/** Bytes written between two syncs. One sync at the end of a large file would delay those of other files. */
 const SYNC_BYTES = 16 * 1024 * 1024
 
 /** Creates a file and syncs it; replaces one that is left over from a crash. */

@@ -119,10 +119,7 @@ async function syncDirectory(path: string): Promise<void> {
 /** Linux follows at most 40 symbolic links. */
 const MOST_LINKS = 40
 
-/**
- * `realpath` fails for a dangling link. A file created through such a link is created at the target, so the target is
- * returned.
- */
+/** `realpath` fails for a dangling link. A file created through the link is at its target, which is returned. */
 async function followed(path: string): Promise<string> {
   let target = path
   for (let links = 0; links < MOST_LINKS; links++) {

@@ -2,9 +2,7 @@ import { type Instant, parseInstant } from './instant.ts'
 import { firstAt, type Path } from './paths.ts'
 import type { JsonObject } from './value.ts'
 
-/**
- * Smaller numbers are seconds, larger ones milliseconds: 10 ** 11 seconds are the year 5138, as many milliseconds 1973.
- */
+/** Smaller numbers are seconds, larger ones milliseconds: 10 ** 11 s are the year 5138, as many ms 1973. */
 export const LEAST_MILLISECONDS = 1e11
 /** About the year 97,000. `Date` ends in the year 275,760, and a window ends later than its items. */
 const MOST_MILLISECONDS = 3e15

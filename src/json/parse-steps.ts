@@ -88,10 +88,7 @@ interface Container {
 /** Placeholder for a container that is parsed separately. */
 const STUB = '[]'
 
-/**
- * Scans the text once. After each STEP_CHARACTERS, parses the pending text of every open container and adds it to the
- * container.
- */
+/** Scans the text once. After each STEP_CHARACTERS, parses the pending text of every open container. */
 class LongParse {
   readonly #text: string
   readonly #inspect: (parsed: Parsed) => void

@@ -4,9 +4,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, own } from './value
 /** The names of a dotted path. */
 export type Path = readonly string[]
 
-/**
- * Splits at dots. A backslash escapes a dot, comma or backslash; before another character it is an ordinary character.
- */
+/** Splits at dots. A backslash escapes a dot, comma or backslash; before others it is an ordinary character. */
 export function parsePath(text: string): Path {
   return split(text, '.').map((name) => name.replace(/\\([.,\\])/g, '$1'))
 }

@@ -17,9 +17,7 @@ export function* contains(text: string, wanted: string): Steps<boolean> {
   return false
 }
 
-/**
- * Folds case. Both conversions are needed, as some letters have two forms in one case: σ and ς, K and the kelvin sign.
- */
+/** Folds case, by both conversions, as some letters have two forms in one case: σ and ς, K and the kelvin sign. */
 export function fold(text: string): string {
   return text.toLowerCase().toUpperCase()
 }

@@ -4,9 +4,7 @@ import { equal, isArray, isObject, type JsonObject, type JsonValue } from './val
 
 /** Values processed in one step, which takes at most 5 ms. */
 const STEP_VALUES = 2048
-/**
- * Characters of a string that count as one value. `JSON.stringify` takes 70 ns for a lone surrogate, 1 ns for a letter.
- */
+/** Characters of a string that count as one value: a lone surrogate takes 70 ns in `JSON.stringify`, a letter 1 ns. */
 const CHARACTERS = 16
 /** Characters of a string written in one step. */
 const STEP_CHARACTERS = 32 * 1024

@@ -34,8 +34,6 @@ export interface Query {
   readonly grouping?: Grouping | undefined
   /** Other items that are shown inside those of the page. */
   readonly relations?: readonly Relation[]
-  /** Other pages with the same filters and sort are likely to be requested. */
-  readonly isShared?: boolean
   /** It names the virtual field `$received`, in any of its parts. */
   readonly namesReceived?: boolean
 }

@@ -50,10 +50,7 @@ const ROW_BYTES = 1024
 const EVENTS_AT_ONCE = 256
 const BYTES_AT_ONCE = 1024 * 1024
 
-/**
- * The projections of a journal, kept in a store on this disk. Call order: `opening` to open the journal, `decide`,
- * `catchUp`, `begin`.
- */
+/** The projections of a journal, in a store on disk. Call `opening`, then `decide`, `catchUp` and `begin`. */
 export class DurableProjections extends Projections {
   readonly #options: DurableProjectionsOptions
   readonly #opened: JournalStore

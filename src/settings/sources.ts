@@ -66,10 +66,7 @@ function wrongValue(name: KeyName, value: JsonValue, { where }: SettingsSource):
   return `The ${where}${name} must be ${expects}${isSecret ? '' : `, not ${JSON.stringify(value)}`}.`
 }
 
-/**
- * Reads variables of the form `Section__Key`. Variables of other sections are ignored unless they resemble the name of
- * a setting.
- */
+/** Reads variables of the form `Section__Key`. Ignores those of other sections that resemble no setting. */
 function environmentSource(env: Readonly<Record<string, string | undefined>>, mistakes: string[]): SettingsSource {
   const entries = new Map<KeyName, JsonValue>()
   const schemas = new Map<string, JsonValue>()
