@@ -20,6 +20,17 @@ export interface ApiResource {
   readonly methodsAt?: (path: string) => readonly Method[]
 }
 
+/** The same resources, with `wrap` around each of their routes. */
+export function wrapRoutes(
+  resources: readonly ApiResource[],
+  wrap: (route: ApiRoute, method: string) => ApiRoute,
+): readonly ApiResource[] {
+  return resources.map((resource) => {
+    const wrapped = Object.entries(resource.routes).map(([method, route]) => [method, wrap(route, method)])
+    return { ...resource, routes: Object.fromEntries(wrapped) as ApiResource['routes'] }
+  })
+}
+
 /** A request under `/api` or `/events`, received through Koa or on the hot path. */
 export class ApiRequest {
   /** As sent, without the query. */

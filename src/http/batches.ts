@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { BatchItem, Rejection } from '../commands/command.ts'
-import type { CommandHandler } from '../commands/handler.ts'
 import type { BulkOutcome } from '../commands/outcome.ts'
 import type { DomainEvent, ItemId } from '../events/event.ts'
 import { decodeText, parseJson } from '../json/parse.ts'
 import { isArray, type JsonValue } from '../json/value.ts'
 import { stringifySteps } from '../json/value-steps.ts'
-import type { Slices, Steps } from '../runtime/time-slices.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import { NDJSON_TYPE } from './answers.ts'
 import type { ApiRequest, Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { gatherBody } from './batch-body.ts'
 import { type Body, JSON_TYPE, readBytes } from './bodies.ts'
 import { itemsOfCsv, itemsOfLines, itemsOfList } from './formats/batch-texts.ts'
@@ -18,30 +18,22 @@ import { prefers } from './preferences.ts'
 import { problemIn } from './problems.ts'
 import { originOf, refuseParameters, refuseUnheeded } from './requests.ts'
 
-export interface BatchesOptions {
-  readonly handler: Pick<CommandHandler, 'bulk'>
-  readonly slices: Slices
-  /** For a single item. */
-  readonly bodyBytes: number
-  readonly batchBytes: number
-  readonly batchItems: number
-}
-
 const TYPES = [JSON_TYPE, NDJSON_TYPE, CSV_TYPE]
 
 /** The body of a POST to a collection: one item, or a batch. */
 export type PostBody = Body | { readonly bytes: Uint8Array; readonly items: readonly BatchItem[] }
 
 export class Batches {
-  readonly #options: BatchesOptions
+  readonly #options: ApiOptions
   readonly #papa = onFirstUse(async () => (await import('papaparse')).default)
 
-  constructor(options: BatchesOptions) {
+  constructor(options: ApiOptions) {
     this.#options = options
   }
 
   async read(request: ApiRequest): Promise<PostBody> {
-    const { bodyBytes, batchBytes, slices } = this.#options
+    const { slices, limits: most } = this.#options
+    const { bodyBytes, batchBytes } = most
     const { headers } = request
     const isJson = headers['content-type']?.trim().toLowerCase().startsWith(JSON_TYPE)
     const limits = { bytes: isJson ? bodyBytes : batchBytes, listBytes: batchBytes }
@@ -55,8 +47,12 @@ export class Batches {
   }
 
   async #itemsOf(type: string, content: JsonValue, request: ApiRequest): Promise<readonly BatchItem[]> {
-    const { slices, batchItems, batchBytes } = this.#options
-    const limits = { items: batchItems, bytes: batchBytes, isLenient: prefers(request.headers, 'handling=lenient') }
+    const { slices, limits: most } = this.#options
+    const limits = {
+      items: most.batchItems,
+      bytes: most.batchBytes,
+      isLenient: prefers(request.headers, 'handling=lenient'),
+    }
     if (isArray(content)) return slices.run(() => itemsOfList(content, limits), request)
     const text = content as string
     if (type === NDJSON_TYPE) return slices.run(() => itemsOfLines(text, limits), request)

@@ -1,50 +1,34 @@
 import { OBJECT_ID, type Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
 import { collectionPath } from '../projections/address.ts'
-import type { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
-import type { PageTextAt, PresentCollection, Queries, QuerySource } from '../query/queries.ts'
+import type { Item } from '../query/embedding.ts'
+import type { PageTextAt, PresentCollection, QuerySource } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter } from '../query/query.ts'
 import { ResponseCache } from '../query/response-cache.ts'
 import type { ApiRequest, Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { asksForPast, readPosition, timeOfAsOf } from './as-of.ts'
 import { Exports } from './export.ts'
 import { formOf } from './formats/forms.ts'
-import type { Hints } from './hints.ts'
-import { type Item, replyItem, unknownCollection } from './item-answers.ts'
+import { noCollection, replyItem } from './item-answers.ts'
 import { wrapperFor } from './json-server.ts'
 import { type ListRequest, parseList } from './list-request.ts'
 import { collectionTags, linkOf, replyPage, type TagAt, type WrapperOf, wrapped } from './pages.ts'
 import type { RelatedCollections } from './related.ts'
-import { apiSegments, askerOf, type HttpQueryLimits, parametersOf, refuseMisspelt } from './requests.ts'
-
-export interface CollectionReadsOptions {
-  readonly views: Views
-  readonly past: Past
-  readonly queries: Queries
-  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
-  readonly now: () => Date
-  readonly hints: Pick<Hints, 'check'>
-  /** Whether responses are those of json-server where they differ. */
-  readonly isJsonServer: boolean
-  /** A page of a collection is an object as FakeServer's. */
-  readonly useResultObject: boolean
-  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
-}
+import { apiSegments, askerOf, parametersOf, refuseMisspelt } from './requests.ts'
 
 /** Size of the cache of responses to frequent queries. */
 const CACHED_BYTES = 32 * 1024 * 1024
 
 /** GET of collections, in the present or past: pages, other formats, and whole results. */
 export class CollectionReads {
-  readonly #options: CollectionReadsOptions
+  readonly #options: ApiOptions
   readonly #related: RelatedCollections
   readonly #responses = new ResponseCache(CACHED_BYTES)
   readonly #tagAt: TagAt
   readonly #wrapperOf: WrapperOf
   readonly #exports: Exports
 
-  constructor(options: CollectionReadsOptions, related: RelatedCollections) {
+  constructor(options: ApiOptions, related: RelatedCollections) {
     this.#options = options
     this.#related = related
     this.#tagAt = collectionTags(options)
@@ -74,7 +58,7 @@ export class CollectionReads {
     const parameters = parametersOf(request, limits)
     if (asksForPast(parameters)) return this.getPast(request, reply, name, parameters)
     reply.position = views.position
-    if (!present) throw unknownCollection(name)
+    if (!present) throw noCollection(name, 'NotFound')
     if (present.isObject) {
       refuseMisspelt(parameters, [AS_OF])
       return replyItem(request, reply, present.item(OBJECT_ID) as Item)
@@ -111,7 +95,7 @@ export class CollectionReads {
     const { past, journal, now } = this.#options
     const at = (await readPosition(parameters, reply, journal, now)) as Position
     reply.position = at
-    if (!past.existed(name, at)) throw unknownCollection(name)
+    if (!past.existed(name, at)) throw noCollection(name, 'NotFound')
     const object = await past.item(name, OBJECT_ID, at)
     if (object) return replyItem(request, reply, object)
     const nowMs = mayBeRelative(parameters) ? await timeOfAsOf(parameters, journal, now) : undefined
@@ -160,7 +144,7 @@ export class CollectionReads {
     if (!page.exists) {
       // The collection was removed during the query.
       if (isTagged) reply.remove('ETag')
-      throw unknownCollection(name)
+      throw noCollection(name, 'NotFound')
     }
     if (isTagged) reply.set('ETag', this.#tagAt(name, position))
     const wrapper = this.#wrapperOf(request.base + collectionPath(name), parameters, query, total)

@@ -1,36 +1,16 @@
 import type { BulkCommand, OnItem } from '../commands/command.ts'
-import type { CommandHandler } from '../commands/handler.ts'
 import type { BulkOutcome } from '../commands/outcome.ts'
 import { type ItemId, isItemEvent } from '../events/event.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
-import type { Views } from '../projections/views.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import { RANGES } from '../query/filter.ts'
 import { FLAG, type ParameterDescription, parseFlag } from '../query/parameter.ts'
-import type { Queries } from '../query/queries.ts'
 import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
-import type { Hints } from './hints.ts'
-import {
-  apiSegments,
-  DRY_RUN,
-  type HttpQueryLimits,
-  originOf,
-  parametersOf,
-  refuseParameters,
-  refuseUnheeded,
-} from './requests.ts'
-
-export interface DeletionOptions {
-  readonly handler: Pick<CommandHandler, 'bulk'>
-  readonly views: Pick<Views, 'find'>
-  readonly hints: Pick<Hints, 'check'>
-  readonly queries: Pick<Queries, 'timeOf'>
-  readonly now: () => Date
-  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
-}
+import type { ApiOptions } from './api-options.ts'
+import { apiSegments, DRY_RUN, originOf, parametersOf, refuseParameters, refuseUnheeded } from './requests.ts'
 
 /** The parameters of writes of many items, besides filters. */
 export const BULK_PARAMETERS = {
@@ -39,13 +19,12 @@ export const BULK_PARAMETERS = {
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
 const MOST_DEPENDENTS = 8
-const NO_BODY = new Uint8Array()
 
 /** PUT of a collection: creates it if it does not exist. */
 export async function createCollection(
   request: ApiRequest,
   reply: Reply,
-  handler: Pick<CommandHandler, 'bulk'>,
+  handler: ApiOptions['handler'],
 ): Promise<void> {
   const [collection] = apiSegments(request.path) as [string]
   const { headers } = request
@@ -56,7 +35,7 @@ export async function createCollection(
   refuseUnheeded(request)
   if (request.querystring !== '') throw new Refusal('Invalid', 'A PUT that creates a collection has no query.')
   const command = { type: 'CreateCollection', collection } as const
-  const { position, events } = await handler.bulk(command, originOf(request, NO_BODY))
+  const { position, events } = await handler.bulk(command, originOf(request))
   reply.position = position
   reply.status = 204
   if (events.length === 0) return
@@ -68,7 +47,7 @@ export async function createCollection(
 export async function deleteItems(
   request: ApiRequest,
   reply: Reply,
-  { handler, views, hints, queries, now, limits }: DeletionOptions,
+  { handler, views, hints, queries, now, limits }: ApiOptions,
 ): Promise<void> {
   const [collection] = apiSegments(request.path) as [string]
   refuseConditions(request)
@@ -87,7 +66,7 @@ export async function deleteItems(
     filters.length === 0
       ? { type: 'RemoveCollection', collection }
       : { type: 'DeleteItems', collection, filters: filters.map(({ raw }) => raw).join('&'), ...seconds }
-  const outcome = await handler.bulk(command, originOf(request, NO_BODY), isDryRun)
+  const outcome = await handler.bulk(command, originOf(request), isDryRun)
   reply.position = outcome.position
   reply.json(JSON.stringify({ deleted: deletedIn(outcome), dryRun: isDryRun, ids: firstIds(outcome) }))
 }
@@ -97,7 +76,7 @@ export async function deleteWithDependents(
   request: ApiRequest,
   item: OnItem,
   names: readonly string[],
-  { handler, views, limits }: Pick<DeletionOptions, 'handler' | 'views' | 'limits'>,
+  { handler, views, limits }: ApiOptions,
 ): Promise<BulkOutcome> {
   refuseUnheeded(request)
   refuseParameters(request)
@@ -114,7 +93,7 @@ export async function deleteWithDependents(
   }
   const seconds = request.principal.role === 'admin' ? {} : { seconds: limits.scanSeconds }
   const command = { type: 'DeleteItemWithDependents', ...item, dependents, ...seconds } as const
-  return handler.bulk(command, originOf(request, NO_BODY))
+  return handler.bulk(command, originOf(request))
 }
 
 function parseDeletion(parameters: readonly Parameter[]) {

@@ -4,13 +4,15 @@ import { isCreation, OBJECT_ID, type Position } from '../events/event.ts'
 import { itemPath } from '../projections/address.ts'
 import type { Past } from '../projections/past.ts'
 import type { Views } from '../projections/views.ts'
+import type { Item } from '../query/embedding.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { type ApiRequest, parseTags, type Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { type Preference, prefers } from './preferences.ts'
 import { apiSegments } from './requests.ts'
 
-export function unknownCollection(name: string): Refusal {
-  return new Refusal('NotFound', `There is no collection ${JSON.stringify(name)}.`)
+export function noCollection(name: string, code: Missing = 'UnknownParent'): Refusal {
+  return new Refusal(code, `There is no collection ${JSON.stringify(name)}.`)
 }
 
 type Missing = 'NotFound' | 'UnknownParent'
@@ -34,10 +36,6 @@ export async function itemThen(
   return (await past.item(name, key, at)) ?? noItem(name, key, otherwise)
 }
 
-function noCollection(name: string): Refusal {
-  return new Refusal('UnknownParent', `There is no collection ${JSON.stringify(name)}.`)
-}
-
 function noItem(name: string, key: string, code: Missing): never {
   throw new Refusal(code, `There is no item ${JSON.stringify(key)} in "${name}".`)
 }
@@ -52,14 +50,6 @@ export function target({ path, headers }: ApiRequest) {
   }
 }
 
-export type Item = NonNullable<ReturnType<NonNullable<ReturnType<Views['find']>>['item']>>
-
-interface WriteAnswers {
-  readonly idField: string
-  /** Whether the item is sent as it is now, as json-server does. */
-  readonly isJsonServer: boolean
-}
-
 /** Responds with an item as it is. */
 export function replyItem(request: ApiRequest, reply: Reply, { tag, text }: Pick<Item, 'tag' | 'text'>): void {
   if (!reply.isNotModified(request, tag)) reply.json(text)
@@ -71,7 +61,7 @@ export function answerWith(
   command: Command,
   { headers }: ApiRequest,
   reply: Reply,
-  { idField, isJsonServer }: WriteAnswers,
+  { idField, isJsonServer }: Pick<ApiOptions, 'idField' | 'isJsonServer'>,
 ): void {
   if (!item) {
     reply.status = 204

@@ -1,43 +1,28 @@
 import { OBJECT_ID } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
 import { tagOf } from '../json/tag.ts'
-import type { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
 import { EMBEDDING, relationsOf } from '../query/json-server.ts'
 import { AS_OF } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Slices } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { asksForPast, readPosition } from './as-of.ts'
 import type { CollectionReads } from './collection-reads.ts'
 import { textAt } from './inner-values.ts'
 import { itemNow, itemThen, replyItem } from './item-answers.ts'
 import { nestedFilter } from './json-server.ts'
 import type { RelatedCollections } from './related.ts'
-import { apiSegments, askerOf, type HttpQueryLimits, parametersOf, refuseMisspelt } from './requests.ts'
-
-export interface ItemReadsOptions {
-  readonly views: Views
-  readonly past: Past
-  readonly journal: Pick<Journal, 'head' | 'read'>
-  readonly now: () => Date
-  readonly isJsonServer: boolean
-  readonly limits: HttpQueryLimits & { readonly scanSeconds: number }
-  readonly idField: string
-}
+import { apiSegments, askerOf, parametersOf, refuseMisspelt } from './requests.ts'
 
 /** GET of items, and of values inside items and single objects, in the present or past. */
 export class ItemReads {
-  readonly #options: ItemReadsOptions
+  readonly #options: ApiOptions
   readonly #related: RelatedCollections
   readonly #collections: CollectionReads
-  readonly #slices: Slices
 
-  constructor(options: ItemReadsOptions, related: RelatedCollections, collections: CollectionReads, slices: Slices) {
+  constructor(options: ApiOptions, related: RelatedCollections, collections: CollectionReads) {
     this.#options = options
     this.#related = related
     this.#collections = collections
-    this.#slices = slices
   }
 
   /** GET at the path of an item, or of a member of a single object. */
@@ -71,7 +56,7 @@ export class ItemReads {
       const text = await this.#related.textOf(item, { collection: name, relations, at }, asker)
       return replyItem(request, reply, { tag: tagOf(text), text })
     }
-    const text = await this.#slices.run(() => textAt(item.text, rest, idField), request)
+    const text = await this.#options.slices.run(() => textAt(item.text, rest, idField), request)
     if (text !== undefined) return replyItem(request, reply, { tag: tagOf(text), text })
     const child = object || rest.length > 1 ? undefined : rest[0]
     if (child === undefined || !this.#hasNested(child)) {

@@ -1,36 +1,30 @@
-import type { CommandHandler } from '../commands/handler.ts'
 import { tagOf } from '../json/tag.ts'
-import { Slices } from '../runtime/time-slices.ts'
 import type { ApiRequest, ApiResource, ApiRoute, Method, Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { readPosition } from './as-of.ts'
-import { CollectionReads, type CollectionReadsOptions } from './collection-reads.ts'
+import { CollectionReads } from './collection-reads.ts'
 import { createCollection, deleteItems } from './collections.ts'
 import { ItemReads } from './item-reads.ts'
-import { ItemWrites, type ItemWritesOptions } from './item-writes.ts'
+import { ItemWrites } from './item-writes.ts'
 import { RelatedCollections } from './related.ts'
 import { replaceAll } from './replacement.ts'
 import { apiSegments, parametersOf } from './requests.ts'
 import { allowOf, notAllowed } from './resource.ts'
-
-export interface ItemsOptions extends CollectionReadsOptions, ItemWritesOptions {
-  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
-}
 
 const LIST_METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE']
 /** POST has a route as well: its 409 explains what objects support instead. */
 const OBJECT_METHODS: readonly Method[] = ['GET', 'PUT', 'PATCH', 'DELETE']
 
 /** `/api`: the collections and their items. */
-export function apiResources(options: ItemsOptions): readonly ApiResource[] {
-  const slices = new Slices()
-  const related = new RelatedCollections({ ...options, pageSize: options.limits.pageSize })
+export function apiResources(options: ApiOptions): readonly ApiResource[] {
+  const related = new RelatedCollections(options)
   const collections = new CollectionReads(options, related)
-  const reads = new ItemReads(options, related, collections, slices)
-  const writes = new ItemWrites(options, slices)
+  const reads = new ItemReads(options, related, collections)
+  const writes = new ItemWrites(options)
   const isObject = ({ path }: Pick<ApiRequest, 'path'>): boolean => isObjectPath(path, options.views)
   const writeInside: ApiRoute = (request, reply) => writes.writeInside(request, reply, isObject(request))
   return [
-    { path: '/api', routes: everythingRoutes(options, slices) },
+    { path: '/api', routes: everythingRoutes(options) },
     {
       path: '/api/:collection',
       routes: {
@@ -67,8 +61,8 @@ export function apiResources(options: ItemsOptions): readonly ApiResource[] {
 }
 
 /** The names of all collections, and the replacement of all of them. */
-function everythingRoutes(options: ItemsOptions, slices: Slices): ApiResource['routes'] {
-  const { views, past, journal, now, limits, bodies } = options
+function everythingRoutes(options: ApiOptions): ApiResource['routes'] {
+  const { views, past, journal, now, limits } = options
   return {
     GET: async (request, reply) => {
       const at = await readPosition(parametersOf(request, limits), reply, journal, now)
@@ -76,7 +70,7 @@ function everythingRoutes(options: ItemsOptions, slices: Slices): ApiResource['r
       const names = JSON.stringify(at === undefined ? views.names() : past.names(at))
       if (!reply.isNotModified(request, tagOf(names))) reply.json(names)
     },
-    POST: (request, reply) => replaceAll(request, reply, { ...options, slices, batchBytes: bodies.batchBytes }),
+    POST: (request, reply) => replaceAll(request, reply, options),
   }
 }
 
@@ -87,7 +81,7 @@ function refusePatch(request: ApiRequest, reply: Reply): never {
 }
 
 /** Whether the path is that of a single object, existing or deleted. */
-function isObjectPath(path: string, views: ItemsOptions['views']): boolean {
+function isObjectPath(path: string, views: ApiOptions['views']): boolean {
   try {
     return views.any(apiSegments(path)[0] ?? '')?.isObject === true
   } catch {

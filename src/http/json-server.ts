@@ -3,6 +3,7 @@
 import { formatPath } from '../json/paths.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import type { Parameter, Query } from '../query/query.ts'
+import type { ApiOptions } from './api-options.ts'
 import { resultObject, type Wrapper, type WrapperOf } from './pages.ts'
 
 /**
@@ -19,13 +20,8 @@ function envelopeOf(parameters: readonly Parameter[], { page }: Query, total: nu
   return { before, after: '}' }
 }
 
-interface WrapperOptions {
-  readonly isJsonServer: boolean
-  readonly useResultObject: boolean
-}
-
 /** The wrapper of JSON pages of items. */
-export function wrapperFor({ isJsonServer, useResultObject }: WrapperOptions): WrapperOf {
+export function wrapperFor({ isJsonServer, useResultObject }: ApiOptions): WrapperOf {
   return (path, parameters, query, total) => {
     const envelope = isJsonServer ? envelopeOf(parameters, query, total) : undefined
     return envelope ?? (useResultObject ? resultObject(total, path, parameters, query) : undefined)

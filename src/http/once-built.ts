@@ -1,24 +1,16 @@
 import type { Position } from '../events/event.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiResource, ApiRoute } from './api.ts'
+import { type ApiResource, wrapRoutes } from './api.ts'
 
 /** Progress of building the store from the journal; undefined when it is complete. */
 export type BuildProgress = { readonly position: Position; readonly of: Position } | undefined
 
 /** Makes resources unavailable while the store is being built. */
 export function onceBuilt(resources: readonly ApiResource[], building: () => BuildProgress): readonly ApiResource[] {
-  const once =
-    (route: ApiRoute): ApiRoute =>
-    (request, reply) => {
-      checkBuilt(building())
-      return route(request, reply)
-    }
-  return resources.map((resource) => ({
-    ...resource,
-    routes: Object.fromEntries(
-      Object.entries(resource.routes).map(([method, route]) => [method, once(route)]),
-    ) as ApiResource['routes'],
-  }))
+  return wrapRoutes(resources, (route) => (request, reply) => {
+    checkBuilt(building())
+    return route(request, reply)
+  })
 }
 
 export function checkBuilt(building: BuildProgress): void {

@@ -1,13 +1,12 @@
 import type { Position } from '../events/event.ts'
-import type { Journal } from '../events/journal.ts'
 import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { LongText, type PageText } from '../query/page-text.ts'
 import { type PageLink, pageLinks } from '../query/paging.ts'
-import type { Queries } from '../query/queries.ts'
 import type { Parameter, Query } from '../query/query.ts'
 import type { CachedResponse } from '../query/response-cache.ts'
 import type { Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 
 /** Clients accept headers of 16 KiB in total. */
 const LINK_BYTES = 8 * 1024
@@ -75,18 +74,11 @@ export function resultObject(total: number, path: string, parameters: readonly P
 /** The entity tag of a collection at a position. */
 export type TagAt = (name: string, position: Position) => string
 
-export interface CollectionTagsOptions {
-  readonly journal: Pick<Journal, 'id'>
-  readonly queries: Pick<Queries, 'timeOf'>
-  readonly isJsonServer: boolean
-  readonly useResultObject: boolean
-}
-
 /**
  * The entity tags of collections by position. Every change of a page is an event of its collection, unless the server
  * starts with other settings that affect pages. The journal's id distinguishes histories.
  */
-export function collectionTags({ journal, queries, isJsonServer, useResultObject }: CollectionTagsOptions): TagAt {
+export function collectionTags({ journal, queries, isJsonServer, useResultObject }: ApiOptions): TagAt {
   const form = `${useResultObject ? '-results' : ''}${isJsonServer ? '-json-server' : ''}`
   return (name, position) => {
     const time = queries.timeOf(name)

@@ -1,7 +1,7 @@
 import type { Position } from '../events/event.ts'
 import type { Arrivals } from '../projections/arrivals.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiResource, ApiRoute } from './api.ts'
+import { type ApiResource, wrapRoutes } from './api.ts'
 
 /** Every event wakes each waiting request, so their number is limited. */
 const MOST_WAITING = 1000
@@ -22,17 +22,14 @@ export function waitingForPosition(
   { position, arrivals, seconds }: WaitingOptions,
 ): readonly ApiResource[] {
   let waiting = 0
-  const waitingFirst = (route: ApiRoute): ApiRoute => {
+  return wrapRoutes(resources, (route, method) => {
+    if (method !== 'GET') return route
     return (request, reply) => {
       const header = request.headers['wait-for-position']
       if (header === undefined) return route(request, reply)
       return until(parse(header)).then(() => route(request, reply))
     }
-  }
-  return resources.map(({ routes, ...resource }) => ({
-    ...resource,
-    routes: { ...routes, ...(routes.GET && { GET: waitingFirst(routes.GET) }) },
-  }))
+  })
 
   async function until(wanted: Position): Promise<void> {
     if (position() >= wanted) return

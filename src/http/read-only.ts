@@ -1,8 +1,7 @@
 import type { Context, Middleware } from 'koa'
+import { isSafe } from '../access/roles.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiResource } from './api.ts'
-
-const SAFE = ['GET', 'HEAD', 'OPTIONS']
 
 /** The resources without their writing routes. */
 export function readable(resources: readonly ApiResource[]): readonly ApiResource[] {
@@ -16,7 +15,7 @@ export function readable(resources: readonly ApiResource[]): readonly ApiResourc
 export function readOnly(why: string): Middleware {
   return async (ctx, next) => {
     const allowed = allowedOn(ctx)
-    if (allowed !== undefined && !SAFE.includes(ctx.method)) {
+    if (allowed !== undefined && !isSafe(ctx.method)) {
       ctx.set('Allow', allowed)
       throw new Refusal('MethodNotAllowed', why)
     }

@@ -1,17 +1,9 @@
 import type { Position } from '../events/event.ts'
-import type { Past } from '../projections/past.ts'
-import type { Views } from '../projections/views.ts'
 import { type Item, type ItemText, type RelatedSnapshot, relatedOf } from '../query/embedding.ts'
 import type { Relation } from '../query/json-server.ts'
-import type { PresentCollection, Queries } from '../query/queries.ts'
+import type { PresentCollection } from '../query/queries.ts'
 import type { Asker } from '../runtime/time-slices.ts'
-
-export interface RelatedOptions {
-  readonly views: Views
-  readonly past: Past
-  readonly queries: Pick<Queries, 'hold' | 'embed'>
-  readonly pageSize: number
-}
+import type { ApiOptions } from './api-options.ts'
 
 /** The items embedded in an item, now or right after an event. */
 interface Embedding {
@@ -22,9 +14,9 @@ interface Embedding {
 
 /** Reads the collections whose items `_embed` and `_expand` show in others. The readings are to be released. */
 export class RelatedCollections {
-  readonly #options: RelatedOptions
+  readonly #options: ApiOptions
 
-  constructor(options: RelatedOptions) {
+  constructor(options: ApiOptions) {
     this.#options = options
   }
 
@@ -61,10 +53,10 @@ export class RelatedCollections {
 
   /** The text of an item with its related ones in it. */
   async textOf(item: Item, { collection, relations, at }: Embedding, asker: Asker): Promise<string> {
-    const { queries, pageSize } = this.#options
+    const { queries, limits } = this.#options
     const related = at === undefined ? this.now(collection, relations) : await this.at(collection, relations, at, asker)
     try {
-      const [shown] = await queries.embed([item], undefined, related, pageSize, asker)
+      const [shown] = await queries.embed([item], undefined, related, limits.pageSize, asker)
       return (shown as ItemText).text
     } finally {
       release(related)

@@ -1,34 +1,23 @@
-import type { CommandHandler } from '../commands/handler.ts'
 import type { RestoredCollection } from '../commands/restore.ts'
 import { readBody } from '../data-file/file-reader.ts'
 import type { DomainEvent } from '../events/event.ts'
-import type { Views } from '../projections/views.ts'
 import { parseFlag } from '../query/parameter.ts'
 import { Refusal } from '../runtime/errors.ts'
-import type { Slices, Steps } from '../runtime/time-slices.ts'
+import type { Steps } from '../runtime/time-slices.ts'
 import type { ApiRequest, Reply } from './api.ts'
+import type { ApiOptions } from './api-options.ts'
 import { gatherBody } from './batch-body.ts'
 import { JSON_TYPE, readBytes } from './bodies.ts'
 import { refuseConditions } from './collections.ts'
-import { DRY_RUN, type HttpQueryLimits, originOf, parametersOf, refuseUnheeded } from './requests.ts'
+import { DRY_RUN, originOf, parametersOf, refuseUnheeded } from './requests.ts'
 
-export interface ReplacementOptions {
-  readonly handler: Pick<CommandHandler, 'restore'>
-  readonly views: Pick<Views, 'names'>
-  readonly slices: Slices
-  readonly idField: string
-  readonly limits: HttpQueryLimits
-  /** Bytes of the body. */
-  readonly batchBytes: number
-}
-
-const NO_BODY = new Uint8Array()
 /** Events that are counted in one step. */
 const STEP_EVENTS = 4096
 
 /** POST of a data file to `/api`: its collections and objects in place of all that there are, in one write. */
-export async function replaceAll(request: ApiRequest, reply: Reply, options: ReplacementOptions): Promise<void> {
-  const { handler, views, slices, idField, limits, batchBytes } = options
+export async function replaceAll(request: ApiRequest, reply: Reply, options: ApiOptions): Promise<void> {
+  const { handler, views, slices, idField, limits } = options
+  const { batchBytes } = limits
   refuseConditions(request)
   refuseUnheeded(request)
   const parameters = parametersOf(request, limits)
@@ -46,7 +35,7 @@ export async function replaceAll(request: ApiRequest, reply: Reply, options: Rep
     const items = Array.from(edited, ({ item }) => item)
     collections.set(name, { items: () => items })
   }
-  const { actor, requestId } = originOf(request, NO_BODY)
+  const { actor, requestId } = originOf(request)
   const { position, events } = await handler.restore(
     { type: 'collections', collections },
     { actor, requestId },

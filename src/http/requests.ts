@@ -54,7 +54,7 @@ export function authorOf(ctx: Context): Origin {
 /** The actor, and the digest that identifies a retry. */
 export function originOf(
   { principal, requestId, method, path, querystring, headers }: ApiRequest,
-  body: Uint8Array,
+  body: Uint8Array = new Uint8Array(),
 ): Origin {
   const author = { actor: principal.actor, requestId }
   const sent = headers['idempotency-key']

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { Refusal } from '../runtime/errors.ts'
-import type { ApiResource, ApiRoute } from './api.ts'
+import { type ApiResource, wrapRoutes } from './api.ts'
 
 export interface SimulationSettings {
   readonly delay: {
@@ -18,32 +18,23 @@ export interface SimulationSettings {
   readonly seed: number
 }
 
-/** The same resources, which answer late and fail as the settings say. */
+/** The same resources, which respond late and fail as the settings say. */
 export function simulating(
   resources: readonly ApiResource[],
   { delay, error, seed }: SimulationSettings,
 ): readonly ApiResource[] {
   if (!delay.enabled && !error.enabled) return resources
   const random = randomFrom(seed)
-  const late =
-    (route: ApiRoute): ApiRoute =>
-    async (request, reply) => {
-      const method = request.method === 'HEAD' ? 'GET' : request.method
-      // Both are drawn before it waits, so that the outcome depends on the order of the requests alone.
-      const waitMs = delay.minMs + Math.floor(random() * (delay.maxMs - delay.minMs + 1))
-      const isFailed = random() < error.probability
-      if (delay.enabled && delay.methods.includes(method)) await setTimeout(waitMs, undefined, { ref: false })
-      if (error.enabled && error.methods.includes(method) && isFailed) {
-        throw new Refusal('Simulated', 'This error is simulated (Simulate.Error). Nothing was changed.')
-      }
-      return route(request, reply)
+  return wrapRoutes(resources, (route, method) => async (request, reply) => {
+    // Both are drawn before it waits, so that the outcome depends on the order of the requests alone.
+    const waitMs = delay.minMs + Math.floor(random() * (delay.maxMs - delay.minMs + 1))
+    const isFailed = random() < error.probability
+    if (delay.enabled && delay.methods.includes(method)) await setTimeout(waitMs, undefined, { ref: false })
+    if (error.enabled && error.methods.includes(method) && isFailed) {
+      throw new Refusal('Simulated', 'This error is simulated (Simulate.Error). Nothing was changed.')
     }
-  return resources.map(({ routes, ...resource }) => ({
-    ...resource,
-    routes: Object.fromEntries(
-      Object.entries(routes).map(([method, route]) => [method, late(route)]),
-    ) as ApiResource['routes'],
-  }))
+    return route(request, reply)
+  })
 }
 
 /** Warnings for the log and for admins. */

@@ -15,6 +15,7 @@ import { formatPath } from '../json/paths.ts'
 import { SEARCHES_AT_ONCE } from '../projections/event-search.ts'
 import { FieldList } from '../query/field-list.ts'
 import { Semaphore } from '../runtime/semaphore.ts'
+import { Slices } from '../runtime/time-slices.ts'
 import type { Settings } from '../settings/settings.ts'
 import { healthOf } from './health.ts'
 import type { ServiceContext } from './service-context.ts'
@@ -60,8 +61,16 @@ function apiOf({ engine, settings, dependencies, readOnly, arrivals }: ServiceCo
     now: () => engine.now(),
     hints: new Hints({ fields: fieldList, isStrict: api.strictQuery, log, elapsedMs }),
     isJsonServer: api.compatibility === 'json-server',
-    bodies: { bodyBytes, batchBytes, batchItems },
-    limits: { bytes: queryBytes, parameters: queryParameters, pageSize, scanSeconds },
+    limits: {
+      bytes: queryBytes,
+      parameters: queryParameters,
+      pageSize,
+      scanSeconds,
+      bodyBytes,
+      batchBytes,
+      batchItems,
+    },
+    slices: new Slices(),
     useResultObject: api.useResultObject,
     idField: settings.dataStore.idField,
   })

@@ -12,8 +12,15 @@ import { apiRequest } from '../support/api.ts'
 import { project, recordOf } from '../support/collections.ts'
 import { storedHistory } from '../support/history.ts'
 
-const LIMITS = { bytes: 1000, parameters: 10, pageSize: 100, scanSeconds: 1 }
-const BODIES = { bodyBytes: 1000, batchBytes: 1000, batchItems: 1 }
+const LIMITS = {
+  bytes: 1000,
+  parameters: 10,
+  pageSize: 100,
+  scanSeconds: 1,
+  bodyBytes: 1000,
+  batchBytes: 1000,
+  batchItems: 1,
+}
 
 /** The routes over views of one collection with one item, whose `n` is the position that it came from. */
 function served(slices = new Slices()) {
@@ -55,8 +62,8 @@ function served(slices = new Slices()) {
     now,
     hints,
     isJsonServer: false,
-    bodies: BODIES,
     limits: LIMITS,
+    slices,
     useResultObject: false,
     idField: 'id',
   })

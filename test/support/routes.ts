@@ -18,6 +18,7 @@ import { Past } from '../../src/projections/past.ts'
 import { Views } from '../../src/projections/views.ts'
 import { Queries } from '../../src/query/queries.ts'
 import { Semaphore } from '../../src/runtime/semaphore.ts'
+import { Slices } from '../../src/runtime/time-slices.ts'
 import { storedHistory } from './history.ts'
 import { memoryJournal } from './memory-journal.ts'
 
@@ -42,8 +43,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
     faultsOf: () => [],
   }
   const handler = new CommandHandler({ journal, durable: views.any, rules, now })
-  const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1 }
-  const bodies = { bodyBytes: 1, batchBytes: 1, batchItems: 1 }
+  const limits = { bytes: 1, parameters: 1, pageSize: 1, scanSeconds: 1, bodyBytes: 1, batchBytes: 1, batchItems: 1 }
   const store = { read: async () => [], write: async () => {} }
   const tokens = await Tokens.open(Buffer.alloc(32), 1, now, store)
   const gate = new Gate({
@@ -66,8 +66,8 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
         now,
         hints: { check: () => true },
         isJsonServer: false,
-        bodies,
         limits,
+        slices: new Slices(),
         useResultObject: false,
         idField: 'id',
       }),

@@ -1,0 +1,34 @@
+import type { CommandHandler } from '../commands/handler.ts'
+import type { Journal } from '../events/journal.ts'
+import type { Past } from '../projections/past.ts'
+import type { Views } from '../projections/views.ts'
+import type { Queries } from '../query/queries.ts'
+import type { Slices } from '../runtime/time-slices.ts'
+import type { Hints } from './hints.ts'
+import type { HttpQueryLimits } from './requests.ts'
+
+/** What the routes under `/api` use. */
+export interface ApiOptions {
+  readonly views: Views
+  readonly past: Past
+  readonly queries: Queries
+  readonly handler: Pick<CommandHandler, 'handle' | 'bulk' | 'restore'>
+  readonly journal: Pick<Journal, 'id' | 'head' | 'read'>
+  readonly now: () => Date
+  readonly slices: Slices
+  readonly hints: Pick<Hints, 'check'>
+  readonly limits: ApiLimits
+  /** Whether responses are those of json-server where they differ. */
+  readonly isJsonServer: boolean
+  /** A page of a collection is an object as FakeServer's. */
+  readonly useResultObject: boolean
+  readonly idField: string
+}
+
+export interface ApiLimits extends HttpQueryLimits {
+  readonly scanSeconds: number
+  /** For a single item. */
+  readonly bodyBytes: number
+  readonly batchBytes: number
+  readonly batchItems: number
+}
