@@ -23,7 +23,7 @@ import { storedHistory } from './history.ts'
 import { memoryJournal } from './memory-journal.ts'
 
 /** The paths of every router of an app in which all schemes are in use, as they were registered, with their methods. */
-export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+export async function registeredRoutes(isJsonServer = false): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const now = () => new Date()
   const views = Views.temporary()
   const history = storedHistory(views)
@@ -65,7 +65,7 @@ export async function registeredRoutes(): Promise<ReadonlyMap<string, ReadonlySe
         journal,
         now,
         hints: { check: () => true },
-        isJsonServer: false,
+        isJsonServer,
         limits,
         slices: new Slices(),
         useResultObject: false,
