@@ -9,6 +9,20 @@ import { resource } from './resource.ts'
 
 const BODY_BYTES = 16 * 1024
 
+const CLIENT_GRANT = 'client_credentials'
+
+/** The body of `/token`, for the check and for OpenAPI: a user, or an OAuth 2 client (RFC 6749 §4.4). */
+export const CREDENTIALS = {
+  type: 'object',
+  properties: {
+    username: { type: 'string' },
+    password: { type: 'string' },
+    grant_type: { type: 'string', enum: [CLIENT_GRANT] },
+    client_id: { type: 'string' },
+    client_secret: { type: 'string' },
+  },
+} as const
+
 /** `/token` and `/logout`, only with the scheme `token`. */
 export function tokenRoutes(gate: Gate): Router {
   const router = new Router({ sensitive: true })
@@ -45,23 +59,23 @@ export function tokenRoutes(gate: Gate): Router {
   return router
 }
 
-/** Reads `username` and `password`, or OAuth 2 client credentials (RFC 6749 §4.4), from JSON, a form or multipart. */
+/** Reads the credentials from JSON, a form or multipart. */
 function credentialsIn(ctx: Context): { name: string; password: string } {
   const body: unknown = (ctx.request as { body?: unknown }).body
   if (typeof body !== 'object' || body === null) {
     throw new Refusal('UnsupportedMediaType', 'Send username and password as JSON, as a form or as multipart.')
   }
   const fields = body as Record<string, unknown>
-  const field = (name: string): string | undefined => {
+  const field = (name: keyof typeof CREDENTIALS.properties): string | undefined => {
     const value = Object.hasOwn(fields, name) ? fields[name] : undefined
     return typeof value === 'string' ? value : undefined
   }
-  const isClient = field('grant_type') === 'client_credentials'
+  const isClient = field('grant_type') === CLIENT_GRANT
   const name = field(isClient ? 'client_id' : 'username')
   const password = field(isClient ? 'client_secret' : 'password')
   if (name !== undefined && password !== undefined) return { name, password }
   throw new Refusal(
     'Invalid',
-    'username and password are needed, or grant_type=client_credentials with client_id and client_secret.',
+    `username and password are needed, or grant_type=${CLIENT_GRANT} with client_id and client_secret.`,
   )
 }

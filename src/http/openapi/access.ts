@@ -2,6 +2,7 @@ import type { Scheme } from '../../access/access.ts'
 import { neededRole } from '../../access/roles.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../json/value.ts'
 import { JSON_TYPE } from '../bodies.ts'
+import { CREDENTIALS } from '../tokens.ts'
 import { pathItem } from './operations.ts'
 import { content } from './references.ts'
 import { accessResponses, problems } from './responses.ts'
@@ -10,17 +11,6 @@ const SECURITY: Readonly<Record<Scheme, JsonObject>> = {
   token: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
   basic: { type: 'http', scheme: 'basic' },
   apikey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
-}
-
-const CREDENTIALS = {
-  type: 'object',
-  properties: {
-    username: { type: 'string' },
-    password: { type: 'string' },
-    grant_type: { type: 'string', enum: ['client_credentials'] },
-    client_id: { type: 'string' },
-    client_secret: { type: 'string' },
-  },
 }
 
 const TOKEN = {
