@@ -138,7 +138,7 @@ async function shows(
   collections: Base,
 ): Promise<boolean> {
   const { file: contents, content } = await read(files, { file, idField }, collections)
-  if (content.hash !== hash) throw new FileChanged('The data file is replaced again and again.')
+  if (content.hash !== hash) throw new FileChanged()
   if (contents.size !== collections.size) return false
   for (const [name, { edited, matched }] of contents) {
     if (edited.length > 0 || !collections.has(name) || !matched?.isAll || !matched.isInOrder) return false

@@ -13,9 +13,6 @@ import { type DomainEvent, type ItemId, OBJECT_ID } from '../events/event.ts'
 import { Document } from '../json/document.ts'
 import { eventInstant } from '../json/event-time.ts'
 import { compareInstants } from '../json/instant.ts'
-import { applyJsonPatch, type PatchLimits } from '../json/json-patch.ts'
-import { mergePatch } from '../json/merge-patch.ts'
-import { parseSteps } from '../json/parse-steps.ts'
 import type { Path } from '../json/paths.ts'
 import { pointer } from '../json/pointer.ts'
 import { tagOf } from '../json/tag.ts'
@@ -23,9 +20,9 @@ import { isObject, type JsonObject, type JsonValue, own } from '../json/value.ts
 import { stringifySteps } from '../json/value-steps.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
-import type { Command, Patch } from './command.ts'
+import type { Command } from './command.ts'
 import { checkConditions } from './conditions.ts'
-import { InnerValue } from './inner-value.ts'
+import { applyPatch, InnerValue } from './inner-value.ts'
 import { stamp, withId } from './item-event.ts'
 import { latestItems } from './latest-items.ts'
 import { checkKey, holderOf, isDuplicate, keyConflict } from './natural-keys.ts'
@@ -80,7 +77,9 @@ export function* decideItem(command: Command, accepted: AcceptedState, rules: Ru
       checkConditions(command, () => (inner ? [...tagsOf(before), tagOf(inner.text)] : tagsOf(before)))
       if (!isItem(before)) throw missing(command.collection, command.key)
       const limits = { operations: rules.patchOperations, resultBytes: rules.itemBytes }
-      const patched = yield* inner ? inner.patched(command.patch, limits) : applyPatch(command.patch, before, limits)
+      const patched = yield* inner
+        ? inner.patched(command.patch, limits)
+        : applyPatch(command.patch, before.text, limits)
       if (!isObject(patched))
         throw new Refusal('Unprocessable', 'The patch would turn the item into a value that is not an object.')
       if (before.id !== OBJECT_ID) checkSameId(own(patched, rules.idField) ?? null, before, 'the patch')
@@ -241,12 +240,6 @@ function checkSize(text: string, item: JsonObject, id: ItemId, rules: Rules): vo
 /** UTF-8 bytes of the member with the id and a comma. */
 function idBytes(item: JsonObject, { idField }: Rules): number {
   return Buffer.byteLength(`${JSON.stringify(idField)}:${JSON.stringify(item[idField])},`)
-}
-
-function* applyPatch(patch: Patch, { text }: Item, limits: PatchLimits): Steps<JsonValue> {
-  if (patch.type === 'value') return patch.value
-  if (patch.type === 'merge') return yield* mergePatch(yield* parseSteps(text), patch.document)
-  return yield* applyJsonPatch(text, patch.operations, limits)
 }
 
 function tagsOf(before: Item | Tombstone | undefined): readonly string[] {

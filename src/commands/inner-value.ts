@@ -41,23 +41,14 @@ export class InnerValue {
 
   /** The whole item with this value patched. */
   *patched(patch: Patch, limits: PatchLimits): Steps<JsonValue> {
-    switch (patch.type) {
-      case 'value':
-        return yield* this.#with(patch.value)
-      case 'merge':
-        return yield* this.#with(yield* mergePatch(yield* parseSteps(this.text), patch.document))
-      case 'operations': {
-        const inside = (path: readonly string[]) => [...this.#path, ...path]
-        const operations = patch.operations.map((operation) => ({
-          ...operation,
-          path: inside(operation.path),
-          ...('from' in operation && { from: inside(operation.from) }),
-        }))
-        return yield* applyJsonPatch(this.#whole, operations, limits)
-      }
-      default:
-        return patch satisfies never
-    }
+    if (patch.type !== 'operations') return yield* this.#with(yield* applyPatch(patch, this.text, limits))
+    const inside = (path: readonly string[]) => [...this.#path, ...path]
+    const operations = patch.operations.map((operation) => ({
+      ...operation,
+      path: inside(operation.path),
+      ...('from' in operation && { from: inside(operation.from) }),
+    }))
+    return yield* applyJsonPatch(this.#whole, operations, limits)
   }
 
   *#with(value: JsonValue): Steps<JsonValue> {
@@ -75,4 +66,11 @@ export class InnerValue {
     else put(parent as Record<string, JsonValue>, last, value)
     return this.#document
   }
+}
+
+/** The value that a patch makes of a JSON text. */
+export function* applyPatch(patch: Patch, text: string, limits: PatchLimits): Steps<JsonValue> {
+  if (patch.type === 'value') return patch.value
+  if (patch.type === 'merge') return yield* mergePatch(yield* parseSteps(text), patch.document)
+  return yield* applyJsonPatch(text, patch.operations, limits)
 }
