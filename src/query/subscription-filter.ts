@@ -1,8 +1,9 @@
+import { formatPath, type Path } from '../json/paths.ts'
 import type { JsonObject } from '../json/value.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
-import { type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
+import { mayBeRelative, type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
 
 /** The part of a query that selects items: filters without sort, page and fields. */
@@ -12,12 +13,18 @@ export interface SubscriptionFilter extends Conditions {
 
 const LIMITS = { parameters: 100, pageSize: 1 }
 
-/** Parses the filters of a subscription: a query string, or an object of parameters. */
-export function parseSubscriptionFilter(query: unknown): SubscriptionFilter {
+/** Parses the filters of a subscription: a query string, or an object of parameters. `time` is the field of the event time. */
+export function parseSubscriptionFilter(query: unknown, time?: Path): SubscriptionFilter {
   const parameters = typeof query === 'string' ? parseParameters(query, LIMITS.parameters) : parametersOf(query ?? {})
   const unfit = parameters.find(({ name }) => WITHOUT_FILTERS.has(name))
   if (unfit) throw new Refusal('Invalid', `A subscription takes filters and q, not ${unfit.name}.`)
-  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS)
+  for (const { path, operands } of parseQuery(parameters, LIMITS).filters) {
+    const isTime = time !== undefined && formatPath(path) === formatPath(time)
+    if (!isTime || !mayBeRelative(operands.map(({ text }) => ({ value: text })))) continue
+    const why = 'an item would leave the list without a change. Subscribe to all times, and leave out what is too old'
+    throw new Refusal('Invalid', `A subscription takes no time relative to now, as ${why}.`)
+  }
+  const { filters, mentioned, namesReceived } = parseQuery(parameters, LIMITS, { time, now: 0 })
   if (namesReceived && filters.some(({ path }) => isReceived(path)))
     throw new Refusal(
       'Invalid',

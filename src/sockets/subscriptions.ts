@@ -139,8 +139,8 @@ export class Subscriptions {
     wanted: SubscribeRequest,
     respond: Respond,
   ): Promise<SubscribeResponse | undefined> {
-    const { views, journal, perClient } = this.#options
-    const watch = parseSubscriptionFilter(wanted.query)
+    const { views, queries, journal, perClient } = this.#options
+    const watch = parseSubscriptionFilter(wanted.query, queries.timeOf(wanted.collection))
     const own = this.#clients.get(client) ?? new Map<string, Subscription>()
     if (own.size >= perClient) {
       return { error: 'TooMany', message: `A client may have ${perClient} subscriptions.` }

@@ -77,6 +77,25 @@ describe('subscriptions over Socket.IO', async () => {
     assert.equal(follower.position, head + 5, 'a change that is none of its business is not sent')
   })
 
+  test('filters of the event time take absolute times only', async (t) => {
+    const flags = ['--Collections', '{"readings":{"Time":"at"}}']
+    const server = await startServer(t, { data: { readings: [{ id: 1, at: '2026-01-01' }] }, flags })
+    for (const [query, why] of [
+      ['at_gte=now-1h', /no time relative to now/],
+      ['at_lt=now', /no time relative to now/],
+      ['at_lt=2026-1-1', /must be ISO 8601/],
+    ] as const) {
+      const answered = await new Follower({ collection: 'readings', query }).connect(t, server.url)
+      assert.ok('error' in answered, query)
+      assert.equal(answered.error, 'Invalid')
+      assert.match(answered.message, why)
+    }
+    const follower = new Follower({ collection: 'readings', query: 'at_lt=2026-02-01' })
+    await follower.connect(t, server.url)
+    await server.fetch('/api/readings', json('POST', [{ at: '2026-01-31T23:00' }, { at: '2026-02-01' }]))
+    await agree(server, follower, 'after readings')
+  })
+
   test('lists stay right through writes, lost connections and restarts', async (t) => {
     const random = new Random(SEED)
     const flags = ['--Api.UpsertOnPut', 'true']
