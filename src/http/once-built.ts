@@ -16,5 +16,6 @@ export function onceBuilt(resources: readonly ApiResource[], building: () => Bui
 export function checkBuilt(building: BuildProgress): void {
   if (!building) return
   const { position, of } = building
-  throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${of} events.`)
+  const most = Math.max(position, of)
+  throw new Refusal('Unavailable', `The store is being built from the journal; it has ${position} of ${most} events.`)
 }

@@ -13,12 +13,18 @@ export interface SubscribeRequest {
   readonly speed: number
 }
 
+const MEMBERS = ['collection', 'query', 'after', 'journal', 'from', 'speed']
+
 /**
  * Checks what a client sent.
  * @throws {Refusal} `Invalid`
  */
 export function parseSubscribe(sent: unknown): SubscribeRequest {
   if (typeof sent !== 'object' || sent === null) throw new Refusal('Invalid', 'subscribe needs {collection, …}.')
+  const unknown = Object.keys(sent).find((name) => !MEMBERS.includes(name))
+  if (unknown !== undefined) {
+    throw new Refusal('Invalid', `subscribe has no member ${JSON.stringify(unknown)}; it has ${MEMBERS.join(', ')}.`)
+  }
   const { collection, query, after, journal, from, speed } = sent as Readonly<Record<string, unknown>>
   if (typeof collection !== 'string' || collection === '') throw new Refusal('Invalid', 'collection must be text.')
   if (after !== undefined && !isPosition(after)) throw new Refusal('Invalid', 'after must be a position.')

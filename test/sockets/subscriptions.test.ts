@@ -187,6 +187,8 @@ describe('subscriptions over Socket.IO', async () => {
     const follower = new Follower({ collection: 'a' })
     await follower.connect(t, shared.url)
     for (const wrong of [
+      { collection: 'a', filter: 'n=1' },
+      { collection: 'a', asOf: 1 },
       null,
       7,
       {},
