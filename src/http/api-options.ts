@@ -7,7 +7,7 @@ import type { Slices } from '../runtime/time-slices.ts'
 import type { Hints } from './hints.ts'
 import type { HttpQueryLimits } from './requests.ts'
 
-/** What the routes under `/api` use. */
+/** The dependencies of the routes under `/api`. */
 export interface ApiOptions {
   readonly views: Views
   readonly past: Past
