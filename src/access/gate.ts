@@ -92,7 +92,7 @@ export class Gate {
     if (!access) return ANYBODY
     const recognized = this.recognize(credentials, address)
     if (recognized) return recognized
-    if (!isAnything(credentials)) return UNAUTHENTICATED
+    if (!hasCredentials(credentials)) return UNAUTHENTICATED
     if (access.asksForPassword(credentials)) {
       return this.attempt(address(), access.claimOf(credentials), () => access.identify(credentials))
     }
@@ -179,7 +179,8 @@ export function credentialsOf(fields: RequestFields, accessToken?: string | unde
   return { authorization: fields.authorization, apiKey: single(fields['x-api-key']), accessToken }
 }
 
-function isAnything({ authorization, apiKey, accessToken }: Credentials): boolean {
+/** Whether any credentials were sent. */
+export function hasCredentials({ authorization, apiKey, accessToken }: Credentials): boolean {
   return authorization !== undefined || apiKey !== undefined || accessToken !== undefined
 }
 

@@ -1,15 +1,11 @@
 const LOOPBACK = /^(?:(?:[a-z\d-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
-/** Accepted Host fields that are cached. */
-const REMEMBERED = 100
-
 /**
  * The host names that the server answers to. This prevents DNS rebinding: a page whose name resolves to this machine
  * has the same origin as the server, and differs in its Host only.
  */
 export class Hosts {
   readonly #named: ReadonlySet<string> | undefined
-  readonly #accepted = new Set<string>()
 
   /** Names besides those of this machine; undefined accepts every name. */
   constructor(named: readonly string[] | undefined) {
@@ -18,11 +14,8 @@ export class Hosts {
 
   /** Whether to answer a request with this Host. The port is ignored. Browsers always send a Host. */
   accepts(host: string | undefined): boolean {
-    if (!this.#named || host === undefined || host === '' || this.#accepted.has(host)) return true
+    if (!this.#named || host === undefined || host === '') return true
     const name = host.toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')
-    if (!LOOPBACK.test(name) && !this.#named.has(name)) return false
-    if (this.#accepted.size >= REMEMBERED) this.#accepted.clear()
-    this.#accepted.add(host)
-    return true
+    return LOOPBACK.test(name) || this.#named.has(name)
   }
 }

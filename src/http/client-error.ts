@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeLingering } from './lingering-close.ts'
+import { PROBLEM_TYPE } from './problems.ts'
 
 interface ClientErrorResponse {
   readonly status: number
@@ -32,8 +33,6 @@ const ANSWERS: Readonly<Record<string, ClientErrorResponse>> = {
   },
 }
 
-const PROBLEM = 'application/problem+json'
-
 /** Responds to a request that Node's parser rejected, and closes the connection. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -41,10 +40,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     return
   }
   const answer = ANSWERS[error.code ?? ''] ?? malformed('It cannot be read as HTTP/1.1 (RFC 9112).')
-  const body = problem(answer)
-  socket.write(
-    `HTTP/1.1 ${answer.status} ${answer.reason}\r\nContent-Type: ${PROBLEM}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  )
+  socket.write(rawResponse(answer.status, answer.reason, problem(answer)))
   // After a timeout the rest of the request may still arrive, and must not be executed.
   if (answer.status === 408) socket.destroySoon()
   else closeLingering(socket)
@@ -68,9 +64,21 @@ export function malformation({ httpVersion, rawHeaders }: IncomingMessage): stri
 /** Responds with 400 and closes the connection. */
 export function refuseMalformed(response: ServerResponse, detail: string): void {
   response.shouldKeepAlive = false
-  response.writeHead(400, { 'Content-Type': PROBLEM }).end(problem(malformed(detail)))
+  response.writeHead(400, { 'Content-Type': PROBLEM_TYPE }).end(problem(malformed(detail)))
 }
 
 function problem({ title, status, detail }: ClientErrorResponse): string {
   return JSON.stringify({ type: 'urn:recollect:problem:Malformed', title, status, detail })
+}
+
+/** A response with a problem document on a connection that no HTTP server answers, and that is closed after it. */
+export function rawResponse(status: number, reason: string, body: string, headers: readonly string[] = []): string {
+  const lines = [
+    `HTTP/1.1 ${status} ${reason}`,
+    `Content-Type: ${PROBLEM_TYPE}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...headers,
+    'Connection: close',
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${body}`
 }

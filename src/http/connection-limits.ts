@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { isLoopback } from '../access/addresses.ts'
 import type { Gate } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
+import { rawResponse } from './client-error.ts'
 import { closeLingering } from './lingering-close.ts'
 
 export interface ConnectionLimitsOptions {
@@ -115,11 +116,5 @@ function answer(detail: string): string {
     status: 503,
     detail,
   })
-  const fields = [
-    'Content-Type: application/problem+json',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    `Retry-After: ${RETRY_SECONDS}`,
-    'Connection: close',
-  ]
-  return `HTTP/1.1 503 Service Unavailable\r\n${fields.join('\r\n')}\r\n\r\n${body}`
+  return rawResponse(503, 'Service Unavailable', body, [`Retry-After: ${RETRY_SECONDS}`])
 }

@@ -2,12 +2,12 @@ import { Readable } from 'node:stream'
 import type { PerAddress } from '../access/per-address.ts'
 import type { Position } from '../events/event.ts'
 import { checkReadable, newestFirst, type SearchLimits, search, timeRange } from '../projections/event-search.ts'
+import { ArrayText } from '../query/page-text.ts'
 import type { Parameter } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import { NDJSON_TYPE } from './answers.ts'
 import type { ApiRequest, ApiResource, Reply } from './api.ts'
 import { JSON_TYPE } from './bodies.ts'
-import { EventPage } from './event-page.ts'
 import { type EventParameters, parseEventParameters, parsePosition } from './event-parameters.ts'
 import { eventText, type StreamFormat, type StreamOptions, stream } from './event-streams.ts'
 import { type HttpQueryLimits, parametersOf } from './requests.ts'
@@ -100,7 +100,7 @@ class EventReads {
     const found = isNewestFirst
       ? newestFirst(options, filter, Math.min(selected.from, head, last), askerOf(request))
       : search(options, filter, Math.min(head, last), { ...askerOf(request), most: limit + 1 })
-    const page = new EventPage()
+    const page = new ArrayText()
     for await (const one of found) {
       const text = eventText(one)
       if (page.size === limit || (page.size > 0 && page.characters + text.length > PAGE_CHARACTERS)) {

@@ -1,4 +1,3 @@
-import type { Item } from '../collections/item.ts'
 import { isItemEvent } from '../events/event.ts'
 import type { Recorded } from '../events/journal.ts'
 import type { Projection } from '../events/projection.ts'
@@ -7,7 +6,7 @@ import { formatPath, type Path } from '../json/paths.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../json/value.ts'
 import { type Asker, atOnce, Slices, type Steps } from '../runtime/time-slices.ts'
-import type { CollectionSnapshot } from './collection-snapshot.ts'
+import { type CollectionSnapshot, itemsOf } from './collection-snapshot.ts'
 import { type Conditions, filterOf, meetsConditions } from './filter.ts'
 import type { PresentCollection, Queries } from './queries.ts'
 import { scanTimeout } from './scan-limit.ts'
@@ -78,11 +77,10 @@ export class FieldList implements Projection {
   }
 
   apply({ events }: Pick<Recorded, 'events'>): void {
-    if (this.#size === 0) return
-    for (const [collection, fields] of this.#fields) {
-      if (events.length > MANY_EVENTS) this.#forgetAbsent(collection, fields)
+    if (events.length > MANY_EVENTS) {
+      for (const [collection, fields] of this.#fields) this.#forgetAbsent(collection, fields)
+      return
     }
-    if (events.length > MANY_EVENTS) return
     for (const event of events) {
       const fields = this.#fields.get(event.collection)
       if (fields && isItemEvent(event) && 'item' in event) this.#noteItem(event.collection, fields, event.item.text)
@@ -199,12 +197,6 @@ function* searching(snapshot: CollectionSnapshot, { quoted, conditions }: Field)
     if (yield* meetsConditions((yield* parseSteps(text)) as JsonObject, conditions)) return true
   }
   return false
-}
-
-function* itemsOf({ items }: CollectionSnapshot): Generator<Item> {
-  for (let place = items.seek(0); place < items.places; place = items.seek(place + 1)) {
-    yield items.uncachedAt(place) as Item
-  }
 }
 
 function addFields(value: JsonValue, path: Path, names: Set<string>): void {

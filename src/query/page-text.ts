@@ -33,6 +33,46 @@ const STEP = 32
 /** Approximate characters of a piece. */
 const PIECE = 2 ** 18
 
+/** Creates a JSON array, in pieces if it is long. */
+export class ArrayText {
+  /** Number of elements. */
+  size = 0
+  characters = 1
+  readonly #pieces: string[] = []
+  #bytes = 0
+  /** Joined once, with its brackets, so that the string is flat and need not be copied when it is sent. */
+  #texts: string[] = []
+  #gathered = 0
+
+  /** Adds an element. Returns whether it has completed a piece, which takes time. */
+  add(text: string): boolean {
+    const completes = this.#gathered >= PIECE
+    if (completes) this.#endPiece()
+    const before = this.size === 0 ? '[' : this.#texts.length === 0 ? ',' : ''
+    this.#texts.push(before === '' ? text : before + text)
+    this.size++
+    this.characters += text.length + 1
+    this.#gathered += text.length + 1
+    return completes
+  }
+
+  end(): string | LongText {
+    if (this.size === 0) return '[]'
+    this.#texts.push(`${this.#texts.pop()}]`)
+    if (this.#pieces.length === 0) return this.#texts.join(',')
+    this.#endPiece()
+    return new LongText(this.#pieces, this.#bytes)
+  }
+
+  #endPiece(): void {
+    const piece = this.#texts.join(',')
+    this.#pieces.push(piece)
+    this.#bytes += Buffer.byteLength(piece)
+    this.#texts = []
+    this.#gathered = 0
+  }
+}
+
 /** Half of the longest string, since clients must be able to parse the response. */
 const MOST_CHARACTERS = 2 ** 28
 
@@ -48,40 +88,21 @@ export function* textOf(
   fields: Selection | undefined,
   most = MOST_CHARACTERS,
 ): Steps<string | LongText> {
-  if (items.length === 0) return '[]'
-  const pieces: string[] = []
-  let bytes = 0
-  let length = 1
-  // Joined once, with its brackets, so that the string is flat and need not be copied when it is sent.
-  let texts: string[] = []
-  let before = '['
+  const array = new ArrayText()
   // `entries()` would create an array for each item.
   for (let index = 0; index < items.length; index++) {
     const item = items[index] as PageRow
     if (index % STEP === STEP - 1) yield
     const text = fields ? yield* selectedText(item, fields) : item.text
-    texts.push(before === '' ? text : before + text)
-    before = ''
-    length += text.length + 1
-    if (length > most) {
+    if (array.characters + text.length + 1 > most) {
       throw new Refusal(
         'Invalid',
         `The page of ${items.length} items would be longer than ${most} characters; ask for fewer.`,
       )
     }
-    if (length < (pieces.length + 1) * PIECE || index === items.length - 1) continue
-    const piece = texts.join(',')
-    pieces.push(piece)
-    bytes += Buffer.byteLength(piece)
-    texts = []
-    before = ','
-    yield
+    if (array.add(text)) yield
   }
-  texts.push(`${texts.pop()}]`)
-  const last = texts.join(',')
-  if (pieces.length === 0) return last
-  pieces.push(last)
-  return new LongText(pieces, bytes + Buffer.byteLength(last))
+  return array.end()
 }
 
 function* selectedText(item: PageRow, fields: Selection): Steps<string> {

@@ -4,6 +4,7 @@ import { Refusal } from '../runtime/errors.ts'
 import type { Steps } from '../runtime/time-slices.ts'
 import { type Conditions, meetsConditions } from './filter.ts'
 import { mayBeRelative, type Parameter, parseParameters, parseQuery, type Query, WITHOUT_FILTERS } from './query.ts'
+import { NO_PAGE } from './result-cursor.ts'
 import { isReceived, RECEIVED } from './virtual-field.ts'
 
 /** The part of a query that selects items: filters without sort, page and fields. */
@@ -39,8 +40,7 @@ export function parseSubscriptionFilter(query: unknown, time?: Path): Subscripti
 
 /** A query for the first `size` matching items. */
 export function queryOf({ filters, mentioned }: SubscriptionFilter, size: number): Query {
-  const { page } = parseQuery([], LIMITS)
-  return { filters, mentioned, sort: [], page: { ...page, offset: 0, size }, fields: undefined }
+  return { ...NO_PAGE, filters, mentioned, sort: [], page: { ...NO_PAGE.page, size } }
 }
 
 function parametersOf(query: unknown): readonly Parameter[] {

@@ -9,11 +9,11 @@ import type { Projection } from '../events/projection.ts'
 import { notificationsOf } from '../projections/notifications.ts'
 import { BoundedWebSocketServer } from './bounded-web-socket.ts'
 import { boundAnswers, bytesWaiting, type EngineConnection, terminate, WAITING_BYTES } from './connection.ts'
-import { Door } from './door.ts'
 import { FanOut, type Tellable } from './fan-out.ts'
 import { InParts } from './in-parts.ts'
 import { encodeAsTheyAre } from './json-text.ts'
 import type { ClientMessages, ServerMessages } from './protocol.ts'
+import { SocketGate } from './socket-gate.ts'
 import { Stalls } from './stalls.ts'
 import { serveSubscriptions } from './subscriber.ts'
 import { type SubscriptionFigures, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
@@ -78,7 +78,7 @@ export class Sockets implements Projection {
   })
   readonly #plainPrincipals = new WeakMap<WebSocket, Principal>()
   readonly #upgrades: Upgrades
-  readonly #door: Door
+  readonly #socketGate: SocketGate
   /** Socket.IO connections that have a socket or are about to get one. */
   readonly #joined = new WeakSet<object>()
   readonly #gate: Gate
@@ -94,7 +94,7 @@ export class Sockets implements Projection {
     this.#gate = gate
     this.#stalls = new Stalls(options.stallSeconds * 1000)
     this.#subscriptions = new Subscriptions(subscriptions)
-    this.#door = new Door(gate, perAddress, isReady)
+    this.#socketGate = new SocketGate(gate, perAddress, isReady)
     this.#io = new Server(http, {
       serveClient: true,
       maxHttpBufferSize: RECEIVED_BYTES,
@@ -106,7 +106,7 @@ export class Sockets implements Projection {
         credentials: corsCredentials,
       },
       allowRequest: (request, answer) => {
-        this.#door.open(request).then(
+        this.#socketGate.admit(request).then(
           (opened) => answer(opened.type === 'refused' ? opened.reason : undefined, opened.type !== 'refused'),
           () => answer('unexpected', false),
         )
@@ -122,7 +122,7 @@ export class Sockets implements Projection {
       }
       this.#joined.add(socket.conn)
       socket.once('disconnect', () => this.#joined.delete(socket.conn))
-      this.#door.identify(socket.request, socket.handshake.auth).then((identified) => {
+      this.#socketGate.authenticate(socket.request, socket.handshake.auth).then((identified) => {
         if ('principal' in identified) {
           socket.data.principal = identified.principal
           next()
@@ -138,14 +138,14 @@ export class Sockets implements Projection {
       '/ws': (request, socket, head) => void this.#openPlain(request, socket, head),
     })
     this.#looking = setInterval(() => {
-      this.#dropWhoMayNoLonger()
-      this.#dropWhoDoesNotRead()
-      this.#dropWhoStalls()
+      this.#dropUnauthorized()
+      this.#dropSlowReaders()
+      this.#dropStalled()
     }, LOOK_MS).unref()
   }
 
   #enter(connection: EngineConnection): void {
-    const leave = this.#door.enter(connection.request)
+    const leave = this.#socketGate.count(connection.request)
     if (!leave) {
       terminate(connection)
       return
@@ -158,7 +158,7 @@ export class Sockets implements Projection {
     boundAnswers(connection, () => this.#drop(connection))
   }
 
-  #dropWhoStalls(): void {
+  #dropStalled(): void {
     for (const connection of this.#connected) {
       const { socket } = connection.transport
       if (socket && this.#stalls.isStalled(socket)) this.#drop(connection)
@@ -171,22 +171,22 @@ export class Sockets implements Projection {
   }
 
   async #openPlain(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const opened = await this.#door.open(request).catch(() => UNEXPECTED)
+    const opened = await this.#socketGate.admit(request).catch(() => UNEXPECTED)
     const principal = opened.type === 'opened' ? opened.principal : undefined
     if (!principal) {
       refuse(socket, opened.type === 'refused' ? opened.status : '401 Unauthorized')
       return
     }
     this.#plain.handleUpgrade(request, socket, head, (client) => {
-      keepQuiet(client)
+      client.on('error', () => client.terminate())
       this.#plainPrincipals.set(client, principal)
-      const leave = this.#door.enter(request)
+      const leave = this.#socketGate.count(request)
       if (leave) client.once('close', leave)
       else client.close(TRY_AGAIN_LATER, 'The address has too many sockets.')
     })
   }
 
-  #dropWhoMayNoLonger(): void {
+  #dropUnauthorized(): void {
     for (const client of this.#plain.clients) {
       const principal = this.#plainPrincipals.get(client)
       if (principal && !this.#gate.isValid(principal)) client.close(POLICY_VIOLATION, 'The token has ended.')
@@ -201,7 +201,7 @@ export class Sockets implements Projection {
   }
 
   #tell(recorded: Recorded, hasMore: () => boolean): void | Promise<void> {
-    this.#dropWhoDoesNotRead()
+    this.#dropSlowReaders()
     const applied = this.#subscriptions.apply(recorded, hasMore)
     if (applied) return applied.then(() => this.#notify(recorded))
     this.#notify(recorded)
@@ -230,7 +230,7 @@ export class Sockets implements Projection {
   }
 
   /** Runs once in a turn of the event loop, before more is sent, so that queued data had a chance to leave. */
-  #dropWhoDoesNotRead(): void {
+  #dropSlowReaders(): void {
     if (this.#hasLooked) return
     this.#hasLooked = true
     setImmediate(() => {
@@ -268,8 +268,4 @@ export class Sockets implements Projection {
     await this.#io.close()
     await left
   }
-}
-
-function keepQuiet(client: WebSocket): void {
-  client.on('error', () => client.terminate())
 }

@@ -22,8 +22,8 @@ export class Upgrades {
   readonly #http: HttpServer
   readonly #open = new Set<Duplex>()
 
-  /** `doors` maps paths to handlers; Socket.IO has already registered its own. */
-  constructor(http: HttpServer, unanswered: Unanswered, doors: Readonly<Record<string, Accept>>) {
+  /** `handlers` maps paths to functions; Socket.IO has already registered its own. */
+  constructor(http: HttpServer, unanswered: Unanswered, handlers: Readonly<Record<string, Accept>>) {
     this.#http = http
     const socketIo = http.listeners('upgrade') as Accept[]
     http.removeAllListeners('upgrade')
@@ -40,7 +40,7 @@ export class Upgrades {
         for (const listener of socketIo) listener.call(http, request, socket, head)
         return
       }
-      const accept = Object.hasOwn(doors, path) ? doors[path] : undefined
+      const accept = Object.hasOwn(handlers, path) ? handlers[path] : undefined
       if (accept) accept(request, socket, head)
       else refuse(socket, '404 Not Found')
     }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Credentials, Principal } from '../access/access.ts'
-import { credentialsOf, type Gate, isRefused } from '../access/gate.ts'
+import { credentialsOf, type Gate, hasCredentials, isRefused } from '../access/gate.ts'
 import { PerAddress } from '../access/per-address.ts'
 
 export type Admission =
@@ -18,64 +18,65 @@ const FORBIDDEN: Admission = { type: 'refused', status: '403 Forbidden', reason:
 const FULL: Admission = { type: 'refused', status: '429 Too Many Requests', reason: 'TooManySockets' }
 
 /** Unauthenticated connections per address. They do not count towards the limit of authenticated ones. */
-const STRANGERS_PER_ADDRESS = 32
+const UNAUTHENTICATED_PER_ADDRESS = 32
 
 /** Admits sockets before the upgrade: checks host, origin, credentials and the number of sockets per address. */
-export class Door {
+export class SocketGate {
   readonly #gate: Gate
   readonly #isReady: () => boolean
-  readonly #known: PerAddress
-  readonly #strangers = new PerAddress(STRANGERS_PER_ADDRESS)
+  readonly #authenticated: PerAddress
+  readonly #unauthenticated = new PerAddress(UNAUTHENTICATED_PER_ADDRESS)
   readonly #admitted = new WeakMap<IncomingMessage, PerAddress>()
-  readonly #places = new WeakMap<IncomingMessage, Place>()
+  readonly #counted = new WeakMap<IncomingMessage, CountedSocket>()
 
   constructor(gate: Gate, perAddress: number, isReady: () => boolean) {
     this.#gate = gate
     this.#isReady = isReady
-    this.#known = new PerAddress(perAddress)
+    this.#authenticated = new PerAddress(perAddress)
   }
 
-  async open(request: IncomingMessage): Promise<Admission> {
+  async admit(request: IncomingMessage): Promise<Admission> {
     const { headers } = request
     if (!this.#isReady()) return UNAVAILABLE
     if (!this.#gate.hosts.accepts(headers.host)) return MISDIRECTED
     if (this.#gate.origins.isForeign(headers)) return FORBIDDEN
     const address = this.#addressOf(request)
-    if (this.#known.isFull(address)) return FULL
+    if (this.#authenticated.isFull(address)) return FULL
     const credentials = credentialsOf(headers, accessTokenOf(request))
     const admitted = await this.#gate.admit(credentials, () => address)
-    if (!isRefused(admitted)) return this.#opened(request, this.#known, admitted)
+    if (!isRefused(admitted)) return this.#opened(request, this.#authenticated, admitted)
     if (admitted.refused === 'TooManyRequests') {
       return { type: 'refused', status: '429 Too Many Requests', reason: admitted.refused }
     }
-    const broughtNothing = Object.values(credentials).every((one) => one === undefined)
-    if (broughtNothing) return this.#opened(request, this.#strangers, undefined)
+    if (!hasCredentials(credentials)) return this.#opened(request, this.#unauthenticated, undefined)
     return { type: 'refused', status: '401 Unauthorized', reason: admitted.refused }
   }
 
-  #opened(request: IncomingMessage, room: PerAddress, principal: Principal | undefined): Admission {
+  #opened(request: IncomingMessage, group: PerAddress, principal: Principal | undefined): Admission {
     // Checking a password takes time, so the limit may have been reached meanwhile.
-    if (room.isFull(this.#addressOf(request))) return FULL
-    this.#admitted.set(request, room)
+    if (group.isFull(this.#addressOf(request))) return FULL
+    this.#admitted.set(request, group)
     return { type: 'opened', principal }
   }
 
   /** Authenticates a Socket.IO client by its headers, or else by the `auth` of its handshake. */
-  async identify(request: IncomingMessage, auth: unknown): Promise<Identification> {
+  async authenticate(request: IncomingMessage, auth: unknown): Promise<Identification> {
     const address = this.#addressOf(request)
     const byRequest = credentialsOf(request.headers, accessTokenOf(request))
-    const isByRequest = Object.values(byRequest).some((one) => one !== undefined)
-    const admitted = await this.#gate.admit(isByRequest ? byRequest : credentialsOfAuth(auth), () => address)
+    const credentials = hasCredentials(byRequest) ? byRequest : credentialsOfAuth(auth)
+    const admitted = await this.#gate.admit(credentials, () => address)
     if (isRefused(admitted)) return { error: 'Unauthenticated' }
-    return this.#places.get(request)?.moveTo(this.#known) ? { principal: admitted } : { error: 'TooManySockets' }
+    return this.#counted.get(request)?.moveTo(this.#authenticated)
+      ? { principal: admitted }
+      : { error: 'TooManySockets' }
   }
 
   /** Counts an open socket until the returned function is called. Undefined if the limit was reached meanwhile. */
-  enter(request: IncomingMessage): (() => void) | undefined {
-    const place = Place.take(this.#admitted.get(request) ?? this.#strangers, this.#addressOf(request))
-    if (!place) return undefined
-    this.#places.set(request, place)
-    return () => place.leave()
+  count(request: IncomingMessage): (() => void) | undefined {
+    const counted = CountedSocket.take(this.#admitted.get(request) ?? this.#unauthenticated, this.#addressOf(request))
+    if (!counted) return undefined
+    this.#counted.set(request, counted)
+    return () => counted.leave()
   }
 
   #addressOf(request: IncomingMessage): string {
@@ -84,28 +85,28 @@ export class Door {
 }
 
 /** Counts a socket as unauthenticated, then as authenticated. */
-class Place {
+class CountedSocket {
   readonly #address: string
-  #among: PerAddress
+  #group: PerAddress
   #leave: (() => void) | undefined
 
-  private constructor(among: PerAddress, address: string) {
-    this.#among = among
+  private constructor(group: PerAddress, address: string) {
+    this.#group = group
     this.#address = address
-    this.#leave = among.enter(address)
+    this.#leave = group.enter(address)
   }
 
-  static take(among: PerAddress, address: string): Place | undefined {
-    return among.isFull(address) ? undefined : new Place(among, address)
+  static take(group: PerAddress, address: string): CountedSocket | undefined {
+    return group.isFull(address) ? undefined : new CountedSocket(group, address)
   }
 
   /** Returns false if the target's limit is reached. */
-  moveTo(among: PerAddress): boolean {
-    if (this.#among === among) return true
-    if (!this.#leave || among.isFull(this.#address)) return false
+  moveTo(group: PerAddress): boolean {
+    if (this.#group === group) return true
+    if (!this.#leave || group.isFull(this.#address)) return false
     this.#leave()
-    this.#among = among
-    this.#leave = among.enter(this.#address)
+    this.#group = group
+    this.#leave = group.enter(this.#address)
     return true
   }
 
