@@ -65,6 +65,11 @@ function putShort(node: Buffer, at: number, value: number): void {
   node[at + 1] = value & 0xff
 }
 
+/** Bytes of an entry in a node. */
+export function entryBytes(entry: Buffer): number {
+  return END_BYTES + entry.length
+}
+
 /** The bytes of an entry, not copied. */
 export function entryAt(node: Buffer, index: number): Buffer {
   const size = sizeOf(node)
@@ -168,20 +173,37 @@ function compareBytes(key: Buffer, keyLength: number, node: Buffer, start: numbe
 
 /** A copy with one more entry. */
 export function withEntry(node: Buffer, index: number, entry: Buffer): Buffer {
+  return withEntries(node, [index], [entry])
+}
+
+/** A copy with more entries, in their order. Each comes before the entry that has its index, which ascend, in `node`. */
+export function withEntries(node: Buffer, indexes: readonly number[], entries: readonly Buffer[]): Buffer {
   const size = sizeOf(node)
-  const { length } = entry
-  const made = Buffer.allocUnsafeSlow(node.length + END_BYTES + length)
-  node.copy(made, 0, 0, AT.ends + END_BYTES * index)
-  putShort(made, AT.size, size + 1)
-  const start = startOf(node, size, index) - AT.ends - END_BYTES * size
-  putShort(made, AT.ends + END_BYTES * index, start + length)
-  for (let at = index; at < size; at++) {
-    putShort(made, AT.ends + END_BYTES * (at + 1), shortAt(node, AT.ends + END_BYTES * at) + length)
-  }
+  const more = entries.length
+  const bytes = entries.reduce((sum, { length }) => sum + length, 0)
+  const made = Buffer.allocUnsafeSlow(node.length + END_BYTES * more + bytes)
+  node.copy(made, 0, 0, AT.ends)
+  putShort(made, AT.size, size + more)
   const base = AT.ends + END_BYTES * size
-  node.copy(made, base + END_BYTES, base, base + start)
-  entry.copy(made, base + END_BYTES + start)
-  node.copy(made, base + END_BYTES + start + length, base + start)
+  const madeBase = base + END_BYTES * more
+  /** Entries of the node that were copied, and where the last of them ends. */
+  let copied = 0
+  let end = 0
+  let added = 0
+  for (let next = 0; next <= more; next++) {
+    const index = next < more ? (indexes[next] as number) : size
+    const start = end
+    for (; copied < index; copied++) {
+      end = shortAt(node, AT.ends + END_BYTES * copied)
+      putShort(made, AT.ends + END_BYTES * (copied + next), end + added)
+    }
+    if (end > start) node.copy(made, madeBase + start + added, base + start, base + end)
+    const entry = entries[next]
+    if (!entry) break
+    entry.copy(made, madeBase + end + added)
+    added += entry.length
+    putShort(made, AT.ends + END_BYTES * (index + next), end + added)
+  }
   return made
 }
 

@@ -77,8 +77,9 @@ export class StoredTree implements Nodes {
     this.#writer.clear()
   }
 
-  insert(key: Buffer): boolean {
-    return this.#writer.insert(key)
+  /** Inserts different keys in ascending order. Skips those that exist. */
+  insert(keys: readonly Buffer[]): void {
+    this.#writer.insert(keys)
   }
 
   remove(key: Buffer): void {

@@ -1,5 +1,5 @@
 import { Corruption } from '../runtime/errors.ts'
-import { POSITION_BYTES, positionOf } from './bytes.ts'
+import { HIGHEST, POSITION_BYTES, positionOf } from './bytes.ts'
 import {
   type Child,
   childAt,
@@ -8,6 +8,8 @@ import {
   childNode,
   emptyNode,
   entryAt,
+  entryBytes,
+  isEntry,
   joinNodes,
   levelOf,
   lowerBound,
@@ -15,6 +17,7 @@ import {
   separatorAt,
   sizeOf,
   summaryOf,
+  withEntries,
   withEntry,
   withoutEntries,
   withoutEntry,
@@ -62,21 +65,43 @@ export class TreeWriter {
     this.#nodes.put(ROOT, emptyNode(0))
   }
 
-  /** False if the key exists. */
-  insert(key: Buffer): boolean {
-    const { path, leaf: number } = this.#descend(key)
+  /** Inserts different keys in ascending order, those of one leaf together. Skips those that exist. */
+  insert(keys: readonly Buffer[]): void {
+    for (let at = 0; at < keys.length; ) at = this.#insertInLeaf(keys, at)
+  }
+
+  /** Inserts keys from an index on into one leaf until it must be split. Returns the index of the next key. */
+  #insertInLeaf(keys: readonly Buffer[], from: number): number {
+    const { path, leaf: number, end } = this.#descend(keys[from] as Buffer)
     const leaf = this.#nodes.get(number)
-    const index = lowerBound(leaf, key)
-    if (index < sizeOf(leaf) && entryAt(leaf, index).equals(key)) return false
-    const place = positionOf(key, key.length - POSITION_BYTES)
+    const size = sizeOf(leaf)
+    const indexes: number[] = []
+    const added: Buffer[] = []
+    let [low, high] = [HIGHEST, 0]
+    let bytes = leaf.length
+    let at = from
+    for (; at < keys.length && bytes <= MOST_BYTES; at++) {
+      const key = keys[at] as Buffer
+      if (end && key.compare(end) >= 0) break
+      const index = lowerBound(leaf, key)
+      if (index < size && isEntry(leaf, index, key, 0)) continue
+      indexes.push(index)
+      added.push(key)
+      bytes += entryBytes(key)
+      const place = positionOf(key, key.length - POSITION_BYTES)
+      low = Math.min(low, place)
+      high = Math.max(high, place)
+    }
+    if (added.length === 0) return at
     for (const { number, index } of path) {
       const node = this.#nodes.own(number)
       const child = childAt(node, index)
-      const [low, high] = [Math.min(child.low, place), Math.max(child.high, place)]
-      putChild(node, index, { node: child.node, count: child.count + 1, low, high })
+      const places = { low: Math.min(child.low, low), high: Math.max(child.high, high) }
+      putChild(node, index, { node: child.node, count: child.count + added.length, ...places })
     }
-    this.#grow(path, number, withEntry(leaf, index, key), index)
-    return true
+    const last = (indexes.at(-1) as number) + added.length - 1
+    this.#grow(path, number, withEntries(leaf, indexes, added), last)
+    return at
   }
 
   /** @throws {Corruption} if the key does not exist */
@@ -95,18 +120,21 @@ export class TreeWriter {
     this.#shrink(path, number, withoutEntry(leaf, index))
   }
 
-  #descend(key: Buffer): { readonly path: Step[]; readonly leaf: number } {
+  /** The path to the leaf of a key. Keys from `end` on belong to leaves after it. */
+  #descend(key: Buffer): { readonly path: Step[]; readonly leaf: number; readonly end: Buffer | undefined } {
     const path: Step[] = []
     let number = ROOT
+    let end: Buffer | undefined
     for (let node = this.#nodes.get(number); levelOf(node) > 0; node = this.#nodes.get(number)) {
       const index = childFor(node, key)
       path.push({ number, index })
+      if (index + 1 < sizeOf(node)) end = separatorAt(node, index + 1)
       number = childNode(node, index)
     }
-    return { path, leaf: number }
+    return { path, leaf: number, end }
   }
 
-  /** Stores a node that got an entry at index `at`; splits it if it is too large. */
+  /** Stores a node that got entries, the last of them at index `at`; splits it if it is too large. */
   #grow(path: Step[], number: number, node: Buffer, at: number): void {
     if (node.length <= MOST_BYTES) {
       this.#nodes.put(number, node)

@@ -55,9 +55,11 @@ class World {
     const { random } = this
     const isGrowing = random.chance(0.6)
     this.#commit(() => {
-      for (let left = random.integer(400); left > 0; left--) {
-        if (random.chance(isGrowing ? 0.2 : 0.8)) this.#remove()
-        else this.#insert()
+      for (let left = random.integer(400); left > 0; ) {
+        const count = 1 + random.integer(random.pick([1, 10, 100]))
+        if (random.chance(isGrowing ? 0.2 : 0.8)) for (let index = 0; index < count; index++) this.#remove()
+        else this.#insert(count)
+        left -= count
       }
     })
     // As after a start.
@@ -69,7 +71,7 @@ class World {
     const before = new Set(this.keys)
     assert.throws(() =>
       this.#commit(() => {
-        for (let left = 50; left > 0; left--) this.#insert()
+        for (let left = 10; left > 0; left--) this.#insert(5)
         throw new Error('no')
       }),
     )
@@ -83,10 +85,14 @@ class World {
     return keyOf(text, random.chance(0.8) ? this.position * 100 + random.integer(100) : random.integer(1000))
   }
 
-  #insert(): void {
-    const key = this.key()
-    assert.equal(this.tree.insert(key), !this.keys.has(nameOf(key)))
-    this.keys.add(nameOf(key))
+  /** Some of the keys may be there. */
+  #insert(count: number): void {
+    const { random } = this
+    const names = new Set(Array.from({ length: count }, () => nameOf(this.key())))
+    const [known] = this.keys
+    if (known !== undefined && random.chance(0.2)) names.add(known)
+    this.tree.insert([...names].sort().map(bytesOf))
+    for (const name of names) this.keys.add(name)
   }
 
   #remove(): void {
@@ -176,7 +182,9 @@ describe('a tree in the store', () => {
     // As of readings of which only the newest are kept.
     for (let round = 0; round < 10; round++) {
       write(() => {
-        for (let at = 0; at < 2000; at++) tree.insert(keyOf(`reading${1e6 + round * 2000 + at}`, round * 2000 + at))
+        tree.insert(
+          Array.from({ length: 2000 }, (_, at) => keyOf(`reading${1e6 + round * 2000 + at}`, round * 2000 + at)),
+        )
       })
       if (round > 0) {
         write(() => {

@@ -13,6 +13,8 @@ import { indexedOf, keysAt, type StoredIndex } from './stored-index.ts'
 const RUN_KEYS = 50_000
 /** Highest total length of these keys, in characters. */
 const RUN_CHARACTERS = 8 * 1024 * 1024
+/** Keys inserted between two looks at the time. */
+const INSERTED_AT_ONCE = 64
 /** Approximate duration of a transaction, and of a step between two turns of the event loop. */
 const STEP_MS = 4
 /**
@@ -88,8 +90,8 @@ export class IndexBuild {
         let next = at
         await this.#transaction(() => {
           const until = performance.now() + STEP_MS
-          for (next = at; next < keys.length && performance.now() < until; next++) {
-            tree.insert(Buffer.from(keys[next] as string, 'latin1'))
+          for (next = at; next < keys.length && performance.now() < until; next += INSERTED_AT_ONCE) {
+            tree.insert(keys.slice(next, next + INSERTED_AT_ONCE).map((key) => Buffer.from(key, 'latin1')))
           }
         })
         at = next
@@ -111,6 +113,7 @@ export class IndexBuild {
         for (const [place, before] of this.#changed) {
           settled.push(place)
           this.#index.replace(before, this.#keysAt(place))
+          this.#index.apply()
           if (performance.now() > until) break
         }
         isSettled = settled.length === this.#changed.size
@@ -150,19 +153,19 @@ export class IndexBuild {
 
   async #transaction(work: () => void): Promise<void> {
     if (this.#space.isEnded) return
-    const { tree } = this.#index
+    const index = this.#index
     await this.#space.run(() => {
       try {
         this.#store.transaction(() => {
           work()
           // There are no readers yet.
-          tree.save(this.#applied(), false)
+          index.save(this.#applied(), false)
         })
       } catch (error) {
-        tree.rollBack()
+        index.rollBack()
         throw error
       }
-      tree.commit()
+      index.commit()
     })
   }
 

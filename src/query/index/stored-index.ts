@@ -54,6 +54,8 @@ export class StoredIndex {
   readonly name: string
   readonly tree: StoredTree
   readonly #store: Store
+  /** Keys that `apply` inserts (true) or removes, as latin1. */
+  readonly #changes = new Map<string, boolean>()
   #since: Position | undefined
   /** Recent uses. */
   uses = 0
@@ -99,14 +101,47 @@ export class StoredIndex {
     this.replace(old, keysAt(after, this.paths, place))
   }
 
-  /** In a transaction. */
+  /** Changes the keys of a place, in the tree with `apply`. In a transaction. */
   replace(old: readonly string[], keys: readonly string[]): void {
     const kept = keys.length < 2 ? undefined : new Set(keys)
     const isKept = (key: string): boolean => kept?.has(key) ?? key === keys[0]
     const had = old.length < 2 ? undefined : new Set(old)
     const wasHad = (key: string): boolean => had?.has(key) ?? key === old[0]
-    for (const key of old) if (!isKept(key)) this.tree.remove(Buffer.from(key, 'latin1'))
-    for (const key of keys) if (!wasHad(key)) this.tree.insert(Buffer.from(key, 'latin1'))
+    for (const key of old) if (!isKept(key)) this.#change(key, false)
+    for (const key of keys) if (!wasHad(key)) this.#change(key, true)
+  }
+
+  /** Makes the changes in the tree. In a transaction. */
+  apply(): void {
+    const inserted: string[] = []
+    for (const [key, isThere] of this.#changes) {
+      if (isThere) inserted.push(key)
+      else this.tree.remove(Buffer.from(key, 'latin1'))
+    }
+    this.tree.insert(inserted.sort().map((key) => Buffer.from(key, 'latin1')))
+    this.#changes.clear()
+  }
+
+  /** Writes the tree with all changes. `isRead`: old versions may be needed by pins. In a transaction. */
+  save(position: Position, isRead: boolean): void {
+    this.apply()
+    this.tree.save(position, isRead)
+  }
+
+  /** Called after the transaction has committed. */
+  commit(): void {
+    this.tree.commit()
+  }
+
+  /** Drops the changes since the last commit. */
+  rollBack(): void {
+    this.#changes.clear()
+    this.tree.rollBack()
+  }
+
+  #change(key: string, isThere: boolean): void {
+    if (this.#changes.get(key) === !isThere) this.#changes.delete(key)
+    else this.#changes.set(key, isThere)
   }
 
   /** Stores the properties; with `since` when the index is complete. In a transaction. */

@@ -59,15 +59,15 @@ export class StoredIndexes implements TableObserver {
   }
 
   save(position: Position): void {
-    for (const { tree, isBuilt } of this.all) tree.save(position, isBuilt)
+    for (const index of this.all) index.save(position, index.isBuilt)
   }
 
   commit(): void {
-    for (const { tree } of this.all) tree.commit()
+    for (const index of this.all) index.commit()
   }
 
   rollBack(): void {
-    for (const { tree } of this.all) tree.rollBack()
+    for (const index of this.all) index.rollBack()
   }
 
   /** Builds an index of a table in the background. Resolves when it is complete or abandoned. */
