@@ -1,6 +1,5 @@
 import type { ItemId, Position } from '../events/event.ts'
-import type { Document } from '../json/document.ts'
-import type { JsonObject } from '../json/value.ts'
+import { Document } from '../json/document.ts'
 import { HIGHEST, POSITION_BYTES, positionOf, putPosition } from '../store/bytes.ts'
 import { numberedKey, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
@@ -16,40 +15,9 @@ import {
   metadataOf,
   setSince,
 } from './item-record.ts'
+import { ObservedItem, type TableObserver } from './observed-item.ts'
 import { type CollectionFacts, isUnused } from './stored-items.ts'
 import { Table } from './table.ts'
-
-/** An item that is parsed once for all observers. */
-export class ObservedItem {
-  readonly key: string
-  readonly text: string
-  readonly #document: Pick<Document, 'value'>
-  #value: JsonObject | undefined
-
-  constructor({ key, text }: Item, document: Pick<Document, 'value'>) {
-    this.key = key
-    this.text = text
-    this.#document = document
-  }
-
-  get value(): JsonObject {
-    this.#value ??= this.#document.value
-    return this.#value
-  }
-}
-
-/** Receives changes of the items of some tables, in the transactions that write them. */
-export interface TableObserver {
-  isObserved(table: number, collection: string): boolean
-  /** The item at a place was replaced or removed. */
-  changed(
-    table: number,
-    place: number,
-    before: ObservedItem | undefined,
-    after: ObservedItem | undefined,
-    collection: string,
-  ): void
-}
 
 /** Where the item of a key is, or was. */
 interface ItemLocation {
@@ -246,12 +214,19 @@ export class CollectionWriter implements FoldTarget {
 
   #notifyObservers(place: number, wasThere: boolean, item?: Item, document?: Document): void {
     const { number } = this.#table
-    const observers = this.#observers.filter((observer) => observer.isObserved(number, this.name))
-    if (observers.length === 0) return
-    const found = wasThere ? this.#table.uncachedAt(place, HIGHEST) : undefined
-    const before = found && new ObservedItem(found, found)
-    const after = item && document && new ObservedItem(item, document)
-    for (const observer of observers) observer.changed(number, place, before, after, this.name)
+    let before: ObservedItem | undefined
+    let after: ObservedItem | undefined
+    for (const observer of this.#observers) {
+      if (!observer.isObserved(number, this.name)) continue
+      if (wasThere) before ??= this.#observedAt(place)
+      if (item && document) after ??= new ObservedItem(item, document)
+      observer.changed(number, place, before, after, this.name)
+    }
+  }
+
+  #observedAt(place: number): ObservedItem | undefined {
+    const item = this.#table.uncachedAt(place, HIGHEST)
+    return item && new ObservedItem(item, new Document(item.text))
   }
 
   /** Indexes a changed item by the position of the change instead of the previous one, to find changes. */

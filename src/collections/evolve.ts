@@ -30,7 +30,8 @@ export function evolve(target: FoldTarget, event: DomainEvent, position: Positio
       return
     }
     if (typeof id === 'string') target.textIds++
-    target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
+    // Before `nextId` grows: the target need not look up an integer that was never assigned.
     target.put(new Item(id, event.item, revision, position, timeMs), { prior, timeMs }, event.item)
+    target.nextId = Math.max(target.nextId, (integerOf(id) ?? -1) + 1)
   }
 }

@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto'
-import { orderKey, scalarKey } from '../json/order-key.ts'
+import { orderKeyAtOnce } from '../json/order-key.ts'
 import { firstAt, formatPath, MANY, type Path, plainAt } from '../json/paths.ts'
 import type { JsonObject, JsonValue } from '../json/value.ts'
-import { atOnce } from '../runtime/time-slices.ts'
 
 /** The fields of the natural key of each collection that has one, by the collection's name. */
 export type KeyFields = ReadonlyMap<string, readonly Path[]>
@@ -23,7 +22,7 @@ export function naturalKeyOf(item: JsonObject, fields: readonly Path[]): string 
   for (const path of fields) {
     const value = valueAt(item, path)
     if (value === undefined || value === null) return undefined
-    key += typeof value === 'object' ? atOnce(orderKey(value)) : scalarKey(value as string)
+    key += orderKeyAtOnce(value)
   }
   return key.length > MOST_CHARACTERS ? HASHED + hash('sha256', key, 'hex') : key
 }

@@ -4,9 +4,9 @@ import { positionOf } from '../store/bytes.ts'
 import { keyedKey, numberedKey, PREFIX_BYTES, prefixEnd, TAG, tableKey } from '../store/keys.ts'
 import type { Store } from '../store/store.ts'
 import type { Collection } from './collection.ts'
-import type { ObservedItem, TableObserver } from './collection-writer.ts'
 import type { Item } from './item.ts'
 import { describeKey, type KeyFields, naturalKeyOf } from './natural-key.ts'
+import type { ObservedItem, TableObserver } from './observed-item.ts'
 import type { PinnedCollection } from './stored-items.ts'
 
 /** The table of the rows that describe the others. */
@@ -67,8 +67,8 @@ export class NaturalKeys implements TableObserver {
   ): void {
     const table = this.#tables.get(collection) as number
     const fields = this.#fields.get(collection) as readonly Path[]
-    const old = before && naturalKeyOf(before.value, fields)
-    const now = after && naturalKeyOf(after.value, fields)
+    const old = before?.naturalKey(fields)
+    const now = after?.naturalKey(fields)
     if (old === now) return
     if (before && old !== undefined) {
       const row = keyedKey(TAG.naturalKey, table, old)

@@ -42,7 +42,7 @@ export class Overlay implements AcceptedState {
   }
 
   collection(name: string): CollectionState {
-    return this.#layers.get(name) ?? this.#layer(name)
+    return this.#layers.get(name) ?? this.#durable(name) ?? this.#layer(name)
   }
 
   /** The highest position not durable yet on which queries since the last call relied, 0 for none. */
@@ -177,7 +177,8 @@ class Layer implements CollectionState, FoldTarget {
     const key = keyOf(event.id)
     const before = isCreation(event) ? undefined : this.get(key)
     const old = isItem(before) ? naturalKeyOf(before.value, fields) : undefined
-    const now = 'item' in event ? naturalKeyOf(event.item.value, fields) : undefined
+    const item = 'item' in event ? event.item : undefined
+    const now = item?.derived(fields, () => naturalKeyOf(item.value, fields))
     const changed: string[] = []
     if (old === now) return changed
     if (old !== undefined && this.holderOf(old) === key) {

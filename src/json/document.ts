@@ -10,6 +10,7 @@ import type { JsonObject } from './value.ts'
 export class Document {
   readonly text: string
   readonly #value: JsonObject | undefined
+  #derived: { readonly by: object; readonly value: unknown } | undefined
 
   /** `value` saves the parsing of events that are processed soon after they were decided. It must not change. */
   constructor(text: string, value?: JsonObject) {
@@ -28,6 +29,12 @@ export class Document {
   /** The value, parsed in steps if necessary. */
   *steps(): Steps<JsonObject> {
     return this.#value ?? ((yield* parseSteps(this.text)) as JsonObject)
+  }
+
+  /** The result of `derive`, which is called once for the same `by`: several parts of the program need the natural key. */
+  derived<Result>(by: object, derive: () => Result): Result {
+    if (this.#derived?.by !== by) this.#derived = { by, value: derive() }
+    return this.#derived.value as Result
   }
 
   toJSON(): JsonObject {

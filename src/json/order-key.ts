@@ -1,4 +1,4 @@
-import type { Steps } from '../runtime/steps.ts'
+import { atOnce, type Steps } from '../runtime/steps.ts'
 import { parseInstant } from './instant.ts'
 import { mergeSort } from './merge-sort.ts'
 import type { Ranked } from './order.ts'
@@ -23,10 +23,15 @@ import { compareText, isArray, type JsonValue } from './value.ts'
  * longer than `most` may be cut after `most` units.
  */
 export function* orderKey(value: JsonValue, most = Number.POSITIVE_INFINITY): Steps<string> {
+  if (typeof value !== 'object' || value === null) return scalarKey(value, most)
   const writer = new KeyWriter(most)
-  if (typeof value === 'object' && value !== null) yield* writeContainer(writer, value)
-  else writer.scalar(value)
+  yield* writeContainer(writer, value)
   return writer.key()
+}
+
+/** The order key of a value that is not long, without steps. */
+export function orderKeyAtOnce(value: JsonValue, most?: number): string {
+  return typeof value === 'object' ? atOnce(orderKey(value, most)) : scalarKey(value, most)
 }
 
 export function scalarKey(value: null | boolean | number | string, most = Number.POSITIVE_INFINITY): string {

@@ -1,4 +1,4 @@
-import type { ObservedItem, TableObserver } from '../../collections/collection-writer.ts'
+import type { ObservedItem, TableObserver } from '../../collections/observed-item.ts'
 import type { Position } from '../../events/event.ts'
 import type { Path } from '../../json/paths.ts'
 import { positionOf } from '../../store/bytes.ts'

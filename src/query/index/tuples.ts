@@ -1,7 +1,6 @@
-import { orderKey } from '../../json/order-key.ts'
+import { orderKeyAtOnce } from '../../json/order-key.ts'
 import { MANY, PAUSE, type Path, plainAt, valuesAt } from '../../json/paths.ts'
-import type { JsonObject, JsonValue } from '../../json/value.ts'
-import { atOnce } from '../../runtime/time-slices.ts'
+import type { JsonObject } from '../../json/value.ts'
 import { POSITION_BYTES, putPosition } from '../../store/bytes.ts'
 import { MOST_KEY_BYTES } from '../../store/tree-writer.ts'
 
@@ -67,34 +66,30 @@ function tuplesOf(item: JsonObject, paths: readonly Path[]): Tuples | undefined 
     const parts = partsOf(item, path, most)
     if (!parts || tuples.length * parts.length > MOST_TUPLES) return undefined
     if (parts.length > 1) kind = KIND.several
-    for (const [index, part] of parts.entries()) {
-      if (part.length <= most) continue
-      kind = KIND.several
-      parts[index] = part.slice(0, most)
+    const longer: string[] = []
+    for (const tuple of tuples) {
+      for (const part of parts) {
+        if (part.length > most) kind = KIND.several
+        longer.push(tuple + part.slice(0, most))
+      }
     }
-    tuples =
-      parts.length === 1 ? tuples.map((tuple) => tuple + parts[0]) : tuples.flatMap((t) => parts.map((p) => t + p))
+    tuples = longer
   }
   return { kind, of: kind === KIND.single ? tuples : [...new Set(tuples)] }
 }
 
-/** The order keys of all values at a path, which may be cut after `most`. Undefined if there are too many. */
+/** The order keys of all values at a path, which may be cut after `most + 1`. Undefined if there are too many. */
 function partsOf(item: JsonObject, path: Path, most: number): string[] | undefined {
   const plain = plainAt(item, path)
-  if (plain !== MANY) return [plain === undefined ? MISSING : keyOf(plain, most)]
+  if (plain !== MANY) return [plain === undefined ? MISSING : orderKeyAtOnce(plain, most + 1)]
   const parts: string[] = []
   let looked = 0
   for (const value of valuesAt(item, path)) {
     if (value === undefined) {
       looked += PAUSE
       if (looked > MOST_LOOKED_AT) return undefined
-    } else if (parts.push(keyOf(value, most)) > MOST_TUPLES) return undefined
+    } else if (parts.push(orderKeyAtOnce(value, most + 1)) > MOST_TUPLES) return undefined
   }
   // An empty array has no values.
   return parts.length > 0 ? parts : [MISSING]
-}
-
-/** Items below LONG_ITEM have no value that takes long. */
-function keyOf(value: JsonValue, most: number): string {
-  return atOnce(orderKey(value, most + 1))
 }
