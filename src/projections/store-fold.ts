@@ -38,12 +38,14 @@ export interface StoreFoldOptions {
 const BEGINNING: StoredState = { applied: 0, visible: 0, names: 0, next: 1 }
 
 /**
- * Highest weight of a transaction, which takes up to 10 ms of processor time. The creation of an item weighs one, plus one
- * for each index of the collection, and a change twice as much; so many characters of an item weigh one. Larger
- * transactions are cheaper, as events that follow each other change the same pages and nodes of indexes.
+ * Processor time that a transaction may take, in µs. Larger transactions are cheaper, as events that follow each other
+ * change the same pages and nodes of indexes; and readers need versions of what a write changes in several of them.
  */
-const MOST_WEIGHT = 1280
-const CHARACTERS = 2048
+const MOST_MICROSECONDS = 16_000
+/** What storing an item takes, about, and what each index of its collection adds. */
+const MICROSECONDS = { created: { item: 5, index: 9 }, changed: { item: 16, index: 21 } }
+/** Characters of an item that take a microsecond more. */
+const CHARACTERS = 256
 
 export function storedState(store: Store): StoredState {
   const found = store.newest(tableKey(TAG.state, 0))
@@ -90,7 +92,7 @@ export class StoreFold {
    * it can be repeated after a failure. `isRead`: there are readers.
    */
   *store(batch: readonly Recorded[], isRead: boolean): Generator<undefined, void> {
-    if (isRead && this.#weighsMuch(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
+    if (isRead && this.#takesSeveral(batch)) this.#pin ??= this.#options.store.pin(this.#shown)
     const steps = this.#steps(batch)
     while (!this.#transaction(steps)) yield
   }
@@ -112,10 +114,10 @@ export class StoreFold {
     let state = this.#state
     try {
       store.transaction(() => {
-        for (let weight = 0; weight < MOST_WEIGHT && !isDone; ) {
+        for (let microseconds = 0; microseconds < MOST_MICROSECONDS && !isDone; ) {
           const step = steps.next()
           isDone = step.done === true
-          weight += step.value ?? 0
+          microseconds += step.value ?? 0
         }
         for (const [number, writer] of this.#touched) writer.save(number)
         state = { applied: this.#applied, visible: this.#visible, names: this.#names, next: this.#next }
@@ -133,7 +135,7 @@ export class StoreFold {
     return isDone
   }
 
-  /** Each step makes a small change and yields its weight. */
+  /** Each step makes a small change and yields about how many microseconds it takes. */
   *#steps(batch: readonly Recorded[]): Generator<number, void> {
     const { projections, wants } = this.#options
     for (const recorded of batch) {
@@ -146,17 +148,17 @@ export class StoreFold {
         if (position <= this.#applied || wants?.(event) === false) continue
         const writer = this.#writerOf(event.collection)
         if (event.type === 'CollectionOrdered') {
-          for (const _ of writer.ordering(keysOf(event.ids), this.#next++, position)) yield 1
+          for (const _ of writer.ordering(keysOf(event.ids), this.#next++, position)) yield MICROSECONDS.changed.item
         } else if (existsAfter(event) !== undefined) this.#names = position
         evolve(writer, event, position, timeMs)
         for (const projection of projections) projection.store(event, position, recorded)
         this.#applied = position
-        if (position < last) yield this.#weightOf(event, writer)
+        if (position < last) yield this.#microsecondsOf(event, writer)
       }
       this.#applied = last
       this.#visible = last
       const event = recorded.events.at(-1)
-      yield this.#weightOf(event, event && this.#writerOf(event.collection))
+      yield this.#microsecondsOf(event, event && this.#writerOf(event.collection))
     }
   }
 
@@ -181,23 +183,23 @@ export class StoreFold {
   }
 
   /** Whether writes need several transactions. */
-  #weighsMuch(batch: readonly Recorded[]): boolean {
-    let weight = 0
+  #takesSeveral(batch: readonly Recorded[]): boolean {
+    let microseconds = 0
     for (const { events } of batch) {
       for (const event of events) {
         // The size of a reordering is unknown.
         if (event.type === 'CollectionOrdered') return true
-        weight += this.#weightOf(event, this.#writers.get(this.#numbers.get(event.collection) ?? 0))
-        if (weight > MOST_WEIGHT) return true
+        microseconds += this.#microsecondsOf(event, this.#writers.get(this.#numbers.get(event.collection) ?? 0))
+        if (microseconds > MOST_MICROSECONDS) return true
       }
     }
     return false
   }
 
-  #weightOf(event: DomainEvent | undefined, writer: CollectionWriter | undefined): number {
+  #microsecondsOf(event: DomainEvent | undefined, writer: CollectionWriter | undefined): number {
+    const { item, index } = event && !isCreation(event) ? MICROSECONDS.changed : MICROSECONDS.created
     const indexes = writer ? this.#options.indexes.of(writer.table).length : 0
-    const rows = (1 + indexes) * (event && !isCreation(event) ? 2 : 1)
-    return rows + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
+    return item + indexes * index + (event && 'item' in event ? event.item.text.length / CHARACTERS : 0)
   }
 
   #writerOf(name: string): CollectionWriter {
