@@ -5,17 +5,13 @@ import { formatPath } from '../json/paths.ts'
 import { collectionPath } from '../projections/address.ts'
 import { foreignKeyOf } from '../query/embedding.ts'
 import { RANGES } from '../query/filter.ts'
-import { FLAG, type ParameterDescription, parseFlag } from '../query/parameter.ts'
+import { parseFlag } from '../query/parameter.ts'
 import { AS_OF, mayBeRelative, type Parameter, parseQuery, type Query, WITHOUT_FILTERS } from '../query/query.ts'
 import { Refusal } from '../runtime/errors.ts'
 import type { ApiRequest, Reply } from './api.ts'
 import type { ApiOptions } from './api-options.ts'
 import { apiSegments, DRY_RUN, originOf, parametersOf, refuseParameters, refuseUnheeded } from './requests.ts'
 
-/** The parameters of writes of many items, besides filters. */
-export const BULK_PARAMETERS = {
-  [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
-} as const satisfies Readonly<Record<string, ParameterDescription>>
 /** Highest number of ids in the response; the journal has all of them. */
 const LISTED_IDS = 1000
 const MOST_DEPENDENTS = 8

@@ -5,6 +5,7 @@ import type { Context } from 'koa'
 import type { Origin } from '../events/journal.ts'
 import { mostSimilar } from '../json/similar.ts'
 import { DEPENDENT } from '../query/json-server.ts'
+import { FLAG, type ParameterDescription } from '../query/parameter.ts'
 import { AS_OF, type Parameter, parseParameters, type QueryLimits } from '../query/query.ts'
 import { scanTimeout } from '../query/scan-limit.ts'
 import { Refusal } from '../runtime/errors.ts'
@@ -98,6 +99,11 @@ export function refuseUnheeded({ method, headers }: Pick<ApiRequest, 'method' | 
 
 /** Asks what a write would do. */
 export const DRY_RUN = 'dryRun'
+
+/** The parameters of writes of many items, besides filters. */
+export const BULK_PARAMETERS = {
+  [DRY_RUN]: { description: '`true`: only say what would be deleted or replaced.', schema: FLAG },
+} as const satisfies Readonly<Record<string, ParameterDescription>>
 
 /** Rejects writes of items with parameters that would otherwise be ignored, such as a dry run that deletes. */
 export function refuseParameters({ method, querystring }: Pick<ApiRequest, 'method' | 'querystring'>): void {
