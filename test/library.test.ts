@@ -130,6 +130,8 @@ test('settings have the names of appsettings.json; every mistake is reported, an
   await assert.rejects(start({ settings: { Http: { Static: join(TEMPORARY, 'none') } } }), /none, does not exist/)
   await assert.rejects(start({ port: 65_536 }), /65536/)
   await assert.rejects(start({ file: 'db.json', data: {} }), TypeError)
+  await assert.rejects(start({ dat: {} } as unknown as StartOptions), /no option "dat"; did you mean data\?/)
+  await assert.rejects(start('db.json' as unknown as StartOptions), /takes an object of options/)
   assert.deepEqual(
     temporaryNames().filter((name) => !before.includes(name)),
     [],

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import type { Middleware } from 'koa'
 import { destination } from 'pino'
 import { openLog } from '../cli/log.ts'
+import { mostSimilar } from '../json/similar.ts'
 import { descriptorLimit } from '../server/descriptors.ts'
 import { platformDependencies, staticFilesOf } from '../server/platform.ts'
 import { start as startService } from '../server/service.ts'
@@ -62,6 +63,7 @@ export type KoaMiddleware = AnyMiddleware['call']
 
 /** Starts a server in this process. It sets no signal handlers, and never ends the process. */
 export async function start(options: StartOptions = {}): Promise<RunningServer> {
+  checkOptions(options)
   const { file, data } = options
   if (file !== undefined && data !== undefined) throw new TypeError('file and data exclude each other.')
   if (file !== undefined) return serve(resolve(file), options, async () => {})
@@ -75,6 +77,20 @@ export async function start(options: StartOptions = {}): Promise<RunningServer> 
     await remove()
     throw error
   }
+}
+
+const OPTIONS = ['file', 'data', 'settings', 'port', 'host', 'middleware'] as const satisfies (keyof StartOptions)[]
+
+/** With a misspelt option, programs without types would get a server without collections. */
+function checkOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError('start takes an object of options, such as {file: "db.json"}.')
+  }
+  const unknown = Object.keys(options).find((name) => !(OPTIONS as readonly string[]).includes(name))
+  if (unknown === undefined) return
+  const similar = mostSimilar(unknown, OPTIONS)
+  const hint = similar === undefined ? `there are ${OPTIONS.join(', ')}.` : `did you mean ${similar}?`
+  throw new TypeError(`start has no option ${JSON.stringify(unknown)}; ${hint}`)
 }
 
 async function serve(file: string, options: StartOptions, remove: () => Promise<void>): Promise<RunningServer> {
